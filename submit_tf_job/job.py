@@ -1,0 +1,252 @@
+"""The validated training job: what a job spec means once it has been read.
+
+Plain frozen values. Each refuses what could never be right whatever the cluster (`ValueError` with a sentence); what depends on the
+cluster is checked by `plan`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+from submit_tf_job.errors import Problem
+
+__all__ = [
+    "Command",
+    "Duration",
+    "HadoopConf",
+    "Job",
+    "KerberosPrincipal",
+    "Mount",
+    "Place",
+    "Placement",
+    "Restart",
+    "Role",
+    "ShippedFile",
+    "Strategy",
+    "TFConfigMode",
+]
+
+TRAINING_ROLES = ("chief", "worker", "ps", "evaluator")
+Duration = int  # seconds
+
+
+class Strategy(str, Enum):
+    """How the tasks of a job train together."""
+
+    SINGLE = "single"
+    MULTI_WORKER = "multi-worker"
+    PARAMETER_SERVER = "parameter-server"
+    ESTIMATOR = "estimator"
+    CUSTOM = "custom"
+
+
+class TFConfigMode(str, Enum):
+    """How a task gets its TF_CONFIG."""
+
+    COUNTS = "counts"
+    LITERAL = "literal"
+    NONE = "none"
+
+
+class Restart(str, Enum):
+    """What becomes of a task whose command failed."""
+
+    NEVER = "never"
+    ON_FAILURE = "on-failure"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands in the user's input."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class Command:
+    """A training command: a list is argv and never parsed again, a string is for bash.
+
+    Exactly one of the two is set.
+    """
+
+    argv: tuple[str, ...] | None = None
+    script: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a command that is both, or neither."""
+        if (self.argv is None) == (self.script is None):
+            raise ValueError("a command is either a list of arguments or a string for bash")
+
+    def to_json(self) -> list[str] | str:
+        """Render as the job spec writes it."""
+        if self.argv is not None:
+            return list(self.argv)
+        return self.script or ""
+
+    def __str__(self) -> str:
+        if self.argv is not None:
+            import shlex
+
+            return shlex.join(self.argv)
+        return self.script or ""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A directory or file of the node, seen in the container."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.target}:{'ro' if self.read_only else 'rw'}"
+
+
+@dataclass(frozen=True)
+class ShippedFile:
+    """A file of the submitting host that every task finds in its working directory.
+
+    Attributes:
+        name: Path in the task's working directory, relative, with `/`.
+        content: The bytes.
+        executable: Whether the owner may execute it.
+    """
+
+    name: str
+    content: bytes = field(repr=False)
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where YARN is asked to put a role's tasks.
+
+    Attributes:
+        spread: "node" or "rack": no two tasks of the role on one.
+        together: "node" or "rack": all tasks of the role on one.
+        partition: Node label (partition) to run in.
+        attributes: Node attributes, name to accepted values.
+    """
+
+    spread: str | None = None
+    together: str | None = None
+    partition: str | None = None
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Role:
+    """One task group: all tasks of one TensorFlow role, or a sidecar.
+
+    Attributes:
+        instances: Number of tasks, at least 1.
+        memory_mib: Memory of one task in MiB.
+        ports: Ports a sidecar serves, by name; shown as links.
+        max_restarts: How often a failed task of the role may be started again, over the whole job.
+        tolerate: How many tasks of the role may fail for good without failing the job.
+    """
+
+    name: str
+    instances: int
+    command: Command
+    image: str
+    memory_mib: int
+    cpus: int = 1
+    gpus: int = 0
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    files: tuple[ShippedFile, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    placement: Placement | None = None
+    restart: Restart = Restart.NEVER
+    max_restarts: int = 0
+    tolerate: int = 0
+    ports: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether TensorFlow does not know of this role."""
+        return self.name not in TRAINING_ROLES
+
+
+@dataclass(frozen=True)
+class KerberosPrincipal:
+    """The identity of the job's own ApplicationMaster on a kerberised cluster."""
+
+    principal: str
+    keytab: str
+
+
+@dataclass(frozen=True)
+class HadoopConf:
+    """How the Hadoop configuration reaches the containers.
+
+    Attributes:
+        kind: "inline" (sent with the service), "archive" (an archive on HDFS) or "node" (a directory of the node, mounted read-only).
+        location: The archive's URI or the directory; "" for inline.
+        files: For inline: the XML files, by name.
+    """
+
+    kind: str
+    location: str = ""
+    files: tuple[ShippedFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training job, independent of any cluster.
+
+    Attributes:
+        roles: By name, in the job spec's order.
+        lifetime_s: Seconds from submission after which YARN kills the job; None for no limit.
+        start_timeout_s: Seconds from the deciding task's start until every task must have arrived.
+        finish_timeout_s: Seconds that other tasks get when the deciding task is done.
+        grace_s: Seconds for which a task may be out of reach before it counts as failed.
+        deciding_role: The role whose task 0 decides the job.
+        bootstrap: Whether our bootstrap runs in the containers (it needs Python in the image).
+        python: The Python interpreter that runs the bootstrap in the container.
+        places: Where each value (by dotted path) stands in the user's input, for messages.
+    """
+
+    name: str
+    strategy: Strategy
+    roles: Mapping[str, Role]
+    deciding_role: str
+    queue: str | None = None
+    network: str = "host"
+    hadoop: HadoopConf | None = None
+    kerberos: KerberosPrincipal | None = None
+    lifetime_s: Duration | None = None
+    start_timeout_s: Duration = 900
+    finish_timeout_s: Duration = 600
+    grace_s: Duration = 30
+    tf_config: TFConfigMode = TFConfigMode.COUNTS
+    legacy_master: bool = False
+    bootstrap: bool = True
+    python: str = "python3"
+    docker_client_config: str | None = None
+    places: Mapping[str, Place] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of tasks per role."""
+        return {role.name: role.instances for role in self.roles.values()}
+
+    @property
+    def deciding_task(self) -> str:
+        """The component instance whose end is the job's end."""
+        return f"{self.deciding_role}-0"
+
+    def problem(self, path: str, message: str) -> Problem:
+        """Build a problem at the place where `path`, or its nearest parent, stands in the user's input."""
+        at = path
+        while at and at not in self.places:
+            at = re.sub(r"(?:\.[^.\[]*|\[\d+\]|^[^.\[]*)$", "", at)
+        place = self.places.get(at, self.places.get("", Place("")))
+        return Problem(place.line, place.column, path, message, place.source)
