@@ -1,0 +1,338 @@
+"""What is asked of YARN: the service, named field by field after the wire.
+
+Every class writes its own JSON: `None` and empty collections are left out, 0 and false are kept, maps are sorted by key. Only fields
+that Hadoop 3.1.1 and later know are here, because the services API answers an unknown one with a 404 (facts: yarn-services 10, P15).
+`dumps` is the one serialisation: what is printed is byte for byte what is posted.
+
+What YARN answers stands in `observed`; its names are importable from here too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from submit_tf_job.yarn.observed import (
+    AppAttempt,
+    AppReport,
+    AppState,
+    AppTimeout,
+    ClusterInfo,
+    ComponentState,
+    ContainerState,
+    FinalStatus,
+    MaximumResources,
+    Node,
+    ObservedComponent,
+    ObservedContainer,
+    ObservedService,
+    ServiceState,
+)
+
+__all__ = [
+    "AppAttempt",
+    "AppReport",
+    "AppState",
+    "AppTimeout",
+    "Artifact",
+    "ClusterInfo",
+    "Component",
+    "ComponentState",
+    "ConfigFile",
+    "Configuration",
+    "ContainerState",
+    "FinalStatus",
+    "JSONObject",
+    "KerberosPrincipal",
+    "MaximumResources",
+    "Node",
+    "ObservedComponent",
+    "ObservedContainer",
+    "ObservedService",
+    "PlacementConstraint",
+    "PlacementPolicy",
+    "ReadinessCheck",
+    "Resource",
+    "ResourceInformation",
+    "Service",
+    "ServiceState",
+    "dumps",
+]
+
+JSONObject: TypeAlias = dict[str, object]
+RestartPolicy: TypeAlias = Literal["ALWAYS", "ON_FAILURE", "NEVER"]
+ArtifactType: TypeAlias = Literal["DOCKER", "TARBALL", "SERVICE"]
+ConfigFileType: TypeAlias = Literal["XML", "PROPERTIES", "JSON", "YAML", "TEMPLATE", "HADOOP_XML", "STATIC", "ARCHIVE"]
+ReadinessType: TypeAlias = Literal["DEFAULT", "HTTP", "PORT"]
+PlacementType: TypeAlias = Literal["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY"]
+PlacementScope: TypeAlias = Literal["NODE", "RACK"]  # upper case in REST, lower case in the copy on HDFS (facts: yarn-services 2.9)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What a container runs from: an image for DOCKER, a path for TARBALL."""
+
+    id: str
+    type: ArtifactType = "DOCKER"
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        return {"id": self.id, "type": self.type}
+
+
+@dataclass(frozen=True)
+class ResourceInformation:
+    """An amount of one further resource, such as `yarn.io/gpu`; a bare number is not understood by the server."""
+
+    value: int
+    unit: str = ""
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        return {"value": self.value, "unit": self.unit}
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What one container gets.
+
+    Attributes:
+        cpus: Virtual cores, at least 1.
+        memory: MiB as digits only; "2G" would be refused *and* leave the name taken (facts: verified-versions 1.3).
+        additional: Further resources by name.
+    """
+
+    cpus: int
+    memory: str
+    additional: Mapping[str, ResourceInformation] = field(default_factory=dict)
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        out: JSONObject = {"cpus": self.cpus, "memory": self.memory}
+        _put_map(out, "additional", {name: amount.to_json() for name, amount in self.additional.items()})
+        return out
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A file that the AM writes or localises for every container.
+
+    Attributes:
+        type: How the content is made; TEMPLATE takes `properties["content"]`.
+        dest_file: Name in the container; a relative one is a single path element.
+        src_file: Where the content comes from, on a Hadoop file system.
+        properties: Content or substitutions.
+    """
+
+    type: ConfigFileType
+    dest_file: str
+    src_file: str | None = None
+    properties: Mapping[str, str] | None = None
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        out: JSONObject = {"type": self.type, "dest_file": self.dest_file}
+        _put(out, "src_file", self.src_file)
+        _put_map(out, "properties", self.properties)
+        return out
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Properties for YARN, environment and files for the containers."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[ConfigFile, ...] = ()
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        out: JSONObject = {}
+        _put_map(out, "properties", self.properties)
+        _put_map(out, "env", self.env)
+        _put_list(out, "files", [file.to_json() for file in self.files])
+        return out
+
+
+@dataclass(frozen=True)
+class KerberosPrincipal:
+    """As whom the AM logs in on a secure cluster; the name must hold a `/`."""
+
+    principal_name: str
+    keytab: str
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        return {"principal_name": self.principal_name, "keytab": self.keytab}
+
+
+@dataclass(frozen=True)
+class PlacementConstraint:
+    """Where containers of a component may stand, relative to others and to nodes."""
+
+    type: PlacementType
+    scope: PlacementScope
+    name: str | None = None
+    target_tags: tuple[str, ...] = ()
+    node_attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    node_partitions: tuple[str, ...] = ()
+    min_cardinality: int | None = None
+    max_cardinality: int | None = None
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        out: JSONObject = {}
+        _put(out, "name", self.name)
+        out.update({"type": self.type, "scope": self.scope})
+        _put_list(out, "target_tags", self.target_tags)
+        _put_map(out, "node_attributes", {name: list(values) for name, values in self.node_attributes.items()})
+        _put_list(out, "node_partitions", self.node_partitions)
+        _put(out, "min_cardinality", self.min_cardinality)
+        _put(out, "max_cardinality", self.max_cardinality)
+        return out
+
+
+@dataclass(frozen=True)
+class PlacementPolicy:
+    """All placement constraints of a component."""
+
+    constraints: tuple[PlacementConstraint, ...]
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        return {"constraints": [constraint.to_json() for constraint in self.constraints]}
+
+
+@dataclass(frozen=True)
+class ReadinessCheck:
+    """When a container counts as READY."""
+
+    type: ReadinessType
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        out: JSONObject = {"type": self.type}
+        _put_map(out, "properties", self.properties)
+        return out
+
+
+@dataclass(frozen=True)
+class Component:
+    """One kind of container and how many of it.
+
+    Attributes:
+        launch_command: The shell's command line; `None` where the image's own entry point runs.
+        restart_policy: YARN's default is ALWAYS, which restarts a finished worker for ever.
+        dependencies: Names of components that must be ready first.
+        quicklinks: Keys of the service's quicklinks that belong to this component.
+    """
+
+    name: str
+    number_of_containers: int
+    launch_command: str | None = None
+    artifact: Artifact | None = None
+    resource: Resource | None = None
+    restart_policy: RestartPolicy | None = None
+    configuration: Configuration | None = None
+    placement_policy: PlacementPolicy | None = None
+    readiness_check: ReadinessCheck | None = None
+    run_privileged_container: bool | None = None
+    dependencies: tuple[str, ...] = ()
+    quicklinks: tuple[str, ...] = ()
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        out: JSONObject = {"name": self.name, "number_of_containers": self.number_of_containers}
+        _put_object(out, "artifact", self.artifact)
+        _put(out, "launch_command", self.launch_command)
+        _put_object(out, "resource", self.resource)
+        _put(out, "restart_policy", self.restart_policy)
+        _put_list(out, "dependencies", self.dependencies)
+        _put_object(out, "placement_policy", self.placement_policy)
+        _put_object(out, "readiness_check", self.readiness_check)
+        _put(out, "run_privileged_container", self.run_privileged_container)
+        _put_list(out, "quicklinks", self.quicklinks)
+        _put_object(out, "configuration", self.configuration)
+        return out
+
+
+@dataclass(frozen=True)
+class Service:
+    """The service as it is posted.
+
+    Attributes:
+        name: Unique per user.
+        version: Free text, required; names the directory of the AM's generated files.
+        configuration: Merged by the server into every component where the component says nothing itself.
+        lifetime: Seconds from submission, `None` for no end.
+        quicklinks: Label to URL.
+    """
+
+    name: str
+    version: str
+    components: tuple[Component, ...]
+    configuration: Configuration | None = None
+    queue: str | None = None
+    lifetime: int | None = None
+    description: str | None = None
+    quicklinks: Mapping[str, str] = field(default_factory=dict)
+    kerberos_principal: KerberosPrincipal | None = None
+    docker_client_config: str | None = None
+    artifact: Artifact | None = None
+    resource: Resource | None = None
+
+    def to_json(self) -> JSONObject:
+        """Return the wire form."""
+        out: JSONObject = {"name": self.name, "version": self.version}
+        _put(out, "description", self.description)
+        _put(out, "queue", self.queue)
+        _put(out, "lifetime", self.lifetime)
+        _put_object(out, "artifact", self.artifact)
+        _put_object(out, "resource", self.resource)
+        _put(out, "docker_client_config", self.docker_client_config)
+        _put_object(out, "kerberos_principal", self.kerberos_principal)
+        _put_map(out, "quicklinks", self.quicklinks)
+        _put_object(out, "configuration", self.configuration)
+        out["components"] = [component.to_json() for component in self.components]
+        return out
+
+
+def dumps(service: Service) -> str:
+    """Serialise a service: the bytes that `render` prints and `submit` posts.
+
+    Example:
+        >>> print(dumps(Service("a", "1", ())), end="")
+        {
+          "name": "a",
+          "version": "1",
+          "components": []
+        }
+    """
+    return json.dumps(service.to_json(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+_Writable: TypeAlias = Artifact | Resource | Configuration | KerberosPrincipal | PlacementPolicy | ReadinessCheck
+
+
+def _put(out: JSONObject, key: str, value: object) -> None:
+    if value is not None:
+        out[key] = value
+
+
+def _put_object(out: JSONObject, key: str, value: _Writable | None) -> None:
+    if value is not None:
+        out[key] = value.to_json()
+
+
+def _put_list(out: JSONObject, key: str, values: Iterable[object]) -> None:
+    items = list(values)
+    if items:
+        out[key] = items
+
+
+def _put_map(out: JSONObject, key: str, values: Mapping[str, object] | None) -> None:
+    if values:
+        out[key] = {name: values[name] for name in sorted(values)}
