@@ -1,0 +1,171 @@
+"""The one file that travels with every task: the task description, the bootstrap's code and the job's files.
+
+It is plain text (a TEMPLATE file of YARN), the same for all tasks of a role. The task description in it is readable JSON; code and files
+are base64, because the AM stores a copy for each component and Hadoop 3.1 and 3.2 corrupt a service of more than 64 KiB (seen), and
+because base64 holds none of the patterns that the AM would replace.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import tarfile
+import textwrap
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib import resources
+
+from submit_tf_job import contract
+from submit_tf_job.job import HadoopConf, Job, Role, ShippedFile
+from submit_tf_job.plan.site import Site
+from submit_tf_job.tfconfig import CLUSTER_ROLES
+
+__all__ = ["bootstrap_file", "content_id", "files_tar", "task_description"]
+
+_HEADER = '''\
+# The bootstrap of submit_tf_job, for every task of one role. TASK says what the job is; CODE is a zip of submit_tf_job's own modules
+# contract.py, tfconfig.py and bootstrap/; FILES is a compressed tar of the role's files, or empty.
+import base64, io, json, os, sys, zlib
+TASK = r"""
+'''
+_FOOTER = """
+def _start():
+    archive = os.path.abspath(".tfjob-bootstrap.zip")
+    with open(archive, "wb") as out:
+        out.write(base64.b64decode(CODE))
+    sys.path.insert(0, archive)
+    from submit_tf_job.bootstrap.main import main
+    return main(json.loads(TASK), zlib.decompress(base64.b64decode(FILES)) if FILES.strip() else None)
+
+
+if __name__ == "__main__":
+    sys.exit(_start())
+"""
+
+
+def bootstrap_file(job: Job, site: Site, submission: str, files: bytes | None) -> str:
+    """Write `bootstrap.py` for a job.
+
+    Args:
+        job: The job.
+        site: The cluster.
+        submission: The submission's id.
+        files: The tar of the role's files, where it travels inside; None where there are none, or they are staged.
+    """
+    task = _safe_json(task_description(job, site, submission))
+    packed = _base64_lines(zlib.compress(files, 9)) if files else ""
+    return f'{_HEADER}{task}\n"""\nCODE = """\n{_base64_lines(_code())}\n"""\nFILES = """\n{packed}\n"""\n{_FOOTER}'
+
+
+def content_id(content: bytes) -> str:
+    """Name a content: the directory of a staged file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def task_description(job: Job, site: Site, submission: str) -> dict[str, object]:
+    """Build what the bootstrap needs to know; the form is documented in docs/tf-config.md."""
+    return {
+        "version": contract.TASK_VERSION,
+        "job": job.name,
+        "submission": submission,
+        "strategy": job.strategy.value,
+        "host_suffix": f"{job.name}.{site.registry_user}.{site.domain}" if site.domain else None,
+        "dns_server": site.dns_server,
+        "ports": port_rule(job, site),
+        "deciding": job.deciding_role,
+        "cluster_roles": cluster_roles(job),
+        "legacy_master": job.legacy_master,
+        "tf_config": job.tf_config.value,
+        "start_timeout_s": job.start_timeout_s,
+        "finish_timeout_s": job.finish_timeout_s,
+        "grace_s": job.grace_s,
+        "hadoop_conf": _hadoop_conf(job.hadoop),
+        "roles": {name: _role(job, role) for name, role in job.roles.items()},
+    }
+
+
+def port_rule(job: Job, site: Site) -> dict[str, object]:
+    """Choose how ports are decided: containers on the host network share their node's address."""
+    if job.network == "host":
+        return {"mode": "host", "first": site.port_range[0], "last": site.port_range[1]}
+    return {"mode": "own-address"}
+
+
+def cluster_roles(job: Job) -> list[str]:
+    """Name the roles that TensorFlow is told of, in TF_CONFIG's order; the evaluator stays outside (facts: tensorflow A2)."""
+    return [role for role in CLUSTER_ROLES if role in job.roles]
+
+
+def duty(job: Job, role: Role) -> str:
+    """Say what the rendezvous expects of a role."""
+    if role.name == job.deciding_role:
+        return contract.DUTY_DECIDES
+    if role.name == "evaluator":
+        return contract.DUTY_EVALUATES
+    if role.name == "ps" or (role.name == "worker" and job.strategy.value == "parameter-server"):
+        return contract.DUTY_SERVES  # they join a TensorFlow server and never end by themselves (measured)
+    if role.name in CLUSTER_ROLES:
+        return contract.DUTY_TRAINS
+    return contract.DUTY_SIDECAR
+
+
+def _role(job: Job, role: Role) -> dict[str, object]:
+    return {
+        "count": role.instances,
+        "duty": duty(job, role),
+        "command": role.command.to_json(),
+        "env": dict(role.env),
+        "max_restarts": role.max_restarts,
+        "tolerate": role.tolerate,
+        "gpus": role.gpus,
+    }
+
+
+def _hadoop_conf(conf: HadoopConf | None) -> str | None:
+    if conf is None:
+        return None
+    return {"inline": "inline", "node": conf.location, "archive": f"archive:{contract.HADOOP_CONF_LINK}"}[conf.kind]
+
+
+def _safe_json(value: Mapping[str, object]) -> str:
+    """Write JSON in which none of the AM's patterns occurs: `${TOKEN}` and `{{content}}` (ProviderUtils, ConfigUtils.replaceProps)."""
+    text = json.dumps(value, indent=1, ensure_ascii=True)
+    return text.replace("${", "\\u0024{").replace("{{", "{\\u007b")
+
+
+def files_tar(files: Iterable[ShippedFile]) -> bytes | None:
+    """Pack files into a tar whose bytes depend on nothing but names, modes and contents; None for no files."""
+    entries = sorted(files, key=lambda item: item.name)
+    if not entries:
+        return None
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for entry in entries:
+            info = tarfile.TarInfo(entry.name)
+            info.size = len(entry.content)
+            info.mode = 0o755 if entry.executable else 0o644
+            tar.addfile(info, io.BytesIO(entry.content))
+    return buffer.getvalue()
+
+
+@lru_cache(maxsize=1)
+def _code() -> bytes:
+    """Zip our own modules that run in the container; the bytes depend on nothing but their text."""
+    buffer = io.BytesIO()
+    root = resources.files("submit_tf_job")
+    modules = {"submit_tf_job/__init__.py": b"", **{f"submit_tf_job/{n}": (root / n).read_bytes() for n in ("contract.py", "tfconfig.py")}}
+    for item in sorted((root / "bootstrap").iterdir(), key=lambda entry: entry.name):
+        if item.name.endswith(".py"):
+            modules[f"submit_tf_job/bootstrap/{item.name}"] = item.read_bytes()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, source in modules.items():
+            archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), source, zipfile.ZIP_DEFLATED, 9)
+    return buffer.getvalue()
+
+
+def _base64_lines(content: bytes) -> str:
+    return "\n".join(textwrap.wrap(base64.b64encode(content).decode("ascii"), 140))

@@ -1,0 +1,213 @@
+"""(Job, Site, submission id) → the YARN service, and the files that must be staged before it is posted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from submit_tf_job import contract
+from submit_tf_job.job import Job, Placement, Restart, Role, ShippedFile, TFConfigMode
+from submit_tf_job.plan import payload, shell
+from submit_tf_job.plan.site import Site
+from submit_tf_job.tfconfig import host_name, task_port, tf_config
+from submit_tf_job.yarn.records import (
+    Artifact,
+    Component,
+    ConfigFile,
+    Configuration,
+    KerberosPrincipal,
+    PlacementConstraint,
+    PlacementPolicy,
+    PlacementScope,
+    PlacementType,
+    Resource,
+    ResourceInformation,
+    Service,
+)
+
+__all__ = ["Upload", "build", "literal_tf_config"]
+
+COMPONENT_ID = "${COMPONENT_ID}"
+HADOOP_CONF_DIRECTORY = "hadoop-conf"
+
+# Every field whose default is wrong for training (facts: yarn-services 8.4, verified-docker 7):
+SERVICE_PROPERTIES = {
+    # A killed AM comes back, and the training containers live on (seen).
+    "yarn.service.am-restart.max-attempts": "4",
+    # 30 s by default: STABLE, and so `wait --for ready`, would lag by as much.
+    "yarn.service.readiness-check-interval.seconds": "1",
+    # The rendezvous decides about restarts; on Hadoop 3.1 and 3.2 a NodeManager would retry for ever.
+    "yarn.service.container-failure.retry.max": "0",
+    # Past the threshold the AM leaves without unregistering: 36 s lost and a second attempt that runs dead tasks again (seen).
+    "yarn.service.container-failure-per-component.threshold": "2147483647",
+}
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A content that must stand at `uri` before the service is posted."""
+
+    uri: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class _Delivery:
+    """How bootstrap and files reach the components: inside the service, or staged."""
+
+    files_staged: bool = False
+    bootstrap_staged: bool = False
+
+
+def build(job: Job, site: Site, submission: str, *, fits: Callable[[Service], bool]) -> tuple[Service, tuple[Upload, ...]]:
+    """Build the service, staging only what makes it too large.
+
+    Args:
+        fits: Whether a service is small enough to be posted.
+
+    Returns:
+        The service, and what must be uploaded first. Where there is nowhere to stage, the service may be too large: `check` says so.
+    """
+    deliveries = [_Delivery()]
+    if site.staging and job.bootstrap:
+        deliveries += [_Delivery(files_staged=True), _Delivery(files_staged=True, bootstrap_staged=True)]
+    for delivery in deliveries:
+        uploads: dict[str, bytes] = {}
+        service = _service(job, site, submission, delivery, uploads)
+        if fits(service):
+            break
+    return service, tuple(Upload(uri, content) for uri, content in uploads.items())
+
+
+def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]) -> Service:
+    kerberos = job.kerberos
+    return Service(
+        name=job.name,
+        version=submission,
+        queue=job.queue,
+        lifetime=job.lifetime_s,
+        docker_client_config=job.docker_client_config,
+        kerberos_principal=KerberosPrincipal(kerberos.principal, kerberos.keytab) if kerberos else None,
+        configuration=Configuration(
+            properties={
+                **SERVICE_PROPERTIES,
+                contract.PROPERTY_SUBMISSION: submission,
+                contract.PROPERTY_DECIDING: job.deciding_task,
+                contract.PROPERTY_STRATEGY: job.strategy.value,
+            }
+        ),
+        components=tuple(_component(job, role, site, submission, delivery, uploads) for role in job.roles.values()),
+    )
+
+
+def _component(job: Job, role: Role, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]) -> Component:
+    properties = {contract.PROPERTY_DECIDES: "true"} if role.name == job.deciding_role else {}
+    files: tuple[ConfigFile, ...] = ()
+    if job.bootstrap:
+        command, files = _bootstrap(job, role, site, submission, delivery, uploads)
+    else:
+        command = shell.launch_command(role.command)
+    return Component(
+        name=role.name,
+        number_of_containers=role.instances,
+        launch_command=command,
+        artifact=Artifact(role.image),
+        resource=_resource(role, site),
+        restart_policy="ON_FAILURE" if role.restart is Restart.ON_FAILURE else "NEVER",
+        placement_policy=_placement(role),
+        configuration=Configuration(properties=properties, env=_env(job, role, site, submission), files=files),
+    )
+
+
+def _resource(role: Role, site: Site) -> Resource:
+    additional = {site.gpu_resource: ResourceInformation(role.gpus)} if role.gpus else {}
+    return Resource(cpus=role.cpus, memory=str(role.memory_mib), additional=additional)
+
+
+def _bootstrap(
+    job: Job, role: Role, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]
+) -> tuple[str, tuple[ConfigFile, ...]]:
+    config_files = []
+    tar = payload.files_tar(_role_files(job, role))
+    if tar and delivery.files_staged:
+        config_files.append(ConfigFile("STATIC", contract.PAYLOAD_ARCHIVE, _stage(site, contract.PAYLOAD_ARCHIVE, tar, uploads)))
+        tar = None
+    text = payload.bootstrap_file(job, site, submission, tar)
+    path = f"conf/{contract.BOOTSTRAP_FILE}"
+    if delivery.bootstrap_staged:
+        path = contract.BOOTSTRAP_FILE
+        config_files.append(ConfigFile("STATIC", path, _stage(site, path, text.encode("ascii"), uploads)))
+    else:
+        config_files.append(ConfigFile("TEMPLATE", contract.BOOTSTRAP_FILE, properties={"content": text}))
+    if job.hadoop and job.hadoop.kind == "archive":
+        config_files.append(ConfigFile("ARCHIVE", contract.HADOOP_CONF_LINK, job.hadoop.location))
+    # `exec`: YARN appends redirections, bash would stay process 1, and the program would never see SIGTERM (seen).
+    return f"exec {job.python} {path}", tuple(config_files)
+
+
+def _role_files(job: Job, role: Role) -> list[ShippedFile]:
+    files = list(role.files)
+    if job.hadoop and job.hadoop.kind == "inline":
+        files += [ShippedFile(f"{HADOOP_CONF_DIRECTORY}/{file.name}", file.content) for file in job.hadoop.files]
+    return files
+
+
+def _stage(site: Site, name: str, content: bytes, uploads: dict[str, bytes]) -> str:
+    uri = f"{site.staging}/{payload.content_id(content)}/{name}"
+    uploads[uri] = content
+    return uri
+
+
+def _env(job: Job, role: Role, site: Site, submission: str) -> dict[str, str]:
+    env = {"YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK": job.network}
+    mounts = [str(mount) for mount in role.mounts]
+    if job.hadoop and job.hadoop.kind == "node":
+        mounts.append(f"{job.hadoop.location}:{job.hadoop.location}:ro")
+    if mounts:
+        env["YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS"] = ",".join(mounts)
+    if job.bootstrap:
+        env[contract.ENV_INSTANCE] = "${COMPONENT_INSTANCE_NAME}"
+    else:
+        env.update({name: shell.env_value(value) for name, value in role.env.items()})
+        if role.gpus == 0 and "CUDA_VISIBLE_DEVICES" not in env:
+            env["CUDA_VISIBLE_DEVICES"] = ""  # else a node whose Docker defaults to the nvidia runtime shows it every GPU
+    if job.tf_config is TFConfigMode.LITERAL:
+        literal = literal_tf_config(job, role, site, submission)
+        if literal:
+            env[contract.ENV_TF_CONFIG] = shell.env_value(literal, tokens=[COMPONENT_ID])
+    return env
+
+
+def literal_tf_config(job: Job, role: Role, site: Site, submission: str) -> str:
+    """Write TF_CONFIG for a role with the AM's `${COMPONENT_ID}` as the index, or "" where the role needs none."""
+    counts = job.counts
+    ports = payload.port_rule(job, site)
+
+    def address(name: str, index: int) -> str:
+        host = host_name(name, index, job.name, site.registry_user, site.domain)
+        return f"{host}:{task_port(ports, counts, submission, name, index)}"
+
+    value = tf_config(counts, payload.cluster_roles(job), role.name, 0, address, job.legacy_master)
+    return value[: -len('"index":0}}')] + f'"index":{COMPONENT_ID}}}}}' if value else ""
+
+
+def _placement(role: Role) -> PlacementPolicy | None:
+    placement = role.placement
+    if placement is None:
+        return None
+    return PlacementPolicy((_constraint(role, placement),))
+
+
+def _constraint(role: Role, placement: Placement) -> PlacementConstraint:
+    kind: PlacementType = "ANTI_AFFINITY" if placement.spread else "AFFINITY" if placement.together else "AFFINITY_WITH_CARDINALITY"
+    scope: PlacementScope = "RACK" if "rack" in (placement.spread, placement.together) else "NODE"
+    anywhere = kind == "AFFINITY_WITH_CARDINALITY"  # neither apart nor together: only the nodes are restricted
+    return PlacementConstraint(
+        kind,
+        scope,
+        target_tags=(role.name,),  # its own name: Hadoop before 3.4 demands exactly that (verified-versions 1.3)
+        node_attributes=placement.attributes,
+        node_partitions=(placement.partition,) if placement.partition else (),
+        min_cardinality=0 if anywhere else None,
+        max_cardinality=role.instances if anywhere else None,
+    )
