@@ -1,0 +1,270 @@
+"""Hadoop's configuration files for a sandbox, as text.
+
+Keys whose value is not Hadoop's default carry the reason. Everything the services API needs stands in the files: its ApiServer keeps
+one static configuration that sees neither `-D` arguments nor anything programmatic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from xml.sax.saxutils import escape
+
+from submit_tf_job.sandbox.model import DOMAIN
+from submit_tf_job.sandbox.state import Layout, State
+from submit_tf_job.sandbox.versions import line_of
+
+__all__ = ["OPENS", "client_files", "daemon_files", "resolv_conf"]
+
+# Guice before 5.1 and jaxb-impl define classes reflectively.
+OPENS = "--add-opens=java.base/java.lang=ALL-UNNAMED"
+
+_AM_OPTIONS = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+_ENV_WHITELIST = (
+    "JAVA_HOME,HADOOP_COMMON_HOME,HADOOP_HDFS_HOME,HADOOP_CONF_DIR,CLASSPATH_PREPEND_DISTCACHE,HADOOP_YARN_HOME,HADOOP_HOME,PATH,LANG,TZ,"
+    "LD_LIBRARY_PATH,JDK_JAVA_OPTIONS"
+)
+
+_LOG4J = """log4j.rootLogger=INFO,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %-5p %c{2}: %m%n
+"""
+
+_AM_LOG4J = """log4j.rootLogger=INFO,file
+log4j.appender.file=org.apache.log4j.RollingFileAppender
+log4j.appender.file.File=${LOG_DIR}/serviceam.log
+log4j.appender.file.MaxFileSize=64MB
+log4j.appender.file.MaxBackupIndex=3
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=%d{ISO8601} [%t] %-5p %c{2} - %m%n
+log4j.logger.org.apache.hadoop.hdfs=WARN
+log4j.logger.org.apache.zookeeper=WARN
+"""
+
+
+def daemon_files(state: State, layout: Layout) -> dict[str, str]:
+    """Return the files of the daemons' configuration directory by name."""
+    return {
+        "core-site.xml": _xml({**_core_client(state), **_core_daemons(state, layout)}),
+        "hdfs-site.xml": _xml({**_hdfs_client(), **_hdfs_daemons(state, layout)}),
+        "yarn-site.xml": _xml({**_yarn_client(state), **_yarn_rm(state), **_yarn_nm(state, layout), **_yarn_services(state)}),
+        "capacity-scheduler.xml": _xml(_scheduler()),
+        "zoo.cfg": _zookeeper(state, layout),
+        "log4j.properties": _LOG4J,
+        "yarnservice-log4j.properties": _AM_LOG4J,
+    }
+
+
+def client_files(state: State) -> dict[str, str]:
+    """Return the files that a client needs, and no more: a job spec may carry them inline."""
+    return {
+        "core-site.xml": _xml(_core_client(state)),
+        "hdfs-site.xml": _xml(_hdfs_client()),
+        "yarn-site.xml": _xml(_yarn_client(state)),
+    }
+
+
+def resolv_conf(state: State, host: str) -> str:
+    """Return the containers' resolv.conf: Registry DNS, which forwards foreign names to the host's own servers.
+
+    Args:
+        state: The sandbox.
+        host: The host's resolv.conf; its search list and options are kept.
+    """
+    kept = [line for line in host.splitlines() if line.split()[:1] in (["search"], ["domain"], ["options"])]
+    return "\n".join([f"nameserver {state.dns_address}", *kept]) + "\n"
+
+
+def _xml(properties: Mapping[str, str]) -> str:
+    rows = "".join(
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n" for name, value in properties.items()
+    )
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{rows}</configuration>\n'
+
+
+def _core_client(state: State) -> dict[str, str]:
+    return {
+        "fs.defaultFS": f"hdfs://localhost:{state.ports['namenode']}",
+        "hadoop.security.authentication": "simple",
+        "hadoop.registry.zk.quorum": f"localhost:{state.ports['zookeeper']}",
+        "hadoop.registry.zk.root": "/registry",
+        # Switches on the services API's check of names against DNS rules; Registry DNS itself does not look at it.
+        "hadoop.registry.dns.enabled": "true",
+        "hadoop.registry.dns.domain-name": DOMAIN,
+    }
+
+
+def _core_daemons(state: State, layout: Layout) -> dict[str, str]:
+    user = state.user
+    return {
+        "hadoop.tmp.dir": str(layout.run / "tmp"),
+        f"hadoop.proxyuser.{user}.hosts": "*",
+        f"hadoop.proxyuser.{user}.groups": "*",
+        # Who a request without user.name is; the default dr.who has no HDFS home.
+        "hadoop.http.staticuser.user": user,
+        "hadoop.security.group.mapping": "org.apache.hadoop.security.ShellBasedUnixGroupsMapping",
+        # Users that the machine does not have would cost a failing `id` each.
+        "hadoop.user.group.static.mapping.overrides": f"{user}={user};alice=users;bob=users;dr.who=;",
+        "hadoop.registry.zk.session.timeout.ms": "10000",
+        "hadoop.registry.zk.connection.timeout.ms": "5000",
+        "hadoop.registry.secure": "false",
+        "hadoop.registry.dns.bind-address": state.dns_address,
+        "hadoop.registry.dns.bind-port": str(state.dns_port),
+        "hadoop.registry.dns.dns-ttl": "1",
+        "hadoop.zk.address": f"localhost:{state.ports['zookeeper']}",
+        "hadoop.zk.timeout-ms": "10000",
+        # A finished service's AM otherwise lingers 24 to 35 s in its shutdown hook, and holds its memory and its logs.
+        "hadoop.service.shutdown.timeout": "3s",
+        "ipc.client.connect.max.retries": "10",
+        "ipc.client.connect.retry.interval": "500",
+    }
+
+
+def _hdfs_client() -> dict[str, str]:
+    return {"dfs.replication": "1", "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER"}
+
+
+def _hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
+    ports = state.ports
+    return {
+        "dfs.namenode.name.dir": f"file://{layout.namenode}",
+        "dfs.datanode.data.dir": f"file://{layout.run / 'dn'}",
+        "dfs.namenode.http-address": f"localhost:{ports['namenode_http']}",
+        # The machine's own name may lead to an address that changes.
+        "dfs.datanode.hostname": "localhost",
+        "dfs.datanode.address": f"localhost:{ports['datanode']}",
+        "dfs.datanode.http.address": f"localhost:{ports['datanode_http']}",
+        "dfs.datanode.ipc.address": f"localhost:{ports['datanode_ipc']}",
+        "dfs.namenode.safemode.extension": "0",
+        "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+        "dfs.heartbeat.interval": "1",
+        "dfs.namenode.heartbeat.recheck-interval": "5000",
+        # With the default a disk with less than 100 MB free keeps the NameNode in safe mode for ever.
+        "dfs.namenode.resource.du.reserved": "1048576",
+        "dfs.datanode.du.reserved": "0",
+    }
+
+
+def _yarn_client(state: State) -> dict[str, str]:
+    ports = state.ports
+    return {
+        "yarn.resourcemanager.hostname": "localhost",
+        "yarn.resourcemanager.address": f"localhost:{ports['rm']}",
+        "yarn.resourcemanager.scheduler.address": f"localhost:{ports['rm_scheduler']}",
+        "yarn.resourcemanager.resource-tracker.address": f"localhost:{ports['rm_tracker']}",
+        "yarn.resourcemanager.admin.address": f"localhost:{ports['rm_admin']}",
+        "yarn.resourcemanager.webapp.address": f"localhost:{ports['rm_http']}",
+        "yarn.webapp.api-service.enable": "true",
+        "yarn.log-aggregation-enable": "true",
+        "yarn.nodemanager.remote-app-log-dir": "/tmp/logs",
+    }
+
+
+def _yarn_rm(state: State) -> dict[str, str]:
+    return {
+        # The pages of UI 2 are in an archive of their own.
+        "yarn.webapp.ui2.enable": "false",
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
+        "yarn.scheduler.minimum-allocation-mb": "128",
+        "yarn.scheduler.maximum-allocation-mb": str(state.memory_mib),
+        "yarn.scheduler.maximum-allocation-vcores": str(state.vcores),
+        # Caps the services API's own default of 20 attempts.
+        "yarn.resourcemanager.am.max-attempts": "4",
+        "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
+        # Shorter, and the AMs of four services started together are declared dead on a small machine.
+        "yarn.am.liveness-monitor.expiry-interval-ms": "120000",
+        "yarn.dispatcher.drain-events.timeout": "5000",
+        "yarn.acl.enable": "false",
+        "yarn.admin.acl": "*",
+        # A killed ResourceManager that `up` starts again knows its applications and leaves their containers alone.
+        "yarn.resourcemanager.recovery.enabled": "true",
+        "yarn.resourcemanager.store.class": "org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore",
+        # Also after a first start nothing would be scheduled for the default of 10 s; with one node there is nobody to wait for.
+        "yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "0",
+        "yarn.resourcemanager.connect.max-wait.ms": "120000",
+        # Default 30 s: the first NodeManager would come late, and after a restart of the ResourceManager everyone.
+        "yarn.resourcemanager.connect.retry-interval.ms": "1000",
+        "yarn.timeline-service.enabled": "false",
+    }
+
+
+def _yarn_nm(state: State, layout: Layout) -> dict[str, str]:
+    ports = state.ports
+    return {
+        "yarn.nodemanager.hostname": "localhost",
+        "yarn.nodemanager.address": f"localhost:{ports['nm']}",
+        "yarn.nodemanager.localizer.address": f"localhost:{ports['nm_localizer']}",
+        "yarn.nodemanager.webapp.address": f"localhost:{ports['nm_http']}",
+        "yarn.nodemanager.resource.memory-mb": str(state.memory_mib),
+        "yarn.nodemanager.resource.cpu-vcores": str(state.vcores),
+        "yarn.nodemanager.local-dirs": str(layout.nm_local),
+        "yarn.nodemanager.log-dirs": str(layout.run / "nm-log"),
+        "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",
+        # The monitor is also what finds out a container's address; at the default of 3 s short containers never get one.
+        "yarn.nodemanager.container-monitor.interval-ms": "500",
+        "yarn.nodemanager.vmem-check-enabled": "false",
+        "yarn.nodemanager.pmem-check-enabled": "true",
+        # With the default nothing is ever killed for its memory, despite the check.
+        "yarn.nodemanager.resource.memory.enforced": "false",
+        # A disk that is 90 % full would make the node UNHEALTHY.
+        "yarn.nodemanager.disk-health-checker.enable": "false",
+        "yarn.nodemanager.env-whitelist": _ENV_WHITELIST,
+        # HOME of containers; must exist, also inside images, and be writable.
+        "yarn.nodemanager.user-home-dir": "/tmp",
+        # Long enough to look at a failed container's directory, short enough not to fill the disk.
+        "yarn.nodemanager.delete.debug-delay-sec": "600",
+        "yarn.nodemanager.recovery.enabled": "true" if state.recovery else "false",
+        "yarn.nodemanager.recovery.dir": str(layout.run / "nm-recovery"),
+        "yarn.log-aggregation.retain-seconds": "86400",
+        "yarn.client.nodemanager-connect.max-wait-ms": "10000",
+        "yarn.client.nodemanager-connect.retry-interval-ms": "500",
+    }
+
+
+def _yarn_services(state: State) -> dict[str, str]:
+    line = line_of(state.hadoop_version)
+    properties = {
+        "yarn.service.am.java.opts": f"{_AM_OPTIONS} {OPENS}" if line.am_java_opts else _AM_OPTIONS,
+        "yarn.service.am-resource.memory": "512",
+        # Default 30 s: STABLE, and the start of whatever depends on it, would come that late.
+        "yarn.service.readiness-check-interval.seconds": "1",
+        "yarn.service.container-failure.retry-interval-ms": "1000",
+    }
+    if line.services_classpath:
+        properties["yarn.service.classpath"] = f"{state.jars}/*"
+    return properties
+
+
+def _scheduler() -> dict[str, str]:
+    root = "yarn.scheduler.capacity.root"
+    properties = {
+        # Default 0.1: the second service would stay ACCEPTED for ever.
+        "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
+        # The default calculator ignores vcores.
+        "yarn.scheduler.capacity.resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+        "yarn.scheduler.capacity.node-locality-delay": "-1",
+        "yarn.scheduler.capacity.maximum-applications": "10000",
+        "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": "true",
+        "yarn.scheduler.capacity.per-node-heartbeat.maximum-container-assignments": "-1",
+        f"{root}.queues": "default,ml",
+    }
+    for queue in ("default", "ml"):
+        properties |= {
+            f"{root}.{queue}.capacity": "50",
+            f"{root}.{queue}.maximum-capacity": "100",
+            f"{root}.{queue}.state": "RUNNING",
+            f"{root}.{queue}.user-limit-factor": "10",
+            f"{root}.{queue}.acl_submit_applications": "*",
+            f"{root}.{queue}.acl_administer_queue": "*",
+        }
+    return properties
+
+
+def _zookeeper(state: State, layout: Layout) -> str:
+    # The admin server would listen on 8080; the health check needs the four-letter words.
+    return (
+        f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={layout.run / 'zk'}\nclientPort={state.ports['zookeeper']}\n"
+        "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,srvr,stat,mntr\n"
+    )

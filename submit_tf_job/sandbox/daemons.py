@@ -1,0 +1,259 @@
+"""The six daemons: how each is started, and how each is seen to be well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.config import OPENS
+from submit_tf_job.sandbox.model import DOMAIN
+from submit_tf_job.sandbox.processes import Process, launch, marker
+from submit_tf_job.sandbox.state import Layout, State
+from submit_tf_job.sandbox.versions import line_of
+from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_zookeeper, get_json, send
+
+__all__ = ["TABLE", "Daemon", "check", "check_registered", "environment", "format_namenode", "log_tail", "start"]
+
+# SIGTERM to java is all a format or a daemon needs; see `processes.end` for how they are ended.
+_FORMAT_TIMEOUT_S = 120.0
+
+# Small heaps and one compiler tier: six JVMs share the machine with the jobs. The list is the same from JDK 8 to 22.
+_JVM = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    OPENS,
+    "-Djava.net.preferIPv4Stack=true",
+    "-Djava.awt.headless=true",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+)
+
+# The NodeManager in a mount namespace of its own, so that containers (which inherit it) ask Registry DNS and the host does not.
+# Every step is an exec: the process whose number we hold becomes the JVM.
+_PRIVATE_RESOLVER = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """One daemon.
+
+    Attributes:
+        main: Its main class.
+        heap: Its -Xmx.
+        ports: Purposes of the ports it listens on (TCP; `dns`: both).
+        health: Raises NotWell unless the daemon is well.
+    """
+
+    name: str
+    main: str
+    heap: str
+    ports: tuple[str, ...]
+    health: Callable[[State], None]
+
+
+def _zookeeper_health(state: State) -> None:
+    ask_zookeeper(state.ports["zookeeper"])
+
+
+def _bean(port: int, name: str) -> Mapping[str, object]:
+    beans = get_json(f"http://localhost:{port}/jmx?qry={name}").get("beans")
+    if not isinstance(beans, list) or not beans or not isinstance(beans[0], dict):
+        raise NotWell(f"{name} is not there yet")
+    return beans[0]
+
+
+def _namenode_health(state: State) -> None:
+    info = _bean(state.ports["namenode_http"], "Hadoop:service=NameNode,name=NameNodeInfo")
+    if info.get("Safemode") != "":
+        raise NotWell(str(info.get("Safemode")))
+    status, body = send("GET", f"http://localhost:{state.ports['namenode_http']}/webhdfs/v1/?op=GETFILESTATUS&user.name={state.user}")
+    if status != 200:
+        raise NotWell(f"WebHDFS answers {status}: {body[:200].decode(errors='replace')}")
+
+
+def _datanode_health(state: State) -> None:
+    info = _bean(state.ports["datanode_http"], "Hadoop:service=DataNode,name=DataNodeInfo")
+    actors = json.loads(str(info.get("BPServiceActorInfo") or "[]"))
+    if not any(actor.get("ActorState") == "RUNNING" and int(actor.get("LastHeartbeat", 99)) < 10 for actor in actors):
+        raise NotWell("it is not registered with the NameNode")
+
+
+def _resourcemanager_health(state: State) -> None:
+    base = f"http://localhost:{state.ports['rm_http']}"
+    info = get_json(f"{base}/ws/v1/cluster/info")["clusterInfo"]
+    if info.get("state") != "STARTED" or info.get("haState") != "ACTIVE":
+        raise NotWell(f"it is {info.get('state')}, {info.get('haState')}")
+    get_json(f"{base}/app/v1/services/version")
+
+
+def _nodemanager_health(state: State) -> None:
+    info = get_json(f"http://localhost:{state.ports['nm_http']}/ws/v1/node/info")["nodeInfo"]
+    if not info.get("nodeHealthy"):
+        raise NotWell(f"it calls itself unhealthy: {info.get('healthReport')}")
+
+
+def _registrydns_health(state: State) -> None:
+    answer = ask_dns(state.dns_address, state.dns_port, DOMAIN, "SOA")
+    if answer.code != 0 or answer.count == 0:
+        raise NotWell(f"it does not know its zone {DOMAIN} (code {answer.code})")
+
+
+TABLE: Mapping[str, Daemon] = {
+    daemon.name: daemon
+    for daemon in (
+        Daemon("zookeeper", "org.apache.zookeeper.server.quorum.QuorumPeerMain", "128m", ("zookeeper",), _zookeeper_health),
+        Daemon(
+            "namenode",
+            "org.apache.hadoop.hdfs.server.namenode.NameNode",
+            "384m",
+            ("namenode", "namenode_http"),
+            _namenode_health,
+        ),
+        Daemon(
+            "datanode",
+            "org.apache.hadoop.hdfs.server.datanode.DataNode",
+            "256m",
+            ("datanode", "datanode_http", "datanode_ipc"),
+            _datanode_health,
+        ),
+        Daemon(
+            "resourcemanager",
+            "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
+            "512m",
+            ("rm_scheduler", "rm_tracker", "rm", "rm_admin", "rm_http"),
+            _resourcemanager_health,
+        ),
+        Daemon(
+            "nodemanager",
+            "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
+            "384m",
+            ("nm", "nm_localizer", "nm_http"),
+            _nodemanager_health,
+        ),
+        Daemon("registrydns", "org.apache.hadoop.registry.server.dns.RegistryDNSServer", "128m", ("dns",), _registrydns_health),
+    )
+}
+
+
+def check(name: str, state: State) -> None:
+    """Ask one daemon whether it is well.
+
+    Raises:
+        NotWell: saying what is wrong.
+    """
+    TABLE[name].health(state)
+
+
+def check_registered(state: State) -> None:
+    """Check that the ResourceManager has exactly one working node, and that it is this sandbox's.
+
+    Raises:
+        NotWell: as long as that is not so.
+    """
+    nodes = (get_json(f"http://localhost:{state.ports['rm_http']}/ws/v1/cluster/nodes").get("nodes") or {}).get("node") or []
+    ours = f"localhost:{state.ports['nm']}"
+    if not any(node.get("id") == ours and node.get("state") == "RUNNING" for node in nodes):
+        raise NotWell("the NodeManager is not registered with the ResourceManager")
+    for node in nodes:
+        if node.get("id") != ours and node.get("state") == "RUNNING":
+            raise NotWell(f"a foreign NodeManager, {node.get('id')}, has joined the ResourceManager")
+
+
+def environment(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the daemons: a short list, so that nothing of the user's shell changes what they do.
+
+    HADOOP_USER_NAME, for one, would make somebody else the HDFS superuser; JAVA_TOOL_OPTIONS or CLASSPATH would reach every JVM.
+    """
+    kept = {name: environ[name] for name in ("HOME", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH") if name in environ}
+    homes = ("HADOOP_YARN_HOME", "HADOOP_HOME", "HADOOP_COMMON_HOME", "HADOOP_HDFS_HOME")
+    path = [*state.container_path, environ.get("PATH") or os.defpath]
+    result = {
+        **kept,
+        "PATH": os.pathsep.join(path),
+        "LANG": "C.UTF-8",
+        "JAVA_HOME": state.java_home,
+        "HADOOP_CONF_DIR": str(layout.conf),
+        **dict.fromkeys(homes, state.hadoop_home or str(layout.home)),
+    }
+    if not line_of(state.hadoop_version).am_java_opts:
+        result["JDK_JAVA_OPTIONS"] = OPENS
+    return result
+
+
+def _java(state: State, layout: Layout, daemon: Daemon) -> list[str]:
+    argv = [f"{state.java_home}/bin/java", *_JVM, f"-Xmx{daemon.heap}", marker(layout.home), f"-Dhadoop.log.dir={layout.run / 'log'}"]
+    if state.hosts_file and daemon.name in ("nodemanager", "registrydns"):
+        argv.append(f"-Djdk.net.hosts.file={layout.conf / 'hosts'}")
+    return [*argv, "-cp", f"{layout.conf}:{layout.webroot}:{state.jars}/*", daemon.main]
+
+
+def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -> Process:
+    """Start one daemon and return its process at once, long before it is well.
+
+    Raises:
+        SandboxError: when it could not be started at all.
+    """
+    argv = _java(state, layout, TABLE[name])
+    if name == "zookeeper":
+        argv.append(str(layout.conf / "zoo.cfg"))
+    if name == "nodemanager" and state.resolver == "system":
+        argv = [
+            "unshare",
+            "-m",
+            "--propagation",
+            "private",
+            "/bin/sh",
+            "-c",
+            _PRIVATE_RESOLVER,
+            "sh",
+            str(layout.conf / "resolv.conf"),
+            *argv,
+        ]
+    return launch(argv, environment(state, layout, environ), layout.home, layout.log(name))
+
+
+def format_namenode(state: State, layout: Layout, environ: Mapping[str, str]) -> None:
+    """Make an empty HDFS, unless there is one.
+
+    Raises:
+        SandboxError: when the NameNode could not format its directory.
+    """
+    if (layout.namenode / "current" / "VERSION").is_file():
+        return
+    argv = [*_java(state, layout, TABLE["namenode"]), "-format", "-force", "-nonInteractive"]
+    with layout.log("namenode").open("ab") as log:
+        try:
+            done = subprocess.run(
+                argv,
+                cwd=layout.home,
+                env=environment(state, layout, environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=_FORMAT_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise SandboxError(f"formatting HDFS took longer than {_FORMAT_TIMEOUT_S:.0f} s") from None
+    if done.returncode != 0:
+        raise SandboxError(
+            f"the namenode could not format HDFS (exit status {done.returncode}); the end of its log:\n{log_tail(layout.log('namenode'))}"
+        )
+
+
+def log_tail(path: Path, lines: int = 25) -> str:
+    """Return the last lines of a log file."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, handle.tell() - 400 * lines))
+            text = handle.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,242 @@
+"""Get Hadoop's jars: once per version, through Maven, into a directory that all sandboxes share."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.locks import file_lock
+from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line
+
+__all__ = ["JarSet", "ensure_jars", "jars_of_home", "render_pom"]
+
+MAVEN_TIMEOUT_S = 900.0
+
+_HADOOP = "org.apache.hadoop"
+_COMMON = (
+    "hadoop-common",
+    "hadoop-auth",
+    "hadoop-hdfs",
+    "hadoop-hdfs-client",
+    "hadoop-yarn-api",
+    "hadoop-yarn-common",
+    "hadoop-yarn-client",
+    "hadoop-yarn-server-common",
+    "hadoop-yarn-server-resourcemanager",
+    "hadoop-yarn-server-nodemanager",
+    # RMContext and RMAppImpl link to it even with the timeline service off, and the RM declares it as `provided`.
+    "hadoop-yarn-server-timelineservice",
+)
+_SERVICES = ("hadoop-yarn-services-core", "hadoop-yarn-services-api")
+# services-api depends on hadoop-common's *test* jar at compile scope, whose core-site.xml and log4j.properties would shadow ours.
+_SERVICES_EXCLUDES = ((_HADOOP, "hadoop-common"),)
+
+# file name pattern -> why it must not be there
+_FORBIDDEN = {
+    r".*-tests\.jar": "holds test configuration that shadows the sandbox's",
+    r"jersey-server-2.*": "breaks the ResourceManager's Jersey 1",
+    r"javax\.ws\.rs-api-2.*": "breaks the ResourceManager's Jersey 1",
+    r"hadoop-client-(api|runtime|minicluster)-.*": "is a shaded copy of Hadoop",
+}
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """The classes of one Hadoop version.
+
+    Attributes:
+        version: Hadoop version.
+        directory: Directory that holds every jar.
+        tarball: The jars as `service-dep.tar.gz`, for the lines whose service AM takes nothing else.
+    """
+
+    version: str
+    directory: Path
+    tarball: Path | None = None
+
+
+def ensure_jars(version: str, cache_dir: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> JarSet:
+    """Return the jars of a Hadoop version, fetching them first if the cache does not have them.
+
+    Args:
+        version: Hadoop version, one of `versions.MAVEN_VERSIONS`.
+        cache_dir: Directory shared by all sandboxes of this user.
+        environ: Environment; PATH is searched for `mvn`, all of it is passed on to Maven.
+        progress: Called with one line per step.
+
+    Raises:
+        SandboxError: when the version cannot be had, Maven is missing, or Maven fails.
+    """
+    line = maven_line(version)
+    home = cache_dir / f"hadoop-{version}"
+    found = _cached(version, line, home)
+    if found:
+        return found
+    with file_lock(
+        cache_dir / f"hadoop-{version}.lock", MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")
+    ):
+        found = _cached(version, line, home)
+        if found:
+            return found
+        mvn = shutil.which("mvn", path=environ.get("PATH"))
+        if mvn is None:
+            raise SandboxError(
+                "mvn was not found on PATH; the sandbox fetches Hadoop's jars with Maven",
+                hint="install Maven (Debian, Ubuntu: apt-get install maven), or give the directory of an unpacked Hadoop",
+            )
+        progress(f"fetching Hadoop {version} through Maven (once; about 100 MB)")
+        _build(mvn, version, line, home, environ)
+    return JarSet(version, home / "jars", None if line.services_classpath else home / "service-dep.tar.gz")
+
+
+def _cached(version: str, line: Line, home: Path) -> JarSet | None:
+    if not (home / "jars").is_dir():
+        return None
+    return JarSet(version, home / "jars", None if line.services_classpath else home / "service-dep.tar.gz")
+
+
+def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str, str]) -> None:
+    """Fill a temporary directory and rename it, so that `home` is there only when it is complete."""
+    work = Path(tempfile.mkdtemp(prefix=f".hadoop-{version}-", dir=home.parent))
+    try:
+        work.chmod(0o755)
+        (work / "pom.xml").write_text(render_pom(version, line))
+        jars = work / "jars"
+        _maven(
+            [
+                *(mvn, "-q", "-B", "-f", str(work / "pom.xml"), "dependency:copy-dependencies"),
+                *("-DincludeScope=runtime", f"-DoutputDirectory={jars}"),
+            ],
+            work,
+            environ,
+        )
+        for artifact in _SERVICES if line.services_alone else ():
+            _maven(
+                [mvn, "-q", "-B", "dependency:copy", f"-Dartifact={_HADOOP}:{artifact}:{version}", f"-DoutputDirectory={jars}"],
+                work,
+                environ,
+            )
+        check_jars(jars, version)
+        if not line.services_classpath:
+            _pack(jars, work / "service-dep.tar.gz")
+        work.rename(home)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def _maven(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=cwd,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=MAVEN_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SandboxError(f"Maven did not finish within {MAVEN_TIMEOUT_S:.0f} s", hint="check the network and try again") from None
+    if done.returncode != 0:
+        errors = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("[ERROR]")][:6]
+        raise SandboxError(
+            "Maven could not fetch Hadoop's jars:\n" + "\n".join(errors),
+            hint="check the network and Maven's settings (proxy, mirror), and try again",
+        )
+
+
+def _pack(jars: Path, target: Path) -> None:
+    """Write what `yarn app -enableFastLaunch` would; jars are compressed already, so level 1."""
+    with tarfile.open(target, "w:gz", compresslevel=1) as tar:
+        for jar in sorted(jars.glob("*.jar")):
+            tar.add(jar.resolve(), arcname=jar.name)
+
+
+def render_pom(version: str, line: Line) -> str:
+    """Write the pom whose dependencies are the sandbox's classpath."""
+    wanted = [Coordinate(_HADOOP, artifact) for artifact in (*_COMMON, line.registry_artifact)]
+    if not line.services_alone:
+        wanted += [Coordinate(_HADOOP, artifact, excludes=_SERVICES_EXCLUDES) for artifact in _SERVICES]
+    wanted += [Coordinate("org.slf4j", line.log_backend), *line.extra]
+    template = resources.files("submit_tf_job.sandbox").joinpath("pom.xml.template").read_text()
+    return template.replace("%HADOOP_VERSION%", escape(version)).replace("%DEPENDENCIES%", "\n".join(_dependency(c) for c in wanted))
+
+
+def _dependency(coordinate: Coordinate) -> str:
+    parts = [f"<groupId>{coordinate.group}</groupId>", f"<artifactId>{coordinate.artifact}</artifactId>"]
+    if coordinate.version:
+        parts.append(f"<version>{coordinate.version}</version>")
+    if coordinate.excludes:
+        inner = "".join(
+            f"<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
+            for group, artifact in coordinate.excludes
+        )
+        parts.append(f"<exclusions>{inner}</exclusions>")
+    return f"    <dependency>{''.join(parts)}</dependency>"
+
+
+def check_jars(directory: Path, version: str) -> None:
+    """Refuse a set of jars that is known to give daemons which fail in obscure ways.
+
+    Raises:
+        SandboxError: naming the jar that is missing or must not be there.
+    """
+    names = sorted(jar.name for jar in directory.glob("*.jar"))
+    for artifact in (*_COMMON, *_SERVICES):
+        if f"{artifact}-{version}.jar" not in names:
+            raise SandboxError(f"{artifact}-{version}.jar is missing in {directory}", hint="remove the directory and try again")
+    for pattern, reason in _FORBIDDEN.items():
+        for name in names:
+            if re.fullmatch(pattern, name):
+                raise SandboxError(f"{name} in {directory} {reason}", hint="remove the directory and try again")
+    backends = [name for name in names if name.startswith(("slf4j-reload4j-", "slf4j-log4j12-"))]
+    if len(backends) != 1:
+        raise SandboxError(f"expected one logging backend in {directory}, found {', '.join(backends) or 'none'}")
+
+
+def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
+    """Gather the jars of an unpacked Hadoop as links in one directory.
+
+    The service AM's classpath is one wildcard, so the jars must be in one directory.
+
+    Args:
+        hadoop_home: Directory with `share/hadoop`.
+        target: Directory to make.
+
+    Raises:
+        SandboxError: when it is not a Hadoop home, or its services API is missing.
+    """
+    share = hadoop_home / "share" / "hadoop"
+    found = sorted(share.glob("common/hadoop-common-*.jar"))
+    versions = [
+        m.group(1)
+        for jar in found
+        if (m := re.fullmatch(r"hadoop-common-(\d+(?:\.\d+)+[^/]*?)\.jar", jar.name)) and "tests" not in jar.name
+    ]
+    if len(versions) != 1:
+        raise SandboxError(f"{hadoop_home} is not an unpacked Hadoop: no share/hadoop/common/hadoop-common-<version>.jar")
+    target.mkdir(parents=True, exist_ok=True)
+    for part in ("common/lib", "common", "hdfs/lib", "hdfs", "yarn/lib", "yarn", "yarn/timelineservice"):
+        for jar in sorted((share / part).glob("*.jar")):
+            link = target / jar.name
+            if not jar.name.endswith("-tests.jar") and not link.is_symlink():
+                link.symlink_to(jar.resolve())
+    line = line_of(versions[0])
+    check_jars(target, versions[0])
+    tarball = None
+    if not line.services_classpath:
+        tarball = target.parent / "service-dep.tar.gz"
+        _pack(target, tarball)
+    return JarSet(versions[0], target, tarball)

@@ -1,0 +1,131 @@
+"""Ports of a sandbox: one block of twenty, taken whole, so that two sandboxes can never mix.
+
+A NodeManager checks no cluster id: one that finds another sandbox's ResourceManager on the port it was told joins that and runs
+its containers (seen). So a block is taken only if *every* port in it is free, and it stays reserved from the choice until the daemons
+listen. From then on any one living daemon keeps the block from being chosen by others, also while another daemon is dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from submit_tf_job.errors import SandboxError
+
+__all__ = ["BLOCKS", "PORT_NAMES", "Reserve", "block_ports", "dns_address", "pick_block", "port_is_free", "reserve_block"]
+
+# Below the ephemeral range (32768) and below the range of job tasks (20000 to 32767).
+_FIRST = 10000
+_SIZE = 20
+BLOCKS = 500
+
+PORT_NAMES = (
+    "zookeeper",
+    "namenode",
+    "namenode_http",
+    "datanode",
+    "datanode_http",
+    "datanode_ipc",
+    "rm_scheduler",
+    "rm_tracker",
+    "rm",
+    "rm_admin",
+    "rm_http",
+    "nm",
+    "nm_localizer",
+    "nm_http",
+    "dns",
+)
+
+
+class Reserve(Protocol):
+    """Reserve a block for this process, or say that another process has it."""
+
+    def __call__(self, block: int) -> contextlib.AbstractContextManager[object] | None: ...
+
+
+def block_ports(block: int) -> dict[str, int]:
+    """Return the ports of a block by purpose."""
+    return {name: _FIRST + block * _SIZE + offset for offset, name in enumerate(PORT_NAMES)}
+
+
+def dns_address(block: int) -> str:
+    """Return the loopback address that belongs to a block, for a Registry DNS on port 53."""
+    return f"127.83.{block // 250}.{1 + block % 250}"
+
+
+def reserve_block(block: int) -> contextlib.AbstractContextManager[object] | None:
+    """Reserve a block among all processes of this machine, of whatever user; the kernel lets go when the process dies.
+
+    An abstract socket has no file that could be left behind or belong to another user, and lives in the network namespace as ports do.
+    """
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        holder.bind(f"\0submit_tf_job.sandbox.ports.{block}")
+    except OSError:
+        holder.close()
+        return None
+    return contextlib.closing(holder)
+
+
+def port_is_free(port: int, address: str = "") -> bool:
+    """Say whether nothing listens on a port, TCP or UDP, on the address (default: on any address)."""
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(socket.AF_INET, kind) as probe:
+            if kind == socket.SOCK_STREAM:
+                # Connections of a daemon that just ended (TIME_WAIT) do not keep the next one from listening.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                return False
+    return True
+
+
+@contextlib.contextmanager
+def pick_block(first: int, reserve: Reserve = reserve_block, is_free: Callable[[int], bool] = port_is_free) -> Iterator[int]:
+    """Choose a block whose ports are all free, and keep it reserved while the body runs.
+
+    Args:
+        first: Block to try first; the next ones follow.
+        reserve: Reserves one block between processes.
+        is_free: Says whether a port is free.
+
+    Raises:
+        SandboxError: when every block is in use.
+    """
+    for step in range(BLOCKS):
+        block = (first + step) % BLOCKS
+        held = reserve(block)
+        if held is None:
+            continue
+        with held:
+            if all(is_free(_FIRST + block * _SIZE + offset) for offset in range(_SIZE)):
+                yield block
+                return
+    raise SandboxError(f"no {_SIZE} free ports in a row between {_FIRST} and {_FIRST + BLOCKS * _SIZE - 1}", hint="end what uses them")
+
+
+@contextlib.contextmanager
+def keep_block(
+    block: int, timeout_s: float, reserve: Reserve = reserve_block, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[None]:
+    """Reserve the block that a sandbox already has, while the body restarts some of its daemons.
+
+    Raises:
+        SandboxError: when another process holds the block for longer than `timeout_s`.
+    """
+    waited = 0.0
+    while True:
+        held = reserve(block)
+        if held is not None:
+            break
+        if waited >= timeout_s:
+            raise SandboxError("another sandbox is taking this sandbox's ports", hint="`sandbox down` this one, then `sandbox up`")
+        sleep(0.1)
+        waited += 0.1
+    with held:
+        yield

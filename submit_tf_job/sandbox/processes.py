@@ -1,0 +1,193 @@
+"""Start, recognise and end processes, without ever touching one that is not ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from submit_tf_job.errors import SandboxError
+
+__all__ = ["Process", "container_processes", "end", "is_alive", "launch", "marked_processes", "marker"]
+
+_PROC = Path("/proc")
+
+# The shell ends at once, so that the daemon is nobody's child: no zombie in a long-lived caller, no pipe held open.
+_LAUNCH = 'umask 022; cd "$1" || exit 1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that cannot be mistaken for a later one with the same number: `start_ticks` is field 22 of /proc/<pid>/stat."""
+
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True)
+class _Stat:
+    state: str
+    parent: int
+    session: int
+    terminal: int
+    start_ticks: int
+
+
+def _stat(pid: int, proc: Path = _PROC) -> _Stat | None:
+    try:
+        text = (proc / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The second field is the program's name in brackets and may hold anything, brackets too.
+    fields = text[text.rfind(")") + 2 :].split()
+    if len(fields) < 20:
+        return None
+    return _Stat(fields[0], int(fields[1]), int(fields[3]), int(fields[4]), int(fields[19]))
+
+
+def is_alive(process: Process, proc: Path = _PROC) -> bool:
+    """Say whether the process is still there: the same one, and not a zombie."""
+    stat = _stat(process.pid, proc)
+    return stat is not None and stat.state not in ("Z", "X") and stat.start_ticks == process.start_ticks
+
+
+def _identify(pid: int, proc: Path = _PROC) -> Process | None:
+    stat = _stat(pid, proc)
+    return None if stat is None or stat.state in ("Z", "X") else Process(pid, stat.start_ticks)
+
+
+def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path) -> Process:
+    """Start a daemon in a session of its own, its output appended to a log file.
+
+    Raises:
+        SandboxError: when it could not be started, or was gone at once.
+    """
+    done = subprocess.run(
+        ["/bin/sh", "-c", _LAUNCH, "sh", str(cwd), str(log), *argv],
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        start_new_session=True,
+        check=False,
+    )
+    process = _identify(int(done.stdout)) if done.returncode == 0 and done.stdout.strip().isdigit() else None
+    if process is None:
+        raise SandboxError(f"could not start {argv[0]}: {done.stderr.strip() or 'it ended at once'}; its log is {log}")
+    return process
+
+
+def marker(home: Path) -> str:
+    """Return the argument that every daemon of a sandbox carries on its command line."""
+    return f"-Dsubmit_tf_job.sandbox={home}"
+
+
+def marked_processes(home: Path, mains: Mapping[str, str], proc: Path = _PROC) -> dict[Process, str]:
+    """Find the daemons of a sandbox by their command line, also those that no state file knows.
+
+    Args:
+        home: Directory of the sandbox.
+        mains: Main class -> daemon.
+        proc: For tests.
+
+    Returns:
+        Process -> daemon.
+    """
+    wanted = marker(home).encode()
+    found = {}
+    for process in _all(proc):
+        argv = _read(proc / str(process.pid) / "cmdline").split(b"\0")
+        names = [name for main, name in mains.items() if main.encode() in argv]
+        if names and wanted in argv:
+            found[process] = names[0]
+    return found
+
+
+def container_processes(local_dir: Path, proc: Path = _PROC) -> list[Process]:
+    """Find the processes of containers that a NodeManager with this local directory launched.
+
+    A container of DefaultContainerExecutor is a session of its own and outlives its NodeManager. Its processes are known by LOCAL_DIRS in
+    their environment, by their session, or by a working directory in the local directory and no terminal (a user's shell has one).
+    """
+    processes = {process.pid: process for process in _all(proc)}
+    stats = {pid: stat for pid in processes if (stat := _stat(pid, proc))}
+    spared = _ancestors(os.getpid(), stats)
+    launched = {pid for pid in stats if _has_local_dir(_read(proc / str(pid) / "environ"), local_dir)}
+    sessions = {stats[pid].session for pid in launched}
+    inside = {pid for pid, stat in stats.items() if stat.terminal == 0 and _cwd_is_below(proc / str(pid) / "cwd", local_dir)}
+    same_session = {pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0}
+    return [processes[pid] for pid in sorted((launched | inside | same_session) - spared)]
+
+
+def _has_local_dir(environ: bytes, local_dir: Path) -> bool:
+    entries = environ.split(b"\0")
+    return any(entry.startswith(b"LOCAL_DIRS=" + str(local_dir).encode() + b"/") for entry in entries) and any(
+        entry.startswith(b"CONTAINER_ID=") for entry in entries
+    )
+
+
+def _cwd_is_below(link: Path, directory: Path) -> bool:
+    try:
+        return Path(os.readlink(link)).is_relative_to(directory)
+    except OSError:
+        return False
+
+
+def _ancestors(pid: int, stats: Mapping[int, _Stat]) -> set[int]:
+    found = set()
+    while pid in stats and pid not in found:
+        found.add(pid)
+        pid = stats[pid].parent
+    return found
+
+
+def _all(proc: Path) -> Iterable[Process]:
+    for entry in proc.iterdir():
+        if entry.name.isdigit() and (process := _identify(int(entry.name), proc)):
+            yield process
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        # Gone, or another user's: then it is none of ours.
+        return b""
+
+
+def end(processes: Iterable[Process], grace_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """End processes: SIGTERM, wait, SIGKILL what is left, wait until it is gone.
+
+    Args:
+        processes: What to end; one that is gone, or whose number now belongs to another process, is left alone.
+        grace_s: Seconds between SIGTERM and SIGKILL; 0 for SIGKILL at once.
+        sleep: For tests.
+
+    Raises:
+        SandboxError: when a process survives SIGKILL for ten seconds.
+    """
+    left = list(processes)
+    if grace_s > 0:
+        left = _signal_and_wait(left, signal.SIGTERM, grace_s, sleep)
+    left = _signal_and_wait(left, signal.SIGKILL, 10.0, sleep)
+    if left:
+        raise SandboxError(f"could not end the processes {', '.join(str(process.pid) for process in left)}")
+
+
+def _signal_and_wait(processes: list[Process], number: signal.Signals, timeout_s: float, sleep: Callable[[float], None]) -> list[Process]:
+    left = [process for process in processes if is_alive(process)]
+    for process in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+    waited = 0.0
+    while left and waited < timeout_s:
+        sleep(0.05)
+        waited += 0.05
+        left = [process for process in left if is_alive(process)]
+    return left

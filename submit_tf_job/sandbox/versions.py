@@ -1,0 +1,98 @@
+"""What differs between the Hadoop versions that the sandbox can run, as one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from submit_tf_job.errors import SandboxError
+
+__all__ = ["DEFAULT_VERSION", "MAVEN_VERSIONS", "Coordinate", "Line", "line_of", "maven_line"]
+
+DEFAULT_VERSION = "3.4.2"
+
+# `hadoop-yarn-services-api` was published for few versions only; of those, these four were run.
+MAVEN_VERSIONS = ("3.4.2", "3.3.5", "3.2.1", "3.1.3")
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One Maven artifact; an empty version means: as Hadoop's own bill of materials says."""
+
+    group: str
+    artifact: str
+    version: str = ""
+    excludes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one line of Hadoop releases needs in order to run here.
+
+    Attributes:
+        name: First two numbers of the version.
+        registry_artifact: Artifact that holds Registry DNS; it was renamed in 3.3 (YARN-8845).
+        log_backend: The slf4j backend; Hadoop's bill of materials excludes it, and without one there are no logs.
+        services_alone: Fetch services-core and services-api without their descriptors: their parent pom was never published for 3.3.5.
+        extra: Artifacts that newer JDKs need and this line does not bring.
+        services_classpath: The service AM honours `yarn.service.classpath`; before 3.3 it only takes an uploaded tarball.
+        am_java_opts: `yarn.service.am.java.opts` may hold `--add-opens=java.base/...`; 3.2 refuses the slash, so JDK_JAVA_OPTIONS does it.
+    """
+
+    name: str
+    registry_artifact: str = "hadoop-registry"
+    log_backend: str = "slf4j-reload4j"
+    services_alone: bool = False
+    extra: tuple[Coordinate, ...] = ()
+    services_classpath: bool = True
+    am_java_opts: bool = True
+
+
+# ZooKeeper 3.4 clients never connect on JDK 14 and newer (UnresolvedAddressException for ever); JDK 11 dropped javax.activation.
+_OLD_LINE_EXTRA = (
+    Coordinate("com.sun.activation", "javax.activation", "1.2.0"),
+    Coordinate("org.apache.zookeeper", "zookeeper", "3.5.10", (("*", "*"),)),
+    Coordinate("org.apache.zookeeper", "zookeeper-jute", "3.5.10", (("*", "*"),)),
+)
+
+_LINES = {
+    line.name: line
+    for line in (
+        Line("3.4"),
+        Line(
+            "3.3",
+            services_alone=True,
+            # What the two descriptors would have brought.
+            extra=(Coordinate("io.swagger", "swagger-annotations", "1.5.4"), Coordinate("org.yaml", "snakeyaml")),
+        ),
+        Line("3.2", "hadoop-yarn-registry", "slf4j-log4j12", extra=_OLD_LINE_EXTRA, services_classpath=False, am_java_opts=False),
+        Line("3.1", "hadoop-yarn-registry", "slf4j-log4j12", extra=_OLD_LINE_EXTRA, services_classpath=False, am_java_opts=False),
+    )
+}
+
+
+def line_of(version: str) -> Line:
+    """Return the table row of a Hadoop version.
+
+    Raises:
+        SandboxError: when the sandbox does not know this line of releases.
+    """
+    line = _LINES.get(".".join(version.split(".")[:2]))
+    if line is None:
+        raise SandboxError(
+            f"the sandbox cannot run Hadoop {version}", hint=f"choose one of the lines {', '.join(sorted(_LINES, reverse=True))}"
+        )
+    return line
+
+
+def maven_line(version: str) -> Line:
+    """Return the table row of a Hadoop version whose jars can be had through Maven.
+
+    Raises:
+        SandboxError: when Maven has no complete set of jars of that version.
+    """
+    if version not in MAVEN_VERSIONS:
+        raise SandboxError(
+            f"Hadoop {version} cannot be had through Maven for the sandbox: its services API was not published, or does not work",
+            hint=f"choose one of {', '.join(MAVEN_VERSIONS)}, or give the directory of an unpacked Hadoop of that version",
+        )
+    return line_of(version)

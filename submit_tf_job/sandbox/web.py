@@ -1,0 +1,132 @@
+"""Ask the daemons: HTTP without any proxy, ZooKeeper's four letters, one DNS question."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DnsAnswer", "NotWell", "ask_dns", "ask_zookeeper", "get_json", "send"]
+
+_TYPES = {"A": 1, "SOA": 6, "TXT": 16, "AAAA": 28}
+
+
+class NotWell(Exception):
+    """A daemon did not answer, or not as a healthy one does; the text says how."""
+
+
+# A proxy from the environment has no business between this machine and itself.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def send(method: str, url: str, timeout_s: float = 5.0, body: Path | None = None) -> tuple[int, bytes]:
+    """Send one request to a daemon of ours and return status and body.
+
+    Args:
+        method: HTTP method.
+        url: Address, always on this machine.
+        timeout_s: Longest silence.
+        body: File to send.
+
+    Raises:
+        NotWell: when nothing answers.
+    """
+    request = urllib.request.Request(url, method=method, headers={"Accept": "application/json"})  # noqa: S310 - built by us, always http
+    try:
+        if body is None:
+            return _open(request, timeout_s)
+        request.add_header("Content-Type", "application/octet-stream")
+        request.add_header("Content-Length", str(body.stat().st_size))
+        with body.open("rb") as handle:
+            request.data = handle
+            return _open(request, timeout_s)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+    except (OSError, ValueError) as error:
+        raise NotWell(f"{url.split('?')[0]} does not answer: {getattr(error, 'reason', error)}") from None
+
+
+def _open(request: urllib.request.Request, timeout_s: float) -> tuple[int, bytes]:
+    with _opener.open(request, timeout=timeout_s) as answer:
+        return answer.status, answer.read()
+
+
+def get_json(url: str, timeout_s: float = 5.0) -> Mapping[str, Any]:
+    """Return the JSON object at a URL.
+
+    Raises:
+        NotWell: when there is none.
+    """
+    status, body = send("GET", url, timeout_s)
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = None
+    if status != 200 or not isinstance(value, dict):
+        raise NotWell(f"{url.split('?')[0]} answers {status}: {body[:200].decode(errors='replace')}")
+    return value
+
+
+def ask_zookeeper(port: int, timeout_s: float = 3.0) -> None:
+    """Ask ZooKeeper whether it is well.
+
+    Raises:
+        NotWell: when it does not say so.
+    """
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+            connection.sendall(b"ruok")
+            answer = connection.recv(16)
+    except OSError as error:
+        raise NotWell(f"port {port} does not answer: {error}") from None
+    if answer != b"imok":
+        raise NotWell(f"port {port} answers {answer!r} instead of imok")
+
+
+class DnsAnswer:
+    """Result code and records of a DNS answer; `addresses` are those of its A records."""
+
+    def __init__(self, packet: bytes) -> None:
+        _, flags, _, self.count, _, _ = struct.unpack("!6H", packet[:12])
+        self.code = flags & 0xF
+        self.addresses: list[str] = []
+        at = _skip_name(packet, 12) + 4
+        for _ in range(self.count):
+            at = _skip_name(packet, at)
+            kind, _, _, size = struct.unpack("!HHIH", packet[at : at + 10])
+            at += 10
+            if kind == _TYPES["A"] and size == 4:
+                self.addresses.append(socket.inet_ntoa(packet[at : at + 4]))
+            at += size
+
+
+def _skip_name(packet: bytes, at: int) -> int:
+    while packet[at]:
+        if packet[at] >= 0xC0:
+            return at + 2
+        at += packet[at] + 1
+    return at + 1
+
+
+def ask_dns(server: str, port: int, name: str, kind: str = "A", timeout_s: float = 3.0) -> DnsAnswer:
+    """Ask one DNS server one question over UDP.
+
+    Raises:
+        NotWell: when it does not answer.
+    """
+    labels = b"".join(bytes([len(label)]) + label.encode("ascii") for label in name.rstrip(".").split("."))
+    question = struct.pack("!6H", 1, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!2H", _TYPES[kind], 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as connection:
+        connection.settimeout(timeout_s)
+        try:
+            connection.connect((server, port))
+            connection.send(question)
+            return DnsAnswer(connection.recv(4096))
+        except (OSError, struct.error, IndexError) as error:
+            raise NotWell(f"{server}:{port} does not answer: {error}") from None
