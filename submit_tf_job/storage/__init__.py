@@ -1,0 +1,85 @@
+"""Where files are kept: HDFS without Java, object stores, this machine; one class, one set of errors.
+
+    hdfs://, viewfs://      hdfs-native (RPC and block protocol, no JVM)
+    webhdfs://, swebhdfs:// fsspec's WebHDFS
+    s3://, s3a://, …        fsspec's file system of that name, if its package is there
+    file://                 the operating system
+
+The libraries are imported when a storage is opened, not before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from submit_tf_job.errors import UsageError
+from submit_tf_job.storage.hadoop import default_fs, properties
+from submit_tf_job.storage.model import NoSuchPath, PathExists, RangeReader, Space, Stat, Storage
+
+__all__ = ["NoSuchPath", "PathExists", "RangeReader", "Space", "Stat", "Storage", "default_fs", "open_storage"]
+
+
+def open_storage(uri: str | None = None, *, hadoop_conf: Path | None = None, user: str | None = None, timeout_s: float = 60.0) -> Storage:
+    """Open the storage that a URI names, or the cluster's default file system. Nothing is connected before the first use.
+
+    Args:
+        uri: `hdfs://nameservice1/any/path`, `hdfs:///path` (default file system), `s3://bucket`, `/local` … The path is ignored.
+            None for `fs.defaultFS` of `hadoop_conf`.
+        hadoop_conf: Directory of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is never looked at here.
+        user: Who to be under simple authentication; None for the login name. With Kerberos the ticket decides.
+        timeout_s: Limit of each single call, in seconds.
+
+    Raises:
+        UsageError: The URI is none, or says too little.
+        SettingsError: The Hadoop configuration cannot be read, or a package is missing.
+
+    Example:
+        >>> storage = open_storage("hdfs://namenode:8020", user="alice")  # doctest: +SKIP
+        >>> storage.write("/user/alice/note", b"hello")  # doctest: +SKIP
+    """
+    scheme, authority = _target(uri, hadoop_conf)
+    if scheme == "file":
+        from submit_tf_job.storage.local import LocalStorage
+
+        return LocalStorage()
+    if not authority:
+        raise UsageError(f"{uri}: names no host", hint=f"Write {scheme}://host:port, or give a Hadoop configuration whose default it is.")
+    if scheme in ("hdfs", "viewfs"):
+        from submit_tf_job.storage.hdfs import HdfsStorage
+
+        return HdfsStorage(scheme, authority, conf=properties(hadoop_conf), user=user, timeout_s=timeout_s)
+    if scheme in ("webhdfs", "swebhdfs"):
+        return _web_hdfs(scheme, authority, hadoop_conf, user, timeout_s)
+    from submit_tf_job.storage.objects import ObjectStorage
+
+    return ObjectStorage(scheme, authority)
+
+
+def _web_hdfs(scheme: str, authority: str, hadoop_conf: Path | None, user: str | None, timeout_s: float) -> Storage:
+    from submit_tf_job.storage.webhdfs import WebHdfsStorage
+
+    conf = properties(hadoop_conf)
+    default = conf.get("fs.defaultFS", "").rstrip("/")
+    return WebHdfsStorage(
+        scheme,
+        authority,
+        user=user,
+        kerberos=conf.get("hadoop.security.authentication", "simple").lower() == "kerberos",
+        hdfs_root=default if default.startswith("hdfs://") else None,
+        timeout_s=timeout_s,
+    )
+
+
+def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str]:
+    if uri is None:
+        if hadoop_conf is None:
+            raise UsageError("no storage is named", hint="Name one (hdfs://namenode:8020), or give a Hadoop configuration directory.")
+        uri = default_fs(hadoop_conf)
+    parts = urlsplit(uri)
+    scheme, authority = parts.scheme or "file", parts.netloc
+    if not authority and scheme != "file" and hadoop_conf is not None:
+        default = urlsplit(default_fs(hadoop_conf))  # `hdfs:///x` means the default file system, if it is of that scheme
+        if default.scheme == scheme:
+            authority = default.netloc
+    return scheme, authority

@@ -1,0 +1,74 @@
+"""What a storage needs from a Hadoop configuration directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from submit_tf_job.errors import SettingsError
+from submit_tf_job.hadoopconf import read_xml
+
+__all__ = ["default_fs", "expanded", "name_nodes", "properties"]
+
+NAMENODE_RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
+MAX_SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
+
+
+def properties(hadoop_conf: Path | None) -> dict[str, str]:
+    """Read core-site.xml and hdfs-site.xml, later files over earlier ones, `${name}` expanded.
+
+    Raises:
+        SettingsError: The directory is not there, or a file cannot be read.
+    """
+    if hadoop_conf is None:
+        return {}
+    if not hadoop_conf.is_dir():
+        raise SettingsError(f"{hadoop_conf}: no such directory", hint="Name the directory that holds core-site.xml.")
+    merged: dict[str, str] = {}
+    for file in ("core-site.xml", "hdfs-site.xml"):
+        merged.update(read_xml(hadoop_conf / file))
+    return expanded(merged)
+
+
+def expanded(values: Mapping[str, str]) -> dict[str, str]:
+    """Replace `${name}` by that property's value, as Hadoop's Configuration does; unknown names stay as they are."""
+    return {name: _expand(value, values) for name, value in values.items()}
+
+
+def _expand(value: str, values: Mapping[str, str]) -> str:
+    for _ in range(MAX_SUBSTITUTIONS):
+        found = next((match for match in re.finditer(r"\$\{([^{}$\s]+)\}", value) if match[1] in values), None)
+        if found is None or len(value) > 65536:
+            return value
+        value = value[: found.start()] + values[found[1]] + value[found.end() :]
+    return value
+
+
+def default_fs(hadoop_conf: Path) -> str:
+    """Return `fs.defaultFS` of a Hadoop configuration directory, without Java.
+
+    Raises:
+        SettingsError: core-site.xml does not say, or cannot be read.
+
+    Example:
+        >>> default_fs(Path("/etc/hadoop/conf"))  # doctest: +SKIP
+        'hdfs://nameservice1'
+    """
+    values = properties(hadoop_conf)
+    found = values.get("fs.defaultFS") or values.get("fs.default.name")  # the name before Hadoop 2
+    if not found:
+        raise SettingsError(
+            f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set", hint="Name the storage itself, such as hdfs://namenode:8020."
+        )
+    return found.rstrip("/") if urlsplit(found).netloc else found
+
+
+def name_nodes(authority: str, conf: Mapping[str, str]) -> list[str]:
+    """Return the RPC addresses behind an authority: one host, or all NameNodes of a nameservice (HAUtilClient)."""
+    if ":" in authority:
+        return [authority]
+    ids = [item.strip() for item in conf.get(f"dfs.ha.namenodes.{authority}", "").split(",") if item.strip()]
+    found = [conf.get(f"dfs.namenode.rpc-address.{authority}.{name_node}", "") for name_node in ids]
+    return [address for address in found if address] or [f"{authority}:{NAMENODE_RPC_PORT}"]

@@ -1,0 +1,240 @@
+"""HDFS by its own protocols, through hdfs-native: no Java, no libhdfs.
+
+hdfs-native takes its configuration as an argument, but a user name for simple authentication only from HADOOP_USER_NAME, which it
+reads whenever it connects to a NameNode. So that variable is set here, and nowhere else, for exactly as long as a call that may
+connect is under way (`_UserName`); calls for different users take turns. On a kerberised cluster the ticket decides and the variable
+is ignored. Reading and writing blocks talks to DataNodes, which take no user name.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from submit_tf_job.errors import BadAnswer, ClusterUnavailable
+from submit_tf_job.storage.failures import translated
+from submit_tf_job.storage.hadoop import name_nodes
+from submit_tf_job.storage.model import PIECE, Space, Stat, Storage
+
+__all__ = ["HdfsStorage"]
+
+T = TypeVar("T")
+CONNECT_TIMEOUT_S = 10.0
+NO_QUOTA = 2**63 - 1  # HdfsConstants.QUOTA_DONT_SET; hdfs-native shows -1 (none) as a huge unsigned number
+
+
+class _UserName:
+    """HADOOP_USER_NAME for the length of a call; calls of one user run side by side, those of another wait."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._user: str | None = None
+        self._calls = 0
+        self._before: str | None = None
+
+    @contextmanager
+    def set_to(self, user: str | None) -> Iterator[None]:
+        with self._change:
+            self._change.wait_for(lambda: not self._calls or self._user == user)
+            if not self._calls:
+                self._before = os.environ.get("HADOOP_USER_NAME")
+                self._user = user
+                self._put(user or self._before)
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._calls -= 1
+                if not self._calls:
+                    self._put(self._before)
+                    self._change.notify_all()
+
+    @staticmethod
+    def _put(user: str | None) -> None:
+        if user is None:
+            os.environ.pop("HADOOP_USER_NAME", None)
+        elif os.environ.get("HADOOP_USER_NAME") != user:
+            os.environ["HADOOP_USER_NAME"] = user
+
+
+_USER_NAME = _UserName()
+
+
+def _bounded(call: Callable[[], T], timeout_s: float, what: str) -> T:
+    """Run a call that knows no time-out of its own (hdfs-native has none) in a thread, so that it can be given up."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="hdfs-native", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if thread.is_alive():
+        raise ClusterUnavailable(f"{what}: no answer within {timeout_s:g} s", hint="Check that the NameNode and the DataNodes are well.")
+    if errors:
+        if isinstance(errors[0], Exception):
+            raise errors[0]
+        raise BadAnswer(f"{what}: hdfs-native gave up: {errors[0]}") from errors[0]  # a Rust panic is a BaseException
+    return results[0]
+
+
+@dataclass(frozen=True)
+class _HdfsFile:
+    storage: HdfsStorage
+    path: str
+    size: int
+    native: Any
+
+    def read_range(self, start: int, length: int) -> bytes:
+        length = min(length, self.size - start)
+        if length <= 0:
+            return b""
+        where = self.storage.root + self.path
+        with translated(where):
+            return bytes(_bounded(lambda: self.native.read_range(start, length), self.storage.timeout_s, where))
+
+
+class HdfsStorage(Storage):
+    """HDFS (or ViewFS) through hdfs-native.
+
+    Args:
+        scheme: `hdfs` or `viewfs`.
+        authority: `host:port`, `host`, or a nameservice of `conf`.
+        conf: Properties of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is not looked at.
+        user: For simple authentication; None for the login name (or HADOOP_USER_NAME).
+        timeout_s: Limit of each single call.
+    """
+
+    def __init__(self, scheme: str, authority: str, *, conf: Mapping[str, str], user: str | None, timeout_s: float) -> None:
+        super().__init__(f"{scheme}://{authority}")
+        self.timeout_s = timeout_s
+        self._conf = dict(conf)
+        self._user = user
+        self._addresses = name_nodes(authority, conf) if scheme == "hdfs" else []
+        self._client: Any = None
+        self._connecting = threading.Lock()
+
+    # --- one funnel ---
+
+    def _call(self, path: str, call: Callable[[Any], T]) -> T:
+        """Do one thing that may talk to the NameNode."""
+        where = self.root + path
+        client = self._connected()
+        with translated(where), _USER_NAME.set_to(self._user):
+            return _bounded(lambda: call(client), self.timeout_s, where)
+
+    def _connected(self) -> Any:
+        with self._connecting:
+            if self._client is None:
+                self._probe()
+                from hdfs_native import Client
+
+                url = self.root
+                if self._addresses and self.root == f"hdfs://{self._addresses[0].rpartition(':')[0]}":
+                    url = f"hdfs://{self._addresses[0]}"  # hdfs-native knows no default port
+                with translated(self.root), _USER_NAME.set_to(self._user):
+                    self._client = Client(url, self._conf, os.devnull)  # a "directory" without files: HADOOP_CONF_DIR stays out
+            return self._client
+
+    def _probe(self) -> None:
+        """Fail in seconds and by address where nobody listens: hdfs-native waits as long as the kernel does."""
+        problems = []
+        for address in self._addresses:
+            host, _, port = address.rpartition(":")
+            try:
+                with socket.create_connection((host, int(port)), timeout=min(CONNECT_TIMEOUT_S, self.timeout_s)):
+                    return
+            except (OSError, ValueError) as error:
+                problems.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+        if problems:
+            raise ClusterUnavailable(
+                f"{self.root}: no NameNode answers ({'; '.join(problems)})",
+                hint="Check the address (fs.defaultFS in core-site.xml) and that HDFS is up.",
+            )
+
+    # --- the verbs ---
+
+    def stat(self, path: str) -> Stat:
+        """Look at one file or directory."""
+        path = self.path(path)
+        return _stat(path, self._call(path, lambda client: client.get_file_info(path)))
+
+    def list_dir(self, path: str) -> list[Stat]:
+        """List a directory, sorted by name."""
+        path = self.path(path)
+        found = self._call(path, lambda client: list(client.list_status(path)))
+        with translated(self.root + path):
+            if len(found) == 1 and found[0].path == path:  # the NameNode lists a file as itself
+                raise NotADirectoryError("not a directory")
+        return sorted((_stat(item.path, item) for item in found), key=lambda item: item.path)
+
+    def open(self, path: str) -> _HdfsFile:
+        """Open a file for reading at any place."""
+        path = self.path(path)
+        native = self._call(path, lambda client: client.read(path))
+        return _HdfsFile(self, path, len(native), native)
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Set permission bits."""
+        path = self.path(path)
+        self._call(path, lambda client: client.set_permission(path, mode))
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, an empty directory, or with `recursive` all beneath."""
+        path = self.path(path)
+        self._call(path, lambda client: client.delete(path, recursive))
+
+    def df(self, path: str = "/") -> Space:
+        """Tell the space quota of `path` (raw bytes, all replicas); hdfs-native cannot ask for the whole file system's room."""
+        path = self.path(path)
+        found = self._call(path, lambda client: client.get_content_summary(path))
+        if not 0 <= found.space_quota < NO_QUOTA:
+            return Space(None, found.space_consumed, None)
+        return Space(found.space_quota, found.space_consumed, max(0, found.space_quota - found.space_consumed))
+
+    def _home(self, user: str) -> str:
+        prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")  # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT
+        return f"{prefix.rstrip('/')}/{user}"
+
+    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+        from hdfs_native import WriteOptions
+
+        writer = self._call(path, lambda client: client.create(path, WriteOptions(permission=mode, overwrite=False, create_parent=False)))
+        for piece in pieces:
+            for start in range(0, len(piece), PIECE):
+                self._call(path, partial(_write, writer, piece[start : start + PIECE]))
+        self._call(path, lambda _: writer.close())
+
+    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        self._call(target, lambda client: client.rename(source, target, overwrite))
+
+    def _mkdir(self, path: str, mode: int) -> None:
+        self._call(path, lambda client: client.mkdirs(path, mode, False))
+
+
+def _write(writer: Any, part: bytes, _client: Any) -> None:
+    writer.write(part)
+
+
+def _stat(path: str, found: Any) -> Stat:
+    return Stat(
+        path=path,
+        size=0 if found.isdir else found.length,
+        is_dir=found.isdir,
+        mode=found.permission,
+        owner=found.owner,
+        group=found.group,
+        modified_ms=found.modification_time,
+    )

@@ -1,0 +1,181 @@
+"""HDFS over HTTP (`webhdfs://`, `swebhdfs://`, HttpFS), on fsspec's own WebHDFS.
+
+fsspec's session, authentication and errors are used; its file objects are not: they read ahead by megabytes, hand out an error page as
+file contents (`_fetch_range` looks at no status) and need two requests more to write. Source of the operations: WebHDFS REST API,
+`NamenodeWebHdfsMethods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fsspec.implementations.webhdfs import WebHDFS
+
+from submit_tf_job.errors import BadAnswer, UsageError
+from submit_tf_job.storage.failures import translated
+from submit_tf_job.storage.model import PathExists, Space, Stat, Storage, join
+
+__all__ = ["WebHdfsStorage"]
+
+DEFAULT_PORTS = {"webhdfs": 9870, "swebhdfs": 9871}  # DFS_NAMENODE_HTTP(S)_PORT_DEFAULT
+CONNECT_TIMEOUT_S = 10.0
+CHECK_ADDRESS = "Check host and port of the NameNode's web server."
+
+
+class _Client(WebHDFS):  # type: ignore[misc]  # fsspec has no types
+    """fsspec's client with time-outs, and deaf to proxies and .netrc of the environment."""
+
+    cachable = False
+
+    def __init__(self, timeout_s: float, **options: Any) -> None:
+        self.timeout_s = timeout_s
+        super().__init__(**options)
+
+    def _connect(self) -> None:
+        super()._connect()
+        self.session.trust_env = False
+        send = self.session.send
+        timeout = (min(CONNECT_TIMEOUT_S, self.timeout_s), self.timeout_s)
+        self.session.send = lambda request, **options: send(request, **{**options, "timeout": timeout})
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path  # always plain here; fsspec's would cut at `?`
+
+
+@dataclass(frozen=True)
+class _WebFile:
+    storage: WebHdfsStorage
+    path: str
+    size: int
+
+    def read_range(self, start: int, length: int) -> bytes:
+        length = min(length, self.size - start)
+        if length <= 0:
+            return b""
+        answer = self.storage.call("OPEN", self.path, offset=start, length=length)
+        return bytes(answer.content)
+
+
+class WebHdfsStorage(Storage):
+    """HDFS over HTTP.
+
+    Args:
+        scheme: `webhdfs` or `swebhdfs` (TLS).
+        authority: `host:port` of the NameNode's web server or of an HttpFS gateway.
+        user: For simple authentication.
+        kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then tells the user.
+        hdfs_root: `hdfs://…` of the same file system, if known: what `url` gives to YARN.
+        timeout_s: Limit of each single request's silence.
+    """
+
+    def __init__(self, scheme: str, authority: str, *, user: str | None, kerberos: bool, hdfs_root: str | None, timeout_s: float) -> None:
+        super().__init__(f"{scheme}://{authority}")
+        host, _, port = authority.partition(":")
+        self._hdfs_root = hdfs_root
+        options = {"kerberos": True} if kerberos else {"user": user}
+        with translated(self.root):
+            self._client = _Client(timeout_s, host=host, port=port or DEFAULT_PORTS[scheme], use_https=scheme == "swebhdfs", **options)
+
+    def call(self, operation: str, path: str, method: str = "get", **options: Any) -> Any:
+        """Send one WebHDFS operation and return fsspec's answer."""
+        with translated(self.root + path):
+            return self._client._call(operation, method, path, **options)  # fsspec's one funnel
+
+    def _json(self, operation: str, path: str, method: str = "get", **options: Any) -> Mapping[str, Any]:
+        answer = self.call(operation, path, method, **options)
+        try:
+            found = answer.json()
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise BadAnswer(f"{self.root}{path}: {operation} was not answered by WebHDFS", hint=CHECK_ADDRESS)
+        return found
+
+    def _is_me(self, scheme: str, authority: str) -> bool:
+        return f"{scheme}://{authority}" == self._hdfs_root
+
+    def url(self, path: str) -> str:
+        """Return the whole URI of a path: the hdfs:// one where it is known."""
+        return (self._hdfs_root or self.root) + self.path(path)
+
+    def stat(self, path: str) -> Stat:
+        """Look at one file or directory."""
+        path = self.path(path)
+        return _stat(path, self._json("GETFILESTATUS", path)["FileStatus"])
+
+    def list_dir(self, path: str) -> list[Stat]:
+        """List a directory, sorted by name."""
+        path = self.path(path)
+        found = self._json("LISTSTATUS", path)["FileStatuses"]["FileStatus"]
+        if len(found) == 1 and not found[0]["pathSuffix"]:
+            raise UsageError(f"{self.root}{path}: not a directory")
+        return sorted((_stat(join(path, item["pathSuffix"]), item) for item in found), key=lambda item: item.path)
+
+    def open(self, path: str) -> _WebFile:
+        """Open a file for reading at any place."""
+        found = self.stat(path)
+        if found.is_dir:
+            raise UsageError(f"{self.root}{found.path}: is a directory", hint="Name a file.")
+        return _WebFile(self, found.path, found.size)
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Set permission bits."""
+        self.call("SETPERMISSION", self.path(path), "put", permission=f"{mode:o}")
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, an empty directory, or with `recursive` all beneath."""
+        self.call("DELETE", self.path(path), "delete", recursive="true" if recursive else "false")
+
+    def df(self, path: str = "/") -> Space:
+        """Tell the space quota of `path` (raw bytes, all replicas), None where it has none."""
+        found = self._json("GETCONTENTSUMMARY", self.path(path))["ContentSummary"]
+        quota, used = found.get("spaceQuota", -1), found.get("spaceConsumed", 0)
+        return Space(None, used, None) if quota < 0 else Space(quota, used, max(0, quota - used))
+
+    def _home(self, user: str) -> str:
+        return f"/user/{user}"
+
+    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+        first = self.call("CREATE", path, "put", redirect=False, permission=f"{mode:o}", overwrite="false")
+        where = first.headers.get("Location")
+        if not where:
+            raise BadAnswer(f"{self.root}{path}: CREATE named no DataNode", hint=CHECK_ADDRESS)
+        with translated(self.root + path):
+            answer = self._client.session.put(where, data=iter(pieces), headers={"Content-Type": "application/octet-stream"})
+            if not answer.ok:
+                raise RuntimeError(_remote_words(answer))
+
+    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        # `renameoptions` makes it the rename2 of hdfs://, which fails instead of answering false (RenameOptionSetParam)
+        try:
+            self.call("RENAME", source, "put", destination=target, renameoptions="OVERWRITE" if overwrite else "NONE")
+        except PathExists:
+            raise PathExists(f"{self.root}{target}: is there already") from None
+
+    def _mkdir(self, path: str, mode: int) -> None:
+        if not self._json("MKDIRS", path, "put", permission=f"{mode:o}").get("boolean"):
+            raise UsageError(f"{self.root}{path}: the directory could not be made")
+
+
+def _remote_words(answer: Any) -> str:
+    try:
+        remote = answer.json()["RemoteException"]
+        return f"{remote['exception']}: {remote['message']}"
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {answer.status_code}"
+
+
+def _stat(path: str, found: Mapping[str, Any]) -> Stat:
+    is_dir = found["type"].upper() == "DIRECTORY"
+    return Stat(
+        path=path,
+        size=0 if is_dir else found["length"],
+        is_dir=is_dir,
+        mode=int(found["permission"], 8),
+        owner=found["owner"],
+        group=found["group"],
+        modified_ms=found["modificationTime"],
+    )

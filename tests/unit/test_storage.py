@@ -1,0 +1,302 @@
+"""Opening storages, Hadoop's configuration, and the errors of the libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job import storage as package
+from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, Refused, SettingsError, SubmitTFJobError, UsageError
+from submit_tf_job.storage import NoSuchPath, PathExists, default_fs, open_storage
+from submit_tf_job.storage.failures import failure, translated
+from submit_tf_job.storage.hadoop import name_nodes, properties
+from submit_tf_job.storage.hdfs import _USER_NAME, HdfsStorage, _bounded
+from submit_tf_job.storage.model import name_of, parent_of
+
+HA = {
+    "fs.defaultFS": "hdfs://ns1",
+    "dfs.nameservices": "ns1",
+    "dfs.ha.namenodes.ns1": "nn1, nn2",
+    "dfs.namenode.rpc-address.ns1.nn1": "one.example.com:8020",
+    "dfs.namenode.rpc-address.ns1.nn2": "two.example.com:8020",
+}
+
+
+def write_conf(directory: Path, **files: dict[str, str]) -> Path:
+    for file, values in files.items():
+        items = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in values.items())
+        (directory / f"{file}-site.xml").write_text(f"<configuration>{items}</configuration>")
+    return directory
+
+
+def test_public_names() -> None:
+    for name in package.__all__:
+        assert hasattr(package, name)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys, submit_tf_job.storage, submit_tf_job.staging, submit_tf_job.storage.hdfs, submit_tf_job.storage.objects\n"
+        "submit_tf_job.storage.open_storage('hdfs://namenode:8020')\n"
+        "print([name for name in ('fsspec', 'hdfs_native', 'requests') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+# --- Hadoop's configuration ---
+
+
+def test_the_default_file_system(tmp_path: Path) -> None:
+    write_conf(tmp_path, core={"fs.defaultFS": "hdfs://${the.host}:8020/", "the.host": "namenode"})
+    assert default_fs(tmp_path) == "hdfs://namenode:8020"
+
+
+def test_the_name_before_hadoop_2(tmp_path: Path) -> None:
+    assert default_fs(write_conf(tmp_path, core={"fs.default.name": "hdfs://old:8020"})) == "hdfs://old:8020"
+
+
+def test_no_default_file_system(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"core-site.xml: fs.defaultFS is not set"):
+        default_fs(write_conf(tmp_path, core={}))
+
+
+def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such directory"):
+        default_fs(tmp_path / "none")
+
+
+def test_a_configuration_that_is_no_xml(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text("<configuration>")
+    with pytest.raises(SettingsError, match=r"core-site\.xml: cannot be read"):
+        default_fs(tmp_path)
+
+
+def test_hdfs_site_outranks_core_site_and_names_expand(tmp_path: Path) -> None:
+    write_conf(tmp_path, core={"a": "1", "b": "${a}${a}", "loop": "${loop}"}, hdfs={"a": "2"})
+    found = properties(tmp_path)
+    assert (found["a"], found["b"], found["loop"]) == ("2", "22", "${loop}")
+    assert properties(None) == {}
+
+
+def test_addresses_behind_an_authority() -> None:
+    assert name_nodes("ns1", HA) == ["one.example.com:8020", "two.example.com:8020"]
+    assert name_nodes("host:9000", HA) == ["host:9000"]
+    assert name_nodes("host", {}) == ["host:8020"]
+
+
+# --- opening ---
+
+
+def test_hdfs_without_a_host_means_the_default(tmp_path: Path) -> None:
+    conf = write_conf(tmp_path, core=HA)
+    assert open_storage("hdfs:///user/alice", hadoop_conf=conf).root == "hdfs://ns1"
+    assert open_storage(hadoop_conf=conf).url("/x//y/") == "hdfs://ns1/x/y"
+    with pytest.raises(UsageError, match="names no host"):
+        open_storage("hdfs:///user/alice")
+    with pytest.raises(UsageError, match="names no host"):
+        open_storage("webhdfs:///user/alice", hadoop_conf=conf)
+
+
+def test_no_storage_is_named() -> None:
+    with pytest.raises(UsageError, match="no storage is named"):
+        open_storage()
+
+
+def test_homes(tmp_path: Path) -> None:
+    assert open_storage("hdfs://nn:1").home("alice") == "/user/alice"
+    conf = write_conf(tmp_path, core={"dfs.user.home.dir.prefix": "/home/"})
+    assert open_storage("hdfs://nn:1", hadoop_conf=conf).home("alice") == "/home/alice"
+    assert open_storage("/").home("root").startswith("/")
+    with pytest.raises(UsageError, match="no home of nobody-here"):
+        open_storage("/").home("nobody-here")
+
+
+def test_webhdfs_gives_yarn_the_hdfs_uri(tmp_path: Path) -> None:
+    conf = write_conf(tmp_path, core={"fs.defaultFS": "hdfs://nn:8020"})
+    assert open_storage("webhdfs://nn:9870", hadoop_conf=conf).url("/x") == "hdfs://nn:8020/x"
+    assert open_storage("webhdfs://nn:9870", hadoop_conf=conf).path("hdfs://nn:8020/x") == "/x"
+    assert open_storage("webhdfs://nn:9870").url("/x") == "webhdfs://nn:9870/x"
+
+
+def test_a_package_that_is_not_there() -> None:
+    pytest.importorskip("fsspec")
+    if _has("s3fs"):
+        pytest.skip("s3fs is there")
+    with pytest.raises(SettingsError, match=r"^s3a://bucket: ") as caught:
+        open_storage("s3a://bucket/x")
+    assert caught.value.hint == "pip install s3fs"
+
+
+def test_an_unknown_scheme() -> None:
+    with pytest.raises(SettingsError, match=r"^nonsense://x: ") as caught:
+        open_storage("nonsense://x")
+    assert "hdfs://" in caught.value.hint
+
+
+def _has(module: str) -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec(module) is not None
+
+
+@pytest.mark.parametrize("path", ["relative", "", "/a/../b", "file:relative"])
+def test_paths_that_are_none(path: str) -> None:
+    with pytest.raises(UsageError, match="not an absolute path"):
+        open_storage("/").path(path)
+
+
+def test_parts_of_paths() -> None:
+    assert (parent_of("/a/b"), parent_of("/a"), parent_of("/")) == ("/a", "/", "/")
+    assert (name_of("/a/b/"), name_of("/")) == ("b", "")
+    assert open_storage("/").path("/a#b?c=1 ä") == "/a#b?c=1 ä"
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (
+            RuntimeError(
+                'RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob, access=WRITE, '
+                'inode=\\"/user/alice\\":alice:supergroup:drwx------\\n\\tat org.apache.hadoop.X.y(X.java:1)\\n")'
+            ),
+            AuthError,
+            'AccessControlException: Permission denied: user=bob, access=WRITE, inode="/user/alice":alice:supergroup:drwx------',
+        ),
+        (PermissionError("Permission denied: user=bob"), AuthError, "Permission denied: user=bob"),
+        (FileNotFoundError("/x"), NoSuchPath, "no such file or directory"),
+        (FileExistsError("/x"), PathExists, "is there already"),
+        (
+            RuntimeError('RPCError("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota of /q is exceeded")'),
+            Refused,
+            "DSQuotaExceededException: The DiskSpace quota of /q is exceeded",
+        ),
+        (RuntimeError("The NameSpace quota (directories and files) of directory /q is exceeded: quota=1"), Refused, "The NameSpace quota"),
+        (
+            RuntimeError('RPCError("java.io.IOException", "File /x could only be written to 0 of the 1 minReplication nodes. …")'),
+            Refused,
+            "IOException: File /x could only be written to 0",
+        ),
+        (OSError(28, "No space left on device"), Refused, "No space left on device"),
+        (
+            RuntimeError(
+                'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create file/x. Name node is in safe mode.")'
+            ),
+            ClusterUnavailable,
+            "SafeModeException: Cannot create file/x. Name node is in safe mode.",
+        ),
+        (
+            RuntimeError('RPCError("org.apache.hadoop.ipc.StandbyException", "Operation category READ is not supported in state standby")'),
+            ClusterUnavailable,
+            "StandbyException: Operation category READ",
+        ),
+        (RuntimeError('GSSAPIError(GssMajorCodes(x), 0, "No Kerberos credentials available")'), AuthError, "GSSAPIError"),
+        (RuntimeError("NoSASLMechanism"), AuthError, "NoSASLMechanism"),
+        (RuntimeError('FatalRPCError("x.y.RpcServerException", "bad")'), BadAnswer, "RpcServerException: bad"),
+        (OSError("connection closed"), ClusterUnavailable, "connection closed"),
+        (RuntimeError('IOError(Custom { kind: ConnectionAborted, error: "RPC listener disconnected" })'), ClusterUnavailable, "IOError"),
+        (NotImplementedError("File encryption"), Refused, "File encryption"),
+        (
+            RuntimeError('RPCError("a.PathIsNotEmptyDirectoryException", "`/x is non empty\': Directory is not empty")'),
+            UsageError,
+            "`/x is non empty",
+        ),
+        (ValueError(""), BadAnswer, "ValueError"),
+    ],
+)
+def test_every_failure_becomes_one_of_ours(error: Exception, kind: type[SubmitTFJobError], words: str) -> None:
+    found = failure(error, "hdfs://nn:1/x")
+    assert type(found) is kind
+    assert found.message.startswith("hdfs://nn:1/x: ")
+    assert words in found.message
+    assert "\n" not in found.message
+
+
+def test_our_own_errors_pass_unchanged() -> None:
+    mine = Refused("mine")
+    with pytest.raises(Refused) as caught, translated("x"):
+        raise mine
+    assert caught.value is mine
+
+
+def test_webhdfs_errors_of_requests() -> None:
+    import requests
+
+    assert isinstance(failure(requests.ConnectionError("Connection refused"), "x"), ClusterUnavailable)
+    assert isinstance(failure(requests.ReadTimeout("Read timed out."), "x"), ClusterUnavailable)
+
+
+# --- hdfs-native's surroundings ---
+
+
+def test_no_name_node_is_told_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(address: tuple[str, int], timeout: float) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    with pytest.raises(ClusterUnavailable) as caught:
+        HdfsStorage("hdfs", "ns1", conf=HA, user=None, timeout_s=1).stat("/")
+    assert caught.value.message == (
+        "hdfs://ns1: no NameNode answers (one.example.com:8020: Connection refused; two.example.com:8020: Connection refused)"
+    )
+
+
+def test_a_call_that_hangs_is_given_up() -> None:
+    release = threading.Event()
+    before = time.monotonic()
+    with pytest.raises(ClusterUnavailable, match=r"hdfs://nn/x: no answer within 0\.05 s"):
+        _bounded(lambda: release.wait(30), 0.05, "hdfs://nn/x")
+    assert time.monotonic() - before < 20
+    release.set()
+
+
+def test_a_panic_of_the_library_is_an_error() -> None:
+    class PanicException(BaseException):
+        pass
+
+    def panic() -> None:
+        raise PanicException("index out of bounds")
+
+    with pytest.raises(BadAnswer, match="hdfs-native gave up: index out of bounds"):
+        _bounded(panic, 5, "x")
+
+
+def test_the_user_name_is_in_the_environment_for_the_call_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_USER_NAME", "before")
+    with _USER_NAME.set_to("alice"), _USER_NAME.set_to("alice"):
+        assert os.environ["HADOOP_USER_NAME"] == "alice"
+    assert os.environ["HADOOP_USER_NAME"] == "before"
+    with _USER_NAME.set_to(None):
+        assert os.environ["HADOOP_USER_NAME"] == "before"
+    monkeypatch.delenv("HADOOP_USER_NAME")
+    with pytest.raises(ZeroDivisionError), _USER_NAME.set_to("alice"):
+        raise ZeroDivisionError
+    assert "HADOOP_USER_NAME" not in os.environ
+
+
+def test_users_take_turns() -> None:
+    wrong: list[str] = []
+
+    def work(user: str) -> None:
+        for _ in range(50):
+            with _USER_NAME.set_to(user):
+                seen = os.environ["HADOOP_USER_NAME"]
+                time.sleep(0.0002)
+                if seen != user or os.environ["HADOOP_USER_NAME"] != user:
+                    wrong.append(user)
+
+    threads = [threading.Thread(target=work, args=(user,)) for user in ("alice", "bob", "alice", "carol")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert wrong == []
