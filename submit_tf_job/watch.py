@@ -1,0 +1,261 @@
+"""Look at a job until something is true of it: owns the clock, the pauses and the patience with a cluster that is out of reach."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from submit_tf_job import contract
+from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NoSuchJob
+from submit_tf_job.observation import Evidence, JobReport, Observation, Verdict, verdict
+from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.nodemanager import LogUnavailable, NodeManagers, NoSuchLog
+from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, ObservedContainer, ObservedService
+
+__all__ = ["Look", "Observer", "Pace", "Patience", "watch"]
+
+FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
+_ENDED = frozenset({ContainerState.SUCCEEDED, ContainerState.FAILED, ContainerState.STOPPED})
+_SERVICE_EVERY_S = 5.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often to look: quickly while things change, then ever more politely (facts: client C4).
+
+    Attributes:
+        first_s: Pause while something changed lately.
+        longest_s: Longest pause.
+        eager_s: How long after a change the first pause is kept.
+    """
+
+    first_s: float = 1.0
+    longest_s: float = 15.0
+    eager_s: float = 30.0
+    growth: float = 1.5
+
+    def after(self, pause_s: float, quiet_s: float) -> float:
+        """Return the pause that follows one of `pause_s`, when nothing has changed for `quiet_s`."""
+        return self.first_s if quiet_s < self.eager_s else min(pause_s * self.growth, self.longest_s)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an unreachable cluster is borne."""
+
+    unreachable_s: float = 900.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the job, and what it means."""
+
+    seen: Observation
+    verdict: Verdict
+
+
+class Observer:
+    """Looks at one job: the ResourceManager's record, the deciding task's report, and the services API where these are not enough.
+
+    The report alone says all about the tasks, in one request of constant size; the services API repeats the whole service in every
+    answer, so it is asked only until the deciding container is known, and now and then after that.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        nodes: NodeManagers,
+        name: str,
+        application_id: str | None,
+        *,
+        bootstrap: bool | None,
+        clock: Callable[[], float],
+        read_finished: Callable[[AppReport], tuple[Evidence, bytes | None]] | None = None,
+    ) -> None:
+        """Prepare to look.
+
+        Args:
+            client: The ResourceManagers.
+            nodes: The NodeManagers' log service.
+            name: The service's name.
+            application_id: Its application; None to learn it at the first look.
+            bootstrap: Whether the job runs under our bootstrap; None to learn it from the service.
+            clock: Monotonic seconds.
+            read_finished: Reads the report of an application that has ended from the aggregated logs.
+        """
+        self._client, self._nodes, self._clock, self._read_finished = client, nodes, clock, read_finished
+        self._name, self._application_id, self._bootstrap = name, application_id, bootstrap
+        self._service: ObservedService | None = None
+        self._service_at = float("-inf")
+        self._decider: ObservedContainer | None = None
+        self._deciding_task: str | None = None
+        self._report: JobReport | None = None
+        self._evidence = Evidence.UNREADABLE
+
+    def look(self) -> Observation:
+        """Look once.
+
+        Raises:
+            NoSuchJob: There is no such service.
+            ClusterUnavailable: No ResourceManager answered.
+        """
+        trouble = ""
+        app = None
+        if self._application_id is None:
+            self._ask_service()
+        if self._application_id is not None:
+            app = self._client.app(self._application_id)
+        if app is not None and app.state not in FINAL_STATES and self._service_is_old():
+            try:
+                self._ask_service()
+            except (ClusterUnavailable, NoSuchJob) as error:  # its ApplicationMaster is being started again; the RM knows the rest
+                trouble = error.message
+        if app is not None:
+            self._read_report(app)
+        return Observation(
+            name=self._name,
+            application_id=self._application_id,
+            app=app,
+            service=self._service,
+            report=self._report,
+            evidence=self._evidence,
+            trouble=trouble,
+        )
+
+    def _service_is_old(self) -> bool:
+        age = self._clock() - self._service_at
+        if self._decider is None or self._evidence is not Evidence.READ:
+            return age >= 1.0
+        return age >= _SERVICE_EVERY_S and (self._report is None or self._report.state == "waiting")
+
+    def _ask_service(self) -> None:
+        service = self._client.get_service(self._name)
+        self._service_at = self._clock()
+        if self._application_id is None:
+            self._application_id = service.id
+        elif service.id not in (None, self._application_id):
+            raise NoSuchJob(f"{self._name} is another application now: {service.id}, not {self._application_id}")
+        if not service.components and self._service is not None and self._service.components:
+            self._service = replace(self._service, state=service.state)  # an AM that is coming back lists nothing for a while
+            return
+        self._service = service
+        self._deciding_task = service.properties.get(contract.PROPERTY_DECIDING, self._deciding_task)
+        if self._bootstrap is None and service.components:
+            self._bootstrap = self._deciding_task is not None and _has_bootstrap(service)
+        for component in service.components:
+            for container in component.containers:
+                if container.instance == self._deciding_task and container.id:
+                    self._decider = container
+
+    def _read_report(self, app: AppReport) -> None:
+        if self._bootstrap is False:
+            self._evidence = Evidence.NONE_EXPECTED
+            return
+        if self._decider is not None and self._read_live():
+            return
+        if app.state in FINAL_STATES and self._report is None and self._read_finished is not None:
+            evidence, content = self._read_finished(app)
+            self._take(content, evidence)
+
+    def _read_live(self) -> bool:
+        """Read the report from the NodeManager; say whether that settled the matter."""
+        decider = self._decider
+        if decider is None or not decider.id or not decider.bare_host:
+            return False
+        try:
+            content = self._nodes.read(decider.bare_host, decider.id, contract.REPORT_FILE)
+        except NoSuchLog:
+            # Its log directory can be read. That a running container has written nothing yet is no evidence; that an ended one has, is:
+            # the state was asked for before the log was read.
+            if self._report is None and decider.state in _ENDED:
+                self._evidence = Evidence.MISSING
+            return self._evidence is Evidence.MISSING
+        except (LogUnavailable, ClusterUnavailable):
+            if self._report is None and self._evidence is not Evidence.MISSING:
+                self._evidence = Evidence.UNREADABLE
+            return False
+        self._take(content, Evidence.READ)
+        return self._report is not None
+
+    def _take(self, content: bytes | None, evidence: Evidence) -> None:
+        if content is None:
+            if self._evidence is not Evidence.MISSING or evidence is Evidence.NONE_EXPECTED:
+                self._evidence = evidence
+            return
+        report = JobReport.parse(content)
+        if report is not None:
+            self._report, self._evidence = report, Evidence.READ
+
+
+def _has_bootstrap(service: ObservedService) -> bool:
+    return any(contract.BOOTSTRAP_FILE in component.launch_command for component in service.components)
+
+
+def watch(
+    look: Callable[[], Observation],
+    until: Callable[[Look], bool],
+    *,
+    on_look: Callable[[Look], None] = lambda _look: None,
+    on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
+    deadline_s: float | None = None,
+    pace: Pace | None = None,
+    patience: Patience | None = None,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    jitter: Callable[[], float] = random.random,
+) -> Look:
+    """Look until `until` holds or the job is over.
+
+    Args:
+        look: Looks once.
+        until: What is waited for; a job that is over ends the watch in any case.
+        on_look: Told of every look.
+        on_trouble: Told of every look that failed because the cluster could not be reached.
+        deadline_s: Seconds from now after which to give up; None for no limit.
+        pace: How often to look.
+        patience: How long to bear an unreachable cluster.
+        clock: Monotonic seconds.
+        sleep: Waits for a number of seconds.
+        jitter: A number in [0, 1): many watchers must not look at the same moment.
+
+    Returns:
+        The last look.
+
+    Raises:
+        DeadlinePassed: `deadline_s` passed; the job may still be running.
+        ClusterUnavailable: No ResourceManager answered for longer than the patience.
+    """
+    pace, patience = pace or Pace(), patience or Patience()
+    start = clock()
+    last_answer, last_change, pause = start, start, pace.first_s
+    previous: Look | None = None
+    while True:
+        try:
+            seen = look()
+        except ClusterUnavailable as error:
+            if clock() - last_answer > patience.unreachable_s:
+                raise
+            on_trouble(error)
+        else:
+            now = clock()
+            current = Look(seen, verdict(seen))
+            on_look(current)
+            if until(current) or current.verdict.state.is_final:
+                return current
+            if previous is None or _key(current) != _key(previous):
+                last_change = now
+            last_answer, previous = now, current
+        pause = pace.after(pause, clock() - last_change)
+        wait = pause * (0.8 + 0.4 * jitter())
+        if deadline_s is not None:
+            left = start + deadline_s - clock()
+            if left <= 0:
+                raise DeadlinePassed(f"the deadline of {deadline_s:g} s passed")
+            wait = min(wait, left)
+        sleep(wait)
+
+
+def _key(look: Look) -> tuple[object, ...]:
+    report, app = look.seen.report, look.seen.app
+    return (look.verdict.state, app and app.state, report and (report.state, report.arrived), len(look.seen.containers))
