@@ -1,0 +1,152 @@
+"""Files of a task: what the user sent, the tail of stderr, progress, reports and markers."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import shutil
+import stat
+import tarfile
+
+from submit_tf_job import contract
+from submit_tf_job.bootstrap.info import PREFIX, Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from submit_tf_job.bootstrap.info import Info
+
+PROGRESS_LIMIT = 4096
+# A minimal image lacks en_US.UTF-8, which YARN's AM asks for (seen in every container of such images).
+NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK, PREFIX)
+
+
+def unpack(archive: bytes | str, cwd: str) -> None:
+    """Unpack a tar (its bytes, or its path) into `cwd`: plain files and directories only, nothing outside.
+
+    Raises:
+        Problem: A member would land elsewhere, or cannot be written.
+    """
+    root = os.path.realpath(cwd)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) if isinstance(archive, bytes) else tarfile.open(archive) as tar:
+            for member in tar:
+                _unpack_member(tar, member, root)
+    except (OSError, tarfile.TarError, EOFError) as err:
+        raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", "the job's files could not be unpacked: %s" % err) from err
+
+
+def _unpack_member(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str) -> None:
+    target = os.path.join(root, member.name)
+    folder = target if member.isdir() else os.path.dirname(target)
+    if os.path.isabs(member.name) or ".." in member.name.split("/") or not (member.isfile() or member.isdir()):
+        raise tarfile.TarError("%r is not a plain file below the working directory" % member.name)
+    if not (os.path.realpath(folder) + os.sep).startswith(root.rstrip(os.sep) + os.sep):
+        raise tarfile.TarError("%r would land outside the working directory" % member.name)
+    os.makedirs(folder, exist_ok=True)
+    source = tar.extractfile(member)
+    if source is None:
+        return
+    if os.path.lexists(target):
+        os.unlink(target)  # a link that YARN made points into its cache, which is not ours to write
+    with source, open(target, "xb") as sink:
+        shutil.copyfileobj(source, sink)
+    os.chmod(target, (member.mode & 0o777) | 0o600)
+
+
+def write_json(path: str, value: Mapping[str, Any]) -> None:
+    """Write a file by rename: a reader sees the old or the new one."""
+    with open(path + ".tmp", "w", encoding="ascii") as sink:
+        json.dump(value, sink, separators=(",", ":"))
+    os.chmod(path + ".tmp", 0o644)
+    os.replace(path + ".tmp", path)
+
+
+def last_lines(info: Info, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
+    """Return the end of this task's stderr without noise and without our own lines."""
+    try:
+        path = "/proc/self/fd/2"
+        if not stat.S_ISREG(os.fstat(2).st_mode):
+            path = os.path.join(info.log_dir, "stderr.txt")
+        with open(path, "rb") as source:
+            source.seek(max(0, source.seek(0, os.SEEK_END) - 65536))
+            text = source.read(65536).decode("utf-8", "replace")
+    except OSError:
+        return []
+    kept = [line.rstrip()[:width] for line in text.split("\n") if line.strip() and not any(noise in line for noise in NOISE)]
+    kept = kept[-lines:]
+    while sum(map(len, kept)) > total:
+        del kept[0]
+    return kept
+
+
+def _number(value: Any) -> float | int | None:
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e300
+    return value if good else None
+
+
+def clean_progress(value: Any) -> dict[str, Any] | None:
+    """Return what is usable of a program's progress, or None."""
+    if not isinstance(value, dict):
+        return None
+    metrics = value.get("metrics")
+    pairs = list(metrics.items())[:50] if isinstance(metrics, dict) else []
+    return {
+        "step": _number(value.get("step")),
+        "total": _number(value.get("total")),
+        "metrics": {str(name)[:100]: _number(number) for name, number in pairs},
+    }
+
+
+class Progress:
+    """Watches the file at TFJOB_PROGRESS_FILE."""
+
+    def __init__(self, path: str) -> None:
+        """Watch `path`, which need not exist."""
+        self.path, self._seen = path, (0, 0, 0)
+
+    def poll(self) -> dict[str, Any] | None:
+        """Return what the file says if it changed since the last call and makes sense."""
+        try:
+            found = os.stat(self.path)
+            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if mark == self._seen or found.st_size > PROGRESS_LIMIT:
+                return None
+            self._seen = mark
+            with open(self.path, "rb") as source:
+                return clean_progress(json.loads(source.read(PROGRESS_LIMIT).decode("utf-8")))
+        except (OSError, ValueError, RecursionError):
+            return None
+
+
+def marker_path(info: Info) -> str:
+    """Return where a task leaves its outcome for a later start of itself on the same node, or ""."""
+    if not info.application():
+        return ""
+    return os.path.join(os.path.dirname(info.cwd), "tfjob-done-%s-%s.json" % (info.submission, info.name))
+
+
+def read_marker(info: Info) -> dict[str, Any] | None:
+    """Return what an earlier start of this very task, in this very application, left behind."""
+    try:
+        with open(marker_path(info), encoding="utf-8") as source:
+            marker = json.load(source)
+        return marker if marker["application"] == info.application() and isinstance(marker["exit"], int) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_marker(info: Info, final: bool, status: int, outcome: Mapping[str, Any], report: Mapping[str, Any] | None) -> None:
+    """Leave the outcome where a later start of this task on this node looks for it."""
+    path = marker_path(info)
+    if not path or not os.access(os.path.dirname(path), os.W_OK):
+        return
+    marker = {"application": info.application(), "final": final, "attempt": info.attempt, "exit": status, "outcome": outcome}
+    try:
+        write_json(path, dict(marker, report=report))
+    except OSError:
+        return

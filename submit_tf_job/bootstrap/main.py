@@ -1,0 +1,95 @@
+"""The order of things: who am I, have I been here before, prepare, meet the others, run, say how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import traceback
+
+from submit_tf_job import contract
+from submit_tf_job.bootstrap import environment, files, ports
+from submit_tf_job.bootstrap.child import Signals
+from submit_tf_job.bootstrap.decider import Decider
+from submit_tf_job.bootstrap.follower import Follower
+from submit_tf_job.bootstrap.info import Info, Problem, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
+    """Run this container's task.
+
+    Args:
+        task: The task description, the same for all tasks of the job.
+        files_tar: The user's files as a tar, where they travel with the service.
+
+    Returns:
+        The exit status: the command's, or one of `contract.py`.
+    """
+    try:
+        signals = Signals()
+        info = Info(task, os.environ, os.getcwd())
+        marker = files.read_marker(info)
+        if marker and marker["final"]:
+            return _been_here(info, marker)
+        info.attempt = marker["attempt"] + 1 if marker else 0
+        return _run(info, signals, files_tar)
+    except Exception as err:  # noqa: BLE001  (whatever happens, the container's last line says so)
+        traceback.print_exc()
+        message = err.message if isinstance(err, Problem) else "the bootstrap failed: %r" % err
+        _outcome({"status": contract.EXIT_BOOTSTRAP_ERROR, "reason": "bootstrap-error", "message": message})
+        return contract.EXIT_BOOTSTRAP_ERROR
+
+
+def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
+    agent = Decider(info, signals) if info.decides else Follower(info, signals)
+    env = dict(os.environ)
+    problem = None
+    try:
+        if isinstance(agent, Decider):
+            agent.open()  # first: from now on the others can be told what goes wrong
+        for warning in _prepare(info, signals, files_tar, env):
+            say(warning)
+            if isinstance(agent, Decider):
+                agent.job.warn(info.started, warning)
+    except Problem as err:
+        problem = err
+    status = agent.run(env, problem)
+    record = agent.record or {"status": status, "signal": None, "reason": "ended", "message": "it did not run", "duration_s": 0.0}
+    outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
+    outcome = dict(outcome, task=info.name, submission=info.submission, attempt=info.attempt, exit=status, **agent.outcome())
+    report = agent.writer.last if isinstance(agent, Decider) else None
+    files.write_marker(info, agent.final, status, outcome, report)
+    _outcome(outcome)
+    return status
+
+
+def _prepare(info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str]) -> list[str]:
+    archive = os.path.join(info.cwd, contract.PAYLOAD_ARCHIVE)
+    if files_tar:
+        files.unpack(files_tar, info.cwd)
+    elif os.path.isfile(archive):
+        files.unpack(archive, info.cwd)
+    warnings = environment.prepare(info, env)
+    if info.role in info.cluster() and info.total > 1:
+        ports.listen(info.port(info.role, info.index), info.name, info.node, signals).close()
+    return warnings
+
+
+def _been_here(info: Info, marker: Mapping[str, Any]) -> int:
+    """Leave at once: a new AM attempt starts finished tasks again (seen)."""
+    say("this task had its end in an earlier container of this application; leaving with its status %d" % marker["exit"])
+    if marker.get("report") and info.log_dir:
+        files.write_json(os.path.join(info.log_dir, contract.REPORT_FILE), marker["report"])
+    _outcome(marker["outcome"])
+    status: int = marker["exit"]
+    return status
+
+
+def _outcome(outcome: Mapping[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, (contract.OUTCOME_MARK + json.dumps(outcome, separators=(",", ":"), sort_keys=True) + "\n").encode("ascii"))

@@ -1,0 +1,265 @@
+"""Run real bootstraps as processes on this machine, the way YARN would: one directory, one log directory, one identity each."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from submit_tf_job import contract, tfconfig
+
+PACKAGE = Path(contract.__file__).parent
+DOMAIN = "mnist.alice.sandbox.test"
+
+
+def code_zip() -> bytes:
+    """Pack the modules that travel with a job."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("submit_tf_job/__init__.py", "")
+        for path in [PACKAGE / "contract.py", PACKAGE / "tfconfig.py", *sorted((PACKAGE / "bootstrap").glob("*.py"))]:
+            archive.writestr(f"submit_tf_job/{path.relative_to(PACKAGE)}", path.read_bytes())
+    return out.getvalue()
+
+
+def files_tar(files: Mapping[str, str]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(text.encode()), 0o755 if name.endswith(".sh") else 0o644
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+def loader(task: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    """Write what `plan` writes: one self-contained file."""
+    code = base64.b64encode(code_zip()).decode()
+    packed = base64.b64encode(files_tar(files)).decode() if files else ""
+    return (
+        "import base64, json, os, sys\n"
+        f'TASK = r"""{json.dumps(task)}"""\n'
+        f'CODE = "{code}"\nFILES = "{packed}"\n'
+        'open(".code.zip", "wb").write(base64.b64decode(CODE))\n'
+        'sys.path.insert(0, os.path.abspath(".code.zip"))\n'
+        "from submit_tf_job.bootstrap.main import main\n"
+        'if __name__ == "__main__":\n'
+        "    sys.exit(main(json.loads(TASK), base64.b64decode(FILES) if FILES else None))\n"
+    )
+
+
+class FakeDns:
+    """Answers every name below `known` with 127.0.0.1, but for the names in `hidden`."""
+
+    def __init__(self) -> None:
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.sock.getsockname()[1]}"
+        self.hidden: set[str] = set()
+        self.asked: list[str] = []
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            data, peer = self.sock.recvfrom(4096)
+            if data == b"stop":
+                return
+            labels, at = [], 12
+            while data[at]:
+                labels.append(data[at + 1 : at + 1 + data[at]].decode())
+                at += 1 + data[at]
+            name, question = ".".join(labels), data[12 : at + 5]
+            self.asked.append(name)
+            if name.split(".")[0] in self.hidden or not name.endswith(DOMAIN):
+                self.sock.sendto(data[:2] + struct.pack(">HHHHH", 0x8183, 1, 0, 0, 0) + question, peer)
+            else:
+                answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton("127.0.0.1")
+                self.sock.sendto(data[:2] + struct.pack(">HHHHH", 0x8580, 1, 1, 0, 0) + question + answer, peer)
+
+    def close(self) -> None:
+        host, port = self.address.split(":")
+        self.sock.sendto(b"stop", (host, int(port)))
+        self.thread.join(5)
+        self.sock.close()
+
+
+def role(count: int, duty: str, command: Any, **extra: Any) -> dict[str, Any]:
+    return {"count": count, "duty": duty, "command": command, "env": {}, "max_restarts": 0, "tolerate": 0, "gpus": 0, **extra}
+
+
+def free(port: int) -> bool:
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+    return True
+
+
+class Cluster:
+    """One job's containers."""
+
+    def __init__(self, root: Path, dns: FakeDns, python: str = sys.executable) -> None:
+        self.root, self.dns, self.python = root, dns, python
+        self.task: dict[str, Any] = {}
+        self.files: dict[str, str] = {}
+        self.runs: dict[str, subprocess.Popen[bytes]] = {}
+        self.places: dict[str, tuple[Path, Path]] = {}
+        self.serial = 0
+        self.application = f"container_1700000000000_{uuid.uuid4().int % 10000:04d}"
+
+    def job(self, roles: Mapping[str, Any], **extra: Any) -> None:
+        counts = {name: int(r["count"]) for name, r in roles.items()}
+        self.task = {
+            "version": 1,
+            "job": "mnist",
+            "strategy": "custom",
+            "host_suffix": None,
+            "dns_server": self.dns.address,
+            "ports": {"mode": "host", "first": 20000, "last": 32767},
+            "deciding": next(name for name, r in roles.items() if r["duty"] == contract.DUTY_DECIDES),
+            "cluster_roles": [name for name in ("chief", "worker", "ps") if name in roles],
+            "legacy_master": False,
+            "tf_config": "counts",
+            "start_timeout_s": 40,
+            "finish_timeout_s": 20,
+            "grace_s": 4,
+            "settle_s": 0.7,
+            "stop_grace_s": 1.5,
+            "hadoop_conf": None,
+            "roles": roles,
+            **extra,
+        }
+        while True:
+            self.task["submission"] = uuid.uuid4().hex[:10]
+            if all(map(free, self.ports().values())) and free(self.rendezvous()):
+                break
+        assert counts
+
+    def ports(self) -> dict[str, int]:
+        counts = {name: int(r["count"]) for name, r in self.task["roles"].items()}
+        return {
+            f"{name}-{i}": tfconfig.task_port(self.task["ports"], counts, self.task["submission"], name, i)
+            for name in counts
+            for i in range(counts[name])
+        }
+
+    def rendezvous(self) -> int:
+        return tfconfig.rendezvous_port(self.task["ports"], self.task["submission"])
+
+    def names(self) -> list[str]:
+        return list(self.ports())
+
+    def start(self, *names: str, task: Mapping[str, Any] | None = None, **env: str) -> None:
+        """Start containers; a second start of a name is a later attempt on the same node."""
+        for name in names or self.names():
+            self.serial += 1
+            container = f"{self.application}_01_{self.serial:06d}"
+            cwd, logs = self.root / "app" / container, self.root / "logs" / container
+            (cwd / "conf").mkdir(parents=True)
+            logs.mkdir(parents=True)
+            (cwd / "conf" / "bootstrap.py").write_text(loader(task or self.task, self.files))
+            environment = {
+                "PATH": os.environ["PATH"],
+                "HOME": "/home/",
+                "CONTAINER_ID": container,
+                "LOG_DIRS": f"{logs},/nonexistent",
+                "NM_HOST": "node-of-" + name,
+                contract.ENV_INSTANCE: name,
+                contract.ENV_HOSTNAME: f"{name}.{DOMAIN}",
+                **env,
+            }
+            with (logs / "stdout.txt").open("wb") as out, (logs / "stderr.txt").open("wb") as err:
+                self.runs[name] = subprocess.Popen(
+                    [self.python, "conf/bootstrap.py"],
+                    cwd=cwd,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            self.places[name] = (cwd, logs)
+
+    def wait(self, name: str, timeout_s: float = 30) -> int:
+        try:
+            return self.runs[name].wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{name} still runs; its stderr:\n{self.stderr(name)}") from None
+
+    def wait_all(self, timeout_s: float = 30) -> dict[str, int]:
+        return {name: self.wait(name, timeout_s) for name in self.runs}
+
+    def stdout(self, name: str) -> str:
+        return (self.places[name][1] / "stdout.txt").read_text()
+
+    def stderr(self, name: str) -> str:
+        return (self.places[name][1] / "stderr.txt").read_text()
+
+    def outcome(self, name: str) -> dict[str, Any]:
+        last = self.stderr(name).splitlines()[-1]
+        assert last.startswith(contract.OUTCOME_MARK), last
+        value: dict[str, Any] = json.loads(last[len(contract.OUTCOME_MARK) :])
+        return value
+
+    def report(self, name: str | None = None) -> dict[str, Any]:
+        path = self.places[name or self.task["deciding"] + "-0"][1] / contract.REPORT_FILE
+        value: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return value
+
+    def until(self, what: Callable[[], Any], timeout_s: float = 30) -> Any:
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            found = what()
+            if found:
+                return found
+            time.sleep(0.05)
+        raise AssertionError("\n".join(f"--- {name}\n{self.stderr(name)}" for name in self.runs) + json.dumps(self.report(), indent=1))
+
+    def printed(self, name: str, text: str, timeout_s: float = 30) -> None:
+        self.until(lambda: text in self.stdout(name), timeout_s)
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        os.kill(self.runs[name].pid, number)
+
+    def close(self) -> None:
+        for run in self.runs.values():
+            if run.poll() is None:
+                run.kill()  # its guard ends the command
+                run.wait(10)
+
+
+@contextmanager
+def cluster(root: Path, python: str = sys.executable) -> Iterator[Cluster]:
+    dns = FakeDns()
+    made = Cluster(root, dns, python)
+    try:
+        yield made
+    finally:
+        made.close()
+        dns.close()
+
+
+def alive(pid: int) -> bool:
+    """Say whether a process runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
