@@ -158,7 +158,7 @@ def _yarn_client(state: State) -> dict[str, str]:
         "yarn.resourcemanager.webapp.address": f"localhost:{ports['rm_http']}",
         "yarn.webapp.api-service.enable": "true",
         "yarn.log-aggregation-enable": "true",
-        "yarn.nodemanager.remote-app-log-dir": "/tmp/logs",
+        "yarn.nodemanager.remote-app-log-dir": "/tmp/logs",  # noqa: S108 - in HDFS
     }
 
 
@@ -212,7 +212,7 @@ def _yarn_nm(state: State, layout: Layout) -> dict[str, str]:
         "yarn.nodemanager.disk-health-checker.enable": "false",
         "yarn.nodemanager.env-whitelist": _ENV_WHITELIST,
         # HOME of containers; must exist, also inside images, and be writable.
-        "yarn.nodemanager.user-home-dir": "/tmp",
+        "yarn.nodemanager.user-home-dir": "/tmp",  # noqa: S108 - what images have
         # Long enough to look at a failed container's directory, short enough not to fill the disk.
         "yarn.nodemanager.delete.debug-delay-sec": "600",
         "yarn.nodemanager.recovery.enabled": "true" if state.recovery else "false",

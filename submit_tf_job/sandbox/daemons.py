@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,14 +13,13 @@ from pathlib import Path
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.config import OPENS
 from submit_tf_job.sandbox.model import DOMAIN
-from submit_tf_job.sandbox.processes import Process, launch, marker
+from submit_tf_job.sandbox.processes import Process, is_alive, launch, listens, marker
 from submit_tf_job.sandbox.state import Layout, State
 from submit_tf_job.sandbox.versions import line_of
 from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_zookeeper, get_json, send
 
 __all__ = ["TABLE", "Daemon", "check", "check_registered", "environment", "format_namenode", "log_tail", "start"]
 
-# SIGTERM to java is all a format or a daemon needs; see `processes.end` for how they are ended.
 _FORMAT_TIMEOUT_S = 120.0
 
 # Small heaps and one compiler tier: six JVMs share the machine with the jobs. The list is the same from JDK 8 to 22.
@@ -141,13 +141,27 @@ TABLE: Mapping[str, Daemon] = {
 }
 
 
+def daemon_ports(name: str, state: State) -> tuple[int, ...]:
+    """Return the ports that a daemon listens on."""
+    return tuple(state.dns_port if purpose == "dns" else state.ports[purpose] for purpose in TABLE[name].ports)
+
+
 def check(name: str, state: State) -> None:
-    """Ask one daemon whether it is well.
+    """Ask one daemon whether it is well, and make sure that it is this sandbox's daemon that answers.
 
     Raises:
         NotWell: saying what is wrong.
     """
-    TABLE[name].health(state)
+    process = state.daemons.get(name)
+    if process is None or not is_alive(process):
+        raise NotWell("it is not running")
+    try:
+        TABLE[name].health(state)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise NotWell(f"it answers something unexpected: {error!r}") from None
+    for port in daemon_ports(name, state):
+        if not listens(process, port):
+            raise NotWell(f"another process listens on its port {port}")
 
 
 def check_registered(state: State) -> None:
@@ -242,18 +256,32 @@ def format_namenode(state: State, layout: Layout, environ: Mapping[str, str]) ->
         except subprocess.TimeoutExpired:
             raise SandboxError(f"formatting HDFS took longer than {_FORMAT_TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        raise SandboxError(
-            f"the namenode could not format HDFS (exit status {done.returncode}); the end of its log:\n{log_tail(layout.log('namenode'))}"
-        )
+        words = failure_excerpt(layout.log("namenode"))
+        raise SandboxError(f"namenode could not format HDFS (exit status {done.returncode}); the end of its log:\n{words}")
 
 
 def log_tail(path: Path, lines: int = 25) -> str:
     """Return the last lines of a log file."""
+    return "\n".join(_last_lines(path, lines))
+
+
+def failure_excerpt(path: Path, lines: int = 25) -> str:
+    """Return the end of a failed daemon's log, and before it the errors that its last words have pushed out of sight."""
+    every = _last_lines(path, 600)
+    tail, earlier = every[-lines:], every[:-lines]
+    errors = [line for line in earlier if _ERROR.search(line)][-6:]
+    return "\n".join([*errors, "...", *tail] if errors else tail)
+
+
+_ERROR = re.compile(r"^Caused by:| (ERROR|FATAL) |^Exception in thread")
+
+
+def _last_lines(path: Path, lines: int) -> list[str]:
     try:
         with path.open("rb") as handle:
             handle.seek(0, os.SEEK_END)
-            handle.seek(max(0, handle.tell() - 400 * lines))
+            handle.seek(max(0, handle.tell() - 1000 * lines))
             text = handle.read().decode(errors="replace")
     except OSError:
-        return ""
-    return "\n".join(text.splitlines()[-lines:])
+        return []
+    return text.splitlines()[-lines:]

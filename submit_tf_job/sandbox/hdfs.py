@@ -19,8 +19,8 @@ EXTRA_USERS = ("alice",)
 def directories(state: State, layout: Layout) -> list[tuple[str, str, str | None]]:
     """Return path, mode and owner of every directory to make, parents first.
 
-    Every service AM writes below `<hadoop.tmp.dir>/.yarn/services` *in HDFS*, whatever the job holds, and the first user would own the tree:
-    a second user's containers then fail without a diagnostic.
+    Every service AM writes below `<hadoop.tmp.dir>/.yarn/services` *in HDFS*, whatever the job holds. The first user would own that tree,
+    and a second user's containers fail without a diagnostic.
     """
     services = layout.run / "tmp" / ".yarn" / "services"
     parents = [(str(parent), "755", None) for parent in reversed(services.parents) if str(parent) not in ("/", "/tmp")]  # noqa: S108 - in HDFS

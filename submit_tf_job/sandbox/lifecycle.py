@@ -10,13 +10,12 @@ import re
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import config, daemons, ports
-from submit_tf_job.sandbox.hdfs import prepare_hdfs
 from submit_tf_job.sandbox.jars import JarSet, ensure_jars, jars_of_home
 from submit_tf_job.sandbox.java import find_java_home
 from submit_tf_job.sandbox.locks import file_lock
@@ -30,19 +29,17 @@ from submit_tf_job.sandbox.model import (
     check_name,
     profile_name,
 )
-from submit_tf_job.sandbox.processes import Process, container_processes, end, is_alive, marked_processes
 from submit_tf_job.sandbox.profile import remove_profile, write_profile
 from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text
+from submit_tf_job.sandbox.shutdown import end_everything
+from submit_tf_job.sandbox.startup import Progress, alive, refuse_taken_ports, start_daemons, wait_until_well
 from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION
 from submit_tf_job.sandbox.web import NotWell
 
 __all__ = ["Sandbox"]
 
-_START_TIMEOUT_S = 180.0
 _LOCK_TIMEOUT_S = 300.0
-
-Progress = Callable[[str], None]
 
 
 def _silent(_: str) -> None: ...
@@ -81,9 +78,9 @@ class Sandbox:
                 _refuse_changes(state, options)
                 state, started = self._heal(state, environ, progress)
             else:
-                self._end_everything()
+                end_everything(self._layout)
                 shutil.rmtree(self._layout.home, ignore_errors=True)
-                state, started = self._first_start(options, environ, progress), DAEMONS
+                state, started = self._first_start_or_nothing(options, environ, progress), DAEMONS
             write_profile(state, self._layout)
         return replace(self._info(state), started=tuple(started), seconds=time.monotonic() - begun)
 
@@ -102,7 +99,7 @@ class Sandbox:
         """
         with self._lock(progress):
             there = self._layout.home.exists()
-            ended = self._end_everything()
+            ended = end_everything(self._layout)
             with contextlib.suppress(SandboxError):
                 state = load_state(self._layout)
                 if state is not None:
@@ -110,6 +107,7 @@ class Sandbox:
             remove_profile(self._profile_path())
             if not keep:
                 self._remove_home()
+                self._lock_path.unlink(missing_ok=True)
         return there or ended
 
     def status(self) -> SandboxStatus:
@@ -143,12 +141,24 @@ class Sandbox:
             raise SandboxError(f"the sandbox {self.name} has no log of {daemon}", hint="`sandbox up` first")
         return path.read_text(errors="replace") if tail is None else daemons.log_tail(path, tail)
 
+    @property
+    def _lock_path(self) -> Path:
+        return self._dirs.state_dir.absolute() / f"{self.name}.lock"
+
     def _lock(self, progress: Progress) -> contextlib.AbstractContextManager[None]:
-        path = self._dirs.state_dir.absolute() / f"{self.name}.lock"
-        return file_lock(path, _LOCK_TIMEOUT_S, lambda: progress(f"another process is working on the sandbox {self.name}"))
+        return file_lock(self._lock_path, _LOCK_TIMEOUT_S, lambda: progress(f"another process is working on the sandbox {self.name}"))
 
     def _profile_path(self) -> Path:
         return self._dirs.config_dir.absolute() / "profiles.d" / f"{profile_name(self.name)}.yaml"
+
+    def _first_start_or_nothing(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> State:
+        try:
+            return self._first_start(options, environ, progress)
+        except BaseException:
+            # With a state file there are logs to look at; without one there is nothing worth keeping.
+            if not self._layout.state_file.exists():
+                shutil.rmtree(self._layout.home, ignore_errors=True)
+            raise
 
     def _first_start(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> State:
         _check_path(self._layout.home)
@@ -185,7 +195,7 @@ class Sandbox:
             )
             self._write_files(state, hosts)
             save_state(self._layout, state)
-            state = self._start(DAEMONS, state, environ, progress)
+            state = start_daemons(DAEMONS, state, self._layout, environ, progress)
         state = replace(state, ready=True)
         save_state(self._layout, state)
         return state
@@ -211,112 +221,17 @@ class Sandbox:
             (layout.conf / "resolv.conf").write_text(config.resolv_conf(state, Path("/etc/resolv.conf").read_text(errors="replace")))
 
     def _heal(self, state: State, environ: Mapping[str, str], progress: Progress) -> tuple[State, tuple[str, ...]]:
-        dead = tuple(name for name in DAEMONS if not _alive(state, name))
+        dead = tuple(name for name in DAEMONS if not alive(state, name))
         if not dead:
-            self._wait_for_all(state)
+            wait_until_well(state, self._layout, _silent)
             return state, ()
         if state.hadoop_home is None:
             ensure_jars(state.hadoop_version, Path(state.jars).parent.parent, environ, progress)
         with ports.keep_block(state.block, timeout_s=5.0):
             for name in dead:
-                self._refuse_taken_ports(name, state)
-            state = self._start(dead, state, environ, progress)
+                refuse_taken_ports(name, state)
+            state = start_daemons(dead, state, self._layout, environ, progress)
         return state, dead
-
-    def _refuse_taken_ports(self, name: str, state: State) -> None:
-        address = {"dns": state.dns_address}
-        for purpose in daemons.TABLE[name].ports:
-            port = state.dns_port if purpose == "dns" else state.ports[purpose]
-            if not ports.port_is_free(port, address.get(purpose, "")):
-                raise SandboxError(
-                    f"{name} is dead and cannot be started again: another process listens on its port {port}",
-                    hint="end that process, or `sandbox down` and `sandbox up`",
-                )
-
-    def _start(self, names: Iterable[str], state: State, environ: Mapping[str, str], progress: Progress) -> State:
-        """Start daemons together and wait until the whole sandbox is well; on any failure end what was started."""
-        names = tuple(names)
-        started: list[Process] = []
-
-        def start(name: str, state: State) -> State:
-            process = daemons.start(name, state, self._layout, environ)
-            started.append(process)
-            state = state.with_daemon(name, process)
-            save_state(self._layout, state)
-            return state
-
-        progress(f"starting {', '.join(names)}")
-        try:
-            # Formatting takes seconds, in which the daemons that do not need HDFS come up.
-            for name in (name for name in names if name not in ("namenode", "datanode")):
-                state = start(name, state)
-            if "namenode" in names:
-                daemons.format_namenode(state, self._layout, environ)
-            for name in (name for name in names if name in ("namenode", "datanode")):
-                state = start(name, state)
-            self._wait_for_all(state, progress)
-        except BaseException:
-            end(started, grace_s=0)
-            if not state.ready:
-                self._end_everything()
-            raise
-        return state
-
-    def _wait_for_all(self, state: State, progress: Progress = _silent) -> None:
-        """Wait until every daemon is well, HDFS has its directories, and the node is registered."""
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        self._wait(("namenode", "datanode"), state, deadline)
-        if not state.ready:
-            progress("HDFS is up")
-            prepare_hdfs(state, self._layout)
-        self._wait(DAEMONS, state, deadline)
-        while True:
-            try:
-                daemons.check_registered(state)
-                return
-            except NotWell as problem:
-                self._give_up_or_sleep("nodemanager", state, str(problem), deadline)
-
-    def _wait(self, names: Iterable[str], state: State, deadline: float) -> None:
-        for name in names:
-            while True:
-                try:
-                    daemons.check(name, state)
-                    break
-                except NotWell as problem:
-                    self._give_up_or_sleep(name, state, str(problem), deadline)
-
-    def _give_up_or_sleep(self, name: str, state: State, problem: str, deadline: float) -> None:
-        # Whichever daemon has died is the one to name, not the one that waits for it.
-        for other in DAEMONS:
-            if other in state.daemons and not _alive(state, other):
-                raise self._failure(other, "ended while it started")
-        if time.monotonic() > deadline:
-            raise self._failure(name, f"is not well after {_START_TIMEOUT_S:.0f} s: {problem}")
-        time.sleep(0.1)
-
-    def _failure(self, name: str, what: str) -> SandboxError:
-        log = self._layout.log(name)
-        return SandboxError(f"{name} {what}; the end of its log:\n{daemons.log_tail(log)}", hint=f"the whole log is {log}")
-
-    def _end_everything(self) -> bool:
-        """End the sandbox's processes, known or not to its state file; say whether there were any."""
-        running = marked_processes(self._layout.home, {daemon.main: daemon.name for daemon in daemons.TABLE.values()})
-        by_name = {name: [process for process, other in running.items() if other == name] for name in DAEMONS}
-        # The NodeManager ends its containers itself if it is asked to.
-        end(by_name.pop("nodemanager", []), grace_s=5.0)
-        # Registry DNS does not end on SIGTERM, and even less once ZooKeeper is gone.
-        end(by_name.pop("registrydns", []), grace_s=0.5)
-        end((process for processes in by_name.values() for process in processes), grace_s=3.0)
-        found = bool(running)
-        # A container that is being killed may have just started another process.
-        for _ in range(5):
-            containers = container_processes(self._layout.nm_local)
-            if not containers:
-                break
-            found = True
-            end(containers, grace_s=1.0)
-        return found
 
     def _remove_home(self) -> None:
         shutil.rmtree(self._layout.home, ignore_errors=True)
@@ -325,17 +240,13 @@ class Sandbox:
 
     def _daemon_status(self, name: str, state: State) -> DaemonStatus:
         process = state.daemons.get(name)
-        alive = _alive(state, name)
         reason = ""
-        if not alive:
-            reason = "it is not running"
-        else:
-            try:
-                daemons.check(name, state)
-            except NotWell as problem:
-                reason = str(problem)
-        listens = tuple(state.dns_port if purpose == "dns" else state.ports[purpose] for purpose in daemons.TABLE[name].ports)
-        return DaemonStatus(name, process.pid if process else None, alive, not reason, reason, listens, self._layout.log(name))
+        try:
+            daemons.check(name, state)
+        except NotWell as problem:
+            reason = str(problem)
+        pid = process.pid if process else None
+        return DaemonStatus(name, pid, alive(state, name), not reason, reason, daemons.daemon_ports(name, state), self._layout.log(name))
 
     def _info(self, state: State) -> SandboxInfo:
         return SandboxInfo(
@@ -354,11 +265,6 @@ class Sandbox:
             resolver=state.resolver,
             ports=state.ports,
         )
-
-
-def _alive(state: State, name: str) -> bool:
-    process = state.daemons.get(name)
-    return process is not None and is_alive(process)
 
 
 def _user_name() -> str:

@@ -1,12 +1,14 @@
-"""Locks between processes: one per file, and one machine-wide per block of ports."""
+"""A lock between processes, for as long as a piece of work takes."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 from submit_tf_job.errors import SandboxError
 
@@ -18,28 +20,42 @@ def file_lock(path: Path, timeout_s: float, waiting: Callable[[], None] = lambda
     """Hold an exclusive lock on a file while the body runs; the kernel drops it when the process dies.
 
     Args:
-        path: The lock file; made if missing, and left in place (removing it would let two processes lock different files).
+        path: The lock file; made if missing. The body may remove it.
         timeout_s: How long to wait for another holder.
         waiting: Called once if another process holds the lock.
 
     Raises:
         SandboxError: when another process still holds the lock after `timeout_s`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + timeout_s
     told = False
-    with path.open("w") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise SandboxError(
-                        f"another process has held {path} for {timeout_s:.0f} s", hint="wait for it to end, or end it, and try again"
-                    ) from None
-                if not told:
-                    waiting()
-                    told = True
-                time.sleep(0.1)
-        yield
+    while True:
+        with _open(path) as handle:
+            if _try(handle, path):
+                yield
+                return
+        if time.monotonic() > deadline:
+            raise SandboxError(
+                f"another process has held {path} for {timeout_s:.0f} s", hint="wait for it to end, or end it, and try again"
+            )
+        if not told:
+            waiting()
+            told = True
+        time.sleep(0.1)
+
+
+def _open(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("w")
+    except OSError as error:
+        raise SandboxError(f"{path} cannot be written: {error.strerror}", hint="is it another user's?") from None
+
+
+def _try(handle: IO[str], path: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The last holder may have removed the file; then this lock excludes nobody.
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

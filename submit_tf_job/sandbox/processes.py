@@ -13,9 +13,12 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 
-__all__ = ["Process", "container_processes", "end", "is_alive", "launch", "marked_processes", "marker"]
+__all__ = ["Process", "container_processes", "end", "is_alive", "launch", "listens", "marked_processes", "marker"]
 
 _PROC = Path("/proc")
+
+# State of a listening socket in /proc/net/tcp.
+_LISTEN = "0A"
 
 # The shell ends at once, so that the daemon is nobody's child: no zombie in a long-lived caller, no pipe held open.
 _LAUNCH = 'umask 022; cd "$1" || exit 1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
@@ -125,6 +128,27 @@ def container_processes(local_dir: Path, proc: Path = _PROC) -> list[Process]:
     return [processes[pid] for pid in sorted((launched | inside | same_session) - spared)]
 
 
+def listens(process: Process, port: int, proc: Path = _PROC) -> bool:
+    """Say whether it is this process, and no other, that listens on a TCP port; True where the kernel does not tell."""
+    inodes = set()
+    for table in ("tcp", "tcp6"):
+        for line in _read(proc / "net" / table).decode().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                inodes.add(f"socket:[{fields[9]}]")
+    try:
+        return not inodes or any(_target(link) in inodes for link in (proc / str(process.pid) / "fd").iterdir())
+    except OSError:
+        return False
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
+
+
 def _has_local_dir(environ: bytes, local_dir: Path) -> bool:
     entries = environ.split(b"\0")
     return any(entry.startswith(b"LOCAL_DIRS=" + str(local_dir).encode() + b"/") for entry in entries) and any(
@@ -133,10 +157,7 @@ def _has_local_dir(environ: bytes, local_dir: Path) -> bool:
 
 
 def _cwd_is_below(link: Path, directory: Path) -> bool:
-    try:
-        return Path(os.readlink(link)).is_relative_to(directory)
-    except OSError:
-        return False
+    return Path(_target(link)).is_relative_to(directory)
 
 
 def _ancestors(pid: int, stats: Mapping[int, _Stat]) -> set[int]:

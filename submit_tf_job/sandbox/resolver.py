@@ -24,8 +24,8 @@ def why_not_system(
 ) -> str:
     """Say what keeps containers from using the system's resolver for the sandbox's names; "" if nothing does.
 
-    The system's resolver asks port 53 of the servers in /etc/resolv.conf. So Registry DNS must get port 53 of some loopback address, and the
-    NodeManager a mount namespace in which /etc/resolv.conf is its own; containers inherit it.
+    The system's resolver asks port 53 of the servers in /etc/resolv.conf. So Registry DNS must get port 53 of some loopback address, and
+    the NodeManager a mount namespace in which /etc/resolv.conf is its own; containers inherit it.
     """
     if not is_root():
         return "only root may listen on port 53 and have a mount namespace"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import struct
@@ -48,7 +49,7 @@ def send(method: str, url: str, timeout_s: float = 5.0, body: Path | None = None
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise NotWell(f"{url.split('?')[0]} does not answer: {getattr(error, 'reason', error)}") from None
 
 
