@@ -7,7 +7,7 @@ file contents (`_fetch_range` looks at no status) and need two requests more to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,14 +139,18 @@ class WebHdfsStorage(Storage):
         return f"/user/{user}"
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        first = self.call("CREATE", path, "put", redirect=False, permission=f"{mode:o}", overwrite="false")
+        first = self.call("CREATE", path, "put", redirect=False, permission=f"{mode:o}", overwrite="false", createparent="false")
         where = first.headers.get("Location")
         if not where:
             raise BadAnswer(f"{self.root}{path}: CREATE named no DataNode", hint=CHECK_ADDRESS)
+        broken: list[Exception] = []
         with translated(self.root + path):
-            answer = self._client.session.put(where, data=iter(pieces), headers={"Content-Type": "application/octet-stream"})
+            data = _whole(pieces, broken)
+            answer = self._client.session.put(where, data=data, headers={"Content-Type": "application/octet-stream"})
             if not answer.ok:
                 raise RuntimeError(_remote_words(answer))
+        if broken:
+            raise broken[0]
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         # `renameoptions` makes it the rename2 of hdfs://, which fails instead of answering false (RenameOptionSetParam)
@@ -158,6 +162,14 @@ class WebHdfsStorage(Storage):
     def _mkdir(self, path: str, mode: int) -> None:
         if not self._json("MKDIRS", path, "put", permission=f"{mode:o}").get("boolean"):
             raise UsageError(f"{self.root}{path}: the directory could not be made")
+
+
+def _whole(pieces: Iterable[bytes], broken: list[Exception]) -> Iterator[bytes]:
+    """End the upload in order when the caller's pieces break: a DataNode makes the file of an aborted one after we have removed it."""
+    try:
+        yield from pieces
+    except Exception as error:  # noqa: BLE001 - raised again by the caller
+        broken.append(error)
 
 
 def _remote_words(answer: Any) -> str:

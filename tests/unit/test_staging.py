@@ -91,12 +91,12 @@ def test_names_that_hdfs_would_refuse(storage: Storage, root: str) -> None:
 
 def test_two_submitters_at_once(root: str) -> None:
     content = ShippedFile("job.tar", b"x" * 3_000_000)
-    problems: list[BaseException] = []
+    problems: list[SubmitTFJobError] = []
 
     def submit() -> None:
         try:
             stage([content], LocalStorage(), root=root)
-        except Exception as error:
+        except SubmitTFJobError as error:
             problems.append(error)
 
     threads = [threading.Thread(target=submit) for _ in range(8)]

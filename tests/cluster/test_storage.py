@@ -1,0 +1,168 @@
+"""Storages on the real HDFS of a sandbox: the same verbs as in tests/unit, and what only HDFS has."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused
+from submit_tf_job.job import ShippedFile
+from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.sandbox.state import Layout, load_state
+from submit_tf_job.staging import default_root, stage, sweep
+from submit_tf_job.storage import PathExists, Storage, open_storage
+from tests.unit.test_storage_verbs import StorageVerbs
+
+pytestmark = pytest.mark.cluster
+
+
+def web_uri(sandbox: SandboxInfo) -> str:
+    return sandbox.namenode_url.replace("http://", "webhdfs://").rstrip("/")
+
+
+def open_as(kind: str, sandbox: SandboxInfo, user: str | None) -> Storage:
+    uri = sandbox.hdfs_uri if kind == "hdfs" else web_uri(sandbox)
+    return open_storage(uri, hadoop_conf=sandbox.client_conf, user=user, timeout_s=30)
+
+
+@pytest.fixture(params=["hdfs", "webhdfs"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def storage(kind: str, real_cluster: SandboxInfo) -> Storage:
+    return open_as(kind, real_cluster, real_cluster.user)
+
+
+@pytest.fixture
+def base(storage: Storage) -> Iterator[str]:
+    path = f"/tmp/storage-{secrets.token_hex(6)}"
+    storage.mkdirs(path, 0o777)
+    yield path
+    storage.remove(path, recursive=True)
+
+
+class TestVerbs(StorageVerbs):
+    pass
+
+
+def test_the_user_is_who_was_asked_for(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+    storage.chmod(base, 0o777)
+    for user in ("alice", "bob"):
+        open_as(kind, real_cluster, user).write(f"{base}/{user}", b"x")
+    assert [(item.name, item.owner) for item in storage.list_dir(base)] == [("alice", "alice"), ("bob", "bob")]
+
+
+def test_what_others_may_not_read_is_an_auth_error(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+    storage.mkdirs(f"{base}/mine", 0o700)
+    storage.write(f"{base}/mine/f", b"x")
+    stranger = open_as(kind, real_cluster, "bob")
+    for call in (stranger.stat, stranger.read):
+        with pytest.raises(AuthError, match="Permission denied: user=bob") as caught:
+            call(f"{base}/mine/f")
+        assert f"{base}/mine/f: " in caught.value.message
+    with pytest.raises(AuthError, match="Permission denied: user=bob"):
+        stranger.write(f"{base}/mine/g", b"x")
+    with pytest.raises(AuthError, match="Permission denied: user=bob"):
+        stranger.mkdirs(f"{base}/mine/d")
+
+
+def test_users_side_by_side_are_not_mixed_up(real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+    storage.chmod(base, 0o777)
+    problems: list[BaseException] = []
+
+    def work(user: str) -> None:
+        try:
+            for number in range(5):
+                open_as("hdfs", real_cluster, user).write(f"{base}/{user}-{number}", b"x" * 100_000)
+        except BaseException as error:
+            problems.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(user,)) for user in ("alice", "bob", "carol")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert problems == []
+    assert all(item.name.startswith(f"{item.owner}-") for item in storage.list_dir(base))
+    assert len(storage.list_dir(base)) == 15
+
+
+def test_a_space_quota_is_no_room(real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+    jars = load_state(Layout(real_cluster.home)).jars  # type: ignore[union-attr]
+    admin = ["java", "-cp", f"{real_cluster.client_conf}:{jars}/*", "org.apache.hadoop.hdfs.tools.DFSAdmin"]
+    subprocess.run([*admin, "-setSpaceQuota", "1m", base], check=True, timeout=60, capture_output=True)
+    assert storage.df(base).total == 1024 * 1024
+    with pytest.raises(Refused, match="quota"):
+        storage.write(f"{base}/big", b"x" * 2_000_000)
+    assert storage.list_dir(base) == []
+
+
+def test_nobody_listens(kind: str) -> None:
+    with pytest.raises(ClusterUnavailable, match=r"localhost:1|port=1"):
+        open_storage(f"{kind}://localhost:1", timeout_s=5).stat("/")
+
+
+def test_the_default_file_system_and_a_host_without_path(real_cluster: SandboxInfo) -> None:
+    storage = open_storage("hdfs:///anything", hadoop_conf=real_cluster.client_conf)
+    assert storage.root == real_cluster.hdfs_uri
+    assert storage.stat("/").is_dir
+
+
+def test_hadoop_conf_dir_of_the_environment_is_not_looked_at(
+    real_cluster: SandboxInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "core-site.xml").write_text("this is no XML, and hdfs-native would say so")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert open_storage(real_cluster.hdfs_uri).stat("/").is_dir
+
+
+def test_staging_is_once_private_and_swept(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+    root = f"{base}/staging"
+    content = ShippedFile("job.tar", b"payload" * 500_000)
+    first, again = stage([content], storage, root=root, user=real_cluster.user) + stage(
+        [content], storage, root=root, user=real_cluster.user
+    )
+    assert (first.uploaded, again.uploaded) == (True, False)
+    assert first.uri == again.uri == f"{real_cluster.hdfs_uri}{root}/{first.sha256}/job.tar"
+    assert storage.read(first.uri) == content.content
+    assert [storage.stat(path).mode for path in (root, f"{root}/{first.sha256}", first.uri)] == [0o700, 0o700, 0o600]
+    later = datetime.now(timezone.utc) + timedelta(days=9)
+    assert [item.size for item in sweep(storage, root, older_than=timedelta(days=7), now=later)] == [3_500_000]
+    with pytest.raises(AuthError, match="Permission denied: user=bob"):
+        stage([content], open_as(kind, real_cluster, "bob"), root=root, user="bob")
+    assert default_root(storage, "alice") == "/user/alice/.submit_tf_job/staging"
+
+
+def test_many_submitters_of_one_content(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+    content = ShippedFile("job.tar", b"payload" * 300_000)
+    results: list[bool] = []
+
+    def submit() -> None:
+        results.append(stage([content], open_as(kind, real_cluster, real_cluster.user), root=f"{base}/s")[0].uploaded)
+
+    threads = [threading.Thread(target=submit) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert len(results) == 5
+    [directory] = storage.list_dir(f"{base}/s")
+    assert [item.name for item in storage.list_dir(directory.path)] == ["job.tar"]
+    assert storage.read(f"{directory.path}/job.tar") == content.content
+
+
+def test_a_file_is_not_replaced_by_a_loser(storage: Storage, base: str) -> None:
+    storage.write(f"{base}/f", b"first")
+    before = storage.stat(f"{base}/f")
+    with pytest.raises(PathExists):
+        storage.write(f"{base}/f", b"second", overwrite=False)
+    assert storage.stat(f"{base}/f") == before
