@@ -204,6 +204,7 @@ class Job:
 
     Attributes:
         roles: By name, in the job spec's order.
+        description: One line for people; YARN shows it.
         lifetime_s: Seconds from submission after which YARN kills the job; None for no limit.
         start_timeout_s: Seconds from the deciding task's start until every task must have arrived.
         finish_timeout_s: Seconds that other tasks get when the deciding task is done.
@@ -218,6 +219,7 @@ class Job:
     strategy: Strategy
     roles: Mapping[str, Role]
     deciding_role: str
+    description: str = ""
     queue: str | None = None
     network: str = "host"
     hadoop: HadoopConf | None = None
@@ -243,10 +245,33 @@ class Job:
         """The component instance whose end is the job's end."""
         return f"{self.deciding_role}-0"
 
-    def problem(self, path: str, message: str) -> Problem:
-        """Build a problem at the place where `path`, or its nearest parent, stands in the user's input."""
+    def origin(self, path: str) -> tuple[str, Place]:
+        """Find where the value at `path` comes from.
+
+        Returns:
+            The path as the user wrote it, and its place: for a role's image, command, env, files or mounts that the role took from
+            the job (or from the settings) that is the job's; for a value that stands nowhere it is the nearest parent's place.
+        """
+        inherited = _INHERITED.fullmatch(path)
+        if path not in self.places and inherited and inherited.group(1) in self.places:
+            path = inherited.group(1)
         at = path
         while at and at not in self.places:
-            at = re.sub(r"(?:\.[^.\[]*|\[\d+\]|^[^.\[]*)$", "", at)
-        place = self.places.get(at, self.places.get("", Place("")))
+            at = _parent(at)
+        return path, self.places.get(at, Place(""))
+
+    def problem(self, path: str, message: str) -> Problem:
+        """Build a problem where the value at `path` comes from; a built-in default is a problem of what stands around it."""
+        path, place = self.origin(path)
+        at = path
+        while at and place.source == "default":
+            at = _parent(at)
+            place = self.places.get(at, place)
         return Problem(place.line, place.column, path, message, place.source)
+
+
+_INHERITED = re.compile(r"roles\.[^.]+\.((?:image|command|env|files|mounts)(?:[.\[].*)?)")
+
+
+def _parent(path: str) -> str:
+    return re.sub(r"(?:\.[^.\[]*|\[\d+\]|^[^.\[]*)$", "", path)
