@@ -1,0 +1,140 @@
+"""Strict JSON with places: every key once, bounded size, no NaN, no comments (https://www.rfc-editor.org/rfc/rfc8259).
+
+Python's own reader gives no places, and YAML's readers take tabs, escapes and surrogate pairs differently from JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+
+from submit_tf_job.job import Place
+from submit_tf_job.specfile.nodes import Entry, Items, Kind, Node, Scalar, Table, clip
+from submit_tf_job.specfile.notes import Notes, Unreadable
+from submit_tf_job.specfile.yaml_text import MAX_DEPTH, MAX_NODES
+
+__all__ = ["read_json"]
+
+_STRINGS = json.JSONDecoder()
+_BLANK = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_WORD = re.compile(r"[^\s,:\[\]{}\"]+")
+_WORDS = {"true": Kind.BOOLEAN, "false": Kind.BOOLEAN, "null": Kind.NULL}
+
+
+def read_json(text: str, notes: Notes) -> Node:
+    """Read one JSON document.
+
+    Raises:
+        Unreadable: The text is not JSON.
+    """
+    return _Reader(text, notes).document()
+
+
+class _Reader:
+    def __init__(self, text: str, notes: Notes) -> None:
+        self._text = text
+        self._notes = notes
+        self._at = 0
+        self._count = 0
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def document(self) -> Node:
+        node = self._value(1)
+        self._blanks()
+        if self._at < len(self._text):
+            raise self._error("more text after the end of the JSON document")
+        return node
+
+    def _value(self, depth: int) -> Node:
+        self._blanks()
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise self._error(f"more than {MAX_NODES} values; no job spec is that large")
+        if depth > MAX_DEPTH:
+            raise self._error(f"nested more than {MAX_DEPTH} levels deep; no job spec is that deep")
+        place, char = self._place(), self._char()
+        if char == "{":
+            return self._table(place, depth)
+        if char == "[":
+            return self._list(place, depth)
+        if char == '"':
+            return Scalar(Kind.TEXT, self._string(), place)
+        return self._bare(place)
+
+    def _bare(self, place: Place) -> Scalar:
+        word = _WORD.match(self._text, self._at)
+        if not word:
+            raise self._error("the text ends too early" if not self._char() else f"a value is missing before {clip(self._char())}")
+        said = word.group()
+        number = _NUMBER.fullmatch(said)
+        if said not in _WORDS and not number:
+            raise self._error(f'{clip(said)} is not JSON; text stands in "double quotes"')
+        self._at = word.end()
+        if number:
+            return Scalar(Kind.REAL if number.group(1) or number.group(2) else Kind.WHOLE, said, place)
+        return Scalar(_WORDS[said], said, place)
+
+    def _list(self, place: Place, depth: int) -> Items:
+        items: list[Node] = []
+        while self._more("]", first=not items):
+            items.append(self._value(depth + 1))
+        return Items(tuple(items), place)
+
+    def _table(self, place: Place, depth: int) -> Table:
+        entries: dict[str, Entry] = {}
+        first = True
+        while self._more("}", first=first):
+            first = False
+            if self._char() != '"':
+                raise self._error('a key stands in "double quotes"')
+            at, key = self._place(), self._string()
+            self._blanks()
+            if self._char() != ":":
+                raise self._error(f"a ':' belongs after the key {clip(key)}")
+            self._at += 1
+            entry = Entry(key, at, self._value(depth + 1))
+            if key in entries:
+                self._notes.problem(at, "", f"the key {clip(key)} stands here again, first in line {entries[key].place.line}; keep one")
+            entries.setdefault(key, entry)
+        return Table(tuple(entries.values()), place)
+
+    def _more(self, closing: str, *, first: bool) -> bool:
+        """Step over a bracket or comma; return whether another member follows."""
+        if first:
+            self._at += 1
+        self._blanks()
+        if self._char() == closing:
+            self._at += 1
+            return False
+        if not first:
+            if self._char() != ",":
+                raise self._error(f"a ',' or '{closing}' belongs here")
+            self._at += 1
+            self._blanks()
+            if self._char() == closing:
+                raise self._error(f"a ',' before '{closing}'; JSON allows none")
+        return True
+
+    def _string(self) -> str:
+        try:
+            text, self._at = _STRINGS.raw_decode(self._text, self._at)
+        except json.JSONDecodeError as error:
+            self._at = error.pos
+            raise self._error(error.msg[0].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting at")) from None
+        return str(text)
+
+    def _blanks(self) -> None:
+        blank = _BLANK.match(self._text, self._at)
+        self._at = blank.end() if blank else self._at
+
+    def _char(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _place(self) -> Place:
+        line = bisect_right(self._lines, self._at)
+        return Place(self._notes.source, line, self._at - self._lines[line - 1] + 1)
+
+    def _error(self, message: str) -> Unreadable:
+        return Unreadable(self._place(), message)
