@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.hadoopconf import read_xml, resource_managers
 
-__all__ = ["KEYS", "Directories", "Key", "Settings", "directories", "load_settings", "process_environment"]
+__all__ = ["KEYS", "Directories", "Key", "Settings", "directories", "duration_s", "load_settings", "process_environment"]
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 PROJECT_FILE = "submit_tf_job.yaml"
@@ -85,7 +85,8 @@ def _port_range(value: Any) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _duration(value: Any) -> float:
+def duration_s(value: Any) -> float:
+    """Read a duration such as 500ms, 30s, 5m or 1h, in seconds; ValueError where it is none."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value.strip()) if isinstance(value, str) else None
     if not match:
         raise ValueError(f"{value!r} is no duration; write 500ms, 30s, 5m or 1h")
@@ -143,12 +144,12 @@ KEYS = _keys(
     Key("gpu_resource", _name(r"[a-z0-9.-]+/[a-z0-9.-]+", "resource name"), "yarn.io/gpu", "YARN's name for a GPU"),
     Key("ports.range", _port_range, (20000, 32767), "ports that tasks on the host network use; below the ephemeral range"),
     Key("staging", _text, None, "directory for files that do not fit into the service; default <HDFS home>/.submit_tf_job/staging"),
-    Key("timeouts.connect", _duration, 5.0, "to connect to a ResourceManager"),
-    Key("timeouts.read", _duration, 30.0, "to wait for an answer to a question"),
-    Key("timeouts.submit", _duration, 300.0, "for a whole submission, failovers and lost answers included"),
-    Key("timeouts.unreachable", _duration, 900.0, "for which a watch bears an unreachable cluster before it gives up"),
-    Key("poll.min", _duration, 1.0, "shortest pause between two looks at a job"),
-    Key("poll.max", _duration, 15.0, "longest pause between two looks at a job"),
+    Key("timeouts.connect", duration_s, 5.0, "to connect to a ResourceManager"),
+    Key("timeouts.read", duration_s, 30.0, "to wait for an answer to a question"),
+    Key("timeouts.submit", duration_s, 300.0, "for a whole submission, failovers and lost answers included"),
+    Key("timeouts.unreachable", duration_s, 900.0, "for which a watch bears an unreachable cluster before it gives up"),
+    Key("poll.min", duration_s, 1.0, "shortest pause between two looks at a job"),
+    Key("poll.max", duration_s, 15.0, "longest pause between two looks at a job"),
     Key("job", _mapping, {}, "a partial job spec: what jobs get where they are silent", env=False),
     Key("shapes", _mapping, {}, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", env=False),
     Key("sandbox", _bool, False, "whether this profile is a sandbox of this machine", project=False, env=False),

@@ -1,0 +1,77 @@
+# `make help` lists the targets. Nothing here needs to be installed by hand but make and Python 3.11.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/submit_tf_job
+# TensorFlow for the containers lives outside the checkout: 1.5 GB, and the same for every checkout of this machine.
+TF_REQUIREMENTS := specs/requirements-tensorflow.txt
+TF_ENV := $(CACHE)/tensorflow-$(shell sha256sum $(TF_REQUIREMENTS) | cut -c1-12)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; apt-get install python3-venv"; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+.PHONY: venv
+venv: $(VENV)/.installed ## the virtual environment with the package and the development tools
+
+.PHONY: java
+java: ## a JDK and Maven, installed by apt where that is possible
+	@bash .ci/install-java
+
+$(TF_ENV)/.installed:
+	$(MAKE) --no-print-directory venv
+	bash .ci/install-tensorflow $(TF_ENV) $(TF_REQUIREMENTS)
+
+.PHONY: tensorflow
+tensorflow: $(TF_ENV)/.installed ## TensorFlow for the containers of the sandbox
+
+.PHONY: demo
+demo: venv java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
+	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
+
+.PHONY: test
+test: venv java tensorflow lint ## all tests; brings up its own sandbox and takes it away
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: unit
+unit: venv ## the tests that need neither cluster nor TensorFlow
+	$(BIN)/python -m pytest -m 'not cluster' $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: venv ## ruff, mypy, import rules, spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell submit_tf_job tests docs specs README.md CHANGELOG.md CONTRIBUTING.md
+
+.PHONY: format
+format: venv ## let ruff format and mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: goldens
+goldens: venv ## write tests/golden anew; read the difference before you commit it
+	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden -q
+
+.PHONY: bench
+bench: venv java tensorflow ## measure, and write docs/performance.md
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.bench
+
+.PHONY: matrix
+matrix: venv java tensorflow ## every Hadoop version and Python version; writes docs/matrix.md
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix
+
+.PHONY: clean
+clean: ## remove what the checkout holds beside its sources
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,369 @@
+"""The verbs: load, plan, submit, observe, wait, stop, delete. They compose the stages and hold no rule of their own.
+
+Example:
+    >>> settings = load_settings()  # doctest: +SKIP
+    >>> job = load_job(Path("train.yaml"), settings)  # doctest: +SKIP
+    >>> cluster = connect(settings)  # doctest: +SKIP
+    >>> submitted = submit(make_plan(job, settings), cluster)  # doctest: +SKIP
+    >>> follow(cluster, submitted.ref).verdict.state  # doctest: +SKIP
+    <JobState.SUCCEEDED: 'SUCCEEDED'>
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from submit_tf_job.errors import ClusterUnavailable, JobFailed, JobStopped, NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.job import Job
+from submit_tf_job.observation import Evidence, JobState, Verdict
+from submit_tf_job.plan import Plan, Site, plan
+from submit_tf_job.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from submit_tf_job.watch import Look, Observer
+    from submit_tf_job.yarn.client import Client
+    from submit_tf_job.yarn.nodemanager import NodeManagers
+    from submit_tf_job.yarn.records import AppReport
+
+__all__ = [
+    "Cluster",
+    "JobRef",
+    "Submission",
+    "connect",
+    "delete",
+    "error_of",
+    "follow",
+    "load_job",
+    "load_settings",
+    "make_plan",
+    "observe",
+    "site_of",
+    "status",
+    "stop",
+    "submit",
+]
+
+_APPLICATION = re.compile(r"application_\d+_\d+")
+
+
+@dataclass(frozen=True)
+class JobRef:
+    """Which job is meant: the service's name, and one application of it where that matters."""
+
+    name: str
+    application_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A connection to one cluster, as one user."""
+
+    settings: Settings
+    client: Client
+    nodes: NodeManagers
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What became of a submission.
+
+    Attributes:
+        ref: The job, with its application.
+        adopted: Whether the application was there already: this same submission had been made before.
+    """
+
+    ref: JobRef
+    adopted: bool
+    plan: Plan
+
+
+def load_job(path: Path, settings: Settings, *, overrides: Sequence[str] = (), name: str | None = None, text: bytes | None = None) -> Job:
+    """Read a job spec file.
+
+    Args:
+        path: The file; its directory is where `files` are looked for.
+        overrides: `path=value` texts, as `--set` takes them.
+        name: Another name for the job.
+        text: The content, where it was read already (standard input).
+
+    Raises:
+        JobSpecError: Every problem of the file at once.
+    """
+    from submit_tf_job import specfile
+
+    defaults = specfile.Defaults(settings["job"], settings["shapes"], settings.origins["job"])
+    conf: Path | None = settings["hadoop_conf"]
+    if text is not None:
+        return specfile.loads(text, source=str(path), base=Path.cwd(), overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf)
+    return specfile.load(path, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf)
+
+
+def site_of(settings: Settings) -> Site:
+    """Collect the facts of the cluster that a plan depends on."""
+    return Site.from_settings(settings, staging=_staging_root(settings))
+
+
+def _staging_root(settings: Settings) -> str | None:
+    if settings["staging"]:
+        return str(settings["staging"]).rstrip("/")
+    conf: Path | None = settings["hadoop_conf"]
+    if conf is None:
+        return None
+    from submit_tf_job.storage import default_fs
+
+    root = default_fs(conf).rstrip("/")
+    # On file:// a path means another place on every node.
+    return None if root.startswith("file:") else f"{root}/user/{settings.user}/.submit_tf_job/staging"
+
+
+def make_plan(job: Job, settings: Settings, *, submission: str | None = None, after: str = "") -> Plan:
+    """Plan a submission: pure, without a request to anybody.
+
+    Raises:
+        JobSpecError: YARN or a NodeManager would refuse the job.
+    """
+    return plan(job, site_of(settings), submission=submission, after=after)
+
+
+def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> Cluster:
+    """Prepare to talk to the cluster of the settings; nothing is sent yet.
+
+    Raises:
+        SettingsError: No ResourceManager is known.
+    """
+    from submit_tf_job.yarn.auth import SimpleAuth
+    from submit_tf_job.yarn.client import Client, Timeouts
+    from submit_tf_job.yarn.nodemanager import NodeManagers
+
+    client = Client(
+        settings.resource_managers,
+        SimpleAuth(settings.user),
+        timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"], submit_s=settings["timeouts.submit"]),
+        ca_file=settings["ca_file"],
+        clock=clock,
+        sleep=sleep,
+    )
+    return Cluster(settings, client, NodeManagers(client), clock, sleep)
+
+
+def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submission:
+    """Submit a plan: once, whatever gets lost on the way.
+
+    Args:
+        planned: The plan.
+        cluster: Where to.
+        replace: Delete a *finished* job of that name first, this very submission's own earlier run included.
+
+    Returns:
+        The application, new or adopted.
+
+    Raises:
+        NameTaken: Another submission holds the name, or (with `replace`) a job of that name is still running.
+        Refused: The cluster refuses the job.
+        ClusterUnavailable: It could not be done, and it is not certain whether the job runs; submitting again finds out.
+    """
+    from submit_tf_job.yarn.submit import submit as post
+
+    if replace:
+        planned = _replace(planned, cluster)
+    _check_limits(planned, cluster)
+    _upload(planned, cluster.settings)
+    done = post(
+        cluster.client,
+        planned.body,
+        name=planned.job.name,
+        user=planned.site.user,
+        submission_id=planned.submission,
+        deadline_s=cluster.settings["timeouts.submit"],
+        clock=cluster.clock,
+        sleep=cluster.sleep,
+    )
+    return Submission(JobRef(planned.job.name, done.application_id), done.adopted, planned)
+
+
+def _replace(planned: Plan, cluster: Cluster) -> Plan:
+    """Make the name free of a finished job; the new submission gets an id of its own."""
+    from submit_tf_job.yarn.states import AppState
+
+    name = planned.job.name
+    try:
+        service = cluster.client.get_service(name)
+    except NoSuchJob:
+        return planned
+    app = cluster.client.app(service.id) if service.id else None
+    if app is not None and app.state not in (AppState.FINISHED, AppState.FAILED, AppState.KILLED):
+        raise NameTaken(
+            f"{name} is still running as {app.id}, and only a job that is over is replaced",
+            hint=f"stop it first: submit_tf_job stop {name}",
+        )
+    cluster.client.delete_service(name)
+    return plan(planned.job, planned.site, after=service.id or "unknown")
+
+
+def _check_limits(planned: Plan, cluster: Cluster) -> None:
+    from submit_tf_job.plan.limits import check_limits
+
+    check_limits(planned.job, planned.site, cluster.client.maximum_resources())
+
+
+def _upload(planned: Plan, settings: Settings) -> None:
+    if not planned.uploads:
+        return
+    from submit_tf_job.job import ShippedFile
+    from submit_tf_job.staging import stage
+    from submit_tf_job.storage import open_storage
+
+    storage = open_storage(planned.site.staging, hadoop_conf=settings["hadoop_conf"], user=settings.user)
+    for upload in planned.uploads:
+        stage([ShippedFile(upload.uri.rpartition("/")[2], upload.content)], storage, root=planned.site.staging or "", user=settings.user)
+
+
+def find(cluster: Cluster, job: str) -> JobRef:
+    """Find out which job a user means: a name, or an application id.
+
+    Raises:
+        NoSuchJob: There is no such application.
+    """
+    if not _APPLICATION.fullmatch(job):
+        return JobRef(job)
+    app = cluster.client.app(job)
+    if app is None:
+        raise NoSuchJob(f"the ResourceManager knows no {job}", hint="it keeps only so many finished applications; try the job's name")
+    return JobRef(app.name or job, job)
+
+
+def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> Observer:
+    """Prepare to look at a job."""
+    from submit_tf_job.watch import Observer
+
+    return Observer(
+        cluster.client,
+        cluster.nodes,
+        ref.name,
+        ref.application_id,
+        bootstrap=bootstrap,
+        clock=cluster.clock,
+        read_finished=lambda app: _read_finished(cluster.settings, app),
+    )
+
+
+def _read_finished(settings: Settings, app: AppReport) -> tuple[Evidence, bytes | None]:
+    """Read the report of an application that is over from its aggregated logs, where HDFS is known."""
+    conf: Path | None = settings["hadoop_conf"]
+    if conf is None or app.user is None:
+        return Evidence.UNREADABLE, None
+    from submit_tf_job import contract
+    from submit_tf_job.storage import open_storage
+    from submit_tf_job.yarn.logs import AggregatedLogs, LogsUnavailable
+
+    try:
+        logs = AggregatedLogs.of(open_storage(hadoop_conf=conf, user=settings.user), conf, app.user, app.id)
+        content = logs.find(contract.REPORT_FILE)
+    except (LogsUnavailable, SubmitTFJobError):
+        return Evidence.UNREADABLE, None
+    return (Evidence.READ, content) if content is not None else (Evidence.MISSING, None)
+
+
+def status(cluster: Cluster, job: str) -> Look:
+    """Look at a job once.
+
+    Raises:
+        NoSuchJob: There is no such job.
+    """
+    from submit_tf_job.observation import verdict
+    from submit_tf_job.watch import Look
+
+    seen = observe(cluster, find(cluster, job)).look()
+    return Look(seen, verdict(seen))
+
+
+def follow(
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    until: Callable[[Look], bool] = lambda look: look.verdict.state.is_final,
+    bootstrap: bool | None = None,
+    timeout_s: float | None = None,
+    on_look: Callable[[Look], None] = lambda _look: None,
+    on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
+) -> Look:
+    """Watch a job until something is true of it, or it is over.
+
+    Raises:
+        DeadlinePassed: `timeout_s` passed.
+        ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
+    """
+    from submit_tf_job.watch import Pace, Patience, watch
+
+    settings = cluster.settings
+    return watch(
+        observe(cluster, ref, bootstrap=bootstrap).look,
+        until,
+        on_look=on_look,
+        on_trouble=on_trouble,
+        deadline_s=timeout_s,
+        pace=Pace(first_s=settings["poll.min"], longest_s=settings["poll.max"]),
+        patience=Patience(settings["timeouts.unreachable"]),
+        clock=cluster.clock,
+        sleep=cluster.sleep,
+    )
+
+
+def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:
+    """Stop a job; a job that is over stays as it is.
+
+    Args:
+        wait: Return only when YARN says that it is over.
+    """
+    from submit_tf_job.yarn.submit import stop as stop_service
+
+    ref = find(cluster, job)
+    stop_service(cluster.client, ref.name, application_id=ref.application_id, wait=wait, clock=cluster.clock, sleep=cluster.sleep)
+    return status(cluster, ref.application_id or ref.name)
+
+
+def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
+    """Forget a job and free its name; say whether there was one.
+
+    Args:
+        force: Stop it first where it is running.
+
+    Raises:
+        NameTaken: It is still running, and `force` was not given.
+    """
+    from submit_tf_job.yarn.states import AppState
+
+    ref = find(cluster, job)
+    try:
+        service = cluster.client.get_service(ref.name)
+    except NoSuchJob:
+        return False
+    app = cluster.client.app(service.id) if service.id else None
+    if app is not None and app.state not in (AppState.FINISHED, AppState.FAILED, AppState.KILLED):
+        if not force:
+            raise NameTaken(
+                f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force"
+            )
+        stop(cluster, ref.name)
+    cluster.client.delete_service(ref.name)
+    return True
+
+
+def error_of(look: Look) -> SubmitTFJobError | None:
+    """Return the error that a job's end is, or None where it succeeded or is not over."""
+    found: Verdict = look.verdict
+    name = look.seen.name
+    if found.state is JobState.FAILED:
+        return JobFailed(f"{name} failed: {found.reason}", hint=found.hint)
+    if found.state is JobState.STOPPED:
+        return JobStopped(f"{name}: {found.reason}", hint=found.hint)
+    if found.state is JobState.UNKNOWN:
+        return NoSuchJob(f"{name}: {found.reason}", hint=found.hint)
+    return None

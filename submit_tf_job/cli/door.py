@@ -1,0 +1,180 @@
+"""Where errors become messages and exit statuses, and where the options stand that every command has."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InternalError, JobSpecError, SubmitTFJobError, UsageError
+from submit_tf_job.settings import Settings, load_settings
+
+__all__ = ["Context", "JobArgument", "SpecArgument", "command", "run"]
+
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, as the shell would say
+HINT_INDENT = "  hint: "
+
+SpecArgument = Annotated[str, typer.Argument(metavar="SPEC", help="Job spec file, YAML or JSON; - for standard input.")]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or an application id.")]
+
+
+@dataclass
+class Context:
+    """What every command gets: the options that stand everywhere, and the two streams.
+
+    Attributes:
+        interrupted: What to say when the user interrupts the command; a command sets it once there is something to say.
+    """
+
+    profile: str | None = None
+    rm: list[str] = field(default_factory=list)
+    user: str | None = None
+    output: str = "text"
+    quiet: bool = False
+    verbose: bool = False
+    interrupted: str = ""
+
+    def settings(self) -> Settings:
+        """Read the settings under these options."""
+        return load_settings(arguments={"resource_managers": list(self.rm), "user": self.user}, profile=self.profile)
+
+    @property
+    def json(self) -> bool:
+        """Whether the result is to be JSON."""
+        return self.output == "json"
+
+    def result(self, lines: Iterable[str], value: Callable[[], object]) -> None:
+        """Print the result: to stdout, the only thing that goes there."""
+        if self.json:
+            print(json.dumps(value(), indent=2))
+        else:
+            for line in lines:
+                print(_clean(line))
+
+    def say(self, line: str) -> None:
+        """Talk to the person at the terminal: to stderr, unless they want quiet."""
+        if not self.quiet:
+            print(_clean(line), file=sys.stderr, flush=True)
+
+
+_COMMON = (
+    ("profile", "-p", "--profile", str | None, None, "NAME", "Settings profile."),
+    ("rm", "--rm", None, list[str] | None, None, "URL", "ResourceManager, http://host:8088; may be given more than once."),
+    ("user", "--user", None, str | None, None, "NAME", "User to submit as."),
+    ("output", "-o", "--output", str, "text", "text|json", "Form of the result on stdout."),
+    ("quiet", "-q", "--quiet", bool, False, None, "Say nothing on stderr but errors."),
+    ("verbose", "-v", "--verbose", bool, False, None, "Say more; show tracebacks of defects."),
+)
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
+    """Register a command: `function(context, …) -> exit status or None`, with the options that stand everywhere added."""
+
+    def register(function: Callable[..., int | None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "context"]
+        common = [_parameter(*row) for row in _COMMON]
+
+        @functools.wraps(function)
+        def guarded(**values: Any) -> None:
+            given = {row[0]: values.pop(row[0]) for row in _COMMON}
+            context = Context(**{**given, "rm": given["rm"] or []})
+            raise SystemExit(_guard(context, lambda: function(context, **values)))
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
+        guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        guarded.__annotations__ = {p.name: p.annotation for p in parameters}
+        app.command(name, rich_help_panel=None)(guarded)
+        return guarded
+
+    return register
+
+
+def _parameter(name: str, first: str, second: str | None, kind: Any, default: Any, metavar: str | None, text: str) -> inspect.Parameter:
+    names = [option for option in (second, first) if option]
+    option = typer.Option(*names, metavar=metavar, help=text, show_default=False)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def run(app: typer.Typer, arguments: list[str]) -> int:
+    """Run the command line and return the exit status, whatever happens."""
+    try:
+        app(args=arguments, prog_name="submit_tf_job")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 0 if done.code is None else 2
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM came."""
+
+
+def _guard(context: Context, call: Callable[[], int | None]) -> int:
+    """Call a command and turn every way it can end into a message and an exit status."""
+    if context.output not in ("text", "json"):
+        return _show(context, UsageError(f"--output takes text or json, not {context.output!r}"))
+
+    def terminated(_signum: int, _frame: object) -> None:
+        raise _TerminatedError
+
+    previous = signal.signal(signal.SIGTERM, terminated)
+    try:
+        status = call() or 0
+        sys.stdout.flush()
+    except SubmitTFJobError as error:
+        return _show(context, error)
+    except (KeyboardInterrupt, _TerminatedError) as event:
+        if context.interrupted:
+            print(f"\n{context.interrupted}", file=sys.stderr)
+        return EXIT_TERMINATED if isinstance(event, _TerminatedError) else EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
+        return EXIT_BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - a defect of ours must not look like the user's
+        return _show(context, _defect(context, error))
+    else:
+        return status
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _defect(context: Context, error: Exception) -> InternalError:
+    if context.verbose:
+        import traceback
+
+        traceback.print_exc()
+    return InternalError(
+        f"a defect of submit_tf_job: {type(error).__name__}: {error}",
+        hint="please report it with the output of the same command with -v; nothing is known to be wrong with your job",
+    )
+
+
+def _show(context: Context, error: SubmitTFJobError) -> int:
+    if context.json:
+        print(json.dumps({"kind": "Error", "format": 1, **error.to_json()}, indent=2), file=sys.stderr)
+    elif isinstance(error, JobSpecError):
+        for problem in error.problems:
+            print(_clean(str(problem)), file=sys.stderr)
+    else:
+        print(_clean(f"error: {error.message}", keep_lines=True), file=sys.stderr)
+    if error.hint and not context.json:
+        print(_clean(HINT_INDENT + error.hint), file=sys.stderr)
+    if context.verbose and not context.json:
+        for name, value in error.details.items():
+            if name != "problems":
+                print(_clean(f"  {name}: {value}"), file=sys.stderr)
+    return error.exit_status
+
+
+def _clean(text: str, *, keep_lines: bool = False) -> str:
+    """Show control characters instead of sending them to the terminal: logs and servers write what they like."""
+    return "".join(c if c.isprintable() or c in " \t" or (keep_lines and c == "\n") else f"\\x{ord(c):02x}" for c in text)

@@ -1,0 +1,87 @@
+"""Follow a job and talk about it while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from submit_tf_job import api
+from submit_tf_job.cli.door import Context
+from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
+from submit_tf_job.report import change_line, job_lines, job_object
+from submit_tf_job.watch import Look
+
+__all__ = ["Talk", "finish", "follow", "seconds"]
+
+
+class Talk:
+    """Says what changed, and only what changed."""
+
+    def __init__(self, context: Context) -> None:
+        """Start the clock."""
+        self._context, self._start, self._last, self._troubled = context, time.monotonic(), "", False
+
+    def look(self, look: Look) -> None:
+        """Tell of a look."""
+        if self._troubled:
+            self._context.say("the cluster answers again")
+            self._troubled = False
+        line = change_line(look, time.monotonic() - self._start)
+        said = line.split("  ", 1)[1]
+        if said != self._last:
+            self._context.say(line)
+            self._last = said
+
+    def trouble(self, error: ClusterUnavailable) -> None:
+        """Tell of a look that failed."""
+        if not self._troubled:
+            self._context.say(f"the cluster does not answer; still trying: {error.message}")
+            self._troubled = True
+
+
+def follow(
+    context: Context,
+    cluster: api.Cluster,
+    ref: api.JobRef,
+    *,
+    until: Callable[[Look], bool],
+    timeout_s: float | None,
+    bootstrap: bool | None = None,
+) -> Look:
+    """Watch until `until` holds, talking meanwhile.
+
+    Raises:
+        DeadlinePassed: `timeout_s` passed; the message says that the job goes on.
+    """
+    talk = Talk(context)
+    context.interrupted = f"{ref.name} goes on. Follow it again: submit_tf_job wait {ref.name}    Stop it: submit_tf_job stop {ref.name}"
+    try:
+        return api.follow(cluster, ref, until=until, bootstrap=bootstrap, timeout_s=timeout_s, on_look=talk.look, on_trouble=talk.trouble)
+    except DeadlinePassed as error:
+        raise DeadlinePassed(
+            f"{error.message}; {ref.name} may still be running", hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}"
+        ) from None
+
+
+def finish(context: Context, look: Look) -> int:
+    """Print how a job stands and return the exit status that it means."""
+    context.result(job_lines(look), lambda: job_object(look))
+    error = api.error_of(look)
+    return error.exit_status if error else 0
+
+
+def seconds(text: str | None) -> float | None:
+    """Read a duration option: 90s, 15m, 2h.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if text is None:
+        return None
+    from submit_tf_job.errors import UsageError
+    from submit_tf_job.settings import duration_s
+
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}") from None

@@ -1,0 +1,118 @@
+"""sandbox up, down, status, logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from submit_tf_job.cli.door import Context, command
+from submit_tf_job.settings import directories, process_environment
+
+SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which sandbox; several can stand side by side.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(help="A real YARN cluster on this machine.", no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(_group)
+    for name, function in (("up", up), ("down", down), ("status", status), ("logs", logs)):
+        command(group, name)(function)
+    app.add_typer(group, name="sandbox")
+
+
+def _group() -> None:
+    """A real YARN cluster on this machine: ResourceManager, NodeManager, HDFS, ZooKeeper, Registry DNS."""
+
+
+def _sandbox(name: str) -> Any:
+    from submit_tf_job.sandbox import Sandbox, SandboxDirs
+
+    return Sandbox(name, SandboxDirs.standard(process_environment(), directories().config))
+
+
+def up(
+    context: Context,
+    name: SandboxName = "default",
+    hadoop: Annotated[str | None, typer.Option("--hadoop", metavar="VERSION", help="Hadoop version; default 3.4.2.")] = None,
+    hadoop_home: Annotated[
+        Path | None, typer.Option("--hadoop-home", metavar="DIR", help="An unpacked Hadoop whose jars to use instead of Maven's.")
+    ] = None,
+    container_path: Annotated[
+        list[Path] | None,
+        typer.Option("--container-path", metavar="DIR", help="Put first on the PATH of containers, e.g. a virtual environment's bin."),
+    ] = None,
+    resolver: Annotated[
+        str | None, typer.Option("--resolver", metavar="auto|system|direct", help="How containers find names; system needs root.")
+    ] = None,
+) -> None:
+    """Start a real YARN cluster on this machine, or heal the one that is there.
+
+    It becomes the settings profile `sandbox` (`sandbox-NAME` for other names) and is used where no other cluster is configured.
+
+    \b
+    Examples:
+      submit_tf_job sandbox up
+      submit_tf_job sandbox up --container-path ~/venvs/tensorflow/bin
+      submit_tf_job sandbox up --name old --hadoop 3.1.3
+    """
+    from submit_tf_job.errors import UsageError
+    from submit_tf_job.sandbox import SandboxOptions
+
+    if resolver not in (None, "auto", "system", "direct"):
+        raise UsageError(f"--resolver takes auto, system or direct, not {resolver!r}")
+    options = SandboxOptions(
+        hadoop_version=hadoop,
+        hadoop_home=hadoop_home,
+        container_path=tuple(path.absolute() for path in container_path) if container_path else None,
+        resolver=resolver,  # type: ignore[arg-type]  # checked above
+    )
+    context.interrupted = "The sandbox may be half up; `submit_tf_job sandbox down` takes away what there is."
+    info = _sandbox(name).up(options, process_environment(), context.say)
+    context.result(info.lines(), info.to_json)
+
+
+def down(
+    context: Context,
+    name: SandboxName = "default",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep data and logs for a later `up`.")] = False,
+) -> None:
+    """Stop a sandbox and leave nothing behind.
+
+    \b
+    Example: submit_tf_job sandbox down
+    """
+    was_there = _sandbox(name).down(keep=keep, progress=context.say)
+    context.result(
+        [f"sandbox {name} is down" if was_there else f"there is no sandbox {name}"],
+        lambda: {"kind": "Sandbox", "format": 1, "name": name, "was_there": was_there},
+    )
+
+
+def status(context: Context, name: SandboxName = "default") -> int:
+    """Show each daemon of a sandbox; the exit status is 1 where one of them is not well.
+
+    \b
+    Example: submit_tf_job sandbox status
+    """
+    found = _sandbox(name).status()
+    context.result(found.lines(), found.to_json)
+    return 0 if found.healthy else 1
+
+
+def logs(
+    context: Context,
+    daemon: Annotated[
+        str, typer.Argument(metavar="DAEMON", help="zookeeper, namenode, datanode, resourcemanager, nodemanager, registrydns.")
+    ],
+    name: SandboxName = "default",
+    tail: Annotated[int | None, typer.Option("--tail", metavar="N", help="Only the last N lines.", min=0)] = None,
+) -> None:
+    """Print the log of one daemon.
+
+    \b
+    Example: submit_tf_job sandbox logs resourcemanager --tail 50
+    """
+    text = _sandbox(name).logs(daemon, tail)
+    context.result(text.splitlines(), lambda: {"kind": "Log", "format": 1, "daemon": daemon, "lines": text.splitlines()})

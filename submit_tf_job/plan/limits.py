@@ -1,0 +1,37 @@
+"""Compare a job with what the cluster says of itself, before the POST."""
+
+from __future__ import annotations
+
+from submit_tf_job.errors import Refused
+from submit_tf_job.job import Job
+from submit_tf_job.plan.site import Site
+from submit_tf_job.yarn.records import MaximumResources
+
+__all__ = ["check_limits"]
+
+
+def check_limits(job: Job, site: Site, maximum: MaximumResources) -> None:
+    """Refuse containers that no node of the cluster could ever hold.
+
+    YARN itself checks memory and cores, but with GPUs it accepts the job and then leaves it without containers for ever, or lets its
+    ApplicationMaster die without naming the resource (facts: verified-docker 10).
+
+    Raises:
+        Refused: One or more roles ask for too much; all of them at once.
+    """
+    problems = []
+    for role in job.roles.values():
+        path = f"roles.{role.name}"
+        if maximum.memory_mib is not None and role.memory_mib > maximum.memory_mib:
+            problems.append(
+                (path + ".memory", f"{role.memory_mib} MiB is more than the {maximum.memory_mib} MiB one container may have here")
+            )
+        if maximum.vcores is not None and role.cpus > maximum.vcores:
+            problems.append((path + ".cpus", f"{role.cpus} is more than the {maximum.vcores} cores one container may have here"))
+        gpus = maximum.additional.get(site.gpu_resource)
+        if role.gpus and not gpus:
+            problems.append((path + ".gpus", f"this cluster offers no {site.gpu_resource}; leave gpus out, or set gpu_resource"))
+        elif gpus is not None and role.gpus > gpus:
+            problems.append((path + ".gpus", f"{role.gpus} is more than the {gpus} {site.gpu_resource} one container may have here"))
+    if problems:
+        raise Refused("\n".join(str(job.problem(path, message)) for path, message in problems))

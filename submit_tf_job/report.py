@@ -1,0 +1,197 @@
+"""What is shown of a job: the JSON object of `-o json`, the lines of the text form. Builds values, prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.observation import Failure, JobReport, JobState, RoleCounts
+from submit_tf_job.settings import KEYS, Settings
+
+if TYPE_CHECKING:
+    from submit_tf_job.watch import Look
+
+__all__ = ["FORMAT_VERSION", "change_line", "job_lines", "job_object", "settings_lines", "settings_object"]
+
+FORMAT_VERSION = 1
+_MAX_NAMED = 5
+
+
+def job_object(look: Look) -> dict[str, Any]:
+    """Build the object that `-o json` prints for a job; documented in docs/json.md."""
+    seen, verdict, app, report = look.seen, look.verdict, look.seen.app, look.seen.report
+    return {
+        "kind": "Job",
+        "format": FORMAT_VERSION,
+        "name": seen.name,
+        "application_id": seen.application_id,
+        "user": app.user if app else None,
+        "queue": app.queue if app else None,
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "confirmed": verdict.confirmed,
+        "hint": verdict.hint,
+        "failure": _failure_object(verdict.failure),
+        "submission": report.submission if report else (seen.service.version if seen.service else None),
+        "tasks": {"wanted": report.wanted, "arrived": report.arrived, "missing": list(report.missing)} if report else None,
+        "roles": {name: _counts_object(counts) for name, counts in report.roles.items()} if report else {},
+        "progress": dict(report.progress) if report and report.progress else None,
+        "warnings": list(report.warnings) if report else [],
+        "evidence": seen.evidence.value,
+        "yarn": {"state": app.state.value, "final_status": app.final_status.value, "diagnostics": app.diagnostics} if app else None,
+        "started_at": _instant(app.started_ms if app else None),
+        "finished_at": _instant(app.finished_ms if app else None),
+    }
+
+
+def _failure_object(failure: Failure | None) -> dict[str, Any] | None:
+    if failure is None:
+        return None
+    return {
+        "task": failure.task,
+        "status": failure.status,
+        "reason": failure.reason,
+        "message": failure.message,
+        "host": failure.host,
+        "last_lines": list(failure.last_lines),
+    }
+
+
+def _counts_object(counts: RoleCounts) -> dict[str, int]:
+    return {name: getattr(counts, name) for name in RoleCounts.__dataclass_fields__}
+
+
+def _instant(milliseconds: int | None) -> str | None:
+    if not milliseconds:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def change_line(look: Look, elapsed_s: float) -> str:
+    """Describe a look in one line; two looks with nothing new between them give the same line but for the time."""
+    return f"{int(elapsed_s) // 60:02d}:{int(elapsed_s) % 60:02d}  {look.verdict.state.value:<9}  {_what_happens(look)}".rstrip()
+
+
+def _what_happens(look: Look) -> str:
+    report, state = look.seen.report, look.verdict.state
+    if state is JobState.PENDING:
+        return "accepted; waiting for YARN to start its ApplicationMaster"
+    if report is None:
+        return "waiting for the first containers" if not state.is_final else ""
+    if report.state == "waiting":
+        return f"{report.arrived} of {report.wanted} tasks are here{_missing(report.missing)}"
+    if report.progress:
+        return _progress(report.progress)
+    return "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
+
+
+def _missing(names: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"; missing {', '.join(names[:_MAX_NAMED])}{more}"
+
+
+def _role_words(counts: RoleCounts) -> str:
+    parts = [f"{counts.running}/{counts.wanted} running"] if counts.running else []
+    parts += [f"{getattr(counts, word)} {word}" for word in ("succeeded", "failed", "lost", "ended") if getattr(counts, word)]
+    return ", ".join(parts) or f"0/{counts.wanted}"
+
+
+def _progress(progress: Mapping[str, Any]) -> str:
+    step, total = progress.get("step"), progress.get("total")
+    parts = [f"step {step}/{total}" if total is not None else f"step {step}"] if step is not None else []
+    metrics = progress.get("metrics")
+    if isinstance(metrics, dict):
+        parts += [f"{name} {_number(value)}" for name, value in list(metrics.items())[:6]]
+    return "  ".join(parts)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def job_lines(look: Look) -> Iterator[str]:
+    """Describe a job in a few lines, the most important first."""
+    seen, verdict, app, report = look.seen, look.verdict, look.seen.app, look.seen.report
+    yield f"{seen.name}  {verdict.state.value}{_duration(look)}"
+    if verdict.reason:
+        yield f"  {verdict.reason}"
+    yield from _failure_lines(verdict.failure)
+    if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
+        yield "  YARN and the deciding task both say so"
+    if verdict.hint:
+        yield f"  hint: {verdict.hint}"
+    if report is not None:
+        yield from _report_lines(report)
+    if app is not None:
+        yield f"  application  {app.id}  queue {app.queue}  user {app.user}"
+    if seen.trouble:
+        yield f"  not known at this moment: {seen.trouble}"
+
+
+def _failure_lines(failure: Failure | None) -> Iterator[str]:
+    if failure is None:
+        return
+    where = f" on {failure.host}" if failure.host else ""
+    status = f", exit status {failure.status}" if failure.status is not None else ""
+    yield f"  first cause  {failure.task}{where}{status}"
+    if failure.last_lines:
+        yield f"  last lines of {failure.task}'s stderr:"
+        yield from (f"    {line}" for line in failure.last_lines)
+
+
+def _report_lines(report: JobReport) -> Iterator[str]:
+    for name, counts in report.roles.items():
+        yield f"  {name:<12} {_role_words(counts)}"
+    if report.missing:
+        yield f"  {'missing':<12} {', '.join(report.missing[:_MAX_NAMED])}{' …' if len(report.missing) > _MAX_NAMED else ''}"
+    if report.progress:
+        yield f"  {'progress':<12} {_progress(report.progress)}"
+    for warning in report.warnings:
+        yield f"  {'warning':<12} {warning}"
+
+
+def _duration(look: Look) -> str:
+    app = look.seen.app
+    if app is None or not app.started_ms or not app.finished_ms:
+        return ""
+    seconds = (app.finished_ms - app.started_ms) // 1000
+    return f" after {seconds // 60} min {seconds % 60} s" if seconds >= 60 else f" after {seconds} s"
+
+
+def settings_object(settings: Settings) -> dict[str, Any]:
+    """Build the object that `config show -o json` prints."""
+    return {
+        "kind": "Settings",
+        "format": FORMAT_VERSION,
+        "profile": settings.profile,
+        "settings": {name: {"value": _plain(settings[name]), "origin": settings.origins[name]} for name in KEYS},
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return str(value)
+
+
+def settings_lines(settings: Settings) -> Iterator[str]:
+    """List the settings with the place each came from."""
+    yield f"profile: {settings.profile or '(none)'}"
+    width = max(len(name) for name in KEYS)
+    for name in KEYS:
+        value = _plain(settings[name])
+        shown = "-" if value in (None, [], {}) else "-".join(str(v) for v in value) if name == "ports.range" else _flat(value)
+        yield f"{name:<{width}}  {shown:<40}  {settings.origins[name]}"
+
+
+def _flat(value: Any) -> str:
+    import json
+
+    return ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value) if isinstance(value, dict) else str(value)
