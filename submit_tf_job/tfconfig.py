@@ -130,9 +130,9 @@ def tf_config(
     A sidecar gets none, nor does a role outside the cluster other than the evaluator; a cluster of one task gets none either:
     TensorFlow then runs as a single process.
     """
-    spec = cluster_spec(counts, cluster_roles, address, legacy_master)
-    in_cluster = role in cluster_counts(counts, cluster_roles)
-    if not (in_cluster or role == EVALUATOR) or (sum(len(tasks) for tasks in spec.values()) < 2 and EVALUATOR not in counts):
+    cluster = cluster_counts(counts, cluster_roles)
+    if not (role in cluster or role == EVALUATOR) or (sum(cluster.values()) < 2 and EVALUATOR not in counts):
         return ""
+    spec = cluster_spec(counts, cluster_roles, address, legacy_master)
     task = "master" if legacy_master and role == "chief" else role
     return json.dumps({"cluster": spec, "task": {"type": task, "index": index}}, separators=(",", ":"))

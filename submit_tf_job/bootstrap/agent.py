@@ -47,6 +47,21 @@ class Agent(abc.ABC):
         self.progress = files.Progress("")
 
     # --- for the two kinds of task -----------------------------------------------------------------------------------
+    def open(self) -> None:  # noqa: B027  (most tasks are called by nobody)
+        """Be there for others, if this task is."""
+
+    def warn(self, text: str) -> None:
+        """Tell a person about something that is no failure."""
+        say(text)
+
+    def outcome(self) -> dict[str, Any]:
+        """Return what the outcome line says beyond this task."""
+        return {}
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the job's report, if this task keeps it."""
+        return None
+
     @abc.abstractmethod
     def tick(self, now: float) -> bool:
         """Do what is due; True while something is to happen soon."""

@@ -137,7 +137,7 @@ class Decider(Agent):
             self.selector.modify(peer.channel.sock, events, lambda mask: self._ready(peer, mask))
 
     def _ready(self, peer: Peer, mask: int) -> None:
-        if mask & selectors.EVENT_WRITE:
+        if mask & selectors.EVENT_WRITE and peer.channel.sock.fileno() >= 0:
             self._send(peer, b"")
         if not mask & selectors.EVENT_READ or peer.channel.sock.fileno() < 0:
             return
@@ -228,9 +228,7 @@ class Decider(Agent):
         if now >= self.checked + 1.0:
             self.checked = now
             self._check_silence(now)
-            if self.child and not self.record:
-                job.told_progress(now, job.me, self.progress.poll())
-                self.changed = True
+            self._own_progress(now)
         if job.phase == states.WAITING and not job.failures:
             self._look_up(now)
         job.tick(now)
@@ -275,8 +273,15 @@ class Decider(Agent):
 
     def command_ended(self, now: float) -> None:
         """Tell the state machine."""
+        self._own_progress(now)
         self.job.done(now, self.job.me, self.record or {})
         self.changed = True
+
+    def _own_progress(self, now: float) -> None:
+        news = self.progress.poll() if self.child else None
+        if news:
+            self.job.told_progress(now, self.job.me, news)
+            self.changed = True
 
     def stopped(self, now: float) -> None:
         """YARN stops the job."""
@@ -292,3 +297,12 @@ class Decider(Agent):
     def outcome(self) -> dict[str, Any]:
         """Return what the outcome line says of the job."""
         return {"job": self.job.verdict, "first_failure": self.job.first["task"] if self.job.first else None}
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the last report."""
+        return self.writer.last
+
+    def warn(self, text: str) -> None:
+        """Put a warning into the report, too."""
+        super().warn(text)
+        self.job.warn(time.monotonic(), text)

@@ -99,7 +99,7 @@ class Follower(Agent):
                 for message in channel.receive():
                     self.heard = time.monotonic()
                     self._message(self.heard, message)
-        except Gone:
+        except (Gone, KeyError):
             self._drop()
 
     def _say_hello(self, channel: Channel) -> None:
@@ -259,7 +259,3 @@ class Follower(Agent):
                 "duration_s": 0.0,
                 "last_lines": [],
             }
-
-    def outcome(self) -> dict[str, Any]:
-        """Return what the outcome line says beyond this task: nothing."""
-        return {}

@@ -96,7 +96,7 @@ class Job:
         self.start_deadline = now + task["start_timeout_s"]
         self.settle_until = self.finish_deadline = self.linger_until = now
         self._set(self.me, ARRIVED)
-        self.me.run, self.me.host = info.run, info.node
+        self.me.run, self.me.host, self.me.attempt = info.run, info.node, info.attempt
         if self.barrier > 1:
             self.event(now, "waiting for %d tasks" % self.barrier)
 

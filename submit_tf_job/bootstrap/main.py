@@ -10,14 +10,14 @@ import traceback
 from submit_tf_job import contract
 from submit_tf_job.bootstrap import environment, files, ports
 from submit_tf_job.bootstrap.child import Signals
-from submit_tf_job.bootstrap.decider import Decider
-from submit_tf_job.bootstrap.follower import Follower
 from submit_tf_job.bootstrap.info import Info, Problem, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from submit_tf_job.bootstrap.agent import Agent
 
 
 def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
@@ -46,24 +46,28 @@ def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
 
 
 def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
-    agent = Decider(info, signals) if info.decides else Follower(info, signals)
+    agent: Agent
+    if info.decides:  # imported only here, so that the files of other roles need not carry the deciding task's modules
+        from submit_tf_job.bootstrap.decider import Decider
+
+        agent = Decider(info, signals)
+    else:
+        from submit_tf_job.bootstrap.follower import Follower
+
+        agent = Follower(info, signals)
     env = dict(os.environ)
     problem = None
     try:
-        if isinstance(agent, Decider):
-            agent.open()  # first: from now on the others can be told what goes wrong
+        agent.open()  # first: from now on the others can be told what goes wrong
         for warning in _prepare(info, signals, files_tar, env):
-            say(warning)
-            if isinstance(agent, Decider):
-                agent.job.warn(info.started, warning)
+            agent.warn(warning)
     except Problem as err:
         problem = err
     status = agent.run(env, problem)
     record = agent.record or {"status": status, "signal": None, "reason": "ended", "message": "it did not run", "duration_s": 0.0}
     outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
     outcome = dict(outcome, task=info.name, submission=info.submission, attempt=info.attempt, exit=status, **agent.outcome())
-    report = agent.writer.last if isinstance(agent, Decider) else None
-    files.write_marker(info, agent.final, status, outcome, report)
+    files.write_marker(info, agent.final, status, outcome, agent.report())
     _outcome(outcome)
     return status
 

@@ -167,7 +167,7 @@ class Cluster:
     def names(self) -> list[str]:
         return list(self.ports())
 
-    def start(self, *names: str, task: Mapping[str, Any] | None = None, **env: str) -> None:
+    def start(self, *names: str, task: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None) -> None:
         """Start containers; a second start of a name is a later attempt on the same node."""
         for name in names or self.names():
             self.serial += 1
@@ -178,13 +178,13 @@ class Cluster:
             (cwd / "conf" / "bootstrap.py").write_text(loader(task or self.task, self.files))
             environment = {
                 "PATH": os.environ["PATH"],
-                "HOME": "/home/",
+                "HOME": "/no/such/home",
                 "CONTAINER_ID": container,
                 "LOG_DIRS": f"{logs},/nonexistent",
                 "NM_HOST": "node-of-" + name,
                 contract.ENV_INSTANCE: name,
                 contract.ENV_HOSTNAME: f"{name}.{DOMAIN}",
-                **env,
+                **(env or {}),
             }
             with (logs / "stdout.txt").open("wb") as out, (logs / "stderr.txt").open("wb") as err:
                 self.runs[name] = subprocess.Popen(

@@ -1,0 +1,413 @@
+"""Whole jobs of real bootstraps: how they start, how they end, and who is named."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job import contract
+from tests.bootstrap.harness import Cluster, alive, role
+
+FOREVER = ["sleep", "600"]
+
+
+def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
+    job = any_job
+    job.files = {
+        "train.py": "import os; print('TF_CONFIG', os.environ['TF_CONFIG']); print('HOME', os.environ['HOME'])",
+        "lib/run.sh": "echo shipped",
+    }
+    job.job(
+        {
+            "chief": role(1, "decides", ["python3", "train.py"]),
+            "worker": role(2, "serves", FOREVER),
+            "ps": role(1, "serves", FOREVER),
+            "evaluator": role(1, "evaluates", "sleep 0.5; lib/run.sh"),
+            "tensorboard": role(
+                1, "sidecar", 'echo "$TFJOB_ROLE-$TFJOB_INDEX of $TFJOB_COUNT at $TFJOB_PORT tf=$TF_CONFIG"; exec sleep 600'
+            ),
+        }
+    )
+    job.start()
+    assert set(job.wait_all().values()) == {0}
+    ports = job.ports()
+    line = job.stdout("chief-0").splitlines()[0]
+    assert json.loads(line.split(" ", 1)[1]) == {
+        "cluster": {
+            "chief": [f"127.0.0.1:{ports['chief-0']}"],
+            "worker": [f"127.0.0.1:{ports['worker-0']}", f"127.0.0.1:{ports['worker-1']}"],
+            "ps": [f"127.0.0.1:{ports['ps-0']}"],
+        },
+        "task": {"type": "chief", "index": 0},
+    }
+    assert job.stdout("chief-0").splitlines()[1] == f"HOME {job.places['chief-0'][0]}/home"
+    assert job.stdout("evaluator-0") == "shipped\n"
+    assert job.stdout("tensorboard-0") == f"tensorboard-0 of 1 at {ports['tensorboard-0']} tf=\n"
+    report = job.report()
+    assert report["state"] == "succeeded"
+    assert report["first_failure"] is None
+    assert (report["wanted"], report["arrived"], report["missing"]) == (5, 5, [])
+    assert report["outcome"]["status"] == 0
+    assert report["started_at"] < report["ended_at"]
+    assert report["roles"]["worker"] == {
+        "wanted": 2,
+        "arrived": 2,
+        "running": 0,
+        "succeeded": 0,
+        "failed": 0,
+        "ended": 2,
+        "lost": 0,
+        "restarts": 0,
+    }
+    assert {task["task"]: task["state"] for task in report["tasks"]} == {
+        "chief-0": "succeeded",
+        "worker-0": "ended",
+        "worker-1": "ended",
+        "ps-0": "ended",
+        "evaluator-0": "succeeded",
+        "tensorboard-0": "ended",
+    }
+    outcome = job.outcome("chief-0")
+    assert (outcome["task"], outcome["status"], outcome["exit"], outcome["job"]) == ("chief-0", 0, 0, "succeeded")
+    assert [n for n in job.dns.asked if n.startswith(("tensorboard", "evaluator"))] == []
+
+
+def test_failing_worker_ends_the_job_and_is_named(any_job: Cluster) -> None:
+    job = any_job
+    job.job(
+        {
+            "chief": role(1, "decides", FOREVER),
+            "worker": role(2, "trains", '[ $TFJOB_INDEX = 0 ] && exec sleep 600; echo "it broke" >&2; exit 3'),
+        }
+    )
+    job.start()
+    assert job.wait_all() == {"chief-0": contract.EXIT_JOB_FAILED, "worker-0": contract.EXIT_JOB_FAILED, "worker-1": 3}
+    report = job.report()
+    assert report["state"] == "failed"
+    first = report["first_failure"]
+    assert (first["task"], first["status"], first["signal"], first["reason"]) == ("worker-1", 3, None, "exited")
+    assert (first["message"], first["host"], first["last_lines"]) == ("worker-1 ended with status 3", "node-of-worker-1", ["it broke"])
+    assert job.outcome("chief-0")["first_failure"] == "worker-1"
+    assert report["roles"]["worker"]["failed"] == 1
+
+
+def test_killed_bootstrap_is_the_cause_although_the_chief_failed_right_after(any_job: Cluster) -> None:
+    job = any_job
+    job.job(
+        {
+            "chief": role(
+                1, "decides", "while kill -0 $(cat ../pid) 2>&-; do sleep 0.05; done; sleep 0.1; echo UnavailableError >&2; exit 1"
+            ),
+            "worker": role(1, "trains", "echo $$ >../pid; echo up; sleep 600; true"),
+        },
+        grace_s=60,
+    )
+    (job.root / "app").mkdir()
+    (job.root / "app" / "pid").write_text(str(0))
+    job.start()
+    job.printed("worker-0", "up")
+    pid = int((job.root / "app" / "pid").read_text())
+    job.kill("worker-0")
+    killed = time.monotonic()
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    assert time.monotonic() - killed < 8
+    assert not alive(pid)
+    first = job.report()["first_failure"]
+    assert (first["task"], first["status"], first["reason"]) == ("worker-0", None, "lost")
+    assert [later["task"] for later in job.report()["later_failures"]] == ["chief-0"]
+
+
+def test_lost_worker_alone_fails_the_job_after_the_grace(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(2, "trains", FOREVER)}, grace_s=2)
+    job.start()
+    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 2)
+    job.kill("worker-1")
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
+    first = job.report()["first_failure"]
+    assert (first["task"], first["reason"], first["host"]) == ("worker-1", "lost", "node-of-worker-1")
+
+
+def test_own_failure_of_the_deciding_task(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "exit 22"), "worker": role(1, "trains", FOREVER), "board": role(1, "sidecar", FOREVER)})
+    job.start()
+    assert job.wait_all() == {
+        "chief-0": contract.EXIT_RESERVED_STATUS,
+        "worker-0": contract.EXIT_JOB_FAILED,
+        "board-0": contract.EXIT_JOB_FAILED,
+    }
+    assert job.outcome("chief-0")["status"] == 22
+    assert job.report()["first_failure"]["status"] == 22
+    assert job.report()["outcome"]["status"] == 22
+
+
+def test_killed_command(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "kill -9 $$")})
+    job.start()
+    assert job.wait("chief-0") == 137
+    first = job.report()["first_failure"]
+    assert (first["signal"], first["reason"], first["message"]) == (9, "killed", "chief-0 was killed by SIGKILL (often a memory limit)")
+
+
+def test_missing_task_is_named_at_the_deadline(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(3, "trains", "echo ran")}, start_timeout_s=2)
+    job.start("chief-0", "worker-0")
+    assert job.wait("chief-0") == contract.EXIT_PEERS_MISSING
+    assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
+    report = job.report()
+    assert (report["wanted"], report["arrived"], report["missing"]) == (4, 2, ["worker-1", "worker-2"])
+    assert report["first_failure"]["reason"] == "peers-missing"
+    assert report["first_failure"]["message"] == "2 of 4 tasks had not arrived after 2 s: worker-1, worker-2"
+    assert "ran" not in job.stdout("chief-0") + job.stdout("worker-0")
+
+
+def test_name_that_does_not_resolve_is_named_at_the_deadline(job: Cluster) -> None:
+    job.dns.hidden.add("worker-1")
+    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(2, "trains", "echo ran")}, start_timeout_s=2)
+    job.start()
+    assert job.wait_all() == {
+        "chief-0": contract.EXIT_PEERS_MISSING,
+        "worker-0": contract.EXIT_JOB_FAILED,
+        "worker-1": contract.EXIT_JOB_FAILED,
+    }
+    assert job.report()["first_failure"]["message"].endswith("names that DNS does not know yet: worker-1")
+
+
+def test_late_name_delays_the_start_only(job: Cluster) -> None:
+    job.dns.hidden.add("worker-0")
+    job.job({"chief": role(1, "decides", "true"), "worker": role(1, "trains", "true")})
+    job.start()
+    job.until(lambda: job.dns.asked.count("worker-0.mnist.alice.sandbox.test") >= 2)
+    assert job.report()["state"] == "waiting"
+    job.dns.hidden.clear()
+    assert set(job.wait_all().values()) == {0}
+
+
+def test_no_deciding_task(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "true"), "worker": role(1, "trains", "true")}, start_timeout_s=1)
+    job.start("worker-0")
+    assert job.wait("worker-0") == contract.EXIT_PEERS_MISSING
+    assert job.outcome("worker-0")["reason"] == "peers-missing"
+
+
+@pytest.mark.parametrize("name", ["worker-0", "chief-0"])
+def test_port_in_use(job: Cluster, name: str) -> None:
+    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(1, "trains", "echo ran")})
+    port = job.ports()[name]
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", port))
+        sock.listen()
+        job.start()
+        statuses = job.wait_all()
+    assert statuses.pop(name) == contract.EXIT_PORT_IN_USE
+    assert set(statuses.values()) == {contract.EXIT_JOB_FAILED}
+    first = job.report()["first_failure"]
+    assert (first["task"], first["reason"]) == (name, "port-in-use")
+    assert f"port {port} of {name} cannot be used on host node-of-{name}: Address already in use" in first["message"]
+    assert "ran" not in job.stdout("chief-0") + job.stdout("worker-0")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "reason", "words"),
+    [
+        (["nosuchcommand", "x"], 127, "command-not-found", "the command 'nosuchcommand' was not found in the container"),
+        (["./train.py"], 126, "not-executable", "Permission denied"),
+        (["./broken.sh"], 126, "not-executable", "its first line does not exist"),
+        ("nosuchcommand x", 127, "command-not-found", "ended with status 127"),
+    ],
+)
+def test_command_that_cannot_start(job: Cluster, command: object, status: int, reason: str, words: str) -> None:
+    job.files = {"train.py": "1", "broken.sh": "#!/no/such/interpreter\n"}
+    job.job({"chief": role(1, "decides", command), "board": role(1, "sidecar", FOREVER)})
+    job.start()
+    assert job.wait_all() == {"chief-0": status, "board-0": contract.EXIT_JOB_FAILED}
+    assert job.report()["first_failure"]["reason"] == reason
+    assert words in job.report()["first_failure"]["message"]
+
+
+def test_single_task_waits_for_nothing(any_job: Cluster) -> None:
+    job = any_job
+    job.job(
+        {
+            "worker": role(
+                1, "decides", ["python3", "-c", "import os; print(os.environ.get('TF_CONFIG'), os.environ['CUDA_VISIBLE_DEVICES'] == '')"]
+            )
+        }
+    )
+    job.start(env={contract.ENV_HOSTNAME: ""})
+    assert job.wait("worker-0") == 0
+    assert job.stdout("worker-0") == "None True\n"
+    assert job.dns.asked == []
+    assert job.report()["state"] == "succeeded"
+
+
+def test_several_tasks_in_the_deciding_role(job: Cluster) -> None:
+    job.job({"worker": role(3, "decides", "sleep 0.$TFJOB_INDEX")})
+    job.start()
+    assert job.wait_all() == {"worker-0": 0, "worker-1": 0, "worker-2": 0}
+    assert job.report()["roles"]["worker"]["succeeded"] == 3
+
+
+def test_trainer_that_fails_after_the_deciding_task_was_done_fails_the_job(job: Cluster) -> None:
+    job.job({"worker": role(2, "decides", "sleep 0.$TFJOB_INDEX; exit ${TFJOB_INDEX}")})
+    job.start()
+    assert job.wait_all() == {"worker-0": contract.EXIT_JOB_FAILED, "worker-1": 1}
+    assert job.report()["state"] == "failed"
+    assert job.report()["outcome"]["status"] == 0
+
+
+def test_trainer_that_never_finishes_fails_the_job(job: Cluster) -> None:
+    job.job({"worker": role(2, "decides", "[ $TFJOB_INDEX = 0 ] || exec sleep 600")}, finish_timeout_s=1)
+    job.start()
+    assert job.wait_all() == {"worker-0": contract.EXIT_JOB_FAILED, "worker-1": contract.EXIT_JOB_FAILED}
+    first = job.report()["first_failure"]
+    assert (first["task"], first["reason"], first["message"]) == (
+        "worker-1",
+        "not-finished",
+        "not finished 1 s after worker-0 was done: worker-1",
+    )
+
+
+def test_evaluator_that_never_finishes_is_a_warning(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "true"), "evaluator": role(1, "evaluates", FOREVER)}, finish_timeout_s=1)
+    job.start()
+    assert job.wait_all() == {"chief-0": 0, "evaluator-0": 0}
+    assert job.report()["state"] == "succeeded"
+    assert job.report()["warnings"] == ["not finished 1 s after chief-0 was done, and ended: evaluator-0"]
+
+
+def test_failing_sidecar_is_a_warning(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "sleep 1"), "board": role(1, "sidecar", "exit 5")})
+    job.start()
+    assert job.wait_all() == {"chief-0": 0, "board-0": 5}
+    assert job.report()["warnings"] == ["board-0 ended with status 5"]
+
+
+def test_sigterm_reaches_the_whole_group_of_the_command(any_job: Cluster) -> None:
+    job = any_job
+    job.job(
+        {
+            "chief": role(
+                1,
+                "decides",
+                "trap 'echo chief told; exit 0' TERM; (trap 'echo child told; exit' TERM; echo up; while :; do sleep 0.1; done) & wait",
+            ),
+            "worker": role(1, "serves", FOREVER),
+        }
+    )
+    job.start()
+    job.printed("chief-0", "up")
+    job.kill("chief-0", signal.SIGTERM)
+    assert job.wait("chief-0") == contract.EXIT_TERMINATED
+    job.until(lambda: "child told" in job.stdout("chief-0") and "chief told" in job.stdout("chief-0"), 5)
+    assert job.report()["state"] == "stopped"
+    assert job.report()["first_failure"] is None
+
+
+def test_other_signals_are_forwarded_and_end_nothing(job: Cluster) -> None:
+    job.job(
+        {
+            "chief": role(
+                1, "decides", "trap 'echo got usr1; got=1' USR1; trap 'echo got hup' HUP; echo up; until [ $got ]; do sleep 0.1; done; true"
+            )
+        }
+    )
+    job.start()
+    job.printed("chief-0", "up")
+    job.kill("chief-0", signal.SIGHUP)
+    job.printed("chief-0", "got hup")
+    job.kill("chief-0", signal.SIGUSR1)
+    assert job.wait("chief-0") == 0
+    assert job.report()["state"] == "succeeded"
+
+
+def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "sleep 0.5"), "ps": role(1, "serves", "trap '' TERM; echo up; while :; do sleep 0.1; done")})
+    job.start()
+    assert job.wait_all() == {"chief-0": 0, "ps-0": 0}
+    assert job.outcome("ps-0")["signal"] == 9
+
+
+def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", FOREVER)}, settle_s=0.3)
+    job.start()
+    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running"))
+    job.kill("worker-0", signal.SIGTERM)
+    assert job.wait("worker-0") == contract.EXIT_TERMINATED
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    first = job.report()["first_failure"]
+    assert (first["task"], first["signal"], first["reason"]) == ("worker-0", 15, "killed")
+
+
+def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "sleep 600 & echo $!")})
+    job.start()
+    assert job.wait("chief-0") == 0
+    assert not alive(int(job.stdout("chief-0")))
+
+
+@pytest.mark.parametrize("command", ["echo $$; sleep 600; true", "sleep 600 & echo $!; wait"])
+def test_killed_bootstrap_takes_the_command_with_it(job: Cluster, command: str) -> None:
+    job.job({"chief": role(1, "decides", command)})
+    job.start()
+    job.printed("chief-0", "\n")
+    pid = int(job.stdout("chief-0"))
+    assert alive(pid)
+    job.kill("chief-0")
+    job.until(lambda: not alive(pid), 5)
+
+
+def test_progress_and_metrics_reach_the_report(job: Cluster) -> None:
+    write = 'echo \'{"step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": "x"}}\' >p; mv p $TFJOB_PROGRESS_FILE; exec sleep 600'
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", write)})
+    job.start()
+    progress = job.until(lambda: job.report().get("progress"))
+    del progress["at"]
+    assert progress == {"task": "worker-0", "step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": None}}
+
+
+def test_files_land_where_they_should_and_hadoop_conf_is_found(job: Cluster) -> None:
+    job.files = {"hadoop-conf/core-site.xml": "<configuration/>", "a/b.txt": "deep"}
+    job.job({"chief": role(1, "decides", 'cat a/b.txt; ls "$HADOOP_CONF_DIR"; echo "[$JAVA_HOME]"')}, hadoop_conf="inline")
+    job.start(env={"JAVA_HOME": "/no/such/jdk", "HADOOP_CONF_DIR": "/no/such/conf"})
+    assert job.wait("chief-0") == 0
+    assert job.stdout("chief-0") == "deepcore-site.xml\n[]\n"
+
+
+def test_marker_of_a_finished_task(any_job: Cluster) -> None:
+    job = any_job
+    job.job({"chief": role(1, "decides", "echo ran; exit 7")})
+    job.start()
+    assert job.wait("chief-0") == 7
+    report = job.report()
+    job.start()
+    assert job.wait("chief-0") == 7
+    assert job.stdout("chief-0") == ""
+    assert job.report() == report
+    assert job.outcome("chief-0")["status"] == 7
+    job.application = "container_1700000000000_0000"  # the same submission started once more is another application
+    job.start()
+    assert job.wait("chief-0") == 7
+    assert job.stdout("chief-0") == "ran\n"
+
+
+def test_identity_that_makes_no_sense(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "true")})
+    job.start("chief-1")
+    assert job.wait("chief-1") == contract.EXIT_BOOTSTRAP_ERROR
+    assert job.outcome("chief-1")["reason"] == "bootstrap-error"
+    assert "the job has 1 of role 'chief'" in job.outcome("chief-1")["message"]
+
+
+def test_files_that_would_land_outside(job: Cluster) -> None:
+    job.files = {"../evil": "x"}
+    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(1, "trains", "echo ran")})
+    job.start()
+    assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
+    assert job.report()["first_failure"]["reason"] == "bootstrap-error"
+    assert not Path(job.places["chief-0"][0].parent / "evil").exists()
