@@ -1,0 +1,324 @@
+"""The rendezvous under stress: restarts, lost deciders, strangers, noise, many tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job import contract
+from tests.bootstrap.harness import Cluster, role
+
+FOREVER = ["sleep", "600"]
+# Ends as the first argument says when it is started for the first time, and well when it is started again.
+FAIL_ONCE = 'echo "attempt $TFJOB_ATTEMPT"; [ $TFJOB_ATTEMPT = 1 ] || %s'
+
+
+def events(job: Cluster) -> str:
+    return "\n".join(event["text"] for event in job.report()["events"])
+
+
+def call(job: Cluster, data: bytes, timeout_s: float = 5) -> bytes:
+    """Say something to the deciding task, and read until it closes or is silent."""
+    with socket.create_connection(("127.0.0.1", job.rendezvous()), timeout_s) as sock:
+        try:
+            sock.sendall(data)
+            return sock.recv(65536)
+        except (TimeoutError, ConnectionError):
+            return b""
+
+
+def hello(job: Cluster, role: str = "worker", index: int = 0, **extra: Any) -> bytes:
+    message = {
+        "t": "hello",
+        "submission": job.task["submission"],
+        "role": role,
+        "index": index,
+        "run": "other",
+        "attempt": 0,
+        "state": "waiting",
+    }
+    return json.dumps({**message, **extra}).encode() + b"\n"
+
+
+def test_restarted_worker_is_counted_and_comes_back(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "sleep 2.5"), "worker": role(1, "trains", FAIL_ONCE % "exit 3", max_restarts=1)})
+    job.start()
+    assert job.wait("worker-0") == 3
+    job.start("worker-0")  # as YARN would
+    assert job.wait("worker-0") == 0
+    assert job.stdout("worker-0") == "attempt 1\n"
+    assert job.wait("chief-0") == 0
+    report = job.report()
+    assert report["roles"]["worker"]["restarts"] == 1
+    assert report["first_failure"] is None
+    assert "worker-0 ended with status 3; restart 1 of 1" in events(job)
+
+
+def test_one_failure_more_than_allowed_is_the_cause(job: Cluster) -> None:
+    job.job(
+        {
+            "chief": role(1, "decides", FOREVER),
+            "worker": role(2, "serves", "[ $TFJOB_INDEX = 0 ] && exec sleep 600; exit 4", max_restarts=1),
+        }
+    )
+    job.start()
+    assert job.wait("worker-1") == 4
+    job.start("worker-1")
+    assert job.wait("worker-1") == 4
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    assert job.wait("worker-0") == 0  # else YARN would start it again
+    assert job.report()["first_failure"]["task"] == "worker-1"
+
+
+def test_tolerated_failure_is_a_warning(job: Cluster) -> None:
+    job.job(
+        {"chief": role(1, "decides", "sleep 1"), "worker": role(3, "serves", "[ $TFJOB_INDEX = 1 ] && exit 4; exec sleep 600", tolerate=1)}
+    )
+    job.start()
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "worker-1": 4, "worker-2": 0}
+    assert job.report()["warnings"] == ["worker-1 ended with status 4; tolerated (1 of 1)"]
+
+
+def test_lost_worker_with_restarts_left_comes_back_as_a_new_attempt(job: Cluster) -> None:
+    job.job(
+        {"chief": role(1, "decides", "sleep 3"), "worker": role(1, "serves", "echo attempt $TFJOB_ATTEMPT; exec sleep 600", max_restarts=1)}
+    )
+    job.start()
+    job.printed("worker-0", "attempt 0")
+    job.kill("worker-0")
+    job.runs["worker-0"].wait()
+    job.start("worker-0")
+    job.printed("worker-0", "attempt 1")
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+
+
+def test_lost_worker_without_restarts_that_comes_back_ends_the_job(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", "echo $TFJOB_ATTEMPT; exec sleep 600")}, grace_s=30)
+    job.start()
+    job.printed("worker-0", "0")
+    job.kill("worker-0")
+    job.runs["worker-0"].wait()
+    job.start("worker-0")
+    assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
+    assert job.stdout("worker-0") == ""
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    assert job.report()["first_failure"]["reason"] == "lost"
+
+
+def test_task_that_was_done_is_told_so_by_the_rendezvous(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")})
+    job.start()
+    assert job.wait("worker-0") == 0
+    for marker in (job.root / "app").glob("tfjob-done-*"):
+        marker.unlink()  # as on another node
+    job.start("worker-0")
+    assert job.wait("worker-0") == 0
+    assert job.stdout("worker-0") == ""
+    assert "this task has had its end" in job.stderr("worker-0")
+
+
+def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
+    job = any_job
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", FOREVER), "board": role(1, "sidecar", FOREVER)}, grace_s=1)
+    job.start()
+    job.until(lambda: "starting" in job.stderr("worker-0") and "starting" in job.stderr("board-0"))
+    job.kill("chief-0")
+    assert job.wait("worker-0") == contract.EXIT_DECIDER_LOST
+    assert job.wait("board-0") == contract.EXIT_DECIDER_LOST
+
+
+def test_restarted_decider_finds_everybody_again(any_job: Cluster) -> None:
+    job = any_job
+    job.job(
+        {
+            "chief": role(1, "decides", "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5", max_restarts=2),
+            "worker": role(2, "serves", "echo up; exec sleep 600", max_restarts=1),
+            "evaluator": role(1, "evaluates", "echo up; sleep 3"),
+        },
+        grace_s=20,
+    )
+    job.start()
+    for name in ("worker-0", "worker-1", "evaluator-0"):
+        job.printed(name, "up")
+    job.printed("chief-0", "attempt 0")
+    job.kill("chief-0")
+    job.runs["chief-0"].wait()
+    for marker in (job.root / "app").glob("tfjob-done-*"):
+        marker.unlink()
+    job.start("chief-0")
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "worker-1": 0, "evaluator-0": 0}
+    assert job.stdout("chief-0") == "attempt 1\n"
+    assert [job.stdout(f"worker-{i}") for i in range(2)] == ["up\n"] * 2
+    assert job.report()["attempt"] == 1
+    assert job.report()["state"] == "succeeded"
+
+
+def test_failed_decider_with_restarts_left_leaves_the_others_running(job: Cluster) -> None:
+    job.job(
+        {"chief": role(1, "decides", FAIL_ONCE % "exit 5", max_restarts=1), "worker": role(1, "serves", "echo up; exec sleep 600")},
+        grace_s=20,
+    )
+    job.start()
+    assert job.wait("chief-0") == 5
+    job.start("chief-0")
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+    assert (job.stdout("chief-0"), job.stdout("worker-0")) == ("attempt 1\n", "up\n")
+
+
+def test_other_job_at_the_deciding_address(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")}, start_timeout_s=2)
+    other = dict(job.task, submission="another", ports=dict(job.task["ports"]))
+    job.start("chief-0")
+    job.until(lambda: job.report())
+    span = other["ports"]
+    for first in range(20000, 32768):  # the other job's rule leads to the same port
+        other["ports"] = {**span, "first": first, "last": first + 500}
+        moved = Cluster(job.root, job.dns)
+        moved.task = other
+        if moved.rendezvous() == job.rendezvous():
+            break
+    job.start("worker-0", task=other)
+    assert job.wait("worker-0") == contract.EXIT_WRONG_JOB
+    assert job.outcome("worker-0")["reason"] == "wrong-job"
+    assert job.wait("chief-0") == contract.EXIT_PEERS_MISSING
+    assert "a task of another job called, from 127.0.0.1" in events(job)
+
+
+def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "sleep 2"), "worker": role(2, "trains", "sleep 2"), "board": role(1, "sidecar", FOREVER)})
+    job.start("chief-0", "worker-0")
+    job.until(lambda: job.report().get("arrived") == 2)
+    half_open = [socket.create_connection(("127.0.0.1", job.rendezvous())) for _ in range(20)]
+    for noise in (
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"\x00\xff" * 1000 + b"\n",
+        b"x" * 200_000,
+        b'{"t":' * 20_000 + b"\n",
+        b"[" * 30_000 + b"\n",
+        b"[1,2]\n",
+        b'{"t":"done","status":0}\n',
+        hello(job, "nobody"),
+        hello(job, "chief"),
+        hello(job, "worker", 77),
+        hello(job, attempt="x"),
+        hello(job, run=None),
+    ):
+        assert call(job, noise) == b""
+    assert json.loads(call(job, hello(job, submission="x")))["t"] == "wrong-job"
+    assert json.loads(call(job, hello(job, "worker", 0)))["t"] == "busy"
+    job.start("worker-1", "board-0")
+    assert set(job.wait_all().values()) == {0}
+    for sock in half_open:
+        sock.close()
+    assert job.stderr("chief-0").count("\n") < 15
+
+
+def test_messages_that_make_no_sense_after_a_good_hello(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "sleep 1"), "board": role(2, "sidecar", FOREVER)})
+    job.start("chief-0")
+    job.until(lambda: job.report())
+    strange: list[dict[str, Any]] = [
+        {"t": "progress", "data": [1]},
+        {"t": "progress", "data": {"step": "x", "metrics": {"a": {}}}},
+        {"t": "nonsense"},
+        {"t": "running"},
+        {"t": "done", "status": "x", "signal": [], "ago": "y", "last_lines": [1, {}], "reason": None},
+    ]
+    assert b"welcome" in call(job, hello(job, "board", 1) + b"".join(json.dumps(m).encode() + b"\n" for m in strange))
+    assert job.wait("chief-0") == 0
+    assert job.report()["state"] == "succeeded"
+
+
+async def _simulated_task(port: int, task: dict[str, Any], index: int, started: list[float]) -> int:
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            break
+        except OSError:
+            await asyncio.sleep(0.1)
+    message = {
+        "t": "hello",
+        "submission": task["submission"],
+        "role": "worker",
+        "index": index,
+        "run": f"r{index}",
+        "attempt": 0,
+        "state": "waiting",
+    }
+    writer.write(json.dumps(message).encode() + b"\n")
+    status = -1
+    while line := await reader.readline():
+        answer = json.loads(line)
+        if answer["t"] == "go":
+            started.append(time.monotonic())
+            writer.write(b'{"t":"running"}\n{"t":"progress","data":{"step":1}}\n')
+        elif answer["t"] == "end":
+            status = answer["status"]
+            writer.write(b'{"t":"done","status":143,"signal":15,"reason":"ended"}\n')
+        elif answer["t"] == "noted":
+            break
+    writer.close()
+    return status
+
+
+def test_two_hundred_tasks_cost_little(job: Cluster) -> None:
+    count = 200
+    job.job({"chief": role(1, "decides", "sleep 3"), "worker": role(count, "serves", FOREVER)})
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    job.start("chief-0")
+    started: list[float] = []
+
+    async def simulate() -> list[int]:
+        return list(await asyncio.gather(*(_simulated_task(job.rendezvous(), job.task, i, started) for i in range(count))))
+
+    statuses = asyncio.run(asyncio.wait_for(simulate(), 40))
+    assert job.wait("chief-0") == 0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert statuses == [0] * count
+    assert job.report()["roles"]["worker"]["ended"] == count
+    assert max(started) - min(started) < 2
+    assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 2
+
+
+def test_idle_job_uses_no_cpu(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", FOREVER)})
+    job.start()
+    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 1)
+
+    def ticks(name: str) -> int:
+        fields = Path(f"/proc/{job.runs[name].pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    time.sleep(0.5)
+    before = {name: ticks(name) for name in job.runs}
+    time.sleep(3)
+    hertz = os.sysconf("SC_CLK_TCK")
+    for name in job.runs:
+        assert (ticks(name) - before[name]) / hertz < 0.1
+
+
+def test_frozen_worker_is_not_lost_while_its_connection_lives(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "sleep 2"), "worker": role(1, "serves", FOREVER)}, grace_s=0)
+    job.start()
+    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 1)
+    job.kill("worker-0", signal.SIGSTOP)
+    time.sleep(0.5)
+    job.kill("worker-0", signal.SIGCONT)
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+
+
+@pytest.mark.parametrize("tf_config", ["literal", "none"])
+def test_tf_config_of_the_environment_is_left_alone(job: Cluster, tf_config: str) -> None:
+    job.job({"chief": role(1, "decides", 'echo "$TF_CONFIG"'), "ps": role(1, "serves", FOREVER)}, tf_config=tf_config)
+    job.start(env={contract.ENV_TF_CONFIG: '{"mine": 1}'})
+    assert set(job.wait_all().values()) == {0}
+    assert job.stdout("chief-0") == '{"mine": 1}\n'
