@@ -14,6 +14,7 @@ from typing import TypeAlias
 from submit_tf_job.yarn.states import AppState, ComponentState, ContainerState, FinalStatus, ServiceState
 
 __all__ = [
+    "Answer",
     "AppAttempt",
     "AppReport",
     "AppState",
@@ -28,6 +29,7 @@ __all__ = [
     "ObservedContainer",
     "ObservedService",
     "ServiceState",
+    "items",
     "version_tuple",
 ]
 
@@ -76,7 +78,7 @@ class ObservedComponent:
             name=_text(answer, "name") or "",
             state=ComponentState(_text(answer, "state")),
             number_of_containers=_whole(answer, "number_of_containers"),
-            containers=tuple(ObservedContainer.from_json(item) for item in _items(answer.get("containers"))),
+            containers=tuple(ObservedContainer.from_json(item) for item in items(answer.get("containers"))),
         )
 
 
@@ -109,7 +111,7 @@ class ObservedService:
             state=ServiceState(_text(answer, "state")),
             version=_text(answer, "version"),
             properties=_texts(_object(_object(answer.get("configuration")).get("properties"))),
-            components=tuple(ObservedComponent.from_json(item) for item in _items(answer.get("components"))),
+            components=tuple(ObservedComponent.from_json(item) for item in items(answer.get("components"))),
             lifetime=_whole(answer, "lifetime"),
             queue=_text(answer, "queue"),
             raw=answer,
@@ -155,6 +157,7 @@ class AppReport:
     started_ms: int | None = None
     launch_ms: int | None = None
     finished_ms: int | None = None
+    elapsed_ms: int | None = None
     am_container_logs: str | None = None
     am_host_http_address: str | None = None
     allocated_mb: int | None = None
@@ -184,14 +187,15 @@ class AppReport:
             started_ms=_time_ms(answer, "startedTime"),
             launch_ms=_time_ms(answer, "launchTime"),
             finished_ms=_time_ms(answer, "finishedTime"),
+            elapsed_ms=_whole(answer, "elapsedTime"),
             am_container_logs=_text(answer, "amContainerLogs"),
             am_host_http_address=_text(answer, "amHostHttpAddress"),
             allocated_mb=_whole(answer, "allocatedMB"),
             allocated_vcores=_whole(answer, "allocatedVCores"),
             running_containers=_whole(answer, "runningContainers"),
-            resource_requests=_items(answer.get("resourceRequests")),
+            resource_requests=items(answer.get("resourceRequests")),
             log_aggregation_status=_text(answer, "logAggregationStatus"),
-            timeouts=tuple(AppTimeout.from_json(item) for item in _items(answer.get("timeouts"), "timeout")),
+            timeouts=tuple(AppTimeout.from_json(item) for item in items(answer.get("timeouts"), "timeout")),
             raw=answer,
         )
 
@@ -323,7 +327,7 @@ def _object(value: object) -> Answer:
     return value if isinstance(value, Mapping) else {}
 
 
-def _items(value: object, key: str | None = None) -> tuple[Answer, ...]:
+def items(value: object, key: str | None = None) -> tuple[Answer, ...]:
     """Normalise a list, a single element, or the `{"app": …}` envelope around either."""
     if key is not None:
         value = _object(value).get(key)
@@ -365,7 +369,7 @@ def _time_ms(answer: Answer, key: str) -> int | None:
 
 def _additional(resource: Answer) -> dict[str, int]:
     out: dict[str, int] = {}
-    for item in _items(resource.get("resourceInformations"), "resourceInformation"):
+    for item in items(resource.get("resourceInformations"), "resourceInformation"):
         name, value = _text(item, "name"), _whole(item, "value")
         if name and value is not None and name not in ("memory-mb", "vcores"):
             out[name] = value

@@ -1,0 +1,298 @@
+"""The one way out: every request to a ResourceManager or NodeManager goes through here.
+
+What is retried follows from what is known of the request, as in Hadoop's own RPC client (RetryPolicies.java): it never reached a
+ResourceManager, or a standby refused it: the next one, for as long as the deadline lasts; it was sent and no answer came: again only
+where doing it twice is doing it once; otherwise `AnswerLost`, and the caller has to look.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from submit_tf_job.errors import BadAnswer, ClusterUnavailable
+from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.yarn.auth import Auth
+from submit_tf_job.yarn.ha import ResourceManagers
+from submit_tf_job.yarn.trouble import Trouble, trouble_of
+
+if TYPE_CHECKING:
+    import requests
+    from requests.adapters import BaseAdapter
+
+__all__ = ["AnswerLost", "Deadline", "Funnel", "Timeouts"]
+
+BODY_MAX = 64 * 1024 * 1024
+ROUNDS_MAX = 100
+_CHUNK = 64 * 1024
+_PAUSE_S, _PAUSE_MAX_S = 0.5, 5.0  # a failover takes 4 to 14 s (facts: verified-security-ha 9)
+
+_log = logging.getLogger(__name__)
+
+
+class AnswerLost(ClusterUnavailable):
+    """The request was sent and its answer never came: whether it took effect is not known."""
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long to wait, in seconds.
+
+    Attributes:
+        connect_s: For a connection.
+        read_s: For the next bytes of an answer to a question.
+        post_s: For the answer to a POST: jars are uploaded and the application accepted inside it (facts: yarn-services P20).
+        change_s: For the answer to a PUT or DELETE; DELETE waits for the end of the application.
+        total_s: For one operation with all its retries and failovers, where the caller gives no deadline.
+    """
+
+    connect_s: float = 5.0
+    read_s: float = 30.0
+    post_s: float = 120.0
+    change_s: float = 60.0
+    total_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment on a monotonic clock."""
+
+    at: float
+    clock: Callable[[], float] = field(repr=False)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that remain, 0 when it has passed."""
+        return max(0.0, self.at - self.clock())
+
+
+@dataclass(frozen=True)
+class _Request:
+    method: str
+    path: str
+    params: Mapping[str, str]
+    body: str | None
+    read_s: float
+    repeatable: bool
+
+
+class Funnel:
+    """Sends requests to whichever ResourceManager is active.
+
+    Args:
+        rms: The configured ResourceManagers.
+        auth: Who we are.
+        timeouts: How long to wait.
+        ca_file: CA certificates to check https against; the system's where `None`.
+        clock: Monotonic seconds.
+        sleep: Waits for seconds.
+        jitter: A number in [0, 1), for the pauses between retries.
+        adapter: Transport in place of the network's, for tests.
+    """
+
+    def __init__(
+        self,
+        rms: ResourceManagers,
+        auth: Auth,
+        *,
+        timeouts: Timeouts | None = None,
+        ca_file: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        adapter: BaseAdapter | None = None,
+    ) -> None:
+        self.rms = rms
+        self.auth = auth
+        self.timeouts = timeouts or Timeouts()
+        self.clock = clock
+        self.sleep = sleep
+        self._ca_file = ca_file
+        self._jitter = jitter
+        self._adapter = adapter
+        self._session: requests.Session | None = None
+
+    def deadline(self, seconds: float | None = None) -> Deadline:
+        """Return the moment `seconds` from now, by default the total for one operation."""
+        return Deadline(self.clock() + (self.timeouts.total_s if seconds is None else seconds), self.clock)
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: str | None = None,
+        read_s: float | None = None,
+        deadline: Deadline | None = None,
+        repeatable: bool = True,
+    ) -> Reply:
+        """Send a request to the active ResourceManager and return its answer, whatever its status.
+
+        Args:
+            method: HTTP method.
+            path: Path below the ResourceManager's address.
+            params: Query, in addition to the authentication's.
+            body: JSON text.
+            read_s: Time to wait for the answer, default `timeouts.read_s`.
+            deadline: Kept across retries and failovers.
+            repeatable: Whether doing it twice is doing it once.
+
+        Raises:
+            AuthError: when authentication failed (401).
+            AnswerLost: when a request that is not repeatable was sent and no answer came.
+            ClusterUnavailable: when no active ResourceManager answered before the deadline.
+            BadAnswer: when the answer is too large, or a redirect to somewhere else.
+        """
+        wanted = _Request(method, path, params or {}, body, read_s or self.timeouts.read_s, repeatable)
+        deadline = deadline or self.deadline()
+        seen: dict[str, Trouble] = {}
+        for attempt in range(ROUNDS_MAX):
+            reply = self._round(wanted, deadline, seen)
+            if reply is not None:
+                return reply
+            if not deadline.left_s or all(trouble.hopeless for trouble in seen.values()):
+                break
+            self._pause(attempt, seen, deadline)
+        raise self._unreachable(wanted, seen)
+
+    def fetch(self, base: str, path: str, *, params: Mapping[str, str] | None = None, deadline: Deadline | None = None) -> Reply | Trouble:
+        """GET from exactly one address, once; the caller answers for the address being one of the cluster's own."""
+        wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
+        outcome = self._send(base, wanted, deadline or self.deadline(), others=0)
+        return self._checked(outcome) if isinstance(outcome, Reply) else outcome
+
+    def _round(self, wanted: _Request, deadline: Deadline, seen: dict[str, Trouble]) -> Reply | None:
+        """Ask each ResourceManager once, in the order that their answers suggest."""
+        waiting = deque(self.rms.urls)
+        while waiting and deadline.left_s:
+            url = waiting.popleft()
+            outcome = self._send(url, wanted, deadline, others=len(waiting))
+            if isinstance(outcome, Reply):
+                standby = self.rms.standby(outcome, url)
+                if standby is None and not _stumbled(outcome, wanted):
+                    self.rms.worked(url)
+                    return self._checked(outcome)
+                outcome = Trouble.of_standby(standby) if standby else Trouble.of_gateway(outcome)
+                active = standby.active if standby else None
+                if active is not None and active in waiting:
+                    waiting.remove(active)
+                    waiting.appendleft(active)
+            seen[url] = outcome
+            _log.info("%s %s%s: %s", wanted.method, url, wanted.path, outcome.why)
+            if outcome.sent and not wanted.repeatable:
+                raise AnswerLost(
+                    f"{wanted.method} {url}{wanted.path} was sent and its answer never came ({outcome.why}).",
+                    details={"method": wanted.method, "url": url + wanted.path, "resource_manager": url, "reason": outcome.why},
+                )
+        return None
+
+    def _send(self, base: str, wanted: _Request, deadline: Deadline, *, others: int) -> Reply | Trouble:
+        """Try once. Where other ResourceManagers wait for their turn, a silent one may not use up their time."""
+        import requests
+
+        left = max(deadline.left_s, 0.001)
+        read_s = min(wanted.read_s, left / 2 if others and wanted.repeatable else left)
+        try:
+            response = self._open().request(
+                wanted.method,
+                base + wanted.path,
+                params={**wanted.params, **self.auth.params()},
+                data=None if wanted.body is None else wanted.body.encode(),
+                headers={"Content-Type": "application/json"} if wanted.body is not None else {},
+                timeout=(min(self.timeouts.connect_s, left), read_s),
+                allow_redirects=False,
+                stream=True,
+            )
+            with response:
+                return self._read(response, base + wanted.path, deadline)
+        except requests.RequestException as error:
+            refused = self.auth.explain(error)
+            if refused is not None:
+                raise refused from error
+            return trouble_of(error)
+
+    def _read(self, response: requests.Response, url: str, deadline: Deadline) -> Reply | Trouble:
+        """Read an answer to its end, which a server that trickles or floods does not get to choose."""
+        chunks: list[bytes] = []
+        size = 0
+        for chunk in response.iter_content(_CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > BODY_MAX:
+                raise BadAnswer(
+                    f"{url} answered with more than {BODY_MAX // 1024**2} MiB.", details={"url": url, "status": response.status_code}
+                )
+            if not deadline.left_s:
+                return Trouble("its answer did not end in time", sent=True)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        declared = headers.get("content-length", "")
+        if declared.isdigit() and "content-encoding" not in headers and size < int(declared):
+            return Trouble("its answer was cut off", sent=True)
+        method = response.request.method or ""
+        return Reply(method, url, response.status_code, response.reason or "", headers, b"".join(chunks))
+
+    def _checked(self, reply: Reply) -> Reply:
+        """Refuse answers that mean the same whatever was asked."""
+        if reply.status == 401:
+            raise self.auth.explain_401(reply)
+        if 300 <= reply.status < 400 and reply.status != 307:
+            target = reply.headers.get("location", "nowhere").partition("?")[0]
+            raise reply.bad(f"{reply.url} redirects to {target}, which is not followed.")
+        return reply
+
+    def _pause(self, attempt: int, seen: Mapping[str, Trouble], deadline: Deadline) -> None:
+        pause = self._jitter() * min(_PAUSE_MAX_S, _PAUSE_S * 2 ** min(attempt, 10))
+        pause = max([pause, *(trouble.retry_after_s for trouble in seen.values())])
+        self.sleep(min(pause, deadline.left_s))
+
+    def _unreachable(self, wanted: _Request, seen: Mapping[str, Trouble]) -> ClusterUnavailable:
+        tried = ", ".join(f"{url} ({trouble.why})" for url, trouble in sorted(seen.items())) or "the deadline had passed before"
+        details: dict[str, object] = {
+            "method": wanted.method,
+            "path": wanted.path,
+            "tried": {url: t.why for url, t in sorted(seen.items())},
+        }
+        elsewhere = sorted({trouble.unconfigured for trouble in seen.values() if trouble.unconfigured})
+        if elsewhere:
+            return ClusterUnavailable(
+                f"The active ResourceManager is {elsewhere[0]}, which is not configured; tried {tried}.",
+                hint=f"Add --rm {elsewhere[0]}, or add it to resource_managers.",
+                details=details,
+            )
+        advice = next((trouble.advice for trouble in seen.values() if trouble.advice), "")
+        return ClusterUnavailable(
+            f"No ResourceManager could be reached: {tried}.", hint=advice or "Check --rm and resource_managers.", details=details
+        )
+
+    def _open(self) -> requests.Session:
+        if self._session is None:
+            import requests  # 140 ms that `render` and `--help` need not pay
+
+            session = requests.Session()
+            session.trust_env = False  # no proxies, .netrc or CA bundle out of the environment
+            session.verify = str(self._ca_file) if self._ca_file else True
+            session.headers.update({"Accept": "application/json, */*;q=0.1", "User-Agent": "submit_tf_job"})
+            if self._adapter is not None:
+                session.mount("http://", self._adapter)
+                session.mount("https://", self._adapter)
+            self.auth.prepare(session)
+            self._session = session
+        return self._session
+
+
+def _stumbled(reply: Reply, wanted: _Request) -> bool:
+    """Whether something between us and Hadoop answered in its place; Hadoop's own 5xx carry words and are answers."""
+    return wanted.repeatable and reply.status in (502, 503, 504) and not reply.java_class and "json" not in reply.content_type
