@@ -211,6 +211,7 @@ def _yarn_nm(state: State, layout: Layout) -> dict[str, str]:
         # A disk that is 90 % full would make the node UNHEALTHY.
         "yarn.nodemanager.disk-health-checker.enable": "false",
         "yarn.nodemanager.env-whitelist": _ENV_WHITELIST,
+        **_container_path(state),
         # HOME of containers; must exist, also inside images, and be writable.
         "yarn.nodemanager.user-home-dir": "/tmp",  # noqa: S108 - what images have
         # Long enough to look at a failed container's directory, short enough not to fill the disk.
@@ -221,6 +222,17 @@ def _yarn_nm(state: State, layout: Layout) -> dict[str, str]:
         "yarn.client.nodemanager-connect.max-wait-ms": "10000",
         "yarn.client.nodemanager-connect.retry-interval-ms": "500",
     }
+
+
+def _container_path(state: State) -> dict[str, str]:
+    """Put directories on the PATH of containers.
+
+    A whitelisted variable is exported as `${PATH:-value}`, and bash gives itself a PATH where it finds none: only admin-env gets through.
+    """
+    if not state.container_path:
+        return {}
+    path = ":".join([*state.container_path, "/usr/local/bin", "/usr/bin", "/bin"])
+    return {"yarn.nodemanager.admin-env": f"MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX,PATH={path}"}
 
 
 def _yarn_services(state: State) -> dict[str, str]:
