@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from submit_tf_job.specfile.loading import load, loads
 from submit_tf_job.specfile.native import Defaults
+from submit_tf_job.specfile.packaged import example, schema
 
-__all__ = ["Defaults", "load", "loads"]
+__all__ = ["Defaults", "example", "load", "loads", "schema"]

@@ -85,7 +85,8 @@ def loads(
         notes.problem(error.place, error.path, str(error))
         raise JobSpecError(notes.problems) from None
     if isinstance(root, Table):
-        root = overriding.apply(root, overrides, notes)
+        # An editor of JSON finds the schema by this key.
+        root = overriding.apply(root.without("$schema"), overrides, notes)
     if isinstance(root, Table) and name is not None:
         place = Place("--name")
         root = root.with_entry(Entry("name", place, Scalar(Kind.TEXT, name, place)))

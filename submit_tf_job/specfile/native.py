@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from submit_tf_job.job import HadoopConf, Job, KerberosPrincipal, Place, Role, ShippedFile, Strategy, TFConfigMode
-from submit_tf_job.specfile import rules, units
+from submit_tf_job.job import Job, Place, Role, Strategy, TFConfigMode
+from submit_tf_job.specfile import rules
+from submit_tf_job.specfile.jobkeys import Settings, read_settings
 from submit_tf_job.specfile.layers import Layer, merge_files, merge_mounts, read_layer
 from submit_tf_job.specfile.nodes import Node, Table, clip, from_python
 from submit_tf_job.specfile.notes import Notes
+from submit_tf_job.specfile.overrides import SET
 from submit_tf_job.specfile.roles import LABEL, NO_LABEL, RoleDraft, Shapes, read_role
 from submit_tf_job.specfile.rules import JobDraft
-from submit_tf_job.specfile.shipping import HADOOP_FILES, Shipper
+from submit_tf_job.specfile.shipping import Shipper
 from submit_tf_job.specfile.values import Section, Value
-from submit_tf_job.specfile.vocabulary import HADOOP, JOB, KERBEROS, SITE, role_meant
+from submit_tf_job.specfile.vocabulary import JOB, SITE, STRATEGIES, closest, role_meant
 
 __all__ = ["Defaults", "read_job"]
 
-_NETWORK = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
-_QUEUE = re.compile(r"[^\s,]+")
-_PYTHON = re.compile(r"[A-Za-z0-9_./+-]+")
-_PRINCIPAL = re.compile(r"[^\s/@]+/[^\s/@]+(@[^\s/@]+)?")
-_KEYTAB = re.compile(r"(hdfs://|file:///)\S+")
-_CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")
-_HADOOP_PATH = re.compile(r"([a-z][a-z0-9+.-]*://|/)\S+")
+MAX_ROLES = 100
 
 
 @dataclass(frozen=True)
@@ -94,30 +89,12 @@ def _filled_from(table: Table, site: Table) -> Table:
     return table
 
 
-@dataclass
-class _Settings:
-    """The keys of a job that stand alone."""
-
-    name: str | None
-    description: str
-    queue: str | None
-    network: str | None
-    hadoop: HadoopConf | None
-    kerberos: KerberosPrincipal | None
-    lifetime_s: int | None
-    start_timeout_s: int | None
-    finish_timeout_s: int | None
-    grace_s: int | None
-    python: str | None
-    docker_client_config: str | None
-
-
-def _read_draft(own: Section, section: Section, shapes: Shapes, shipper: Shipper, hadoop_conf: Path | None) -> tuple[JobDraft, _Settings]:
+def _read_draft(own: Section, section: Section, shapes: Shapes, shipper: Shipper, hadoop_conf: Path | None) -> tuple[JobDraft, Settings]:
     notes = section.notes
     strategy = section.required(
-        "strategy", lambda item: item.one_of(Strategy), "say how the tasks train together, e.g. strategy: multi-worker"
+        "strategy", lambda item: item.one_of(Strategy, STRATEGIES), "say how the tasks train together, e.g. strategy: multi-worker"
     )
-    settings = _read_settings(section, hadoop_conf)
+    settings = read_settings(section, hadoop_conf)
     roles, roles_read = _read_roles(section, shapes, shipper)
     mode = TFConfigMode.NONE if strategy is Strategy.CUSTOM else TFConfigMode.COUNTS
     draft = JobDraft(
@@ -138,31 +115,6 @@ def _read_draft(own: Section, section: Section, shapes: Shapes, shipper: Shipper
     return draft, settings
 
 
-def _read_settings(section: Section, hadoop_conf: Path | None) -> _Settings:
-    return _Settings(
-        name=section.required("name", lambda item: item.matching(LABEL, NO_LABEL), "give the job a name, e.g. name: mnist"),
-        description=section.optional("description", lambda item: item.text(empty=True)) or "",
-        queue=section.optional("queue", lambda item: item.matching(_QUEUE, "is no queue; write its name or path alone, as in root.ml")),
-        network=section.read(
-            "network",
-            lambda item: item.matching(_NETWORK, "is no Docker network; say host, bridge, or the name of an allowed one"),
-            Job.network,
-        ),
-        hadoop=section.optional("hadoop", lambda item: _hadoop(item, hadoop_conf)),
-        kerberos=section.optional("kerberos", _kerberos),
-        lifetime_s=section.optional("lifetime", units.duration),
-        start_timeout_s=section.read("start_timeout", units.duration, Job.start_timeout_s),
-        finish_timeout_s=section.read("finish_timeout", units.duration, Job.finish_timeout_s),
-        grace_s=section.read("grace", units.duration, Job.grace_s),
-        python=section.read(
-            "python", lambda item: item.matching(_PYTHON, "is no interpreter; write its name or path, as in python3"), Job.python
-        ),
-        docker_client_config=section.optional(
-            "docker_client_config", lambda item: item.matching(_HADOOP_PATH, "is no path; write /path on the default file system, or a URI")
-        ),
-    )
-
-
 def _deciding(value: Value) -> str | None:
     name = value.text(expected="the name of a role")
     return "chief" if name == "master" else name
@@ -171,83 +123,48 @@ def _deciding(value: Value) -> str | None:
 def _read_roles(section: Section, shapes: Shapes, shipper: Shipper) -> tuple[dict[str, RoleDraft], bool]:
     """Read the roles; the second value says whether all of them could be read."""
     value = section.required("roles", lambda item: item, "say which tasks there are, e.g. roles: {chief: {memory: 4Gi}}")
+    table = value.table("a mapping of roles, as in {worker: {instances: 2, memory: 8Gi}}") if value else None
+    if value is None or table is None:
+        return {}, False
+    if not 1 <= len(table.entries) <= MAX_ROLES:
+        many = f"{len(table.entries)} roles are too many; the most is {MAX_ROLES}"
+        value.fail(many if table.entries else "there is no role; add one, as in chief: {memory: 4Gi}")
+        return {}, False
     roles: dict[str, RoleDraft] = {}
-    whole = value is not None and value.is_mapping
-    for name, item in value.members("a mapping of roles, as in {worker: {instances: 2, memory: 8Gi}}") if value else ():
-        known_as = "chief" if name == "master" else name
-        if not LABEL.fullmatch(name):
-            item.fail(_bad_role_name(name))
-        if known_as in roles:
-            item.fail(f"chief and master are two names of one role; keep {clip(roles[known_as].path.removeprefix('roles.'))}, drop this")
-            continue
-        role = read_role(item, known_as, shapes, shipper)
-        whole = whole and role is not None and LABEL.fullmatch(name) is not None
+    for entry in table.entries:
+        role = _read_role(value.member(entry), entry.key, table, roles, shapes, shipper)
         if role is not None:
-            roles[known_as] = role
-    if value is not None and value.is_mapping and not roles and whole:
-        value.fail("there is no role; add one, as in chief: {memory: 4Gi}")
-        whole = False
-    return roles, whole
+            roles[role.name] = role
+    return roles, len(roles) == len(table.entries)
+
+
+def _read_role(item: Value, name: str, table: Table, others: Mapping[str, RoleDraft], shapes: Shapes, shipper: Shipper) -> RoleDraft | None:
+    known_as = "chief" if name == "master" else name
+    if _only_set(item):
+        return item.fail(_no_such_role(name, [entry.key for entry in table.entries if entry.key != name]))
+    role = read_role(item, known_as, shapes, shipper)
+    if not LABEL.fullmatch(name):
+        return item.fail(_bad_role_name(name))
+    if known_as in others:
+        return item.fail(f"chief and master are two names of one role; keep {others[known_as].path.removeprefix('roles.')}, drop this")
+    return role
+
+
+def _only_set(value: Value) -> bool:
+    """Whether a role is there only because `--set` gave it a value or two, which do not make it complete."""
+    states = {entry.key for entry in value.node.entries} if isinstance(value.node, Table) else {"memory"}
+    return value.place.source == SET and not states & {"memory", "shape"}
+
+
+def _no_such_role(name: str, others: list[str]) -> str:
+    near = closest(name, others)
+    meant = f"did you mean {clip(near)}?" if near else f"it has {', '.join(others)}"
+    return f"the job spec has no role {clip(name)}; {meant} (a new role needs memory, too)"
 
 
 def _bad_role_name(name: str) -> str:
     meant = role_meant(name)
     return f"{clip(name)} is no role of TensorFlow's; did you mean '{meant}'?" if meant else f"{clip(name)} {NO_LABEL}"
-
-
-def _hadoop(value: Value, directory: Path | None) -> HadoopConf | None:
-    section = value.section(HADOOP, "a mapping such as {conf: inline}")
-    if section is None:
-        return None
-    missing = "say where the configuration comes from, e.g. conf: inline"
-    return section.required("conf", lambda item: _hadoop_conf(item, directory), missing)
-
-
-def _hadoop_conf(value: Value, directory: Path | None) -> HadoopConf | None:
-    text = value.text(expected="inline, an archive on HDFS, or a directory of the nodes")
-    if text is None:
-        return None
-    if text == "inline":
-        files = _inline_files(value, directory)
-        return None if files is None else HadoopConf("inline", files=files)
-    if _CONF_ARCHIVE.fullmatch(text):
-        return HadoopConf("archive", text)
-    if text.startswith("/") and ".." not in text.split("/") and not any(char in text for char in ":, \t\n"):
-        return HadoopConf("node", text)
-    return value.fail(f"{clip(text)} is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes")
-
-
-def _inline_files(value: Value, directory: Path | None) -> tuple[ShippedFile, ...] | None:
-    if directory is None:
-        return value.fail(
-            "inline needs a Hadoop configuration on this host, and none is known; "
-            "set HADOOP_CONF_DIR, or name an archive on HDFS or a directory of the nodes"
-        )
-    try:
-        found = tuple(ShippedFile(name, (directory / name).read_bytes()) for name in HADOOP_FILES if (directory / name).is_file())
-    except OSError as error:
-        return value.fail(f"{error.filename} cannot be read: {error.strerror}")
-    if not found:
-        return value.fail(f"{directory} holds none of {', '.join(HADOOP_FILES)}; point HADOOP_CONF_DIR to the directory that does")
-    return found
-
-
-def _kerberos(value: Value) -> KerberosPrincipal | None:
-    section = value.section(KERBEROS, "a mapping such as {principal: svc/_HOST@EXAMPLE.COM, keytab: hdfs:///user/svc/svc.keytab}")
-    if section is None:
-        return None
-    principal = section.required(
-        "principal",
-        # ServiceApiUtil.validateKerberosPrincipal: must hold a '/'
-        lambda item: item.matching(_PRINCIPAL, "is no service principal; YARN wants name/host@REALM, as in svc/_HOST@EXAMPLE.COM"),
-        "say principal: svc/_HOST@EXAMPLE.COM",
-    )
-    keytab = section.required(
-        "keytab",
-        lambda item: item.matching(_KEYTAB, "is no keytab that YARN can fetch; write hdfs:///path, or file:///path for one on every node"),
-        "say keytab: hdfs:///user/svc/svc.keytab",
-    )
-    return KerberosPrincipal(principal, keytab) if principal and keytab else None
 
 
 def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | None) -> Role | None:
@@ -290,7 +207,7 @@ def _place_merged(role: RoleDraft, key: str, places: list[Place]) -> None:
         role.notes.places[f"{role.path}.{key}[{index}]"] = place
 
 
-def _build(draft: JobDraft, settings: _Settings, roles: Mapping[str, Role], deciding: str | None) -> Job:
+def _build(draft: JobDraft, settings: Settings, roles: Mapping[str, Role], deciding: str | None) -> Job:
     if settings.name is None or draft.strategy is None or deciding is None or draft.tf_config is None:
         raise AssertionError("each of these is a problem that has been raised")
     return Job(

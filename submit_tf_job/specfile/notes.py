@@ -36,10 +36,11 @@ class Notes:
 
     def problem(self, place: Place, path: str, message: str) -> None:
         """Note one problem."""
-        if len(self.problems) == MAX_PROBLEMS:
-            path, message = "", f"more than {MAX_PROBLEMS} problems; the rest are not listed"
-        if not self.full:
-            self.problems.add(Problem(place.line, place.column, path, message, place.source))
+        new = Problem(place.line, place.column, path, message, place.source)
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.add(new)
+        elif new not in self.problems:
+            self.problems.add(Problem(0, 0, "", f"more than {MAX_PROBLEMS} problems; these are the first that were found", self.source))
 
     def default(self, path: str) -> None:
         """Note that a value is the built-in one."""

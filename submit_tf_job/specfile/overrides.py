@@ -77,7 +77,8 @@ class _Target:
         keys: Keys | None = JOB
         place = 0
         while place < len(self.path) or not self.steps:
-            step = _STEP.match(self.path, place)
+            whole = re.compile(r"(.+)()") if self.kind == "node_attributes" else _STEP  # an attribute's name may hold dots
+            step = whole.match(self.path, place)
             if step is None:
                 raise Unreadable(Place(SET), f"{clip(path)} is no path; write keys with dots between them, as in roles.worker.env.BATCH")
             keys = self._key(self._name(step.group(1), keys, place), keys)

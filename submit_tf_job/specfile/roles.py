@@ -14,7 +14,7 @@ from submit_tf_job.specfile.nodes import clip, from_python
 from submit_tf_job.specfile.notes import Notes
 from submit_tf_job.specfile.shipping import Shipper
 from submit_tf_job.specfile.values import Section, Value
-from submit_tf_job.specfile.vocabulary import PLACEMENT, RESTART, ROLE, SHAPE, closest
+from submit_tf_job.specfile.vocabulary import PLACEMENT, RESTART, RESTARTS, ROLE, SCOPES, SHAPE, closest
 
 __all__ = ["DEFAULT_RESTARTS", "LABEL", "NO_LABEL", "RoleDraft", "Shapes", "read_role"]
 
@@ -130,8 +130,8 @@ def _placement(value: Value) -> Placement | None:
     section = value.section(PLACEMENT, "a mapping such as {spread: node}")
     if section is None:
         return None
-    spread = section.optional("spread", lambda item: item.word(_SCOPES))
-    together = section.optional("together", lambda item: item.word(_SCOPES))
+    spread = section.optional("spread", lambda item: item.word(_SCOPES, SCOPES))
+    together = section.optional("together", lambda item: item.word(_SCOPES, SCOPES))
     if spread and together and (spread, together) != ("node", "rack"):
         value.fail(f"spread: {spread} and together: {together} contradict each other; only spread: node within together: rack can be met")
     partition = section.optional("node_label", lambda item: item.matching(_NO_BLANKS, "is no node label; write its name alone"))
@@ -153,12 +153,12 @@ def _attribute(value: Value) -> str | None:
 
 def _restart(value: Value) -> tuple[Restart, int] | None:
     if not value.is_mapping:
-        policy = value.one_of(Restart)
+        policy = value.one_of(Restart, RESTARTS)
         return None if policy is None else (policy, DEFAULT_RESTARTS if policy is Restart.ON_FAILURE else 0)
     section = value.section(RESTART, "a mapping such as {policy: on-failure, max: 3}")
     if section is None:
         return None
-    policy = section.required("policy", lambda item: item.one_of(Restart), "say never or on-failure")
+    policy = section.required("policy", lambda item: item.one_of(Restart, RESTARTS), "say never or on-failure")
     most = section.read("max", lambda item: item.whole(1, MAX_RESTARTS, "say policy: never, or allow at least 1"), DEFAULT_RESTARTS)
     if policy is Restart.NEVER and section.has("max"):
         return value.fail("policy never has no max; leave max out, or say policy: on-failure")

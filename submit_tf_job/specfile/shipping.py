@@ -50,8 +50,6 @@ class Shipper:
             return list(self._files(src, self._base / src, dst))
         except _CannotShip as error:
             return value.fail(f"{clip(src)}: {error}")
-        except RecursionError:
-            return value.fail(f"{clip(src)}: the directories are nested too deeply")
 
     def _asked(self, value: Value) -> tuple[str, str] | None:
         """Return the path on this host and the name in the task's working directory ("." for a directory's content itself)."""
@@ -89,6 +87,8 @@ class Shipper:
             raise _CannotShip(_not_found(shown, path)) from None
         except OSError as error:
             raise _CannotShip(f"cannot be read: {error.strerror or error}") from None
+        except RecursionError:
+            raise _CannotShip("the directories are nested too deeply") from None
         except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links on Python before 3.13
             raise _CannotShip(f"cannot be read: {error}") from None
 

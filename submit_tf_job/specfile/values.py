@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NoReturn, TypeVar
 
 from submit_tf_job.job import Place
@@ -19,6 +20,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 AlwaysNone = NoReturn | None  # noqa: RUF020 - mypy lets a caller `return` it, which it does not with a plain None
 
+NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _MOST_DIGITS = 15
@@ -118,18 +120,19 @@ class Value:
             return self.fail(f"expected true or false, found {describe(node)}")
         return node.text.lower() == "true"
 
-    def one_of(self, kind: type[E]) -> E | None:
-        """Read one word of an enumeration."""
+    def one_of(self, kind: type[E], synonyms: Mapping[str, str] = NO_SYNONYMS) -> E | None:
+        """Read one word of an enumeration; `synonyms` are other tools' words for ours."""
         words = [str(member.value) for member in kind]
-        word = self.word(words)
+        word = self.word(words, synonyms)
         return None if word is None else kind(word)
 
-    def word(self, words: list[str]) -> str | None:
+    def word(self, words: list[str], synonyms: Mapping[str, str] = NO_SYNONYMS) -> str | None:
         """Read one of some words."""
         text = self.text(expected=f"one of {', '.join(words)}")
         if text is None or text in words:
             return text
-        near = closest(text.lower().replace("_", "-"), words)
+        like = text.lower().replace("_", "-")
+        near = synonyms.get(like.replace("-", "")) or closest(like, words)
         meant = f"; did you mean '{near}'?" if near else f"; it is one of {', '.join(words)}"
         return self.fail(f"unknown value {clip(text)}{meant}")
 

@@ -9,7 +9,23 @@ from dataclasses import dataclass, field
 from submit_tf_job.job import TRAINING_ROLES
 from submit_tf_job.specfile.nodes import clip
 
-__all__ = ["HADOOP", "JOB", "KERBEROS", "PLACEMENT", "RESTART", "ROLE", "SHAPE", "SHIPPED", "SITE", "Keys", "closest", "role_meant"]
+__all__ = [
+    "HADOOP",
+    "JOB",
+    "KERBEROS",
+    "PLACEMENT",
+    "RESTART",
+    "RESTARTS",
+    "ROLE",
+    "SCOPES",
+    "SHAPE",
+    "SHIPPED",
+    "SITE",
+    "STRATEGIES",
+    "Keys",
+    "closest",
+    "role_meant",
+]
 
 # Keys that a job gives all its training roles and that a role may state for itself.
 SHARED = ("image", "command", "env", "files", "mounts")
@@ -289,10 +305,33 @@ SHAPE = Keys(("cpus", "memory", "gpus"), {key: meant for key, meant in ROLE.syno
 HADOOP = Keys(("conf",), {"config": "conf", "configuration": "conf", "conf_dir": "conf", "hadoop_conf_dir": "conf"})
 KERBEROS = Keys(("principal", "keytab"), {"principal_name": "principal", "user": "principal", "keytab_file": "keytab"})
 SHIPPED = Keys(("src", "dst"), {"source": "src", "from": "src", "path": "src", "target": "dst", "to": "dst", "dest": "dst", "name": "dst"})
+# Other tools' words for values, without hyphens.
+STRATEGIES = {
+    "allreduce": "multi-worker",
+    "centralstorage": "single",
+    "collective": "multi-worker",
+    "distributed": "multi-worker",
+    "horovod": "multi-worker",
+    "local": "single",
+    "mirrored": "single",
+    "mirroredstrategy": "single",
+    "multiworkermirrored": "multi-worker",
+    "multiworkermirroredstrategy": "multi-worker",
+    "mwms": "multi-worker",
+    "none": "single",
+    "onedevice": "single",
+    "parameterserverstrategy": "parameter-server",
+    "ps": "parameter-server",
+    "pss": "parameter-server",
+    "psv2": "parameter-server",
+    "trainandevaluate": "estimator",
+}
+RESTARTS = {"always": "on-failure", "exitcode": "on-failure", "no": "never", "onfailure": "on-failure", "none": "never"}
+SCOPES = {"host": "node", "hostname": "node", "nodemanager": "node"}
 _JOBS_OWN = ("name", "description", "command", "files", "strategy", "roles", "deciding_role", "legacy_master")
 # What the site's settings may say for jobs that are silent: nothing that makes one job differ from the next.
 SITE = Keys(
     tuple(key for key in JOB.known if key not in _JOBS_OWN),
     JOB.synonyms,
-    dict.fromkeys(_JOBS_OWN, "only a job spec can say this"),
+    {**JOB.advice, **dict.fromkeys(_JOBS_OWN, "only a job spec can say this")},
 )

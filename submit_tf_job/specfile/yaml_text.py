@@ -75,6 +75,8 @@ def parse_flow(text: str, place: Place) -> Node:
         Unreadable: It is not one.
     """
     notes = Notes(place.source)
+    if not text.strip():
+        raise Unreadable(place, "there is no value behind '='")
     try:
         node = read_yaml(text, notes)
     except Unreadable as error:
@@ -111,9 +113,11 @@ class _Composer:
         self._aliases = 0
 
     def document(self) -> Node:
+        import yaml
+
         next(self._events)  # the stream's start
         event = next(self._events)
-        if not hasattr(event, "explicit"):
+        if isinstance(event, yaml.StreamEndEvent):
             raise Unreadable(Place(self._notes.source, 1, 1), "the file is empty; `submit_tf_job init` writes a job spec to begin with")
         node, _ = self._node(next(self._events), 1)
         end = next(self._events)
@@ -131,7 +135,7 @@ class _Composer:
         self._spend(place, 1, depth)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, place, depth)
-        if event.tag is not None and not (event.tag == "!" and isinstance(event, yaml.ScalarEvent) and event.style):
+        if event.tag is not None:
             self._notes.problem(place, "", f"tags (here {clip(event.tag)}) are not read; put text in quotes, and leave the tag out")
         before = self._count
         if event.anchor is not None:

@@ -1,0 +1,124 @@
+"""Read the keys of a job that stand alone: name, queue, network, hadoop, kerberos, the durations and the rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from submit_tf_job.job import HadoopConf, Job, KerberosPrincipal, ShippedFile
+from submit_tf_job.specfile import units
+from submit_tf_job.specfile.nodes import clip
+from submit_tf_job.specfile.roles import LABEL, NO_LABEL
+from submit_tf_job.specfile.shipping import HADOOP_FILES
+from submit_tf_job.specfile.values import Section, Value
+from submit_tf_job.specfile.vocabulary import HADOOP, KERBEROS
+
+__all__ = ["Settings", "read_settings"]
+
+_NETWORK = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
+_QUEUE = re.compile(r"[^\s,]+")
+_PYTHON = re.compile(r"[A-Za-z0-9_./+-]+")
+_PRINCIPAL = re.compile(r"[^\s/@]+/[^\s/@]+(@[^\s/@]+)?")
+_KEYTAB = re.compile(r"(hdfs://|file:///)\S+")
+_CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")
+_HADOOP_PATH = re.compile(r"([a-z][a-z0-9+.-]*://|/)\S+")
+
+
+@dataclass
+class Settings:
+    """The keys of a job that stand alone."""
+
+    name: str | None
+    description: str
+    queue: str | None
+    network: str | None
+    hadoop: HadoopConf | None
+    kerberos: KerberosPrincipal | None
+    lifetime_s: int | None
+    start_timeout_s: int | None
+    finish_timeout_s: int | None
+    grace_s: int | None
+    python: str | None
+    docker_client_config: str | None
+
+
+def read_settings(section: Section, hadoop_conf: Path | None) -> Settings:
+    """Read them all; None where a value is missing without a default, or wrong."""
+    return Settings(
+        name=section.required("name", lambda item: item.matching(LABEL, NO_LABEL), "give the job a name, e.g. name: mnist"),
+        description=section.optional("description", lambda item: item.text(empty=True)) or "",
+        queue=section.optional("queue", lambda item: item.matching(_QUEUE, "is no queue; write its name or path alone, as in root.ml")),
+        network=section.read(
+            "network",
+            lambda item: item.matching(_NETWORK, "is no Docker network; say host, bridge, or the name of an allowed one"),
+            Job.network,
+        ),
+        hadoop=section.optional("hadoop", lambda item: _hadoop(item, hadoop_conf)),
+        kerberos=section.optional("kerberos", _kerberos),
+        lifetime_s=section.optional("lifetime", units.duration),
+        start_timeout_s=section.read("start_timeout", units.duration, Job.start_timeout_s),
+        finish_timeout_s=section.read("finish_timeout", units.duration, Job.finish_timeout_s),
+        grace_s=section.read("grace", units.duration, Job.grace_s),
+        python=section.read(
+            "python", lambda item: item.matching(_PYTHON, "is no interpreter; write its name or path, as in python3"), Job.python
+        ),
+        docker_client_config=section.optional(
+            "docker_client_config", lambda item: item.matching(_HADOOP_PATH, "is no path; write /path on the default file system, or a URI")
+        ),
+    )
+
+
+def _hadoop(value: Value, directory: Path | None) -> HadoopConf | None:
+    section = value.section(HADOOP, "a mapping such as {conf: inline}")
+    if section is None:
+        return None
+    missing = "say where the configuration comes from, e.g. conf: inline"
+    return section.required("conf", lambda item: _hadoop_conf(item, directory), missing)
+
+
+def _hadoop_conf(value: Value, directory: Path | None) -> HadoopConf | None:
+    text = value.text(expected="inline, an archive on HDFS, or a directory of the nodes")
+    if text is None:
+        return None
+    if text == "inline":
+        files = _inline_files(value, directory)
+        return None if files is None else HadoopConf("inline", files=files)
+    if _CONF_ARCHIVE.fullmatch(text):
+        return HadoopConf("archive", text)
+    if text.startswith("/") and ".." not in text.split("/") and not any(char in text for char in ":, \t\n"):
+        return HadoopConf("node", text)
+    return value.fail(f"{clip(text)} is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes")
+
+
+def _inline_files(value: Value, directory: Path | None) -> tuple[ShippedFile, ...] | None:
+    if directory is None:
+        return value.fail(
+            "inline needs a Hadoop configuration on this host, and none is known; "
+            "set HADOOP_CONF_DIR, or name an archive on HDFS or a directory of the nodes"
+        )
+    try:
+        found = tuple(ShippedFile(name, (directory / name).read_bytes()) for name in HADOOP_FILES if (directory / name).is_file())
+    except OSError as error:
+        return value.fail(f"{error.filename} cannot be read: {error.strerror}")
+    if not found:
+        return value.fail(f"{directory} holds none of {', '.join(HADOOP_FILES)}; point HADOOP_CONF_DIR to the directory that does")
+    return found
+
+
+def _kerberos(value: Value) -> KerberosPrincipal | None:
+    section = value.section(KERBEROS, "a mapping such as {principal: svc/_HOST@EXAMPLE.COM, keytab: hdfs:///user/svc/svc.keytab}")
+    if section is None:
+        return None
+    principal = section.required(
+        "principal",
+        # ServiceApiUtil.validateKerberosPrincipal: must hold a '/'
+        lambda item: item.matching(_PRINCIPAL, "is no service principal; YARN wants name/host@REALM, as in svc/_HOST@EXAMPLE.COM"),
+        "say principal: svc/_HOST@EXAMPLE.COM",
+    )
+    keytab = section.required(
+        "keytab",
+        lambda item: item.matching(_KEYTAB, "is no keytab that YARN can fetch; write hdfs:///path, or file:///path for one on every node"),
+        "say keytab: hdfs:///user/svc/svc.keytab",
+    )
+    return KerberosPrincipal(principal, keytab) if principal and keytab else None
