@@ -145,7 +145,7 @@ def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, 
     client = Client(
         settings.resource_managers,
         SimpleAuth(settings.user),
-        timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"], submit_s=settings["timeouts.submit"]),
+        timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"]),
         ca_file=settings["ca_file"],
         clock=clock,
         sleep=sleep,
@@ -208,8 +208,9 @@ def _replace(planned: Plan, cluster: Cluster) -> Plan:
 
 
 def _check_limits(planned: Plan, cluster: Cluster) -> None:
-    from submit_tf_job.plan.limits import check_limits
+    from submit_tf_job.plan.limits import check_limits, check_version
 
+    check_version(planned.body, cluster.settings["hadoop_version"] or cluster.client.cluster_info().hadoop_version or "")
     check_limits(planned.job, planned.site, cluster.client.maximum_resources())
 
 

@@ -26,6 +26,7 @@ TASK_ENV = (ENV_TF_CONFIG, ENV_JOB, ENV_ROLE, ENV_INDEX, ENV_COUNT, ENV_PORT, EN
 BOOTSTRAP_FILE = "bootstrap.py"  # a TEMPLATE file lands in conf/ of the working directory
 REPORT_FILE = "job-report.json"  # in the log directory of the deciding task; the NodeManager serves it at once
 PAYLOAD_ARCHIVE = "tfjob-files.tar"  # the job's files, staged, when they are too large to travel in the service
+HADOOP_CONF_LINK = "tfjob-hadoop-conf"  # a staged archive of Hadoop configuration is linked so in the working directory
 OUTCOME_MARK = "submit_tf_job-outcome "  # the machine-readable last line on the task's stderr starts with it
 REPORT_VERSION = 1
 TASK_VERSION = 1
@@ -33,6 +34,7 @@ TASK_VERSION = 1
 # --- properties of the YARN service that say whose it is -------------------------------------------------------------
 PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
 PROPERTY_DECIDING = "submit_tf_job.deciding-task"
+PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task leaves an outcome
 PROPERTY_STRATEGY = "submit_tf_job.strategy"
 PROPERTY_DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from submit_tf_job import contract
-from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NoSuchJob
+from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, NoSuchJob
 from submit_tf_job.observation import Evidence, JobReport, Observation, Verdict, verdict
 from submit_tf_job.yarn.client import Client
-from submit_tf_job.yarn.nodemanager import LogUnavailable, NodeManagers, NoSuchLog
+from submit_tf_job.yarn.nodemanager import ContainerGone, NodeManagers, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, ObservedContainer, ObservedService
 
 __all__ = ["Look", "Observer", "Pace", "Patience", "watch"]
@@ -92,6 +92,7 @@ class Observer:
         self._deciding_task: str | None = None
         self._report: JobReport | None = None
         self._evidence = Evidence.UNREADABLE
+        self._node_addresses: dict[str, list[str]] = {}
 
     def look(self) -> Observation:
         """Look once.
@@ -142,7 +143,7 @@ class Observer:
         self._service = service
         self._deciding_task = service.properties.get(contract.PROPERTY_DECIDING, self._deciding_task)
         if self._bootstrap is None and service.components:
-            self._bootstrap = self._deciding_task is not None and _has_bootstrap(service)
+            self._bootstrap = service.properties.get(contract.PROPERTY_BOOTSTRAP) == "true"
         for component in service.components:
             for container in component.containers:
                 if container.instance == self._deciding_task and container.id:
@@ -164,19 +165,31 @@ class Observer:
         if decider is None or not decider.id or not decider.bare_host:
             return False
         try:
-            content = self._nodes.read(decider.bare_host, decider.id, contract.REPORT_FILE)
-        except NoSuchLog:
+            content = self._read_log(decider.bare_host, decider.id)
+        except NoSuchLogFile:
             # Its log directory can be read. That a running container has written nothing yet is no evidence; that an ended one has, is:
             # the state was asked for before the log was read.
             if self._report is None and decider.state in _ENDED:
                 self._evidence = Evidence.MISSING
             return self._evidence is Evidence.MISSING
-        except (LogUnavailable, ClusterUnavailable):
-            if self._report is None and self._evidence is not Evidence.MISSING:
-                self._evidence = Evidence.UNREADABLE
+        except (ContainerGone, NodeUnreachable, AuthError):
             return False
         self._take(content, Evidence.READ)
         return self._report is not None
+
+    def _read_log(self, host: str, container_id: str) -> bytes:
+        """Read the report from whichever NodeManager of the host has the container."""
+        if host not in self._node_addresses:
+            nodes = self._client.nodes()
+            self._node_addresses[host] = [node.http_address for node in nodes if node.host == host and node.http_address]
+        gone = NodeUnreachable(f"no NodeManager of {host} is in service")
+        for address in self._node_addresses[host]:
+            try:
+                return self._nodes.read_log(address, container_id, contract.REPORT_FILE).data
+            except (ContainerGone, NodeUnreachable) as error:
+                gone = error  # type: ignore[assignment]  # both are answers to "where is it"
+        self._node_addresses.pop(host)  # a NodeManager that comes back may have another address
+        raise gone
 
     def _take(self, content: bytes | None, evidence: Evidence) -> None:
         if content is None:
@@ -186,10 +199,6 @@ class Observer:
         report = JobReport.parse(content)
         if report is not None:
             self._report, self._evidence = report, Evidence.READ
-
-
-def _has_bootstrap(service: ObservedService) -> bool:
-    return any(contract.BOOTSTRAP_FILE in component.launch_command for component in service.components)
 
 
 def watch(

@@ -22,6 +22,8 @@ def load(uri):
         data = np.load(io.BytesIO(file.read()))
     images = (data["images"].astype("float32") / 16.0)[..., np.newaxis]
     labels = data["labels"].astype("int64")
+    order = np.random.default_rng(7).permutation(len(images))
+    images, labels = images[order], labels[order]
     cut = len(images) * 4 // 5
     return (images[:cut], labels[:cut]), (images[cut:], labels[cut:])
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from submit_tf_job.cli.door import Context, command
 from submit_tf_job.settings import directories, process_environment
+
+if TYPE_CHECKING:
+    from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxStatus
 
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which sandbox; several can stand side by side.")]
 
@@ -26,7 +30,7 @@ def _group() -> None:
     """A real YARN cluster on this machine: ResourceManager, NodeManager, HDFS, ZooKeeper, Registry DNS."""
 
 
-def _sandbox(name: str) -> Any:
+def _sandbox(name: str) -> Sandbox:
     from submit_tf_job.sandbox import Sandbox, SandboxDirs
 
     return Sandbox(name, SandboxDirs.standard(process_environment(), directories().config))
@@ -70,7 +74,7 @@ def up(
     )
     context.interrupted = "The sandbox may be half up; `submit_tf_job sandbox down` takes away what there is."
     info = _sandbox(name).up(options, process_environment(), context.say)
-    context.result(info.lines(), info.to_json)
+    context.result(_up_lines(info), lambda: _info_object(info))
 
 
 def down(
@@ -97,8 +101,8 @@ def status(context: Context, name: SandboxName = "default") -> int:
     Example: submit_tf_job sandbox status
     """
     found = _sandbox(name).status()
-    context.result(found.lines(), found.to_json)
-    return 0 if found.healthy else 1
+    context.result(_status_lines(found), lambda: _status_object(found))
+    return 0 if found.state == "up" else 1
 
 
 def logs(
@@ -116,3 +120,66 @@ def logs(
     """
     text = _sandbox(name).logs(daemon, tail)
     context.result(text.splitlines(), lambda: {"kind": "Log", "format": 1, "daemon": daemon, "lines": text.splitlines()})
+
+
+def _up_lines(info: SandboxInfo) -> Iterator[str]:
+    did = f"started {', '.join(info.started)}" if info.started else "was up already"
+    yield f"sandbox {info.name} is up (Hadoop {info.hadoop_version}, {did}, {info.seconds:.1f} s)"
+    yield f"  profile          {info.profile}"
+    yield f"  ResourceManager  {info.rm_url}"
+    yield f"  NodeManager      {info.nm_url}"
+    yield f"  NameNode         {info.namenode_url}  {info.hdfs_uri}"
+    yield f"  Registry DNS     {info.dns_server}  ({'containers ask it themselves' if info.resolver == 'system' else 'asked directly by the tasks'})"
+    yield f"  client files     {info.client_conf}"
+
+
+def _info_object(info: SandboxInfo) -> dict[str, object]:
+    return {
+        "kind": "Sandbox",
+        "format": 1,
+        "name": info.name,
+        "profile": info.profile,
+        "hadoop_version": info.hadoop_version,
+        "rm_url": info.rm_url,
+        "nm_url": info.nm_url,
+        "namenode_url": info.namenode_url,
+        "hdfs_uri": info.hdfs_uri,
+        "dns_server": info.dns_server,
+        "resolver": info.resolver,
+        "client_conf": str(info.client_conf),
+        "ports": dict(info.ports),
+        "started": list(info.started),
+        "seconds": round(info.seconds, 2),
+    }
+
+
+def _status_lines(found: SandboxStatus) -> Iterator[str]:
+    yield f"sandbox {found.name} is {found.state}"
+    for daemon in found.daemons:
+        word = "ok" if daemon.healthy else "not well" if daemon.alive else "dead"
+        ports = ",".join(str(port) for port in daemon.ports)
+        yield f"  {daemon.name:<16} {word:<9} pid {daemon.pid or '-':<8} ports {ports}{f'  {daemon.reason}' if daemon.reason else ''}"
+    if found.state == "degraded":
+        yield f"  `submit_tf_job sandbox up{'' if found.name == 'default' else f' --name {found.name}'}` heals it"
+
+
+def _status_object(found: SandboxStatus) -> dict[str, object]:
+    return {
+        "kind": "SandboxStatus",
+        "format": 1,
+        "name": found.name,
+        "state": found.state,
+        "daemons": [
+            {
+                "name": daemon.name,
+                "pid": daemon.pid,
+                "alive": daemon.alive,
+                "healthy": daemon.healthy,
+                "reason": daemon.reason,
+                "ports": list(daemon.ports),
+                "log": str(daemon.log),
+            }
+            for daemon in found.daemons
+        ],
+        "sandbox": _info_object(found.info) if found.info else None,
+    }

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 from submit_tf_job.errors import Refused
 from submit_tf_job.job import Job
+from submit_tf_job.plan.check import MAX_SERVICE_BYTES
 from submit_tf_job.plan.site import Site
 from submit_tf_job.yarn.records import MaximumResources
 
-__all__ = ["check_limits"]
+__all__ = ["check_limits", "check_version"]
+
+
+_FIRST_WITH_LARGE_SERVICES = (3, 3)
+_FIRST_WITH_RESTART_POLICY = (3, 1, 1)
+
+
+def check_version(body: str, hadoop_version: str) -> None:
+    """Refuse what this version of Hadoop cannot do.
+
+    Raises:
+        Refused: It knows no restart policies, or would corrupt a service of this size.
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", hadoop_version)[:3])
+    if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
+        raise Refused(f"Hadoop {hadoop_version} knows no restart_policy (YARN-8080), and would start finished tasks for ever")
+    if numbers and numbers < _FIRST_WITH_LARGE_SERVICES and len(body) > MAX_SERVICE_BYTES:
+        raise Refused(
+            f"the service has {len(body)} bytes, and Hadoop {hadoop_version} cannot read back more than {MAX_SERVICE_BYTES}",
+            hint="set hadoop_conf (or staging) in the settings: files then go to HDFS",
+        )
 
 
 def check_limits(job: Job, site: Site, maximum: MaximumResources) -> None:

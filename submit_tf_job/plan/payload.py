@@ -13,7 +13,6 @@ import io
 import json
 import tarfile
 import textwrap
-import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -27,17 +26,20 @@ from submit_tf_job.tfconfig import CLUSTER_ROLES
 __all__ = ["bootstrap_file", "content_id", "files_tar", "task_description"]
 
 _HEADER = '''\
-# The bootstrap of submit_tf_job, for every task of one role. TASK says what the job is; CODE is a zip of submit_tf_job's own modules
-# contract.py, tfconfig.py and bootstrap/; FILES is a compressed tar of the role's files, or empty.
-import base64, io, json, os, sys, zlib
+# The bootstrap of submit_tf_job, for every task of one role. TASK says what the job is; CODE holds submit_tf_job's own modules
+# contract.py, tfconfig.py and bootstrap/, FILES a tar of the role's files or nothing; both are compressed by zlib.
+import base64, json, os, sys, zlib
 TASK = r"""
 '''
 _FOOTER = """
 def _start():
-    archive = os.path.abspath(".tfjob-bootstrap.zip")
-    with open(archive, "wb") as out:
-        out.write(base64.b64decode(CODE))
-    sys.path.insert(0, archive)
+    root = os.path.abspath(".tfjob-bootstrap")
+    for name, source in json.loads(zlib.decompress(base64.b64decode(CODE)).decode("ascii")).items():
+        path = os.path.join(root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(source)
+    sys.path.insert(0, root)
     from submit_tf_job.bootstrap.main import main
     return main(json.loads(TASK), zlib.decompress(base64.b64decode(FILES)) if FILES.strip() else None)
 
@@ -154,17 +156,16 @@ def files_tar(files: Iterable[ShippedFile]) -> bytes | None:
 
 @lru_cache(maxsize=1)
 def _code() -> bytes:
-    """Zip our own modules that run in the container; the bytes depend on nothing but their text."""
-    buffer = io.BytesIO()
+    """Pack our own modules that run in the container; in one stream they take two thirds of what a zip of them would."""
     root = resources.files("submit_tf_job")
-    modules = {"submit_tf_job/__init__.py": b"", **{f"submit_tf_job/{n}": (root / n).read_bytes() for n in ("contract.py", "tfconfig.py")}}
+    modules = {
+        "submit_tf_job/__init__.py": "",
+        **{f"submit_tf_job/{n}": (root / n).read_text("utf-8") for n in ("contract.py", "tfconfig.py")},
+    }
     for item in sorted((root / "bootstrap").iterdir(), key=lambda entry: entry.name):
         if item.name.endswith(".py"):
-            modules[f"submit_tf_job/bootstrap/{item.name}"] = item.read_bytes()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, source in modules.items():
-            archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), source, zipfile.ZIP_DEFLATED, 9)
-    return buffer.getvalue()
+            modules[f"submit_tf_job/bootstrap/{item.name}"] = item.read_text("utf-8")
+    return zlib.compress(json.dumps(modules).encode("ascii"), 9)
 
 
 def _base64_lines(content: bytes) -> str:

@@ -94,6 +94,7 @@ def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads
                 contract.PROPERTY_SUBMISSION: submission,
                 contract.PROPERTY_DECIDING: job.deciding_task,
                 contract.PROPERTY_STRATEGY: job.strategy.value,
+                contract.PROPERTY_BOOTSTRAP: "true" if job.bootstrap else "false",
             }
         ),
         components=tuple(_component(job, role, site, submission, delivery, uploads) for role in job.roles.values()),

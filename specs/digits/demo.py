@@ -1,0 +1,75 @@
+"""`make demo`: a sandbox, a data set on HDFS, one job, and what came out of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SPEC = HERE.parent / "multi-worker.yaml"
+TOOL = [sys.executable, "-m", "submit_tf_job"]
+PROFILE = ["--profile", "sandbox"]
+DATA = "hdfs:///data/digits.npz"
+MODEL = "hdfs:///models/digits"
+
+
+def run(command, **options):
+    return subprocess.run([str(part) for part in command], check=False, **options)
+
+
+def say(text):
+    print(f"\n\033[1m{text}\033[0m" if sys.stderr.isatty() else f"\n{text}", file=sys.stderr, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tensorflow", type=Path, required=True, help="virtual environment with TensorFlow, for the containers")
+    tensorflow = parser.parse_args().tensorflow / "bin"
+
+    say("1. A real YARN on this machine (submit_tf_job sandbox up)")
+    up = run([*TOOL, "sandbox", "up", "--container-path", tensorflow, "-o", "json"], stdout=subprocess.PIPE)
+    if up.returncode:
+        return up.returncode
+    info = json.loads(up.stdout)
+
+    say(f"2. Handwritten digits on HDFS ({DATA})")
+    hadoop = {"HADOOP_CONF_DIR": info["client_conf"], "PATH": f"{tensorflow}:/usr/bin:/bin"}
+    put = run([tensorflow / "python", HERE / "put_digits.py", DATA], env=hadoop)
+    if put.returncode:
+        return put.returncode
+
+    say(f"3. One job: submit_tf_job submit {SPEC.relative_to(Path.cwd()) if SPEC.is_relative_to(Path.cwd()) else SPEC} --replace")
+    started = time.monotonic()
+    job = run([*TOOL, "submit", SPEC, "--replace", "--timeout", "15m", *PROFILE])
+    if job.returncode:
+        return job.returncode
+
+    metrics = run(
+        [tensorflow / "python", "-c", f"import fsspec; print(fsspec.open('{MODEL}/metrics.json').open().read().decode())"],
+        env=hadoop,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    accuracy = json.loads(metrics.stdout)["val_accuracy"]
+    say(f"Accuracy on unseen digits: {accuracy:.1%}, {time.monotonic() - started:.0f} s after the submission")
+    print(
+        f"""The model is {MODEL}/model.keras (on the sandbox's HDFS, {info["hdfs_uri"]}).
+
+What to try next:
+  submit_tf_job status digits                 how it stands, from any process
+  submit_tf_job render {SPEC.name:<24} what was posted, byte for byte
+  submit_tf_job submit {SPEC.name} --set roles.worker.instances=3 --name digits-3
+  submit_tf_job sandbox status                what runs here; {info["rm_url"]} is its ResourceManager
+  submit_tf_job sandbox down                  take all of it away
+
+submit_tf_job is {Path(sys.executable).parent / "submit_tf_job"}; job specs are in {SPEC.parent}"""
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
