@@ -270,10 +270,12 @@ class Client:
         if known is not None:
             raise known
         self._require_services(reply, deadline)
-        raise AnswerLost(
+        lost = AnswerLost(
             f"The services API failed while it created the service: {reply.words or f'HTTP {reply.status} {reply.reason}'.rstrip()}",
             details={**reply.details(), "resource_manager": reply.url.partition("/app/v1")[0]},
         )
+        lost.answered = "json" in reply.content_type or bool(reply.java_class)
+        raise lost
 
     def stop_service(self, name: str, *, deadline: Deadline | None = None) -> bool:
         """Ask a service to stop; poll the application for the end, which comes later (facts: verified-security-ha 3).

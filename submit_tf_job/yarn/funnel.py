@@ -37,7 +37,13 @@ _log = logging.getLogger(__name__)
 
 
 class AnswerLost(ClusterUnavailable):
-    """The request was sent and its answer never came: whether it took effect is not known."""
+    """The request was sent and its answer never came, or says nothing: whether it took effect is not known.
+
+    Attributes:
+        answered: Whether Hadoop itself answered, so that the server is done with the request.
+    """
+
+    answered = False
 
 
 @dataclass(frozen=True)

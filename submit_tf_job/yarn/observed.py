@@ -30,7 +30,9 @@ __all__ = [
     "ObservedService",
     "ServiceState",
     "items",
+    "text_of",
     "version_tuple",
+    "whole_of",
 ]
 
 Answer: TypeAlias = Mapping[str, object]
@@ -52,13 +54,13 @@ class ObservedContainer:
     def from_json(cls, answer: Answer) -> ObservedContainer:
         """Read one element of `containers`."""
         return cls(
-            id=_text(answer, "id"),
-            instance=_text(answer, "component_instance_name"),
-            state=ContainerState(_text(answer, "state")),
-            ip=_text(answer, "ip"),
-            hostname=_text(answer, "hostname"),
-            bare_host=_text(answer, "bare_host"),
-            launch_time_ms=_whole(answer, "launch_time"),
+            id=text_of(answer, "id"),
+            instance=text_of(answer, "component_instance_name"),
+            state=ContainerState(text_of(answer, "state")),
+            ip=text_of(answer, "ip"),
+            hostname=text_of(answer, "hostname"),
+            bare_host=text_of(answer, "bare_host"),
+            launch_time_ms=whole_of(answer, "launch_time"),
         )
 
 
@@ -75,9 +77,9 @@ class ObservedComponent:
     def from_json(cls, answer: Answer) -> ObservedComponent:
         """Read one element of `components`."""
         return cls(
-            name=_text(answer, "name") or "",
-            state=ComponentState(_text(answer, "state")),
-            number_of_containers=_whole(answer, "number_of_containers"),
+            name=text_of(answer, "name") or "",
+            state=ComponentState(text_of(answer, "state")),
+            number_of_containers=whole_of(answer, "number_of_containers"),
             containers=tuple(ObservedContainer.from_json(item) for item in items(answer.get("containers"))),
         )
 
@@ -106,14 +108,14 @@ class ObservedService:
     def from_json(cls, answer: Answer) -> ObservedService:
         """Read the answer of GET `/app/v1/services/{name}`."""
         return cls(
-            name=_text(answer, "name") or "",
-            id=_text(answer, "id"),
-            state=ServiceState(_text(answer, "state")),
-            version=_text(answer, "version"),
+            name=text_of(answer, "name") or "",
+            id=text_of(answer, "id"),
+            state=ServiceState(text_of(answer, "state")),
+            version=text_of(answer, "version"),
             properties=_texts(_object(_object(answer.get("configuration")).get("properties"))),
             components=tuple(ObservedComponent.from_json(item) for item in items(answer.get("components"))),
-            lifetime=_whole(answer, "lifetime"),
-            queue=_text(answer, "queue"),
+            lifetime=whole_of(answer, "lifetime"),
+            queue=text_of(answer, "queue"),
             raw=answer,
         )
 
@@ -129,7 +131,7 @@ class AppTimeout:
     @classmethod
     def from_json(cls, answer: Answer) -> AppTimeout:
         """Read one element of `timeouts.timeout`."""
-        return cls(_text(answer, "type"), _text(answer, "expiryTime"), _whole(answer, "remainingTimeInSeconds"))
+        return cls(text_of(answer, "type"), text_of(answer, "expiryTime"), whole_of(answer, "remainingTimeInSeconds"))
 
 
 @dataclass(frozen=True)
@@ -171,30 +173,30 @@ class AppReport:
     @classmethod
     def from_json(cls, answer: Answer) -> AppReport:
         """Read one `app` object."""
-        queue = _text(answer, "queue")
+        queue = text_of(answer, "queue")
         return cls(
-            id=_text(answer, "id") or "",
-            user=_text(answer, "user"),
-            name=_text(answer, "name"),
+            id=text_of(answer, "id") or "",
+            user=text_of(answer, "user"),
+            name=text_of(answer, "name"),
             queue=queue.rpartition(".")[2] if queue else queue,
-            state=AppState(_text(answer, "state")),
-            final_status=FinalStatus(_text(answer, "finalStatus")),
+            state=AppState(text_of(answer, "state")),
+            final_status=FinalStatus(text_of(answer, "finalStatus")),
             progress=_number(answer, "progress"),
-            diagnostics=_text(answer, "diagnostics") or "",
-            tracking_url=_text(answer, "trackingUrl"),
-            type=_text(answer, "applicationType"),
-            tags=tuple(tag.strip() for tag in (_text(answer, "applicationTags") or "").split(",") if tag.strip()),
+            diagnostics=text_of(answer, "diagnostics") or "",
+            tracking_url=text_of(answer, "trackingUrl"),
+            type=text_of(answer, "applicationType"),
+            tags=tuple(tag.strip() for tag in (text_of(answer, "applicationTags") or "").split(",") if tag.strip()),
             started_ms=_time_ms(answer, "startedTime"),
             launch_ms=_time_ms(answer, "launchTime"),
             finished_ms=_time_ms(answer, "finishedTime"),
-            elapsed_ms=_whole(answer, "elapsedTime"),
-            am_container_logs=_text(answer, "amContainerLogs"),
-            am_host_http_address=_text(answer, "amHostHttpAddress"),
-            allocated_mb=_whole(answer, "allocatedMB"),
-            allocated_vcores=_whole(answer, "allocatedVCores"),
-            running_containers=_whole(answer, "runningContainers"),
+            elapsed_ms=whole_of(answer, "elapsedTime"),
+            am_container_logs=text_of(answer, "amContainerLogs"),
+            am_host_http_address=text_of(answer, "amHostHttpAddress"),
+            allocated_mb=whole_of(answer, "allocatedMB"),
+            allocated_vcores=whole_of(answer, "allocatedVCores"),
+            running_containers=whole_of(answer, "runningContainers"),
             resource_requests=items(answer.get("resourceRequests")),
-            log_aggregation_status=_text(answer, "logAggregationStatus"),
+            log_aggregation_status=text_of(answer, "logAggregationStatus"),
             timeouts=tuple(AppTimeout.from_json(item) for item in items(answer.get("timeouts"), "timeout")),
             raw=answer,
         )
@@ -222,12 +224,12 @@ class AppAttempt:
     def from_json(cls, answer: Answer) -> AppAttempt:
         """Read one `appAttempt` object; refused details come as empty strings and are `None` here."""
         return cls(
-            id=_text(answer, "appAttemptId"),
-            state=_text(answer, "appAttemptState"),
-            container_id=_text(answer, "containerId") or None,
-            node_id=_text(answer, "nodeId") or None,
-            node_http_address=_text(answer, "nodeHttpAddress") or None,
-            logs_link=_text(answer, "logsLink") or None,
+            id=text_of(answer, "appAttemptId"),
+            state=text_of(answer, "appAttemptState"),
+            container_id=text_of(answer, "containerId") or None,
+            node_id=text_of(answer, "nodeId") or None,
+            node_http_address=text_of(answer, "nodeHttpAddress") or None,
+            logs_link=text_of(answer, "logsLink") or None,
             started_ms=_time_ms(answer, "startTime"),
             finished_ms=_time_ms(answer, "finishedTime"),
         )
@@ -247,10 +249,10 @@ class ClusterInfo:
     def from_json(cls, answer: Answer) -> ClusterInfo:
         """Read the `clusterInfo` object."""
         return cls(
-            _whole(answer, "id"),
-            _text(answer, "state"),
-            _text(answer, "haState"),
-            _text(answer, "hadoopVersion"),
+            whole_of(answer, "id"),
+            text_of(answer, "state"),
+            text_of(answer, "haState"),
+            text_of(answer, "hadoopVersion"),
             _time_ms(answer, "startedOn"),
         )
 
@@ -285,18 +287,18 @@ class Node:
         """Read one `node` object."""
         labels = answer.get("nodeLabels")
         return cls(
-            id=_text(answer, "id") or "",
-            host=_text(answer, "nodeHostName"),
-            http_address=_text(answer, "nodeHTTPAddress"),
-            state=_text(answer, "state"),
-            rack=_text(answer, "rack"),
-            version=_text(answer, "version"),
-            health_report=_text(answer, "healthReport"),
-            running_containers=_whole(answer, "numContainers"),
-            used_memory_mib=_whole(answer, "usedMemoryMB"),
-            available_memory_mib=_whole(answer, "availMemoryMB"),
-            used_vcores=_whole(answer, "usedVirtualCores"),
-            available_vcores=_whole(answer, "availableVirtualCores"),
+            id=text_of(answer, "id") or "",
+            host=text_of(answer, "nodeHostName"),
+            http_address=text_of(answer, "nodeHTTPAddress"),
+            state=text_of(answer, "state"),
+            rack=text_of(answer, "rack"),
+            version=text_of(answer, "version"),
+            health_report=text_of(answer, "healthReport"),
+            running_containers=whole_of(answer, "numContainers"),
+            used_memory_mib=whole_of(answer, "usedMemoryMB"),
+            available_memory_mib=whole_of(answer, "availMemoryMB"),
+            used_vcores=whole_of(answer, "usedVirtualCores"),
+            available_vcores=whole_of(answer, "availableVirtualCores"),
             used_additional=_additional(_object(answer.get("usedResource"))),
             available_additional=_additional(_object(answer.get("availableResource"))),
             labels=tuple(str(label) for label in labels) if isinstance(labels, list) else (),
@@ -314,7 +316,7 @@ class MaximumResources:
     @classmethod
     def from_json(cls, answer: Answer) -> MaximumResources:
         """Read the `maximum-resource-capability` object."""
-        return cls(_whole(answer, "memory"), _whole(answer, "vCores"), _additional(answer))
+        return cls(whole_of(answer, "memory"), whole_of(answer, "vCores"), _additional(answer))
 
 
 def version_tuple(text: str) -> tuple[int, ...]:
@@ -336,7 +338,8 @@ def items(value: object, key: str | None = None) -> tuple[Answer, ...]:
     return tuple(item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
 
 
-def _text(answer: Answer, key: str) -> str | None:
+def text_of(answer: Answer, key: str) -> str | None:
+    """Return a field as text, `None` where it is missing or no scalar."""
     value = answer.get(key)
     if value is None or isinstance(value, (Mapping, list)):
         return None
@@ -355,7 +358,8 @@ def _number(answer: Answer, key: str) -> float | None:
         return None
 
 
-def _whole(answer: Answer, key: str) -> int | None:
+def whole_of(answer: Answer, key: str) -> int | None:
+    """Return a field as a whole number, `None` where it is missing or none."""
     value = answer.get(key)
     try:
         return int(value) if isinstance(value, (int, float, str)) else None
@@ -364,13 +368,13 @@ def _whole(answer: Answer, key: str) -> int | None:
 
 
 def _time_ms(answer: Answer, key: str) -> int | None:
-    return _whole(answer, key) or None  # the RM writes 0 for "not yet"
+    return whole_of(answer, key) or None  # the RM writes 0 for "not yet"
 
 
 def _additional(resource: Answer) -> dict[str, int]:
     out: dict[str, int] = {}
     for item in items(resource.get("resourceInformations"), "resourceInformation"):
-        name, value = _text(item, "name"), _whole(item, "value")
+        name, value = text_of(item, "name"), whole_of(item, "value")
         if name and value is not None and name not in ("memory-mb", "vcores"):
             out[name] = value
     return out

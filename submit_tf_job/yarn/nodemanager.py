@@ -1,0 +1,194 @@
+"""A container's log files, as its NodeManager serves them while the application lives and for a moment after.
+
+Only addresses that the ResourceManager itself lists are asked: an AM may write any address into its own reports, and a service that
+reads logs for others must not be sent to places of an AM's choosing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, UsageError
+from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.yarn.client import Client, Deadline
+from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of
+from submit_tf_job.yarn.trouble import Trouble
+
+__all__ = ["ContainerGone", "LogFile", "LogText", "NoSuchLogFile", "NodeManagers", "NodeUnreachable"]
+
+NODES_KEPT_S = 30.0
+_FRAME = re.compile(rb"LogLength:(\d+)\r?\nLogContents:\r?\n")
+_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")  # the epoch appears after an RM restart (facts: verified-security-ha 9)
+
+
+class NoSuchLogFile(NoSuchJob):
+    """The container is known, and has no log file of that name (yet)."""
+
+
+class ContainerGone(NoSuchJob):
+    """The NodeManager does not know the container: not started, or over; then its logs are where YARN gathers them."""
+
+
+class NodeUnreachable(ClusterUnavailable):
+    """The NodeManager did not answer, or is none of this cluster's."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log file of a container."""
+
+    name: str
+    size: int | None
+    modified: str | None = None
+
+    @classmethod
+    def from_json(cls, answer: Answer) -> LogFile:
+        """Read one `containerLogInfo`."""
+        return cls(text_of(answer, "fileName") or "", whole_of(answer, "fileSize"), text_of(answer, "lastModifiedTime"))
+
+
+@dataclass(frozen=True)
+class LogText:
+    """What was read of a log file.
+
+    Attributes:
+        data: The bytes asked for, exactly as the container wrote them.
+        length: Length of the whole file at that moment.
+        growing: Whether the container was still running.
+    """
+
+    data: bytes
+    length: int
+    growing: bool
+
+
+class NodeManagers:
+    """The NodeManagers of one cluster.
+
+    Args:
+        client: The client whose ResourceManager lists them, and as whom they are asked.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: frozenset[str] = frozenset()
+        self._known_at: float | None = None
+
+    def list_logs(self, node_http: str, container_id: str, *, deadline: Deadline | None = None) -> tuple[LogFile, ...]:
+        """Return the log files of a container.
+
+        Args:
+            node_http: The node's web address as the ResourceManager lists it, `host:port`.
+            container_id: The container.
+            deadline: For the whole call.
+
+        Raises:
+            ContainerGone: when the node does not know the container (any more).
+            NodeUnreachable: when the node did not answer, or is none of this cluster's.
+            AuthError: when the user may not read these logs.
+        """
+        reply = self._get(node_http, f"{_logs(container_id)}", {}, deadline)
+        if reply.status != 200:
+            raise _failure(reply, container_id, None)
+        answer = reply.json_object().get("containerLogsInfo")
+        found = [file for group in items(answer) for file in items(group.get("containerLogInfo"))]
+        return tuple(sorted((LogFile.from_json(file) for file in found), key=lambda file: file.name))
+
+    def read_log(
+        self, node_http: str, container_id: str, file: str, *, tail_bytes: int | None = None, deadline: Deadline | None = None
+    ) -> LogText:
+        """Return a log file, or its end.
+
+        Args:
+            node_http: The node's web address as the ResourceManager lists it, `host:port`.
+            container_id: The container.
+            file: Name as `list_logs` gives it, such as `stdout.txt`.
+            tail_bytes: How much of its end, everything where `None`.
+            deadline: For the whole call.
+
+        Raises:
+            NoSuchLogFile: when the container has no such file (yet).
+            ContainerGone: when the node does not know the container (any more).
+            NodeUnreachable: when the node did not answer, or is none of this cluster's.
+            AuthError: when the user may not read these logs.
+
+        Example:
+            >>> nodes.read_log("node1:8042", "container_1700000000000_0001_01_000002", "stdout.txt", tail_bytes=4096).data
+        """
+        params = {} if tail_bytes is None else {"size": str(-tail_bytes) if tail_bytes else "0"}
+        reply = self._get(node_http, f"{_logs(container_id)}/{_file(file)}", params, deadline)
+        if reply.status != 200:
+            raise _failure(reply, container_id, file)
+        return _unframed(reply.body, tail_bytes)
+
+    def _get(self, node_http: str, path: str, params: Mapping[str, str], deadline: Deadline | None) -> Reply:
+        deadline = deadline or self._client.deadline()
+        base = self._base(node_http, deadline)
+        outcome = self._client.funnel.fetch(base, path, params=params, deadline=deadline)
+        if isinstance(outcome, Trouble):
+            raise NodeUnreachable(
+                f"The NodeManager at {base} could not be reached: {outcome.why}.",
+                hint=outcome.advice or "Can this host reach the nodes' web ports?",
+                details={"method": "GET", "url": base + path, "reason": outcome.why},
+            )
+        return outcome
+
+    def _base(self, node_http: str, deadline: Deadline) -> str:
+        scheme = self._client.funnel.rms.urls[0].partition("://")[0]  # yarn.http.policy is one for the whole cluster
+        if node_http.lower() not in self._addresses(node_http, deadline):
+            raise NodeUnreachable(f"{node_http} is not the address of one of this cluster's nodes.", details={"node": node_http})
+        return f"{scheme}://{node_http}"
+
+    def _addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
+        """Return the nodes' addresses, asked for again where they are old, or lack the wanted one."""
+        now = self._client.clock()
+        fresh = self._known_at is not None and now - self._known_at < NODES_KEPT_S
+        if not fresh or (wanted.lower() not in self._known and now != self._known_at):
+            nodes = self._client.nodes(deadline=deadline)
+            self._known = frozenset(node.http_address.lower() for node in nodes if node.http_address)
+            self._known_at = now
+        return self._known
+
+
+def _logs(container_id: str) -> str:
+    if not _CONTAINER.fullmatch(container_id):
+        raise UsageError(f"{container_id!r} is no container id.", hint="One looks like container_1700000000000_0001_01_000002.")
+    return f"/ws/v1/node/containers/{container_id}/logs"
+
+
+def _file(name: str) -> str:
+    if not name or "/" in name or name in (".", ".."):
+        raise UsageError(f"{name!r} is no name of a log file.")
+    return quote(name, safe="")
+
+
+def _failure(reply: Reply, container_id: str, file: str | None) -> Exception:
+    """Tell a missing file from a container that is gone; both come as 404 for a content and as 503 for a list."""
+    words, details = reply.words, reply.details()
+    if reply.status == 307:
+        return ContainerGone(f"The NodeManager does not serve {container_id} any more; its log server does.", details=details)
+    if "Unknown container" in words or "Unknown application" in words:
+        return ContainerGone(f"The NodeManager does not know {container_id}: it has not started, or it is over.", details=details)
+    if "Cannot find this log" in words and file:
+        return NoSuchLogFile(f"{container_id} has no log file {file}.", hint="It may not have written to it yet.", details=details)
+    if "not authorized to view the logs" in words or reply.status == 403:
+        return AuthError(f"The logs of {container_id} may not be read: {words}", details=details)
+    return ContainerGone(f"The logs of {container_id} cannot be read: {words or f'HTTP {reply.status}'}", details=details)
+
+
+def _unframed(body: bytes, tail_bytes: int | None) -> LogText:
+    """Take the content out of the NodeManager's frame by its length, because a log may hold the frame's own words.
+
+    `LogLength` is the whole file's length whatever part was asked for; the content ends without a separator, directly before
+    "End of LogType:" (seen on 3.4.2).
+    """
+    frame = _FRAME.search(body[:8192])
+    if frame is None:
+        return LogText(body, len(body), growing=False)
+    length = int(frame[1])
+    size = length if tail_bytes is None else min(length, tail_bytes)
+    data, rest = body[frame.end() : frame.end() + size], body[frame.end() + size :]
+    return LogText(data, length, growing=b"belongs to a running container" in rest[:512])
