@@ -166,9 +166,9 @@ def _pack(jars: Path, target: Path) -> None:
 
 def render_pom(version: str, line: Line) -> str:
     """Write the pom whose dependencies are the sandbox's classpath."""
-    wanted = [Coordinate(_HADOOP, artifact) for artifact in (*_COMMON, line.registry_artifact)]
+    wanted = [Coordinate(_HADOOP, artifact, version) for artifact in (*_COMMON, line.registry_artifact)]
     if not line.services_alone:
-        wanted += [Coordinate(_HADOOP, artifact, excludes=_SERVICES_EXCLUDES) for artifact in _SERVICES]
+        wanted += [Coordinate(_HADOOP, artifact, version, _SERVICES_EXCLUDES) for artifact in _SERVICES]
     wanted += [Coordinate("org.slf4j", line.log_backend), *line.extra]
     template = resources.files("submit_tf_job.sandbox").joinpath("pom.xml.template").read_text()
     return template.replace("%HADOOP_VERSION%", escape(version)).replace("%DEPENDENCIES%", "\n".join(_dependency(c) for c in wanted))
