@@ -22,7 +22,7 @@ def read_xml(path: Path) -> dict[str, str]:
         root = ET.parse(path).getroot()  # noqa: S314 - see above
     except FileNotFoundError:
         return {}
-    except (OSError, ET.ParseError) as error:
+    except (OSError, ET.ParseError, ValueError, LookupError) as error:  # the last two: an encoding that expat does not know
         raise SettingsError(f"{path}: cannot be read: {error}") from None
     return {(item.findtext("name") or "").strip(): (item.findtext("value") or "").strip() for item in root.iter("property")}
 

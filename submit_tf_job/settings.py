@@ -14,8 +14,9 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SettingsError
@@ -24,6 +25,7 @@ from submit_tf_job.hadoopconf import read_xml, resource_managers
 __all__ = ["KEYS", "Directories", "Key", "Settings", "directories", "duration_s", "load_settings", "process_environment"]
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
+TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are no settings
 PROJECT_FILE = "submit_tf_job.yaml"
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
@@ -56,8 +58,12 @@ def _urls(value: Any) -> tuple[str, ...]:
 
 
 def _url(value: Any) -> str:
-    parts = urlsplit(_text(value))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(_text(value))
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not match, a port that is no number
+        usable = False
+    if not usable:
         raise ValueError(f"{value!r} is no address of a ResourceManager; write it as http://rm.example.com:8088")
     if parts.username or parts.password:
         raise ValueError("a ResourceManager's address must not hold a user or a password")
@@ -67,7 +73,10 @@ def _url(value: Any) -> str:
 
 
 def _path(value: Any) -> Path:
-    return Path(_text(value)).expanduser()
+    try:
+        return Path(_text(value)).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{value!r} begins with the home directory of somebody who is not known here") from None
 
 
 def _host_port(value: Any) -> str:
@@ -231,13 +240,19 @@ def directories(environ: Mapping[str, str] | None = None) -> Directories:
 # --- layers ----------------------------------------------------------------------------------------------------------
 
 
+# Dotted key → the raw value, and the text that says where it stands.
+_Values: TypeAlias = Mapping[str, tuple[Any, str]]
+# Dotted key → the text that says where it stands: file:line:column.
+_At: TypeAlias = Callable[[str], str]
+
+
 @dataclass(frozen=True)
 class _Layer:
-    """Raw values of one source, by dotted key, each with its own origin text."""
+    """What one file says."""
 
-    values: Mapping[str, tuple[Any, str]]
+    values: _Values
     default_profile: str | None = None
-    profiles: Mapping[str, Mapping[str, tuple[Any, str]]] = field(default_factory=dict)
+    profiles: Mapping[str, _Values] = field(default_factory=dict)
 
 
 def load_settings(
@@ -266,19 +281,30 @@ def load_settings(
         _profiles_d(dirs.config / "profiles.d"),
         _file_layer(system_file),
     ]
-    env_layer = _env_layer(env)
-    hadoop = _hadoop_layer(env.get("HADOOP_CONF_DIR", ""), "HADOOP_CONF_DIR")
-    argv = _Layer({key: (value, "argument") for key, value in (arguments or {}).items() if value not in (None, (), [])})
-    chosen = _choose_profile(profile, env, files, (argv, env_layer, *files, hadoop))
-    stack = [argv.values, env_layer.values]
-    for layer in files:
-        stack += [layer.profiles.get(chosen or "", {}), layer.values]
-    conf_dir = next((values["hadoop_conf"] for values in stack if "hadoop_conf" in values), None)
-    stack.append(_hadoop_layer(str(conf_dir[0]), "hadoop_conf").values if conf_dir else hadoop.values)
+    strongest = [{key: (value, "argument") for key, value in (arguments or {}).items() if value not in (None, (), [])}, _env_layer(env)]
+    chosen = _choose_profile(profile, env, files)
+    stack = _stack(strongest, files, chosen, env)
+    if chosen is None and any(SANDBOX_PROFILE in layer.profiles for layer in files) and not any("resource_managers" in v for v in stack):
+        chosen = SANDBOX_PROFILE
+        stack = _stack(strongest, files, chosen, env)
     return _decide(chosen, stack, dirs)
 
 
-def _decide(profile: str | None, stack: list[Mapping[str, tuple[Any, str]]], dirs: Directories) -> Settings:
+def _stack(strongest: list[_Values], files: list[_Layer], profile: str | None, env: Mapping[str, str]) -> list[_Values]:
+    """Order all layers, the strongest first; the last is the Hadoop configuration that they name."""
+    stack = [*strongest]
+    for layer in files:
+        stack += [layer.profiles.get(profile or "", {}), layer.values]
+    directory, origin = next((values["hadoop_conf"] for values in stack if "hadoop_conf" in values), (None, ""))
+    if directory is None:
+        return [*stack, _hadoop_layer(env.get("HADOOP_CONF_DIR", ""), "HADOOP_CONF_DIR")]
+    try:
+        return [*stack, _hadoop_layer(str(_path(directory)), "hadoop_conf")]
+    except ValueError as error:
+        raise SettingsError(f"{origin}: hadoop_conf: {error}") from None
+
+
+def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, key in KEYS.items():
@@ -300,12 +326,10 @@ def _os_user() -> str:
         raise SettingsError("the user running this has no name on this machine", hint="give --user NAME, or set `user`") from None
 
 
-def _choose_profile(argument: str | None, env: Mapping[str, str], files: list[_Layer], layers: tuple[_Layer, ...]) -> str | None:
+def _choose_profile(argument: str | None, env: Mapping[str, str], files: list[_Layer]) -> str | None:
     known = sorted({name for layer in files for name in layer.profiles})
     wanted = argument or env.get(ENV_PREFIX + "PROFILE") or next((layer.default_profile for layer in files if layer.default_profile), None)
     if wanted is None:
-        if SANDBOX_PROFILE in known and not any("resource_managers" in layer.values for layer in layers):
-            return SANDBOX_PROFILE
         return None
     if wanted not in known:
         hint = (
@@ -317,16 +341,16 @@ def _choose_profile(argument: str | None, env: Mapping[str, str], files: list[_L
     return wanted
 
 
-def _env_layer(env: Mapping[str, str]) -> _Layer:
+def _env_layer(env: Mapping[str, str]) -> _Values:
     variables = {key.variable: key.name for key in KEYS.values() if key.env}
     values: dict[str, tuple[Any, str]] = {}
     for variable, value in env.items():
-        if not variable.startswith(ENV_PREFIX) or variable == ENV_PREFIX + "PROFILE":
+        if not variable.startswith(ENV_PREFIX) or variable == ENV_PREFIX + "PROFILE" or variable.startswith(TEST_PREFIX):
             continue
         if variable not in variables:
             raise SettingsError(f"the environment variable {variable} is no setting{_did_you_mean(variable, variables)}")
         values[variables[variable]] = (value, f"environment variable {variable}")
-    return _Layer(values)
+    return values
 
 
 def _project_layer(cwd: Path, home: Path) -> _Layer:
@@ -339,59 +363,72 @@ def _project_layer(cwd: Path, home: Path) -> _Layer:
 
 
 def _file_layer(path: Path, *, project: bool = False) -> _Layer:
-    content = _read_yaml(path)
-    if content is None:
-        return _Layer({})
+    content, at = _read_yaml(path)
     profiles = content.pop("profiles", None) or {}
     default_profile = content.pop("default_profile", None)
     if not isinstance(profiles, dict) or not all(isinstance(body, dict) for body in profiles.values()):
-        raise SettingsError(f"{path}: profiles: expected a mapping of profile names to settings")
+        raise SettingsError(f"{at('profiles')}: profiles: expected a mapping of profile names to settings")
     if default_profile is not None and not isinstance(default_profile, str):
-        raise SettingsError(f"{path}: default_profile: expected the name of a profile, found {default_profile!r}")
+        raise SettingsError(f"{at('default_profile')}: default_profile: expected the name of a profile, found {default_profile!r}")
     if project and profiles:
-        raise SettingsError(f"{path}: profiles: a project's file cannot define profiles", hint="put them into your own settings.yaml")
+        raise SettingsError(
+            f"{at('profiles')}: profiles: a project's file cannot define profiles", hint="put them into your own settings.yaml"
+        )
     return _Layer(
-        _flatten(content, str(path), project=project),
+        _flatten(content, at, project=project),
         default_profile,
-        {str(name): _flatten(body, f"{path}, profile {name}") for name, body in profiles.items()},
+        {str(name): _flatten(body, partial(_in_profile, at, str(name))) for name, body in profiles.items()},
     )
+
+
+def _in_profile(at: _At, profile: str, key: str) -> str:
+    return f"{at(f'profiles.{profile}.{key}')}, profile {profile}"
 
 
 def _profiles_d(directory: Path) -> _Layer:
     """Read profiles that programs keep, one file each; the sandbox writes its own here and takes it away."""
-    profiles: dict[str, Mapping[str, tuple[Any, str]]] = {}
+    profiles: dict[str, _Values] = {}
     for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
-        content = _read_yaml(path)
-        if content is not None:
-            profiles[path.stem] = _flatten(content, str(path))
+        profiles[path.stem] = _flatten(*_read_yaml(path))
     return _Layer({}, None, profiles)
 
 
-def _read_yaml(path: Path) -> dict[str, Any] | None:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read: {error}") from None
+def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
+    """Read a file, and how to say where one of its keys stands; a file that is not there is empty."""
     from submit_tf_job.yamlfile import YamlProblem, read_mapping
 
     try:
-        return read_mapping(text)
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}") from None
+    if not text:
+        return {}, str  # and without PyYAML
+    try:
+        content, places = read_mapping(text)
     except YamlProblem as problem:
         raise SettingsError(f"{path}:{problem.line}:{problem.column}: {problem.message}") from None
 
+    def at(key: str) -> str:
+        line, column = places.get(key, (1, 1))
+        return f"{path}:{line}:{column}"
 
-def _flatten(content: Mapping[str, Any], origin: str, *, project: bool = False) -> dict[str, tuple[Any, str]]:
+    return content, at
+
+
+def _flatten(content: Mapping[str, Any], at: _At, *, project: bool = False) -> _Values:
     out: dict[str, tuple[Any, str]] = {}
     for name, value in _dotted(content):
         if name not in KEYS:
-            raise SettingsError(f"{origin}: {name}: unknown setting{_did_you_mean(name, KEYS)}")
+            raise SettingsError(f"{at(name)}: {name}: unknown setting{_did_you_mean(name, KEYS)}")
         if project and not KEYS[name].project:
             raise SettingsError(
-                f"{origin}: {name}: a project's file cannot say where jobs go or as whom", hint="put it into your own settings.yaml"
+                f"{at(name)}: {name}: a project's file cannot say where jobs go or as whom", hint="put it into your own settings.yaml"
             )
-        out[name] = (value, origin)
+        if name in out:
+            raise SettingsError(f"{at(name)}: {name}: stands here twice")
+        out[name] = (value, at(name))
     return out
 
 
@@ -415,9 +452,9 @@ def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
 # --- HADOOP_CONF_DIR -------------------------------------------------------------------------------------------------
 
 
-def _hadoop_layer(directory: str, origin: str) -> _Layer:
+def _hadoop_layer(directory: str, origin: str) -> _Values:
     if not directory:
-        return _Layer({})
+        return {}
     conf = Path(directory)
     yarn, core = read_xml(conf / "yarn-site.xml"), read_xml(conf / "core-site.xml")
     values: dict[str, tuple[Any, str]] = {}
@@ -429,4 +466,4 @@ def _hadoop_layer(directory: str, origin: str) -> _Layer:
         values["dns.domain"] = (domain, f"{origin}: {conf / 'core-site.xml'}")
     if yarn or core:
         values["hadoop_conf"] = (directory, origin)
-    return _Layer(values)
+    return values
