@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NoSuchJob, Refused, UsageError
-from submit_tf_job.yarn.client import SERVICE_TYPE, Client, Deadline
+from submit_tf_job.errors import BadAnswer, ClusterUnavailable, DeadlinePassed, NoSuchJob, Refused, UsageError
+from submit_tf_job.yarn.client import SERVICE_TYPE, Client, Deadline, ServiceUnreadable
 from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.states import ServiceState
 
 __all__ = ["delete", "stop", "wait_until_ended"]
 
@@ -115,12 +116,15 @@ def delete(client: Client, name: str, *, user: str, deadline: Deadline | None = 
 
 def _ask_service(client: Client, app: AppReport, deadline: Deadline) -> bool:
     """Ask the service to stop, where it is this application's; otherwise only a kill ends it."""
-    with contextlib.suppress(NoSuchJob, Refused, ClusterUnavailable):
-        service = client.get_service(app.name or "", deadline=deadline)
-        if service.id == app.id or (service.id is None and service.components):
-            return client.stop_service(app.name or "", deadline=deadline)
-        if service.id is None and service.state.value == app.state.value:  # Hadoop 3.1 hides the id until it runs
-            return client.stop_service(app.name or "", deadline=deadline)
+    name = app.name or ""
+    with contextlib.suppress(NoSuchJob, Refused, BadAnswer):
+        with contextlib.suppress(ServiceUnreadable):
+            service = client.get_service(name, deadline=deadline)
+            foreign = service.id not in (None, app.id)
+            never_to_run = service.id is None and service.state is ServiceState.STOPPED
+            if foreign or never_to_run:
+                return False
+        return client.stop_service(name, deadline=deadline)
     return False
 
 
