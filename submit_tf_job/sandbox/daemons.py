@@ -202,7 +202,7 @@ def environment(state: State, layout: Layout, environ: Mapping[str, str]) -> dic
 
 def _java(state: State, layout: Layout, daemon: Daemon) -> list[str]:
     argv = [f"{state.java_home}/bin/java", *_JVM, f"-Xmx{daemon.heap}", marker(layout.home), f"-Dhadoop.log.dir={layout.run / 'log'}"]
-    if state.hosts_file and daemon.name in ("nodemanager", "registrydns"):
+    if state.hosts_file:
         argv.append(f"-Djdk.net.hosts.file={layout.conf / 'hosts'}")
     return [*argv, "-cp", f"{layout.conf}:{layout.webroot}:{state.jars}/*", daemon.main]
 

@@ -15,7 +15,6 @@ from submit_tf_job.sandbox.ports import dns_address, port_is_free
 
 __all__ = ["choose_resolver", "hosts_file_text", "why_not_system"]
 
-_RESOLV_CONF = Path("/etc/resolv.conf")
 _TRY = ("unshare", "-m", "--propagation", "private", "/bin/sh", "-c", "mount --bind /dev/null /etc/resolv.conf")
 
 
@@ -64,16 +63,21 @@ def choose_resolver(wanted: ResolverChoice, block: int, environ: Mapping[str, st
     return "direct", reason
 
 
-def hosts_file_text() -> str | None:
-    """Return a hosts file for the NodeManager, None if the machine's own names do.
+def hosts_file_text(etc: Path = Path("/etc"), name: str = "") -> str | None:
+    """Return a hosts file for the daemons, None if the machine knows its own name.
 
-    A NodeManager gives its containers the address of the machine's own name. Where that name leads nowhere, or to a network interface
-    whose address changes, Java is told to take names from this file instead.
+    Hadoop's daemons look up the machine's own name as they start, and a NodeManager gives its containers the address found there. Where the
+    name leads nowhere, Java is told to take names from this file instead.
     """
-    name = socket.gethostname()
+    name = name or socket.gethostname()
     try:
-        if socket.gethostbyname(name).startswith("127."):
-            return None
+        socket.gethostbyname(name)
     except OSError:
         pass
-    return f"127.0.0.1 localhost {name}\n"
+    else:
+        return None
+    try:
+        known = (etc / "hosts").read_text(errors="replace")
+    except OSError:
+        known = ""
+    return f"127.0.0.1 localhost {name}\n{known}"

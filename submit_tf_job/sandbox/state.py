@@ -71,7 +71,7 @@ class State:
         ready: A first `up` came to its end; otherwise the next one starts over.
         block: Block of ports.
         dns_address, dns_port: Where Registry DNS listens.
-        hosts_file: The NodeManager resolves names by a file of its own, because the machine's name does not lead to loopback.
+        hosts_file: The daemons find names in a file of their own, because the machine's own name leads nowhere.
         daemons: Process of each daemon that was started.
     """
 
