@@ -181,16 +181,25 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
         name=planned.job.name,
         user=planned.site.user,
         submission_id=planned.submission,
-        deadline_s=cluster.settings["timeouts.submit"],
-        clock=cluster.clock,
-        sleep=cluster.sleep,
+        deadline=cluster.client.deadline(cluster.settings["timeouts.submit"]),
+        stored=lambda: _stored_submission(cluster.settings, planned.job.name),
     )
     return Submission(JobRef(planned.job.name, done.application_id), done.adopted, planned)
 
 
+def _stored_submission(settings: Settings, name: str) -> str | None:
+    conf: Path | None = settings["hadoop_conf"]
+    if conf is None:
+        return None
+    from submit_tf_job.leftovers import stored_submission
+    from submit_tf_job.storage import open_storage
+
+    return stored_submission(open_storage(hadoop_conf=conf, user=settings.user), settings.user, name)
+
+
 def _replace(planned: Plan, cluster: Cluster) -> Plan:
     """Make the name free of a finished job; the new submission gets an id of its own."""
-    from submit_tf_job.yarn.states import AppState
+    from submit_tf_job.yarn import stopping
 
     name = planned.job.name
     try:
@@ -198,12 +207,12 @@ def _replace(planned: Plan, cluster: Cluster) -> Plan:
     except NoSuchJob:
         return planned
     app = cluster.client.app(service.id) if service.id else None
-    if app is not None and app.state not in (AppState.FINISHED, AppState.FAILED, AppState.KILLED):
+    if app is not None and not app.ended:
         raise NameTaken(
             f"{name} is still running as {app.id}, and only a job that is over is replaced",
             hint=f"stop it first: submit_tf_job stop {name}",
         )
-    cluster.client.delete_service(name)
+    stopping.delete(cluster.client, name, user=cluster.settings.user)
     return plan(planned.job, planned.site, after=service.id or "unknown")
 
 
@@ -256,20 +265,12 @@ def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> 
 
 
 def _read_finished(settings: Settings, app: AppReport) -> tuple[Evidence, bytes | None]:
-    """Read the report of an application that is over from its aggregated logs, where HDFS is known."""
     conf: Path | None = settings["hadoop_conf"]
-    if conf is None or app.user is None:
+    if conf is None:
         return Evidence.UNREADABLE, None
-    from submit_tf_job import contract
-    from submit_tf_job.storage import open_storage
-    from submit_tf_job.yarn.logs import AggregatedLogs, LogsUnavailable
+    from submit_tf_job.leftovers import read_report
 
-    try:
-        logs = AggregatedLogs.of(open_storage(hadoop_conf=conf, user=settings.user), conf, app.user, app.id)
-        content = logs.find(contract.REPORT_FILE)
-    except (LogsUnavailable, SubmitTFJobError):
-        return Evidence.UNREADABLE, None
-    return (Evidence.READ, content) if content is not None else (Evidence.MISSING, None)
+    return read_report(app, conf, settings.user)
 
 
 def status(cluster: Cluster, job: str) -> Look:
@@ -323,11 +324,12 @@ def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:
     Args:
         wait: Return only when YARN says that it is over.
     """
-    from submit_tf_job.yarn.submit import stop as stop_service
+    from submit_tf_job.yarn.stopping import stop as stop_service
 
     ref = find(cluster, job)
-    stop_service(cluster.client, ref.name, application_id=ref.application_id, wait=wait, clock=cluster.clock, sleep=cluster.sleep)
-    return status(cluster, ref.application_id or ref.name)
+    name = None if ref.application_id else ref.name
+    app = stop_service(cluster.client, user=cluster.settings.user, name=name, app_id=ref.application_id, wait=wait)
+    return status(cluster, app.id if app else ref.name)
 
 
 def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
@@ -339,22 +341,20 @@ def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
     Raises:
         NameTaken: It is still running, and `force` was not given.
     """
-    from submit_tf_job.yarn.states import AppState
+    from submit_tf_job.yarn import stopping
 
     ref = find(cluster, job)
-    try:
-        service = cluster.client.get_service(ref.name)
-    except NoSuchJob:
-        return False
-    app = cluster.client.app(service.id) if service.id else None
-    if app is not None and app.state not in (AppState.FINISHED, AppState.FAILED, AppState.KILLED):
-        if not force:
+    if not force:
+        try:
+            service = cluster.client.get_service(ref.name)
+        except NoSuchJob:
+            return False
+        app = cluster.client.app(service.id) if service.id else None
+        if app is not None and not app.ended:
             raise NameTaken(
                 f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force"
             )
-        stop(cluster, ref.name)
-    cluster.client.delete_service(ref.name)
-    return True
+    return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)
 
 
 def error_of(look: Look) -> SubmitTFJobError | None:

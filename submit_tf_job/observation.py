@@ -44,6 +44,7 @@ class Evidence(str, Enum):
     READ = "read"
     MISSING = "missing"  # its logs can be read, and hold none
     UNREADABLE = "unreadable"  # the logs cannot be read, or not any more
+    COLLECTED_SOON = "collected-soon"  # the job is over, and the cluster is still collecting its logs
     NONE_EXPECTED = "none-expected"  # the job runs without bootstrap, or is not ours
 
 

@@ -42,9 +42,10 @@ class Pace:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an unreachable cluster is borne."""
+    """How long an unreachable cluster is borne, and logs that are still being collected are waited for."""
 
     unreachable_s: float = 900.0
+    logs_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,12 @@ class Observer:
             return
         if self._decider is not None and self._read_live():
             return
-        if app.state in FINAL_STATES and self._report is None and self._read_finished is not None:
+        if (
+            app.state in FINAL_STATES
+            and self._report is None
+            and self._evidence is not Evidence.MISSING
+            and self._read_finished is not None
+        ):
             evidence, content = self._read_finished(app)
             self._take(content, evidence)
 
@@ -182,12 +188,12 @@ class Observer:
         if host not in self._node_addresses:
             nodes = self._client.nodes()
             self._node_addresses[host] = [node.http_address for node in nodes if node.host == host and node.http_address]
-        gone = NodeUnreachable(f"no NodeManager of {host} is in service")
+        gone: ContainerGone | NodeUnreachable = NodeUnreachable(f"no NodeManager of {host} is in service")
         for address in self._node_addresses[host]:
             try:
                 return self._nodes.read_log(address, container_id, contract.REPORT_FILE).data
-            except (ContainerGone, NodeUnreachable) as error:
-                gone = error  # type: ignore[assignment]  # both are answers to "where is it"
+            except (ContainerGone, NodeUnreachable) as error:  # noqa: PERF203 - mostly there is one
+                gone = error
         self._node_addresses.pop(host)  # a NodeManager that comes back may have another address
         raise gone
 
@@ -238,6 +244,7 @@ def watch(
     pace, patience = pace or Pace(), patience or Patience()
     start = clock()
     last_answer, last_change, pause = start, start, pace.first_s
+    over_at: float | None = None
     previous: Look | None = None
     while True:
         try:
@@ -250,7 +257,12 @@ def watch(
             now = clock()
             current = Look(seen, verdict(seen))
             on_look(current)
-            if until(current) or current.verdict.state.is_final:
+            if current.verdict.state.is_final:
+                over_at = now if over_at is None else over_at
+                # The second witness comes with the logs, some seconds after the end (35 s seen): a verdict is worth that wait.
+                if seen.evidence is not Evidence.COLLECTED_SOON or now - over_at >= patience.logs_s:
+                    return current
+            elif until(current):
                 return current
             if previous is None or _key(current) != _key(previous):
                 last_change = now

@@ -1,20 +1,168 @@
-"""One real cluster for a whole test session."""
+"""One real cluster for the whole test session, beside any that already runs, and the tool as its users call it."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
+from submit_tf_job.settings import Settings, load_settings
+
+SPECS = Path(__file__).parents[2] / "specs"
+SUBMIT_S = 240  # no test job takes longer, on two busy cores
 
 
 @pytest.fixture(scope="session")
-def real_cluster() -> Iterator[SandboxInfo]:
-    """Start a sandbox of a name of its own, and take it down at the end."""
-    sandbox = Sandbox(f"test{os.getpid()}", SandboxDirs.standard(os.environ))
+def tensorflow() -> Path:
+    """Virtual environment with TensorFlow for the containers."""
+    found = os.environ.get("SUBMIT_TF_JOB_TEST_TENSORFLOW")
+    if not found:
+        pytest.fail("SUBMIT_TF_JOB_TEST_TENSORFLOW names no virtual environment with TensorFlow; run `make test`")
+    return Path(found)
+
+
+@pytest.fixture(scope="session")
+def session_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which nothing of the user's settings is seen."""
+    home = tmp_path_factory.mktemp("home")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("SUBMIT_TF_JOB_", "HADOOP_"))}
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path(os.environ["HOME"]) / ".cache")
+    environ |= {"HOME": str(home), "XDG_CACHE_HOME": cache, "PYTHONDONTWRITEBYTECODE": "1"}
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        environ.pop(name, None)
+    return environ
+
+
+@pytest.fixture(scope="session")
+def sandbox(session_environ: dict[str, str]) -> Sandbox:
+    """A sandbox of a name of its own; not started."""
+    return Sandbox(f"test{os.getpid()}", SandboxDirs.standard(session_environ))
+
+
+@pytest.fixture(scope="session")
+def real_cluster(sandbox: Sandbox, session_environ: dict[str, str], tensorflow: Path) -> Iterator[SandboxInfo]:
+    """Start the sandbox, and take it down at the end."""
     try:
-        yield sandbox.up(SandboxOptions(), os.environ, print)
+        yield sandbox.up(SandboxOptions(container_path=(tensorflow / "bin",)), session_environ, print)
     finally:
         sandbox.down()
+
+
+@pytest.fixture(scope="session")
+def cluster_settings(real_cluster: SandboxInfo, session_environ: dict[str, str]) -> Settings:
+    """The settings of the sandbox's profile."""
+    return load_settings(profile=real_cluster.profile, environ=session_environ, cwd=Path("/"))
+
+
+@dataclass
+class Result:
+    """What one call of the tool printed and returned."""
+
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """stdout as the one JSON object it must be."""
+        value: dict[str, Any] = json.loads(self.stdout)
+        return value
+
+
+@dataclass
+class Tool:
+    """submit_tf_job, called as a process with the sandbox's profile."""
+
+    environ: Mapping[str, str]
+    profile: str
+    cwd: Path
+    jobs: list[str] = field(default_factory=list)
+
+    def __call__(self, *arguments: object, timeout: float = SUBMIT_S, stdin: str | None = None) -> Result:
+        """Run one command to its end."""
+        start = time.monotonic()
+        done = subprocess.run(
+            self.argv(*arguments), env=self.environ, cwd=self.cwd, capture_output=True, text=True, timeout=timeout, input=stdin
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        """Start one command and return its process."""
+        return subprocess.Popen(
+            self.argv(*arguments), env=self.environ, cwd=self.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def argv(self, *arguments: object) -> list[str]:
+        """Compose the command line."""
+        words = [str(argument) for argument in arguments]
+        group = 2 if words[0] in ("config", "sandbox") else 1
+        return [sys.executable, "-m", "submit_tf_job", *words[:group], "--profile", self.profile, *words[group:]]
+
+    def spec(self, name: str, **content: Any) -> Path:
+        """Write a job spec of a name of its own; the job is deleted at the end of the test."""
+        self.jobs.append(name)
+        path = self.cwd / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({"name": name, "image": "library/python:3.11", **content}, sort_keys=False))
+        return path
+
+    def status(self, job: str) -> dict[str, Any]:
+        """Ask for a job's state."""
+        return self("status", job, "-o", "json").json
+
+    def until(self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = 120) -> dict[str, Any]:
+        """Ask until something holds."""
+        deadline = time.monotonic() + timeout
+        while True:
+            seen = self.status(job)
+            if holds(seen):
+                return seen
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.5)
+
+
+@pytest.fixture
+def tool(real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
+    """The tool, in a fresh directory."""
+    made = Tool(session_environ, real_cluster.profile, tmp_path)
+    yield made
+    for job in made.jobs:
+        made("delete", job, "--force")
+
+
+def processes_of(job: str) -> dict[int, str]:
+    """Find the processes of this machine that belong to tasks of a job, by their environment."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0")
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        names = {
+            item.partition(b"=")[2].decode() for item in environ if item.startswith(b"YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME=")
+        }
+        if any(f".{job}." in name for name in names):
+            found[int(entry.name)] = command
+    return found
+
+
+def gone(job: str, within_s: float = 20) -> None:
+    """Assert that no process of a job is left."""
+    deadline = time.monotonic() + within_s
+    while left := processes_of(job):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.3)

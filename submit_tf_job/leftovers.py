@@ -1,0 +1,80 @@
+"""What is left of a job on HDFS: YARN's own copy of the service, and the aggregated logs when it is over. Needs no ResourceManager."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from submit_tf_job import contract
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.hadoopconf import read_xml
+from submit_tf_job.observation import Evidence
+from submit_tf_job.storage import Storage, open_storage
+from submit_tf_job.yarn.logs import AggregatedLogs, ContainerLogs, LogSettings
+from submit_tf_job.yarn.records import AppReport
+
+__all__ = ["read_report", "stored_submission"]
+
+LAUNCH_SCRIPT = "launch_container.sh"  # the script copies itself into the log directory when it runs (ContainerLaunch)
+_AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
+_ON_THEIR_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})  # LogAggregationStatus
+
+
+def stored_submission(storage: Storage, user: str, name: str) -> str | None:
+    """Read the submission's id from the service as YARN keeps it (`~/.yarn/services/NAME/NAME.json`, SVC CoreFileSystem).
+
+    The services API shows it only while the ApplicationMaster runs (seen): this is how a submission that waits or is over is recognised.
+
+    Returns:
+        The id; None where there is no such service, it cannot be read, or it is not one of ours.
+    """
+    try:
+        content = json.loads(storage.read(f"{storage.home(user)}/.yarn/services/{name}/{name}.json"))
+        properties = content.get("configuration", {}).get("properties", {})
+        submission = properties.get(contract.PROPERTY_SUBMISSION)
+    except (SubmitTFJobError, ValueError, AttributeError):
+        return None
+    return str(submission) if submission else None
+
+
+def read_report(app: AppReport, hadoop_conf: Path, user: str) -> tuple[Evidence, bytes | None]:
+    """Read the deciding task's report from the aggregated logs of an application that is over.
+
+    Args:
+        app: The application.
+        hadoop_conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
+        user: Who asks, under simple authentication.
+
+    Returns:
+        READ with the report; MISSING where the logs show that none was written; NONE_EXPECTED where they show a job without bootstrap;
+        COLLECTED_SOON while they are on their way, UNREADABLE where they do not show anything.
+    """
+    try:
+        settings = LogSettings.from_properties(read_xml(hadoop_conf / "yarn-site.xml"))
+        root = settings.root if "://" in settings.root else None
+        logs = AggregatedLogs(open_storage(root, hadoop_conf=hadoop_conf, user=user), app.id, user=app.user or user, settings=settings)
+        newest = max(logs.find(contract.REPORT_FILE), key=lambda found: (found.container_id, found.uploaded_ms), default=None)
+        if newest is not None:
+            return Evidence.READ, logs.read(newest.container_id, contract.REPORT_FILE)
+        return _why_none(logs, app), None
+    except SubmitTFJobError:
+        return (Evidence.COLLECTED_SOON if app.log_aggregation_status in _ON_THEIR_WAY else Evidence.UNREADABLE), None
+
+
+def _why_none(logs: AggregatedLogs, app: AppReport) -> Evidence:
+    if app.log_aggregation_status in _ON_THEIR_WAY:
+        return Evidence.COLLECTED_SOON
+    if logs.warnings or app.log_aggregation_status not in ("SUCCEEDED", None):
+        return Evidence.UNREADABLE  # some node's logs are not there (yet)
+    tasks = [container for container in logs.containers() if not any(container.file(name) for name in _AM_FILES)]
+    scripts = [container for container in tasks if container.file(LAUNCH_SCRIPT)]
+    if not scripts:
+        # Nothing shows that any command ran: neither the script nor, where sites switch its copy off, what it would have written.
+        return Evidence.UNREADABLE if any(_wrote(container) for container in tasks) else Evidence.MISSING
+    if any(contract.BOOTSTRAP_FILE.encode() in logs.read(found.container_id, LAUNCH_SCRIPT) for found in scripts):
+        return Evidence.MISSING
+    return Evidence.NONE_EXPECTED
+
+
+def _wrote(container: ContainerLogs) -> bool:
+    return any(file.name in ("stdout.txt", "stderr.txt", "prelaunch.out") for file in container.files)

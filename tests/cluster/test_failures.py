@@ -1,0 +1,316 @@
+"""What goes wrong on a real cluster: the verdict is right, within seconds, and says which task and why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job.sandbox import SandboxInfo
+from tests.cluster.conftest import Tool, gone, processes_of
+
+pytestmark = pytest.mark.cluster
+
+SMALL = {"memory": "256Mi"}
+FOREVER = "sleep 600"
+
+
+def bootstrap_of(job: str, task: str) -> int:
+    """Find the process of a task's bootstrap."""
+    for pid, command in processes_of(job).items():
+        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        if f"TFJOB_INSTANCE={task}".encode() in environ and "bootstrap.py" in command and "bash" not in command.split()[0]:
+            return pid
+    raise AssertionError(f"no bootstrap of {task} in {processes_of(job)}")
+
+
+def command_of(job: str, task: str, words: str) -> int:
+    """Find a process of a task's command."""
+    for pid, command in processes_of(job).items():
+        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        if f"TFJOB_INSTANCE={task}".encode() in environ and command.startswith(words):
+            return pid
+    raise AssertionError(f"no {words} of {task} in {processes_of(job)}")
+
+
+def running(tool: Tool, job: str) -> dict[str, object]:
+    return tool.until(job, lambda seen: seen["state"] == "RUNNING")
+
+
+def test_a_worker_that_exits_3_fails_the_job_and_is_named(tool: Tool) -> None:
+    spec = tool.spec(
+        "exits-3",
+        strategy="multi-worker",
+        roles={
+            "chief": {**SMALL, "command": FOREVER},
+            "worker": {**SMALL, "instances": 2, "command": "if [ $TFJOB_INDEX = 1 ]; then echo cannot go on >&2; exit 3; fi; sleep 600"},
+        },
+    )
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 1, done.stderr
+    result = done.json
+    assert (result["state"], result["confirmed"]) == ("FAILED", True)
+    assert (result["failure"]["task"], result["failure"]["status"]) == ("worker-1", 3)
+    assert "cannot go on" in result["failure"]["last_lines"]
+    assert result["reason"] == "worker-1 on localhost ended with status 3"
+    gone("exits-3")
+    text = tool("status", "exits-3")
+    assert "cannot go on" in text.stdout
+    assert "exit status 3" in text.stdout
+
+
+def test_a_chief_that_is_killed_fails_the_job(tool: Tool) -> None:
+    spec = tool.spec("killed", strategy="multi-worker", command="exec sleep 600", roles={"chief": SMALL, "worker": SMALL})
+    assert tool("submit", spec, "--detach").status == 0
+    running(tool, "killed")
+    os.kill(command_of("killed", "chief-0", "sleep"), signal.SIGKILL)
+    done = tool("wait", "killed", "-o", "json")
+    assert done.status == 1
+    assert (done.json["failure"]["task"], done.json["failure"]["status"]) == ("chief-0", 137)
+    gone("killed")
+
+
+def test_a_worker_that_vanishes_is_the_cause_also_when_nobody_watches(tool: Tool) -> None:
+    spec = tool.spec(
+        "vanished", strategy="multi-worker", command=FOREVER, grace="5s", roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}}
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    running(tool, "vanished")
+    os.kill(bootstrap_of("vanished", "worker-1"), signal.SIGKILL)
+    time.sleep(20)  # nobody looks: the job must end by itself
+    gone("vanished")
+    done = tool("wait", "vanished", "-o", "json")
+    assert done.status == 1
+    assert (done.json["failure"]["task"], done.json["failure"]["reason"]) == ("worker-1", "lost")
+
+
+def test_a_killed_application_master_comes_back_and_training_goes_on(tool: Tool) -> None:
+    spec = tool.spec(
+        "am-killed",
+        strategy="custom",
+        deciding_role="main",
+        roles={
+            "main": {
+                **SMALL,
+                "command": "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do sleep 1; done; echo done",
+            },
+            "worker": {**SMALL, "command": "date >> /tmp/am-killed-$TFJOB_SUBMISSION_ID"},
+        },
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    seen = tool.until("am-killed", lambda seen: seen["roles"].get("worker", {}).get("succeeded") == 1)
+    trainer = bootstrap_of("am-killed", "main-0")
+    master = next(
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit()
+        and b"-service_name\0am-killed\0" in _cmdline(entry)
+        and b"ServiceMaster" in _cmdline(entry)
+        and b"java" in _cmdline(entry)[:80]
+    )
+    os.kill(master, signal.SIGKILL)
+    done = tool("wait", "am-killed", "-o", "json")
+    assert done.status == 0, done.stdout + done.stderr
+    assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
+    assert not Path(f"/proc/{trainer}").exists()
+    marks = Path(f"/tmp/am-killed-{seen['submission']}")
+    assert len(marks.read_text().splitlines()) == 1, "the finished task ran its command again"
+    marks.unlink()
+    gone("am-killed")
+
+
+def _cmdline(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_stop_it(tool: Tool) -> None:
+    spec = tool.spec("interrupted", strategy="single", command=FOREVER, roles={"worker": SMALL})
+    process = tool.start("submit", spec)
+    running_by = time.monotonic() + 60
+    while time.monotonic() < running_by and tool("status", "interrupted", "-o", "json").status != 0:
+        time.sleep(0.5)
+    running(tool, "interrupted")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert stderr.splitlines()[-1] == (
+        "interrupted goes on. Follow it again: submit_tf_job wait interrupted    Stop it: submit_tf_job stop interrupted"
+    )
+    assert tool.status("interrupted")["state"] == "RUNNING"
+    again = tool("submit", spec, "--detach", "-o", "json")
+    assert (again.status, again.json["adopted"]) == (0, True)
+    stopped = tool("stop", "interrupted")
+    assert stopped.status == 0
+    assert tool("stop", "interrupted").status == 0, "stopping is idempotent"
+    assert tool("wait", "interrupted").status == 3
+    gone("interrupted")
+
+
+def test_a_taken_name_is_refused_and_the_running_job_untouched(tool: Tool) -> None:
+    first = tool.spec("taken", strategy="single", command=FOREVER, roles={"worker": SMALL})
+    assert tool("submit", first, "--detach").status == 0
+    before = running(tool, "taken")
+    second = tool.spec("taken", strategy="single", command="sleep 5", roles={"worker": SMALL})
+    for arguments in ((), ("--replace",)):
+        refused = tool("submit", second, *arguments)
+        assert refused.status == 6, refused.stderr
+        assert before["application_id"] in refused.stderr
+    after = tool.status("taken")
+    assert (after["application_id"], after["state"]) == (before["application_id"], "RUNNING")
+    assert tool("delete", "taken").status == 6
+    assert tool("delete", "taken", "--force").status == 0
+    assert tool("status", "taken").status == 5
+
+
+def test_a_finished_submission_tells_its_verdict_again_and_replace_runs_it_anew(tool: Tool) -> None:
+    spec = tool.spec("again", strategy="single", command="echo hello", roles={"worker": SMALL})
+    first = tool("submit", spec, "-o", "json")
+    assert first.status == 0, first.stderr
+    second = tool("submit", spec, "-o", "json")
+    assert second.status == 0
+    assert second.json["application_id"] == first.json["application_id"]
+    assert f"to run it once more: submit_tf_job submit {spec} --replace" in second.stderr
+    third = tool("submit", spec, "--replace", "-o", "json")
+    assert third.status == 0, third.stderr
+    assert third.json["application_id"] != first.json["application_id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "status", "words"),
+    [
+        ("not-found", ["no-such-program"], 127, "the command 'no-such-program' was not found in the container"),
+        ("not-executable", ["/etc/passwd"], 126, "not"),
+        ("status-22", "exit 22", 22, "22"),
+    ],
+)
+def test_statuses_of_commands_are_explained(tool: Tool, name: str, command: object, status: int, words: str) -> None:
+    spec = tool.spec(name, strategy="single", command=command, roles={"worker": SMALL})
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 1, done.stderr
+    assert done.json["failure"]["status"] == status
+    assert words in done.json["reason"]
+
+
+def test_a_node_is_healthy_after_a_command_that_exits_22(tool: Tool, real_cluster: SandboxInfo) -> None:
+    spec = tool.spec("healthy", strategy="single", command="exit 24", roles={"worker": SMALL})
+    assert tool("submit", spec).status == 1
+    spec = tool.spec("healthy-after", strategy="single", command="true", roles={"worker": SMALL})
+    assert tool("submit", spec).status == 0
+
+
+def test_a_missing_task_is_named_at_the_start_deadline(tool: Tool) -> None:
+    # More memory than the node has left: the second worker never gets a container.
+    spec = tool.spec(
+        "missing",
+        strategy="multi-worker",
+        command="true",
+        start_timeout="10s",
+        roles={"chief": SMALL, "worker": {"memory": "7Gi", "instances": 2}},
+    )
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 1, done.stderr
+    assert done.json["failure"]["reason"] == "peers-missing"
+    assert "worker-1" in done.json["reason"] or "worker-0" in done.json["reason"]
+    gone("missing")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("no-queue", {"queue": "nosuch"}, "nosuch"),
+        (
+            "too-large",
+            {"roles": {"worker": {"memory": "999Gi"}}},
+            "too-large.yaml:6:5: roles.worker.memory: 1022976 MiB is more than the 8192 MiB one container may have here",
+        ),
+        (
+            "no-gpus",
+            {"roles": {"worker": {"memory": "256Mi", "gpus": 1}}},
+            "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or set gpu_resource",
+        ),
+    ],
+)
+def test_what_the_cluster_refuses_leaves_the_name_free(tool: Tool, name: str, change: dict[str, object], sentence: str) -> None:
+    content = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}, **change}
+    refused = tool("submit", tool.spec(name, **content))
+    assert refused.status == 9, refused.stderr
+    assert sentence in refused.stderr
+    assert refused.stdout == ""
+    assert tool("status", name).status == 5, "the name is free"
+
+
+def test_an_unknown_user_is_refused(tool: Tool) -> None:
+    spec = tool.spec("stranger", strategy="single", command="true", roles={"worker": SMALL})
+    refused = tool("submit", spec, "--user", "stranger")
+    assert refused.status in (2, 4, 9), refused.stderr
+    assert "stranger" in refused.stderr
+    assert "\tat " not in refused.stderr
+
+
+def test_another_user_runs_the_same_name_beside_it(tool: Tool) -> None:
+    spec = tool.spec("shared-name", strategy="single", command="echo hello", roles={"worker": SMALL})
+    mine = tool("submit", spec, "--detach", "-o", "json")
+    theirs = tool("submit", spec, "--user", "alice", "-o", "json")
+    assert (mine.status, theirs.status) == (0, 0), theirs.stderr
+    assert theirs.json["user"] == "alice"
+    assert tool("delete", "shared-name", "--user", "alice").status == 0
+    assert tool("wait", "shared-name").status == 0
+
+
+def test_an_unreachable_cluster_is_7_and_says_so(tool: Tool) -> None:
+    spec = tool.spec("nowhere", strategy="single", command="true", roles={"worker": SMALL})
+    with socket.socket() as taken:  # bound and not listening: refused, whoever else is on this machine
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        for words in (("status", "nowhere"), ("submit", spec)):
+            done = tool(*words, "--rm", url, timeout=400)
+            assert done.status == 7, done.stderr
+            assert url in done.stderr
+    tool.jobs.remove("nowhere")
+
+
+def test_an_unknown_job_is_5(tool: Tool) -> None:
+    for verb in ("status", "wait", "stop"):
+        done = tool(verb, "no-such-job")
+        assert done.status == 5, done.stderr
+    assert tool("delete", "no-such-job").status == 0
+    assert tool("status", "application_1_0001").status == 5
+
+
+def test_yarn_says_succeeded_but_the_command_never_ran(tool: Tool, real_cluster: SandboxInfo, tmp_path: Path) -> None:
+    """An entry point that swallows the command: the container ends with 0, and no outcome is left."""
+    swallow = tmp_path / "python3"
+    swallow.write_text("#!/bin/sh\nexit 0\n")
+    swallow.chmod(0o755)
+    for parent in tmp_path.parents:
+        if str(parent) not in ("/", "/tmp"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    spec = tool.spec("swallowed", strategy="single", command="true", python=str(swallow), roles={"worker": SMALL})
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 1, done.stderr
+    result = done.json
+    assert result["yarn"]["final_status"] == "SUCCEEDED"
+    assert (result["state"], result["evidence"]) == ("FAILED", "missing")
+    assert result["reason"] == "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran"
+
+
+def test_the_task_says_succeeded_but_yarn_says_failed(tool: Tool, tmp_path: Path) -> None:
+    """A container that fails after the bootstrap said that all was well."""
+    python = tmp_path / "python3"
+    python.write_text('#!/bin/sh\n/usr/bin/python3 "$@"\nexit 9\n')
+    python.chmod(0o755)
+    for parent in tmp_path.parents:
+        if str(parent) not in ("/", "/tmp"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    spec = tool.spec("contradicted", strategy="single", command="true", python=str(python), roles={"worker": SMALL})
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 1, done.stderr
+    assert (done.json["yarn"]["final_status"], done.json["confirmed"]) == ("FAILED", False)
+    assert done.json["reason"].startswith("the deciding task says that it succeeded, but YARN says FAILED")

@@ -1,0 +1,129 @@
+"""Whole jobs on the real cluster: each ends as it must, with the right verdict and exit status, and leaves no process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job.sandbox import SandboxInfo
+from tests.cluster.conftest import SPECS, Tool, gone
+
+pytestmark = pytest.mark.cluster
+
+DATA = "hdfs:///data/digits.npz"
+
+
+def put_digits(cluster: SandboxInfo, tensorflow: Path) -> dict[str, str]:
+    environ = {"HADOOP_CONF_DIR": str(cluster.client_conf), "PATH": "/usr/bin:/bin"}
+    subprocess.run([tensorflow / "bin/python", SPECS / "digits/put_digits.py", DATA], env=environ, check=True, timeout=120)
+    return environ
+
+
+@pytest.mark.parametrize("name", ["single", "parameter-server", "estimator", "custom"])
+def test_every_strategy_trains_and_ends(tool: Tool, name: str) -> None:
+    job = f"test-{name}"
+    tool.jobs.append(job)
+    done = tool("submit", SPECS / f"{name}.yaml", "--name", job, "-o", "json")
+    assert done.status == 0, done.stderr
+    result = done.json
+    assert (result["state"], result["confirmed"], result["reason"]) == ("SUCCEEDED", True, "")
+    assert result["yarn"]["final_status"] == "SUCCEEDED"
+    assert result["tasks"]["missing"] == []
+    gone(job)
+
+
+def test_multi_worker_reads_from_hdfs_and_writes_its_model_there(tool: Tool, real_cluster: SandboxInfo, tensorflow: Path) -> None:
+    environ = put_digits(real_cluster, tensorflow)
+    tool.jobs.append("test-digits")
+    output = "hdfs:///models/test-digits"
+    command = json.dumps(["python", "train.py", "--data", DATA, "--output", output, "--epochs", "6"])
+    done = tool("submit", SPECS / "multi-worker.yaml", "--name", "test-digits", "--set", f"command={command}")
+    assert done.status == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith("test-digits  SUCCEEDED after ")
+    assert "YARN and the deciding task both say so" in done.stdout
+    assert "RUNNING" in done.stderr
+    program = f"import fsspec; print(fsspec.open({output + '/metrics.json'!r}).open().read().decode()); fsspec.open({output + '/model.keras'!r}).open()"
+    metrics = subprocess.run(
+        [tensorflow / "bin/python", "-c", program], env=environ, check=True, timeout=120, capture_output=True, text=True
+    )
+    assert json.loads(metrics.stdout)["val_accuracy"] > 0.8
+    progress = tool.status("test-digits")["progress"]
+    assert (progress["step"], progress["total"]) == (6, 6)
+    gone("test-digits")
+
+
+def test_a_detached_job_ends_by_itself_and_tells_its_verdict_later(tool: Tool) -> None:
+    spec = tool.spec(
+        "detached",
+        strategy="multi-worker",
+        command="sleep 2; echo done",
+        roles={"chief": {"memory": "256Mi"}, "worker": {"memory": "256Mi", "instances": 2}},
+    )
+    submitted = tool("submit", spec, "--detach", "-o", "json")
+    assert submitted.status == 0, submitted.stderr
+    application = submitted.json["application_id"]
+    gone_by = tool.until("detached", lambda seen: seen["state"] in ("SUCCEEDED", "FAILED"), timeout=90)
+    assert gone_by["state"] == "SUCCEEDED", gone_by
+    assert gone_by["application_id"] == application
+    assert tool("wait", "detached").status == 0
+    by_id = tool("status", application, "-o", "json").json
+    assert by_id["state"] == "SUCCEEDED"
+
+
+def test_wait_for_ready(tool: Tool) -> None:
+    spec = tool.spec("ready", strategy="single", command="sleep 300", roles={"worker": {"memory": "256Mi"}})
+    assert tool("submit", spec, "--detach").status == 0
+    waited = tool("wait", "ready", "--for", "ready", "-o", "json")
+    assert (waited.status, waited.json["state"]) == (0, "RUNNING")
+    late = tool("wait", "ready", "--timeout", "2s")
+    assert late.status == 8
+    assert late.stderr.splitlines()[-2:] == [
+        "error: the deadline of 2 s passed; ready may still be running",
+        "  hint: submit_tf_job wait ready, or submit_tf_job stop ready",
+    ]
+    stopped = tool("stop", "ready", "-o", "json")
+    assert stopped.json["state"] == "STOPPED"
+    assert tool("wait", "ready").status == 3
+    gone("ready")
+
+
+def test_what_is_rendered_is_what_yarn_was_given(tool: Tool, real_cluster: SandboxInfo) -> None:
+    """The bytes on HDFS are YARN's own, but each value that was rendered must stand in them."""
+    spec = tool.spec(
+        "exact",
+        strategy="single",
+        command=[
+            "sh",
+            "-c",
+            'printf \'%s\' "$ODD" > odd.txt; test "$(cat odd.txt)" = "$ODD" && test "$0" = \'${USER} {{x}} <LOG_DIR>\'',
+            "${USER} {{x}} <LOG_DIR>",
+        ],
+        env={"ODD": "a\"b'c\\d$HOME `id` ${COMPONENT_NAME} {{y}} }} <CPS> ü"},
+        roles={"worker": {"memory": "256Mi"}},
+    )
+    done = tool("submit", spec)
+    assert done.status == 0, done.stderr + done.stdout
+
+
+def test_without_bootstrap_the_environment_and_command_arrive_exactly(tool: Tool) -> None:
+    odd = "a\"b'c\\d$HOME `id` ${COMPONENT_NAME} {{y}} }} <CPS> <LOG_DIR> ü\nsecond line"
+    check = (
+        "import json, os, sys; c = json.loads(os.environ['TF_CONFIG']); assert c['task'] == {'type': 'worker', 'index': 1} or c['task']['index'] == 0, c;"
+        " assert len(c['cluster']['worker']) == 2; assert os.environ['ODD'] == sys.argv[1], (os.environ['ODD'], sys.argv[1])"
+    )
+    spec = tool.spec(
+        "bare",
+        strategy="multi-worker",
+        bootstrap=False,
+        tf_config="literal",
+        command=["python3", "-c", check, odd],
+        env={"ODD": odd},
+        roles={"worker": {"memory": "256Mi", "instances": 2}},
+    )
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 0, done.stderr + done.stdout
+    assert done.json["evidence"] == "none-expected"
+    assert done.json["reason"] == "YARN alone says so: without the bootstrap no task leaves an outcome"
