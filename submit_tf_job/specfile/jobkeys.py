@@ -18,7 +18,7 @@ __all__ = ["Settings", "read_settings"]
 
 _NETWORK = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _QUEUE = re.compile(r"[^\s,]+")
-_PYTHON = re.compile(r"[A-Za-z0-9_./+-]+")
+_PYTHON = re.compile(r"(?![0-9.]+$)[A-Za-z0-9_./+-]+")
 _PRINCIPAL = re.compile(r"[^\s/@]+/[^\s/@]+(@[^\s/@]+)?")
 _KEYTAB = re.compile(r"(hdfs://|file:///)\S+")
 _CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")

@@ -20,6 +20,12 @@ _STRINGS = json.JSONDecoder()
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORD = re.compile(r"[^\s,:\[\]{}\"]+")
+_COMMENT = re.compile(r"#|//|/\*")
+_STRING_ERRORS = (
+    ("Unterminated", "the string that begins here is never closed"),
+    ("Invalid control", "a line break or control character inside of a string; write \\n or \\t"),
+    ("", "an escape that JSON does not know; write \\\\ for a backslash"),
+)
 _WORDS = {"true": Kind.BOOLEAN, "false": Kind.BOOLEAN, "null": Kind.NULL}
 
 
@@ -121,13 +127,16 @@ class _Reader:
         try:
             text, self._at = _STRINGS.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
-            self._at = error.pos
-            raise self._error(error.msg[0].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting at")) from None
+            if not error.msg.startswith("Unterminated"):
+                self._at = error.pos
+            raise self._error(next(ours for begins, ours in _STRING_ERRORS if error.msg.startswith(begins))) from None
         return str(text)
 
     def _blanks(self) -> None:
         blank = _BLANK.match(self._text, self._at)
         self._at = blank.end() if blank else self._at
+        if _COMMENT.match(self._text, self._at):
+            raise self._error("JSON has no comments; take it out, or name the file .yaml")
 
     def _char(self) -> str:
         return self._text[self._at : self._at + 1]

@@ -141,7 +141,7 @@ def _read_roles(section: Section, shapes: Shapes, shipper: Shipper) -> tuple[dic
 def _read_role(item: Value, name: str, table: Table, others: Mapping[str, RoleDraft], shapes: Shapes, shipper: Shipper) -> RoleDraft | None:
     known_as = "chief" if name == "master" else name
     if _only_set(item):
-        return item.fail(_no_such_role(name, [entry.key for entry in table.entries if entry.key != name]))
+        return item.fail(_no_such_role(name, [entry.key for entry in table.entries if entry.place.source != SET]))
     role = read_role(item, known_as, shapes, shipper)
     if not LABEL.fullmatch(name):
         return item.fail(_bad_role_name(name))

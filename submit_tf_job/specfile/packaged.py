@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Any
 
 from submit_tf_job.job import Strategy
@@ -35,4 +34,6 @@ def example(strategy: Strategy | str) -> str:
 
 
 def _read(name: str) -> str:
+    from importlib.resources import files
+
     return files("submit_tf_job.specfile").joinpath(name).read_text("utf-8")

@@ -25,6 +25,7 @@ MAX_GPUS = 1_000
 MAX_RESTARTS = 1_000
 LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NO_LABEL = "is no DNS label; use a-z, 0-9 and '-', begin with a letter, end with a letter or digit, at most 63 characters"
+_MEMORY_MISSING = "say how much memory one task gets, e.g. memory: 4Gi"
 _SCOPES = ["node", "rack"]
 _NO_BLANKS = re.compile(r"[^\s,]+")
 
@@ -113,17 +114,16 @@ def _read_resources(draft: RoleDraft, own: Section, shapes: Shapes) -> None:
 
     draft.cpus = stated_by("cpus").read("cpus", lambda item: item.whole(1, MAX_CPUS), 1)
     draft.gpus = stated_by("gpus").read("gpus", lambda item: item.whole(0, MAX_GPUS), 0)
-    draft.memory_mib = stated_by("memory").optional("memory", units.memory)
+    memory = stated_by("memory").get("memory", _MEMORY_MISSING)
+    draft.memory_mib = None if memory is None else units.memory(memory)
     for key in ("cpus", "gpus", "memory"):
         if stated_by(key) is not own:
             own.notes.places[own.path(key)] = own.notes.places[stated_by(key).path(key)]
     if (own.has("shape") and shape is None) or "memory" in own.meant:
         return  # the shape is the problem, and may have held the memory
     if not stated_by("memory").has("memory"):
-        shape_lacks = "; its shape has none either" if shape is not None else ""
-        draft.notes.problem(
-            draft.place, f"{draft.path}.memory", f"missing{shape_lacks}; say how much memory one task gets, e.g. memory: 4Gi"
-        )
+        why = "missing; its shape has none either; " if shape is not None else "missing; "
+        draft.notes.problem(draft.place, f"{draft.path}.memory", why + _MEMORY_MISSING)
 
 
 def _placement(value: Value) -> Placement | None:

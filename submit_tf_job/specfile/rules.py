@@ -22,6 +22,7 @@ __all__ = ["JobDraft", "check", "check_command", "decide", "takes_job_command"]
 _ALL_OR_NOTHING = "a worker that comes back alone waits for ever, as the others have failed by then (MultiWorkerMirroredStrategy, measured)"
 # ParameterServerStrategy: the chief raises UnavailableError 0.1 s after a ps died, also where the ps is back 1 s later (measured).
 _PS_FORGETS = "a ps that comes back has lost its variables, and the chief has failed by then (measured)"
+_NO_BOOTSTRAP = "only the bootstrap heeds this, and bootstrap is false; leave one of the two out"
 _WITHOUT_BOOTSTRAP = ("start_timeout", "finish_timeout", "grace", "python")
 
 
@@ -82,7 +83,8 @@ def check(job: JobDraft, deciding: str | None) -> None:
     """Note each combination that cannot work."""
     for role in job.roles.values():
         if _is_misspelt(job, role):
-            role.fail(f"is no role of TensorFlow's, and a sidecar needs a command of its own; did you mean '{role_meant(role.name)}'?")
+            meant = role_meant(role.name)
+            role.fail(f"{clip(role.name)} is no role of TensorFlow's, and a sidecar needs a command of its own; did you mean '{meant}'?")
         if role.name in ("chief", "evaluator") and (role.instances or 1) > 1:
             role.fail(f"TensorFlow takes at most one {role.name}, not {role.instances}", "instances")
     if job.strategy is not None and job.roles_read:
@@ -178,9 +180,14 @@ def _check_bootstrap(job: JobDraft) -> None:
     for path, layer in [("", job.layer), *((role.path + ".", role.layer) for role in job.roles.values())]:
         if layer.files:
             job.fail(f"{path}files", "without the bootstrap nobody unpacks files in the container; put them into the image")
+    for role in job.roles.values():
+        if role.tolerate:
+            role.fail(_NO_BOOTSTRAP, "tolerate")
+        if role.restart is not None and role.restart[0] is Restart.ON_FAILURE:
+            role.fail(_NO_BOOTSTRAP, "restart")
     for key in _WITHOUT_BOOTSTRAP:
         if key in job.stated:
-            job.fail(key, "the bootstrap keeps this, and bootstrap is false; leave one of the two out")
+            job.fail(key, _NO_BOOTSTRAP)
 
 
 def _check_deciding(job: JobDraft, deciding: str | None) -> None:

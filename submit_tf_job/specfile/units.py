@@ -13,6 +13,7 @@ MEMORY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|Ti)")
 DURATION = re.compile(r"(?=[0-9])(?:([0-9]{1,8})d)?(?:([0-9]{1,8})h)?(?:([0-9]{1,8})m)?(?:([0-9]{1,8})s)?")
 
 _MIB = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
+_SMALLER = {"M": "", "G": "Mi", "T": "Gi"}
 _SECONDS = (86_400, 3_600, 60, 1)
 _MEMORY_LIKE = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*([a-zA-Z]*)")
 _LONGEST_S = 3650 * 86_400
@@ -36,19 +37,28 @@ def _wrong_memory(text: str) -> str:
     like = _MEMORY_LIKE.fullmatch(text.strip())
     if not like:
         return f"{clip(text)} is no amount of memory; write one such as 4Gi or 512Mi"
-    number, fraction, unit = like.groups()
+    number, fraction, unit = like.group(1).lstrip("0") or "0", like.group(2) or "", like.group(3)
     letter = unit[:1].upper()
     if not unit:
         return f"{clip(text)} has no unit; say Mi or Gi, as in {_bare_memory(number)}"
-    if letter == "K" or unit in ("b", "B"):
+    if letter in ("B", "K"):
         return f"{clip(text)} is finer than YARN counts; say Mi or Gi, as in 512Mi"
-    if letter not in ("M", "G", "T"):
+    if letter not in _SMALLER:
         return f"{clip(text)} has an unknown unit; say Mi or Gi, as in 4Gi"
     if fraction:
-        return f"{clip(text)} is not whole; use the smaller unit, as in 1536Mi for 1.5Gi"
-    if not number.strip("0"):
-        return f"{clip(text)} is no memory; ask for at least 1Mi"
-    return f"{clip(text)} has a unit that tools read in two ways; write {clip(number)[1:-1]}{letter}i"
+        return f"{clip(text)} is not whole; {_without_fraction(number, fraction, letter)}"
+    if number == "0" or len(number) > 9:
+        return f"{clip(text)} is {'no' if number == '0' else 'too much'} memory; ask for 1Mi to 999999999Ti"
+    if unit.lower() in ("mi", "mib", "gi", "gib", "ti", "tib"):
+        return f"{clip(text)} is not the way to write it; did you mean {number}{letter}i?"
+    return f"{clip(text)} has a unit that tools read in two ways; write {number}{letter}i"
+
+
+def _without_fraction(number: str, fraction: str, letter: str) -> str:
+    amount = float(f"{number[:9]}.{fraction[:9]}") * 1024
+    if _SMALLER[letter] and amount == int(amount):
+        return f"write {int(amount)}{_SMALLER[letter]}"
+    return "write a whole number of Mi or Gi"
 
 
 def _bare_memory(number: str) -> str:

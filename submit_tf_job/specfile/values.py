@@ -22,6 +22,7 @@ AlwaysNone = NoReturn | None  # noqa: RUF020 - mypy lets a caller `return` it, w
 
 NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_FLAG_WORDS = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _MOST_DIGITS = 15
 
@@ -59,18 +60,25 @@ class Value:
     def text(self, *, expected: str = "text", empty: bool = False) -> str | None:
         """Read text, which is not empty."""
         node = self.node
-        if not isinstance(node, Scalar) or node.kind is Kind.NULL:
-            return self.fail(f"expected {expected}, found {describe(node)}" + ('; write "" for empty text' if empty else ""))
-        if node.kind is not Kind.TEXT:
-            if node.plain:
-                return self.fail(f"YAML reads {clip(node.text)[1:-1]} as {retyped(node)}; for text, quote it: {_quoted(node.text)}")
-            return self.fail(f"expected {expected}, found {describe(node)}; put it in quotes")
+        if not isinstance(node, Scalar) or node.kind is not Kind.TEXT:
+            return self.fail(self._not_text(expected, empty))
         control = _CONTROL.search(node.text)
         if control:
             return self.fail(f"the text holds the control character U+{ord(control.group()):04X}; take it out")
         if not empty and not node.text.strip():
             return self.fail(f"expected {expected}, found an empty one")
         return node.text
+
+    def _not_text(self, expected: str, empty: bool) -> str:
+        node = self.node
+        found = f"expected {expected}, found {describe(node)}"
+        if not isinstance(node, Scalar) or expected != "text":
+            return found
+        if node.kind is Kind.NULL:
+            return found + ('; write "" for empty text' if empty else "")
+        if node.plain:
+            return f"YAML reads {clip(node.text)[1:-1]} as {retyped(node)}; for text, quote it: {_quoted(node.text)}"
+        return f"{found}; put it in quotes"
 
     def exact_text(self) -> str | None:
         """Read text that a program will see: what any YAML reader would retype has to be quoted."""
@@ -81,12 +89,12 @@ class Value:
                 return self.fail(f"YAML 1.1 reads {clip(text)[1:-1]} as {made}; for text, quote it: {_quoted(text)}")
         return text
 
-    def matching(self, pattern: re.Pattern[str], message: str, *, expected: str = "text") -> str | None:
-        """Read text that matches a pattern as a whole; `message` is what to say of other text."""
-        text = self.text(expected=expected)
-        if text is not None and not pattern.fullmatch(text):
-            return self.fail(f"{clip(text)} {message}")
-        return text
+    def matching(self, pattern: re.Pattern[str], message: str) -> str | None:
+        """Read text that matches a pattern as a whole; `message` is what to say of anything else."""
+        node = self.node
+        if isinstance(node, Scalar) and node.kind is not Kind.NULL and not pattern.fullmatch(node.text):
+            return self.fail(f"{clip(node.text)} {message}")
+        return self.text()
 
     def number(self) -> int | None:
         """Read a whole number, written in decimal without quotes."""
@@ -117,7 +125,8 @@ class Value:
         """Read true or false."""
         node = self.node
         if not isinstance(node, Scalar) or node.kind is not Kind.BOOLEAN:
-            return self.fail(f"expected true or false, found {describe(node)}")
+            near = _FLAG_WORDS.get(node.text.lower()) if isinstance(node, Scalar) else None
+            return self.fail(f"expected true or false, found {describe(node)}" + (f"; write {near}, without quotes" if near else ""))
         return node.text.lower() == "true"
 
     def one_of(self, kind: type[E], synonyms: Mapping[str, str] = NO_SYNONYMS) -> E | None:
@@ -139,7 +148,7 @@ class Value:
     def items(self, expected: str) -> list[Value]:
         """Read a list."""
         if not isinstance(self.node, Items):
-            self.fail(f"expected {expected}, found {describe(self.node)}")
+            self.fail(f"expected {expected}, found {describe(self.node)}" + ("; put it in [ ]" if self.is_text else ""))
             return []
         return [self.item(index, node) for index, node in enumerate(self.node.items)]
 
@@ -199,14 +208,14 @@ class Section:
         """Whether the user wrote the key."""
         return self.table.find(key) is not None
 
-    def get(self, key: str) -> Value | None:
+    def get(self, key: str, empty: str = "write one, or leave the key out") -> Value | None:
         """Return a key's value, None where the user is silent (or wrote nothing behind the key, which is noted)."""
         entry = self.table.find(key)
         if entry is None:
             return None
         value = self.value.member(entry)
         if isinstance(entry.value, Scalar) and entry.value.kind is Kind.NULL:
-            return value.fail("there is no value; write one, or leave the key out")
+            return value.fail(f"there is no value; {empty}")
         return value
 
     def read(self, key: str, reader: Callable[[Value], T | None], default: T) -> T | None:
@@ -225,7 +234,8 @@ class Section:
         """Read a key that must be there."""
         if not self.has(key) and key not in self.meant:
             self.notes.problem(self.value.place, self.path(key), f"missing; {missing}")
-        return self.optional(key, reader)
+        value = self.get(key, missing)
+        return None if value is None else reader(value)
 
 
 def _quoted(text: str) -> str:

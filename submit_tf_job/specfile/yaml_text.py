@@ -23,6 +23,8 @@ MAX_DEPTH = 20
 MAX_NODES = 20_000  # with every alias counted as what it stands for: 306 bytes can stand for 226 MB
 MAX_ALIASES = 100
 
+_UNFIT = "this does not fit what stands above; check the indentation, the quotes and the brackets"
+_BETWEEN_DOCUMENTS = re.compile(r"(?:[ \t]*(?:#[^\n]*|\.\.\.)?\r?\n)*[ \t]*(?:#[^\n]*|\.\.\.)?")
 # (PyYAML's words, with or without libyaml) → (ours, whether the place where the construct began is the better one)
 _SYNTAX: tuple[tuple[str, str, bool], ...] = (
     (r"end of stream|'<stream end>'", "the {what} that begins here is never closed", True),
@@ -37,12 +39,12 @@ _SYNTAX: tuple[tuple[str, str, bool], ...] = (
     (r"or (\}|'\}')", "the mapping '{{' in line {line} lacks a ',' or its '}}' before this", False),
     (r"escape", "an escape that YAML does not know; write \\\\ for a backslash, or use single quotes", False),
     (r"node content", "a value or a key is missing before this", False),
-    (r"undefined tag handle|tag", "tags (!) are not read; write the value without", False),
+    (r"undefined tag handle|tag", "tags (!) are not read; leave it out, and put text in quotes", False),
     (r"alphabetic or numeric", "an anchor (&) or alias (*) without a name; put the text in quotes if it begins so", False),
     (r"chomping|comment or line break|indentation indicator", "'|' and '>' stand alone at the end of their line", False),
     (
         r"expected (key|<block end>|'-' indicator|'<document start>'|<document start>)|simple key|while parsing a block",
-        "this does not fit what stands above; check the indentation, the quotes and the brackets",
+        _UNFIT,
         False,
     ),
 )
@@ -121,11 +123,16 @@ class _Composer:
             raise Unreadable(Place(self._notes.source, 1, 1), "the file is empty; `submit_tf_job init` writes a job spec to begin with")
         node, _ = self._node(next(self._events), 1)
         end = next(self._events)
-        rest = re.compile(r"(?:[ \t]*(?:#[^\n]*|\.\.\.)?\r?\n)*[ \t]*(?:#[^\n]*|\.\.\.)?").match(self._text, end.end_mark.index)
+        self._refuse_more(end.end_mark.index)
+        return node
+
+    def _refuse_more(self, at: int) -> None:
+        rest = _BETWEEN_DOCUMENTS.match(self._text, at)
         if rest and rest.end() < len(self._text):
             line = self._text.count("\n", 0, rest.end()) + 1
-            raise Unreadable(Place(self._notes.source, line, 1), "a second document begins here; a job spec file holds one job")
-        return node
+            another = self._text.startswith("---", rest.end()) or "..." in self._text[at - 3 : rest.end()]
+            what = "a second document begins here; a job spec file holds one job" if another else _UNFIT
+            raise Unreadable(Place(self._notes.source, line, 1), what)
 
     def _node(self, event: Any, depth: int) -> tuple[Node, int]:
         """Compose one node; return it with the number of levels in it."""
@@ -136,7 +143,8 @@ class _Composer:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, place, depth)
         if event.tag is not None:
-            self._notes.problem(place, "", f"tags (here {clip(event.tag)}) are not read; put text in quotes, and leave the tag out")
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self._notes.problem(place, "", f"tags (here {clip(tag)}) are not read; leave it out, and put text in quotes")
         before = self._count
         if event.anchor is not None:
             self._anchors[event.anchor] = None
@@ -149,7 +157,7 @@ class _Composer:
         import yaml
 
         if isinstance(event, yaml.ScalarEvent):
-            plain = event.style in (None, "")
+            plain = event.style in (None, "") and event.tag is None
             return Scalar(kind_of_plain(event.value) if plain else Kind.TEXT, event.value, place, plain), 1
         if isinstance(event, yaml.SequenceStartEvent):
             return self._items(place, depth)
@@ -187,6 +195,9 @@ class _Composer:
         import yaml
 
         place = self._place(event)
+        at = event.start_mark.index
+        if self._text[at - 1 : at + 1] == "{{":
+            raise Unreadable(place, "'{{' begins no value; fill the template in first, or put the text in quotes")
         if not isinstance(event, yaml.ScalarEvent):
             raise Unreadable(place, "a key is plain text; this is a list, a mapping or an alias")
         self._node(event, depth)
