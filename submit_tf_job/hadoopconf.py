@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,7 +36,16 @@ def resource_managers(yarn: Mapping[str, str]) -> list[str]:
     addresses = []
     for suffix in [f".{rm_id}" for rm_id in ids] or [""]:
         host = yarn.get(f"yarn.resourcemanager.hostname{suffix}")
-        address = yarn.get(key + suffix) or (f"{host}:{port}" if host else "")
+        address = _expanded(yarn.get(key + suffix) or (f"{host}:{port}" if host else ""), yarn)
         if address and "${" not in address:
             addresses.append(f"{'https' if https else 'http'}://{address}")
     return addresses
+
+
+def _expanded(text: str, values: Mapping[str, str]) -> str:
+    """Replace `${name}` by the file's own values, as Hadoop's Configuration.substituteVars does; what it does not know stays."""
+    for _ in range(20):
+        before, text = text, re.sub(r"\$\{([^{}$\s]+)\}", lambda found: values.get(found[1], found[0]), text)
+        if text == before or len(text) > 65_536:
+            break
+    return text
