@@ -58,8 +58,9 @@ def _urls(value: Any) -> tuple[str, ...]:
 
 
 def _url(value: Any) -> str:
+    text = _text(value)
     try:
-        parts = urlsplit(_text(value))
+        parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # brackets that do not match, a port that is no number
         usable = False

@@ -31,7 +31,7 @@ def read_mapping(text: str) -> tuple[dict[str, Any], Places]:
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
-            if node is None:
+            if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
                 return {}, {}
             _check(node, "", set(), places)
             if not isinstance(node, yaml.MappingNode):
