@@ -5,9 +5,10 @@ Only the module of the command that was asked for is imported: what another comm
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
+
+from submit_tf_job.settings import process_environment
 
 __all__ = ["COMMANDS", "main"]
 
@@ -35,8 +36,6 @@ Exit status: 0 done, or the job succeeded; 1 the job failed; 2 wrong usage, job 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
-    # Typer brings rich, and rich costs more than all else that a command needs; help and errors are plain text here.
-    os.environ.setdefault("TYPER_USE_RICH", "0")
     import typer
 
     app = typer.Typer(
@@ -44,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         help="Run distributed TensorFlow on Hadoop YARN: one job spec in, a true verdict out.",
         epilog=EPILOG,
         no_args_is_help=True,
-        rich_markup_mode=None,
+        rich_markup_mode=None,  # rich costs more than all else that a command needs; help and errors are plain text here
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
@@ -58,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _wanted_modules(arguments: list[str]) -> list[str]:
     command = arguments[0] if arguments else ""
-    if command in COMMANDS and "_SUBMIT_TF_JOB_COMPLETE" not in os.environ:
+    if command in COMMANDS and "_SUBMIT_TF_JOB_COMPLETE" not in process_environment():
         return [COMMANDS[command]]
     return list(dict.fromkeys(COMMANDS.values()))
 
