@@ -1,0 +1,328 @@
+"""Settings: what each key takes, and which layer wins."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import submit_tf_job
+from submit_tf_job import settings as module
+from submit_tf_job.errors import SettingsError
+from submit_tf_job.settings import KEYS, Settings, directories, duration_s, load_settings, process_environment
+
+PACKAGE = Path(submit_tf_job.__file__).parent
+
+
+@dataclass(frozen=True)
+class Host:
+    """One machine: its directories, and the settings that they give."""
+
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def project(self) -> Path:
+        return self.home / "work"
+
+    @property
+    def user_file(self) -> Path:
+        return self.home / ".config/submit_tf_job/settings.yaml"
+
+    @property
+    def project_file(self) -> Path:
+        return self.project / "submit_tf_job.yaml"
+
+    @property
+    def system_file(self) -> Path:
+        return self.root / "etc/settings.yaml"
+
+    def write(self, path: Path, content: object) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return path
+
+    def load(self, *, env: Mapping[str, str] | None = None, **given: Any) -> Settings:
+        self.project.mkdir(parents=True, exist_ok=True)
+        environ = {"HOME": str(self.home), **(env or {})}
+        return load_settings(environ=environ, cwd=self.project, system_file=self.system_file, **given)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def nested(name: str, value: object) -> dict[str, object]:
+    first, dot, rest = name.partition(".")
+    return {first: {rest: value}} if dot else {name: value}
+
+
+# --- which layer wins -------------------------------------------------------------------------------------------------
+
+RAW: dict[str, Callable[[int], Any]] = {
+    "resource_managers": lambda n: [f"http://rm{n}.example.com:8088"],
+    "user": lambda n: f"user{n}",
+    "ca_file": lambda n: f"/ca/{n}.pem",
+    "hadoop_conf": lambda n: f"/conf/{n}",
+    "hadoop_version": lambda n: f"3.{n}.0",
+    "dns.domain": lambda n: f"d{n}.example.com",
+    "dns.server": lambda n: f"dns{n}.example.com:53",
+    "gpu_resource": lambda n: f"vendor{n}.com/gpu",
+    "ports.range": lambda n: f"{20000 + n}-{30000 + n}",
+    "staging": lambda n: f"hdfs://nn{n}/staging",
+    "timeouts.connect": lambda n: f"{n + 1}s",
+    "timeouts.read": lambda n: f"{n + 1}m",
+    "timeouts.submit": lambda n: f"{n + 1}h",
+    "timeouts.unreachable": lambda n: f"{n + 1}00ms",
+    "poll.min": lambda n: f"{n}.5s",
+    "poll.max": lambda n: f"{n}.5m",
+    "job": lambda n: {"image": f"image{n}"},
+    "shapes": lambda n: {"big": {"cpus": n}},
+    "sandbox": lambda n: n % 2 == 0,
+}
+
+
+def test_every_key_is_tested() -> None:
+    assert sorted(RAW) == sorted(KEYS)
+
+
+@pytest.mark.parametrize("name", sorted(KEYS))
+def test_the_strongest_layer_wins(host: Host, name: str) -> None:
+    key, raw = KEYS[name], RAW[name]
+    arguments: dict[str, Any] = {name: raw(0)}
+    env = {key.variable: "\n".join(raw(1)) if isinstance(raw(1), list) else str(raw(1))} if key.env else {}
+    if key.project:
+        host.write(host.project_file, nested(name, raw(2)))
+    host.write(host.user_file, {"profiles": {"p": nested(name, raw(3))}, **nested(name, raw(4))})
+    host.write(host.home / ".config/submit_tf_job/profiles.d/p.yaml", nested(name, raw(5)))
+    host.write(host.system_file, {"profiles": {"p": nested(name, raw(6))}, **nested(name, raw(7))})
+
+    def expect(number: int, origin: str) -> None:
+        found = host.load(arguments=arguments, env=env, profile="p")
+        assert (found[name], found.origins[name].startswith(origin)) == (key.parse(raw(number)), True), found.origins[name]
+        assert found.profile == "p"
+
+    expect(0, "argument")
+    arguments.clear()
+    if key.env:
+        expect(1, f"environment variable {key.variable}")
+        env.clear()
+    if key.project:
+        expect(2, f"{host.project_file}:1:")
+        host.project_file.unlink()
+    expect(3, f"{host.user_file}:1:")
+    host.write(host.user_file, {"profiles": {"p": {}}, **nested(name, raw(4))})
+    expect(4, f"{host.user_file}:1:")
+    host.user_file.unlink()
+    expect(5, f"{host.home}/.config/submit_tf_job/profiles.d/p.yaml:1:")
+    (host.home / ".config/submit_tf_job/profiles.d/p.yaml").unlink()
+    expect(6, f"{host.system_file}:1:")
+    host.write(host.system_file, {"profiles": {"p": {}}, **nested(name, raw(7))})
+    expect(7, f"{host.system_file}:1:")
+    host.write(host.system_file, {"profiles": {"p": {}}})
+    found = host.load(profile="p")
+    if name == "user":
+        assert found.origins[name] == "who you are on this machine"
+    else:
+        assert (found[name], found.origins[name]) == (key.default, "default")
+
+
+@pytest.mark.parametrize("nothing", [None, (), []])
+def test_an_argument_that_was_not_given_is_none(host: Host, nothing: object) -> None:
+    found = host.load(arguments={"resource_managers": nothing, "user": None}, env={"SUBMIT_TF_JOB_USER": "alice"})
+    assert (found["resource_managers"], found.user) == ((), "alice")
+
+
+def test_no_resource_manager(host: Host) -> None:
+    with pytest.raises(SettingsError) as error:
+        _ = host.load().resource_managers
+    assert error.value.message == "no ResourceManager is known: neither settings, environment nor HADOOP_CONF_DIR names one"
+    assert error.value.hint == (
+        f"give --rm http://host:8088, or set resource_managers in {host.user_file}, "
+        "or start one on this machine with `submit_tf_job sandbox up`"
+    )
+
+
+def test_the_user_without_a_name(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    with pytest.raises(SettingsError) as error:
+        host.load()
+    assert (error.value.message, error.value.hint) == (
+        "the user running this has no name on this machine",
+        "give --user NAME, or set `user`",
+    )
+    assert host.load(arguments={"user": "alice"}).user == "alice"
+
+
+# --- what a key takes -------------------------------------------------------------------------------------------------
+
+GOOD: list[tuple[str, Any, Any]] = [
+    ("resource_managers", "http://a:8088, https://b:8090 http://c", ("http://a:8088", "https://b:8090", "http://c")),
+    ("resource_managers", ["http://a:8088/"], ("http://a:8088",)),
+    ("resource_managers", ["http://[::1]:8088"], ("http://[::1]:8088",)),
+    ("user", " alice ", "alice"),
+    ("user", "svc_Etl-1.x$", "svc_Etl-1.x$"),
+    ("ca_file", "/etc/ca.pem", Path("/etc/ca.pem")),
+    ("hadoop_version", "3.1.1.7.1.9.0-387", "3.1.1.7.1.9.0-387"),
+    ("dns.domain", "hadoop.example.com", "hadoop.example.com"),
+    ("dns.server", "10.0.0.1:5353", "10.0.0.1:5353"),
+    ("gpu_resource", "nvidia.com/gpu", "nvidia.com/gpu"),
+    ("ports.range", "1024-65535", (1024, 65535)),
+    ("timeouts.read", "500ms", 0.5),
+    ("timeouts.read", "1.5h", 5400.0),
+    ("poll.max", " 2m ", 120.0),
+    ("job", {"image": "x"}, {"image": "x"}),
+    ("sandbox", True, True),
+    ("sandbox", "false", False),
+]
+ADDRESS = "is no address of a ResourceManager; write it as http://rm.example.com:8088"
+BAD: list[tuple[str, Any, str]] = [
+    ("resource_managers", {"a": 1}, "expected one or more URLs, found {'a': 1}"),
+    ("resource_managers", " ,", "expected one or more URLs, found ' ,'"),
+    ("resource_managers", ["http://a", 5], "expected a text, found 5"),
+    ("resource_managers", "rm:8088", f"'rm:8088' {ADDRESS}"),
+    ("resource_managers", "ftp://rm", f"'ftp://rm' {ADDRESS}"),
+    ("resource_managers", "http://", f"'http://' {ADDRESS}"),
+    ("resource_managers", "http://[::1", f"'http://[::1' {ADDRESS}"),
+    ("resource_managers", "http://rm:abc", f"'http://rm:abc' {ADDRESS}"),
+    ("resource_managers", "http://rm:99999", f"'http://rm:99999' {ADDRESS}"),
+    ("resource_managers", "http://rm:0", f"'http://rm:0' {ADDRESS}"),
+    ("resource_managers", "http://al:pw@rm:1", "a ResourceManager's address must not hold a user or a password"),
+    ("resource_managers", "http://rm:1/cluster", "'http://rm:1/cluster' has a path; write only scheme, host and port: http://rm:1"),
+    ("resource_managers", "http://rm:1?a=b", "'http://rm:1?a=b' has a path; write only scheme, host and port: http://rm:1"),
+    ("user", 5, "expected a text, found 5"),
+    ("user", "", "expected a text, found ''"),
+    ("user", "al ice", "'al ice' is no user name"),
+    ("user", "-alice", "'-alice' is no user name"),
+    ("ca_file", "~nobody-of-that-name/ca", "'~nobody-of-that-name/ca' begins with the home directory of somebody who is not known here"),
+    ("hadoop_conf", "~nobody-of-that-name", "'~nobody-of-that-name' begins with the home directory of somebody who is not known here"),
+    ("hadoop_version", 3.4, "expected a text, found 3.4"),
+    ("hadoop_version", "3.4", "'3.4' is no Hadoop version"),
+    ("dns.domain", "Example.com", "'Example.com' is no DNS domain"),
+    ("dns.domain", "example.com.", "'example.com.' is no DNS domain"),
+    ("dns.server", "dns", "'dns' is no address; write host:port"),
+    ("dns.server", "dns:0", "'dns:0' is no address; write host:port"),
+    ("dns.server", "dns:65536", "'dns:65536' is no address; write host:port"),
+    ("gpu_resource", "gpu", "'gpu' is no resource name"),
+    ("ports.range", "20000", "'20000' is no range of ports; write 20000-32767"),
+    ("ports.range", "30000-20000", "'30000-20000' is no range of ports; write 20000-32767"),
+    ("ports.range", "80-90", "'80-90' is no range of ports; write 20000-32767"),
+    ("ports.range", "20000-70000", "'20000-70000' is no range of ports; write 20000-32767"),
+    ("staging", ["a"], "expected a text, found ['a']"),
+    ("timeouts.submit", 30, "30 is no duration; write 500ms, 30s, 5m or 1h"),
+    ("timeouts.submit", "30", "'30' is no duration; write 500ms, 30s, 5m or 1h"),
+    ("poll.min", "-1s", "'-1s' is no duration; write 500ms, 30s, 5m or 1h"),
+    ("job", "x", "expected a mapping, found 'x'"),
+    ("shapes", [1], "expected a mapping, found [1]"),
+    ("sandbox", 1, "expected true or false, found 1"),
+    ("sandbox", "yes", "expected true or false, found 'yes'"),
+]
+
+
+@pytest.mark.parametrize(("name", "raw", "value"), GOOD)
+def test_what_a_key_takes(host: Host, name: str, raw: object, value: object) -> None:
+    assert host.load(arguments={name: raw})[name] == value
+
+
+@pytest.mark.parametrize(("name", "raw", "message"), BAD)
+def test_what_a_key_refuses(host: Host, name: str, raw: object, message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        host.load(arguments={name: raw})
+    assert error.value.message == f"argument: {name}: {message}"
+
+
+def test_a_wrong_value_is_refused_at_its_place(host: Host) -> None:
+    host.write(host.user_file, "user: alice\nprofiles:\n  prod:\n    poll:\n      min: 1x\n")
+    assert host.load().user == "alice"
+    with pytest.raises(SettingsError) as error:
+        host.load(profile="prod")
+    assert error.value.message == (f"{host.user_file}:5:7, profile prod: poll.min: '1x' is no duration; write 500ms, 30s, 5m or 1h")
+
+
+@pytest.mark.parametrize("text", ["1", "s", "1 s", "1d", "", "1e3s", ".5s", None, 3, "1s2s"])
+def test_what_is_no_duration(text: object) -> None:
+    with pytest.raises(ValueError, match="is no duration; write 500ms, 30s, 5m or 1h"):
+        duration_s(text)
+
+
+# --- variables --------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_variable_is_refused(host: Host) -> None:
+    with pytest.raises(SettingsError) as error:
+        host.load(env={"SUBMIT_TF_JOB_POLLMIN": "1s"})
+    assert error.value.message == ("the environment variable SUBMIT_TF_JOB_POLLMIN is no setting; did you mean SUBMIT_TF_JOB_POLL_MIN?")
+
+
+@pytest.mark.parametrize("name", ["job", "shapes", "sandbox"])
+def test_what_no_variable_can_hold(host: Host, name: str) -> None:
+    with pytest.raises(SettingsError, match=f"the environment variable SUBMIT_TF_JOB_{name.upper()} is no setting"):
+        host.load(env={f"SUBMIT_TF_JOB_{name.upper()}": "x"})
+
+
+def test_the_variables_of_the_tests_are_no_settings(host: Host) -> None:
+    assert host.load(env={"SUBMIT_TF_JOB_TEST_TENSORFLOW": "/venv", "SUBMIT_TF_JOB_TEST_ANYTHING": ""}).profile is None
+
+
+def test_other_programs_variables_are_not_looked_at(host: Host) -> None:
+    assert host.load(env={"SUBMIT_TF": "x", "submit_tf_job_user": "bob", "USER": "carol"}, arguments={"user": "alice"}).user == "alice"
+
+
+# --- directories ------------------------------------------------------------------------------------------------------
+
+
+def test_directories() -> None:
+    here = directories({"HOME": "/home/alice"})
+    assert (here.config, here.state, here.cache) == (
+        Path("/home/alice/.config/submit_tf_job"),
+        Path("/home/alice/.local/state/submit_tf_job"),
+        Path("/home/alice/.cache/submit_tf_job"),
+    )
+    there = directories({"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "relative", "XDG_CACHE_HOME": ""})
+    assert (there.config, there.state, there.cache) == (
+        Path("/c/submit_tf_job"),
+        Path("/h/.local/state/submit_tf_job"),
+        Path("/h/.cache/submit_tf_job"),
+    )
+
+
+def test_the_process_environment_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOMETHING", "1")
+    copy = process_environment()
+    copy["SOMETHING"] = "2"
+    assert process_environment()["SOMETHING"] == "1"
+
+
+def test_public_names() -> None:
+    for name in module.__all__:
+        assert hasattr(module, name)
+
+
+def test_nobody_else_reads_the_environment() -> None:
+    """Only settings, what runs in containers, and the sandbox's own process may look at the process's environment."""
+    allowed = ("settings.py", "bootstrap/", "sandbox/__main__.py")
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name, text = path.relative_to(PACKAGE).as_posix(), path.read_text("utf-8")
+        if name.startswith(allowed):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            asked = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
+            if asked in ("environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"):
+                line = text.splitlines()[node.lineno - 1].strip() if isinstance(node, ast.expr) else "import"
+                # hdfs-native takes the user from nowhere but this variable.
+                if not (name == "storage/hdfs.py" and "HADOOP_USER_NAME" in line):
+                    found.append(f"{name}: {line}")
+    assert found == []
