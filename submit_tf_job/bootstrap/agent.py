@@ -10,7 +10,7 @@ import time
 
 from submit_tf_job import contract
 from submit_tf_job.bootstrap import files
-from submit_tf_job.bootstrap.child import STOPS, Child, Signals, signal_name
+from submit_tf_job.bootstrap.child import STOPS, Child, Signals
 from submit_tf_job.bootstrap.environment import has_proxy, no_proxy
 from submit_tf_job.bootstrap.info import Problem, describe, say
 
@@ -151,7 +151,7 @@ class Agent(abc.ABC):
         self.child.poll(now)
         if self.child.code is not None and not self.record:
             self.child_ended = now
-            record = describe(self.info, self.child.code, signal_name)
+            record = describe(self.info, self.child.code)
             if self.told_to_end:
                 record["reason"] = "ended"
             elif isinstance(self.info.roles[self.info.role]["command"], str) and record["status"] in (126, 127):

@@ -25,14 +25,6 @@ PR_SET_PDEATHSIG = 1
 LEFTOVER_GRACE_S = 1.0
 
 
-def signal_name(number: int) -> str:
-    """Return `SIGKILL` for 9."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal %d" % number
-
-
 class Signals:
     """Remembers signals, wakes the event loop, and hands them to the child at once: YARN kills 250 ms after its SIGTERM."""
 

@@ -50,7 +50,7 @@ class Decider(Agent):
     def __init__(self, info: Info, signals: Signals) -> None:
         """Begin; `open` starts to listen."""
         super().__init__(info, signals)
-        self.job = Job(info, info.started)
+        self.job = Job(info, info.started, say)
         self.writer = Writer(self.job)
         self.peers: dict[int, Peer] = {}
         self.strangers: dict[int, Peer] = {}  # in order of arrival
@@ -59,7 +59,10 @@ class Decider(Agent):
         self.progress_s = max(1.0, info.total / 100.0)
         self.phase = states.WAITING
         self.changed = True
-        self.checked = self.looked = self.told = 0.0
+        self.probed = False  # everybody was asked for a sign of life, after a failure
+        self.failed_at = 0.0
+        self.checked = self.looked = 0.0
+        self.told = info.started
         self.listener: socket.socket | None = None
         self.resolver = Resolver(info.task.get("dns_server"), self.post)
         self.table: dict[str, list[str]] | None = None
@@ -109,7 +112,6 @@ class Decider(Agent):
     def _log(self, text: str) -> None:
         if text not in self.logged and len(self.logged) < 20:
             self.logged.add(text)
-            say(text)
             self.job.event(time.monotonic(), text)
 
     def _close(self, peer: Peer) -> None:
@@ -202,6 +204,17 @@ class Decider(Agent):
             self._log("a connection from %s said nothing" % peer.origin)
             self._close(peer)
 
+    def _probe(self, now: float) -> None:
+        """Find out who is gone: a dead node closes no connection, but TensorFlow's peers of it fail after ten seconds."""
+        if not self.probed:
+            self.probed, self.failed_at = True, now
+            for peer in list(self.peers.values()):
+                self._send(peer, pack("ping"))
+        elif now >= self.job.settle_until:
+            for peer in list(self.peers.values()):
+                if peer.heard < self.failed_at:
+                    self._close(peer)
+
     # --- names -------------------------------------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:
         """Ask for the names of the tasks that are here: asked for too early, a name's absence would be cached."""
@@ -231,6 +244,8 @@ class Decider(Agent):
             self._own_progress(now)
         if job.phase == states.WAITING and not job.failures:
             self._look_up(now)
+        if job.failures and job.phase != states.ENDING:
+            self._probe(now)
         job.tick(now)
         if self.phase != job.phase:
             self._enter(now, job.phase)
@@ -247,8 +262,6 @@ class Decider(Agent):
         self.phase = phase
         job = self.job
         if phase == states.RUNNING:
-            if job.barrier > 1:
-                say("all %d tasks are here" % job.barrier)
             if self.info.task.get("dns_server") and self.addresses:
                 cluster = self.info.cluster()
                 self.table = {role: [self.addresses.get("%s-%d" % (role, i), "") for i in range(cluster[role])] for role in cluster}
@@ -261,8 +274,6 @@ class Decider(Agent):
             if self.child:
                 job.running(job.me)
         elif phase == states.ENDING:
-            if job.verdict != states.SUCCEEDED:
-                say("the job %s: %s" % ("was stopped" if job.verdict == states.STOPPED else "failed", job.why))
             self.told_to_end = True
             self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)  # a signal from outside was forwarded when it came
             for peer in list(self.peers.values()):
@@ -285,6 +296,7 @@ class Decider(Agent):
 
     def stopped(self, now: float) -> None:
         """YARN stops the job."""
+        self.job.linger_until = now
         self.job.stop(now)
 
     def _leave(self, now: float) -> None:
@@ -304,5 +316,4 @@ class Decider(Agent):
 
     def warn(self, text: str) -> None:
         """Put a warning into the report, too."""
-        super().warn(text)
         self.job.warn(time.monotonic(), text)

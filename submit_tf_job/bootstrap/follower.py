@@ -9,8 +9,7 @@ import time
 
 from submit_tf_job import contract, tfconfig
 from submit_tf_job.bootstrap.agent import PING_S, SILENCE, Agent
-from submit_tf_job.bootstrap.child import signal_name
-from submit_tf_job.bootstrap.info import exit_status, say
+from submit_tf_job.bootstrap.info import exit_status, say, signal_name
 from submit_tf_job.bootstrap.names import Resolver
 from submit_tf_job.bootstrap.wire import TABLE_LIMIT, Channel, Gone, pack
 
@@ -149,6 +148,8 @@ class Follower(Agent):
             self.start_child(message.get("table"))
             if self.child:
                 self._send(pack("running"))
+        elif kind == "ping":
+            self._send(pack("pong"))
         elif kind == "noted":
             self.noted = True
         elif kind in ("end", "finished") and isinstance(status, int):
@@ -248,7 +249,8 @@ class Follower(Agent):
         say("stopped by %s" % signal_name(number))
         if self.welcomed:
             self._send(pack("stopping"))
-        self.leave = 128 + number if self.leave is None else self.leave
+        if self.leave is None:
+            self.leave = exit_status(self.record["status"]) if self.record else 128 + number
         self.stop_child(now, 0)
         if not self.child and not self.record:
             self.record = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import time
 import uuid
@@ -12,7 +13,7 @@ from submit_tf_job import contract, tfconfig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 PREFIX = "[submit_tf_job] "
@@ -108,7 +109,15 @@ class Info:
         return "_".join(self.container.split("_")[-4:-2])
 
 
-def describe(info: Info, code: int, signal_name: Callable[[int], str]) -> dict[str, Any]:
+def signal_name(number: int) -> str:
+    """Return `SIGKILL` for 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
+
+
+def describe(info: Info, code: int) -> dict[str, Any]:
     """Turn a child's return code (negative: a signal) into a record."""
     if code >= 0:
         return {"status": code, "signal": None, "reason": "exited", "message": "%s ended with status %d" % (info.name, code)}

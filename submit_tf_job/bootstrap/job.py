@@ -11,7 +11,7 @@ from submit_tf_job.bootstrap.info import exit_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from submit_tf_job.bootstrap.info import Info
@@ -33,27 +33,10 @@ def listed(names: list[str]) -> str:
 class Member:
     """One task, as far as it is known."""
 
-    __slots__ = (
-        "address",
-        "attempt",
-        "duty",
-        "failures",
-        "host",
-        "index",
-        "name",
-        "peer",
-        "role",
-        "run",
-        "since",
-        "state",
-        "status",
-        "stopping",
-    )
-
     def __init__(self, role: str, index: int, duty: str) -> None:
         """Start absent."""
-        self.role, self.index, self.duty, self.name = role, index, duty, "%s-%d" % (role, index)
-        self.state, self.run, self.host, self.address = ABSENT, "", "", ""
+        self.role, self.duty, self.name, self.state = role, duty, "%s-%d" % (role, index), ABSENT
+        self.run = self.host = self.address = self.container = ""
         self.attempt = self.failures = 0
         self.status: int | None = None
         self.peer: Any = None
@@ -64,9 +47,10 @@ class Member:
 class Job:
     """What happens goes in through methods; `phase`, `verdict`, `exit` and the lists of the report come out."""
 
-    def __init__(self, info: Info, now: float) -> None:
-        """Begin to wait; `now` is the start of the deciding bootstrap."""
+    def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
+        """Begin to wait; `now` is the start of the deciding bootstrap, `tell` gets each event."""
         task = info.task
+        self.tell = tell
         self.info, self.phase, self.verdict, self.exit = info, WAITING, "", 0
         self.why = ""  # it ended
         self.again = False  # it ends for this attempt of the deciding task only
@@ -96,7 +80,7 @@ class Job:
         self.start_deadline = now + task["start_timeout_s"]
         self.settle_until = self.finish_deadline = self.linger_until = now
         self._set(self.me, ARRIVED)
-        self.me.run, self.me.host, self.me.attempt = info.run, info.node, info.attempt
+        self.me.run, self.me.host, self.me.container, self.me.attempt = info.run, info.node, info.container, info.attempt
         if self.barrier > 1:
             self.event(now, "waiting for %d tasks" % self.barrier)
 
@@ -117,6 +101,7 @@ class Job:
 
     def event(self, now: float, text: str) -> None:
         """Remember what happened: the first fifty things and the last fifty."""
+        self.tell(text)
         if len(self.events) >= 100:
             del self.events[50]
         self.events.append({"at": self.info.wall + now, "text": text[:500]})
@@ -166,7 +151,7 @@ class Job:
             m.attempt += 1
         m.attempt = max(m.attempt, attempt)
         m.run, m.peer, m.stopping = run, peer, False
-        m.host, m.address = str(message.get("host", ""))[:255], str(message.get("address", ""))[:255]
+        m.host, m.address, m.container = (str(message.get(key, ""))[:255] for key in ("host", "address", "container"))
         if m.state not in OUT:
             if m.state == ABSENT and self.barrier <= KEPT:
                 self.event(now, "%s is here, on %s" % (m.name, m.host))
@@ -214,16 +199,10 @@ class Job:
             return
         status, signal, ago, lines = (message.get(key) for key in ("status", "signal", "ago", "last_lines"))
         m.status = status if isinstance(status, int) else None
-        record = {
-            "task": m.name,
-            "status": m.status,
-            "signal": signal if isinstance(signal, int) else None,
-            "reason": str(message.get("reason"))[:50],
-            "message": str(message.get("message"))[:500],
-            "host": m.host,
-            "at": self.info.wall + now - (max(0.0, min(ago, 600.0)) if isinstance(ago, (int, float)) else 0.0),
-            "last_lines": [str(line)[:500] for line in lines[:KEPT]] if isinstance(lines, list) else [],
-        }
+        at = now - (max(0.0, min(ago, 600.0)) if isinstance(ago, (int, float)) else 0.0)
+        record = self._record(m, at, str(message.get("reason"))[:50], str(message.get("message"))[:500])
+        record.update(status=m.status, signal=signal if isinstance(signal, int) else None)
+        record["last_lines"] = [str(line)[:500] for line in lines[:KEPT]] if isinstance(lines, list) else []
         if m is self.me:
             self.outcome = {"status": m.status, "signal": record["signal"], "duration_s": message.get("duration_s")}
         if record["reason"] == "ended" and self.phase == ENDING:
@@ -261,22 +240,16 @@ class Job:
             self._finished(now)
 
     # --- failures ----------------------------------------------------------------------------------------------------
+    def _record(self, m: Member, at: float, reason: str, message: str) -> dict[str, Any]:
+        who = {"task": m.name, "host": m.host, "container": m.container, "at": self.info.wall + at}
+        return dict(who, status=None, signal=None, reason=reason, message=message, last_lines=[])
+
     def _lost_record(self, m: Member) -> dict[str, Any]:
         text = "%s was lost: its connection from %s went away and did not come back (killed, or its node died)" % (m.name, m.host or "?")
         if m.stopping:
             text = "%s was stopped from outside by SIGTERM (preempted, its node drained, or killed by hand)" % m.name
-        signal, reason = (15, "killed") if m.stopping else (None, "lost")
-        at = self.info.wall + m.since
-        return {
-            "task": m.name,
-            "status": None,
-            "signal": signal,
-            "reason": reason,
-            "message": text,
-            "host": m.host,
-            "at": at,
-            "last_lines": [],
-        }
+        record = self._record(m, m.since, "killed" if m.stopping else "lost", text)
+        return dict(record, signal=15) if m.stopping else record
 
     def _overdue(self, now: float, m: Member) -> None:
         task = self.info.task
@@ -292,14 +265,14 @@ class Job:
         if self.phase == ENDING:
             self._set(m, FAILED)
             self._later([record])
-        elif m.duty == contract.DUTY_SIDECAR or (self.phase == FINISHING and m.duty == contract.DUTY_SERVES):
-            self._set(m, FAILED)
-            self.warn(now, record["message"])
         elif m is not self.me and m.failures < role["max_restarts"]:
             m.failures += 1
             self.restarts[m.role] += 1
             self._set(m, RESTARTING, now)
             self.event(now, "%s; restart %d of %d" % (record["message"], m.failures, role["max_restarts"]))
+        elif m.duty == contract.DUTY_SIDECAR or (self.phase == FINISHING and m.duty == contract.DUTY_SERVES):
+            self._set(m, FAILED)
+            self.warn(now, record["message"])
         else:
             self._set(m, FAILED)
             if m is not self.me and self.counts[m.role][FAILED] <= role["tolerate"]:
@@ -340,8 +313,7 @@ class Job:
         unnamed = "" if self.absent else "names that DNS does not know yet: "
         text = "%d of %d tasks had not arrived after %d s: %s%s"
         text %= (len(missing), self.barrier, now - self.started, unnamed, listed(missing))
-        record = {"task": missing[0], "status": None, "signal": None, "reason": "peers-missing", "message": text, "host": None}
-        self.first = dict(record, at=self.info.wall + now, last_lines=[])
+        self.first = self._record(self.members[missing[0]], now, "peers-missing", text)
         self.exit = contract.EXIT_PEERS_MISSING
         self._end(now, FAILED, text)
 
@@ -368,8 +340,7 @@ class Job:
         if trains:
             names = self._open_names(contract.DUTY_TRAINS)
             text = "not finished %s: %s" % (wait, listed(names))
-            record = {"task": names[0], "status": None, "signal": None, "reason": "not-finished", "message": text}
-            self.failures.append(dict(record, host=self.members[names[0]].host, at=self.info.wall + now, last_lines=[]))
+            self.failures.append(self._record(self.members[names[0]], now, "not-finished", text))
             self._name_cause(now)
         else:
             self._end(now, SUCCEEDED, "the job is done")

@@ -49,7 +49,7 @@ def snapshot(job: Job, now: float, over: bool) -> dict[str, Any]:
     }
     if info.total <= TASKS_LISTED:
         report["tasks"] = [
-            {"task": m.name, "host": m.host, "address": m.address, "state": m.state, "attempt": m.attempt, "status": m.status}
+            dict({key: getattr(m, key) for key in ("host", "address", "container", "state", "attempt", "status")}, task=m.name)
             for m in job.members.values()
         ]
     return report

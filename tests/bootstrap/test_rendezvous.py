@@ -219,7 +219,7 @@ def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
     assert set(job.wait_all().values()) == {0}
     for sock in half_open:
         sock.close()
-    assert job.stderr("chief-0").count("\n") < 15
+    assert job.stderr("chief-0").count("\n") < 18
 
 
 def test_messages_that_make_no_sense_after_a_good_hello(job: Cluster) -> None:
@@ -322,3 +322,16 @@ def test_tf_config_of_the_environment_is_left_alone(job: Cluster, tf_config: str
     job.start(env={contract.ENV_TF_CONFIG: '{"mine": 1}'})
     assert set(job.wait_all().values()) == {0}
     assert job.stdout("chief-0") == '{"mine": 1}\n'
+
+
+def test_task_that_gives_no_sign_of_life_after_a_failure_is_the_cause(job: Cluster) -> None:
+    """A dead node closes no connection; TensorFlow's heartbeat fails the others before ours notices."""
+    job.job({"chief": role(1, "decides", "until [ -e ../go ]; do sleep 0.1; done; exit 1"), "worker": role(2, "serves", FOREVER)})
+    job.start()
+    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 2)
+    job.kill("worker-1", signal.SIGSTOP)
+    (job.root / "app" / "go").touch()
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    job.kill("worker-1", signal.SIGCONT)
+    assert job.report()["first_failure"]["task"] == "worker-1"
+    assert [later["task"] for later in job.report()["later_failures"]] == ["chief-0"]
