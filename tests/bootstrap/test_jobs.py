@@ -311,7 +311,8 @@ def test_sigterm_reaches_the_whole_group_of_the_command(any_job: Cluster) -> Non
 
 
 def test_other_signals_are_forwarded_and_end_nothing(job: Cluster) -> None:
-    wait = "import signal as s; w = {s.SIGHUP, s.SIGUSR1}; s.pthread_sigmask(s.SIG_BLOCK, w); print('up'); print(s.sigwait(w)); print(s.sigwait(w))"
+    block = "import signal as s; w = {s.SIGHUP, s.SIGUSR1}; s.pthread_sigmask(s.SIG_BLOCK, w); print('up')"
+    wait = block + "; print(s.sigwait(w).name); print(s.sigwait(w).name)"
     job.job({"chief": role(1, "decides", [sys.executable, "-c", wait])})
     job.start()
     job.printed("chief-0", "up")
