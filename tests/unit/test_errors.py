@@ -1,0 +1,169 @@
+"""Errors: the one table, and what an error looks like at each door."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+from contextlib import suppress
+from http import HTTPStatus
+
+import pytest
+
+import submit_tf_job
+from submit_tf_job import errors
+from submit_tf_job.errors import (
+    TABLE,
+    BadAnswer,
+    ClusterUnavailable,
+    ErrorClass,
+    InternalError,
+    JobSpecError,
+    Problem,
+    Refused,
+    SubmitTFJobError,
+    UsageError,
+    error_class,
+)
+
+# DESIGN: the statuses that commands end with.
+EXIT_STATUSES = {
+    "JobFailed": 1,
+    "UsageError": 2,
+    "JobSpecError": 2,
+    "SettingsError": 2,
+    "JobStopped": 3,
+    "AuthError": 4,
+    "NoSuchJob": 5,
+    "NameTaken": 6,
+    "ClusterUnavailable": 7,
+    "BadAnswer": 7,
+    "DeadlinePassed": 8,
+    "Refused": 9,
+    "SandboxError": 1,
+    "InternalError": 70,
+}
+
+
+def classes() -> list[type[SubmitTFJobError]]:
+    found = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, SubmitTFJobError)]
+    return [kind for kind in found if kind is not SubmitTFJobError]
+
+
+def test_the_table_covers_every_class_and_no_other() -> None:
+    assert {kind.__name__ for kind in TABLE} == {kind.__name__ for kind in classes()} == set(EXIT_STATUSES)
+
+
+@pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__name__)
+def test_the_exit_status_of_each_class(kind: type[SubmitTFJobError]) -> None:
+    error = JobSpecError([]) if kind is JobSpecError else kind("x")
+    assert error.exit_status == TABLE[kind].exit_status == EXIT_STATUSES[kind.__name__]
+
+
+def test_interrupted_and_terminated() -> None:
+    assert (errors.EXIT_OK, errors.EXIT_INTERRUPTED, errors.EXIT_TERMINATED) == (0, 130, 143)
+
+
+def test_codes_are_distinct_and_http_statuses_are_real() -> None:
+    codes = [row.code for row in TABLE.values()]
+    assert len(set(codes)) == len(codes)
+    assert all(HTTPStatus(row.http_status) for row in TABLE.values())
+
+
+def test_what_may_be_tried_again() -> None:
+    assert {kind.__name__ for kind, row in TABLE.items() if row.retryable} == {
+        "ClusterUnavailable",
+        "BadAnswer",
+        "DeadlinePassed",
+        "JobFailed",
+        "SandboxError",
+    }
+
+
+def test_a_class_without_a_row_is_what_its_nearest_ancestor_is() -> None:
+    class Nearer(BadAnswer):
+        pass
+
+    class Stray(SubmitTFJobError):
+        pass
+
+    assert error_class(Nearer("x")) is TABLE[BadAnswer] is error_class(Nearer)
+    assert error_class(Stray("x")) is TABLE[InternalError]
+    assert isinstance(Nearer("x"), ClusterUnavailable)
+
+
+def test_every_class_of_the_package_has_a_row_or_an_ancestor_with_one() -> None:
+    for module in pkgutil.walk_packages(submit_tf_job.__path__, "submit_tf_job."):
+        if not module.name.endswith("__main__"):
+            with suppress(ModuleNotFoundError):  # an extra that is not installed
+                importlib.import_module(module.name)
+
+    def below(kind: type[SubmitTFJobError]) -> list[type[SubmitTFJobError]]:
+        return [found for child in kind.__subclasses__() for found in (child, *below(child))]
+
+    ours = [kind for kind in below(SubmitTFJobError) if kind.__module__.startswith("submit_tf_job")]
+    assert len(ours) > len(TABLE)
+    assert [kind for kind in ours if not set(kind.__mro__) & set(TABLE)] == []
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = [line for line in (errors.__doc__ or "").splitlines() if "──" in line]
+    names = [line.replace("│", " ").replace("├── ", "").replace("└── ", "").split()[0] for line in drawn]
+    assert names == [kind.__name__ for kind in classes()]
+
+
+def test_what_an_error_is_as_json() -> None:
+    bare = UsageError("wrong")
+    assert bare.to_json() == {"code": "usage", "message": "wrong", "exit_status": 2, "retryable": False}
+    full = Refused("no", hint="ask", details={"url": "http://rm", "status": 500})
+    assert list(full.to_json()) == ["code", "message", "exit_status", "retryable", "hint", "details"]
+    assert json.loads(json.dumps(full.to_json()))["details"] == {"url": "http://rm", "status": 500}
+    assert (str(full), full.message, full.hint) == ("no", "no", "ask")
+
+
+def test_details_are_the_errors_own() -> None:
+    given = {"a": 1}
+    error = UsageError("x", details=given)
+    given["a"] = 2
+    assert error.details == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (Problem(3, 5, "roles.ps", "too few", "a.yaml"), "a.yaml:3:5: roles.ps: too few"),
+        (Problem(0, 0, "roles.ps", "too few", "a.yaml"), "a.yaml: roles.ps: too few"),
+        (Problem(3, 5, "", "not YAML", "a.yaml"), "a.yaml:3:5: not YAML"),
+        (Problem(3, 5, "name", "x"), "line 3: name: x"),
+        (Problem(0, 0, "", "x"), "x"),
+        (Problem(0, 0, "name", "x", "--set"), "--set: name: x"),
+    ],
+)
+def test_a_problem_says_where_and_what(problem: Problem, text: str) -> None:
+    assert str(problem) == text
+
+
+def test_all_problems_at_once_sorted_by_line() -> None:
+    problems = [
+        Problem(9, 1, "b", "later", "f"),
+        Problem(2, 7, "a", "right", "f"),
+        Problem(2, 3, "a", "left", "f"),
+        Problem(0, 0, "", "whole", "f"),
+    ]
+    error = JobSpecError(iter(problems), hint="mend it")
+    assert str(error) == "f: whole\nf:2:3: a: left\nf:2:7: a: right\nf:9:1: b: later"
+    assert error.problems == tuple(sorted(problems))
+    assert error.to_json()["hint"] == "mend it"
+    assert error.details["problems"] == [
+        {"source": "f", "line": p.line, "column": p.column, "path": p.path, "message": p.message} for p in error.problems
+    ]
+
+
+def test_public_names() -> None:
+    assert sorted(errors.__all__) == sorted(
+        name
+        for name, value in vars(errors).items()
+        if not name.startswith("_") and (getattr(value, "__module__", "") == errors.__name__ or name.isupper())
+    )
+    assert isinstance(TABLE[UsageError], ErrorClass)
