@@ -1,0 +1,1 @@
+"""Every Hadoop version and every Python version that the package claims: `python -m tests.matrix`, or `make matrix`."""

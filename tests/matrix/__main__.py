@@ -1,0 +1,78 @@
+"""`python -m tests.matrix [--only NAME]...`: run the matrix, write docs/matrix.md; the exit status is 1 if anything failed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tests.matrix.clusters import CHECKS, CLUSTERS, run_cluster
+from tests.matrix.page import Cell, Column, load, page, save
+from tests.matrix.pythons import pythons, run_python
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/matrix.md"
+KEPT = ROOT / "build/matrix.json"  # so that a run of a part replaces only that part of the page
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Make an environment in which nothing of the user's settings is seen, and the jars of earlier sandboxes are."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "XDG_"))}
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    pip_cache = os.environ.get("PIP_CACHE_DIR") or str(Path(cache) / "pip")
+    return environ | {"HOME": str(home), "XDG_CACHE_HOME": cache, "PIP_CACHE_DIR": pip_cache, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def revision() -> str:
+    """Name the sources that were run."""
+    done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def main() -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description="Every Hadoop version and every Python version.")
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="'hadoop', 'python', '3.1.3', '3.4.2 direct', 'python 3.12'; repeatable"
+    )
+    only: list[str] | None = parser.parse_args().only
+    tensorflow = os.environ.get("SUBMIT_TF_JOB_TEST_TENSORFLOW")
+    if not tensorflow:
+        parser.error("SUBMIT_TF_JOB_TEST_TENSORFLOW names no virtual environment with TensorFlow; run `make matrix`")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that sandboxes are taken down
+
+    with tempfile.TemporaryDirectory(prefix="matrix-home-") as home:
+        environ = environment(Path(home))
+        jobs: dict[str, tuple[str, Callable[[], dict[str, Cell]]]] = {}
+        for cluster in CLUSTERS:
+            jobs[cluster.title] = ("hadoop", lambda cluster=cluster: run_cluster(cluster, environ, Path(tensorflow), say))  # type: ignore[misc]
+        for python in pythons():
+            # Tests look for interpreters below the home directory.
+            jobs[python.title] = ("python", lambda python=python: run_python(python, dict(os.environ), say))  # type: ignore[misc]
+        kept = {title: column for title, column in load(KEPT).items() if title in jobs}
+        failed = False
+        for title, (kind, run) in jobs.items():
+            if only is None or any(wanted in (kind, title, f"{kind} {title}", title.split()[0]) for wanted in only):
+                column = Column(kind, title, f"{datetime.now(timezone.utc):%Y-%m-%d}", revision(), run())
+                kept[title], failed = column, failed or not column.ok
+                save(KEPT, kept)
+    rows = {check.__name__: str(check.__doc__) for check in CHECKS}
+    PAGE.write_text(page([kept[title] for title in jobs if title in kept], rows))
+    say(f"{PAGE.relative_to(ROOT)} is written; {'something FAILED' if failed else 'all is well'}")
+    return 1 if failed else 0
+
+
+def say(line: str) -> None:
+    """Tell of progress."""
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

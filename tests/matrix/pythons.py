@@ -1,0 +1,99 @@
+"""The package, installed on every Python of this machine that it claims to run on, and all tests that need no cluster."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import requires
+from pathlib import Path
+
+from tests.matrix.page import Cell
+
+__all__ = ["Python", "pythons", "run_python"]
+
+ROOT = Path(__file__).parents[2]
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+# What the tests look at beside the package.
+BESIDE = ("tests", "specs", "docs", "docker", "pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md", ".ci")
+INSTALL_S, TESTS_S = 480, 900
+
+
+@dataclass(frozen=True)
+class Python:
+    """One row: an interpreter, and whether the dependencies are the oldest that are allowed."""
+
+    version: str
+    path: str
+    lowest: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the row is called."""
+        return f"{self.version}, lowest dependencies" if self.lowest else self.version
+
+
+def pythons() -> list[Python]:
+    """Find the interpreters: on the PATH, or below ~/.pyenv/versions; the oldest twice."""
+    found = []
+    for version in VERSIONS:
+        installed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
+        path = str(installed[-1]) if installed else shutil.which(f"python{version}")
+        if path:
+            found.append(Python(version, path))
+    return [*(Python(first.version, first.path, lowest=True) for first in found[:1]), *found]
+
+
+def lowest_dependencies() -> list[str]:
+    """Pin every dependency of the package to the lowest version that it allows."""
+    wanted = [text for text in requires("submit_tf_job") or () if "extra ==" not in text]
+    return [f"{match[1]}=={match[2]}" for text in wanted if (match := re.match(r"([\w.-]+).*?>=\s*([\w.]+)", text))]
+
+
+def run_python(python: Python, environ: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Cell]:
+    """Install and test in a directory of its own, where the checkout's sources are not."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="matrix-") as directory:
+        cell = _install_and_test(python, Path(directory), environ)
+    cell = Cell(cell.ok, cell.note, time.monotonic() - start)
+    say(f"Python {python.title}: {'ok' if cell.ok else 'FAILED'}: {cell.note} ({cell.seconds:.0f} s)")
+    return {"tests": cell}
+
+
+def _install_and_test(python: Python, home: Path, environ: Mapping[str, str]) -> Cell:
+    bin_ = home / "venv/bin"
+    pins = lowest_dependencies() if python.lowest else []
+    install = [bin_ / "pip", "install", "--quiet", "--disable-pip-version-check", f"{ROOT}[dev]", *pins]
+    work = home / "work"
+    work.mkdir()
+    for name in BESIDE:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, work / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, work)
+    tests = [bin_ / "python", "-m", "pytest", "-q", "-m", "not cluster", "--no-header", "--tb=short"]
+    steps = (
+        ([python.path, "-m", "venv", home / "venv"], home, 120, "no virtual environment"),
+        (install, home, INSTALL_S, "pip install failed"),
+        (tests, work, TESTS_S, ""),
+    )
+    done = None
+    for words, cwd, bound_s, trouble in steps:
+        try:
+            done = subprocess.run([str(w) for w in words], cwd=cwd, env=environ, timeout=bound_s, capture_output=True, text=True)
+        except subprocess.TimeoutExpired:
+            return Cell(False, f"{trouble or 'the tests'}: not done after {bound_s} s")
+        if done.returncode and trouble:
+            return Cell(False, f"{trouble}: {done.stderr.strip()[-500:]}")
+    assert done is not None
+    last = done.stdout.strip().splitlines()[-1:] or [done.stderr.strip()[-300:]]
+    summary = re.sub(r"=+ ?| in [\d.]+s.*", "", last[0]).strip()
+    if done.returncode:
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return Cell(False, "; ".join([summary, *failed[:12]])[:2000])
+    return Cell(True, summary + (f"; {', '.join(pins)}" if pins else ""))
