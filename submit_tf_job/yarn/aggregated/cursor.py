@@ -1,0 +1,293 @@
+"""Reading forward through a part of a remote file, in few and small requests."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import OrderedDict
+from typing import NamedTuple, Protocol
+
+from submit_tf_job.yarn.aggregated.model import Damaged, RangeReader
+
+__all__ = ["INFLATED_STEP", "Cursor", "InflatingCursor", "Memory", "PlainCursor", "Source"]
+
+TAIL = 64 * 1024  # the index of a TFile of 42 blocks is 2 kB; 64 KiB nearly always hold all of it
+SMALL_REGION = 1024 * 1024  # read at once and kept: cheaper than several requests
+FIRST_WINDOW = 256  # after a jump: a chunk header is 5 bytes, a log file's header 40
+LARGEST_WINDOW = 4 * 1024 * 1024
+DEFLATED_STEP = 256 * 1024  # larger steps make zlib slow (measured: 50 instead of 140 MB/s at 4 MiB)
+INFLATED_STEP = 1024 * 1024
+MARK_EVERY = 4 * 1024 * 1024
+MARK_SIZE = 44 * 1024  # zlib's window and tables
+MOST_MARKS = 16
+
+
+class Mark(NamedTuple):
+    """The state of a decompressor before it gives the byte at `position`, when it has consumed all up to `offset` of the file."""
+
+    position: int
+    offset: int
+    inflate: zlib._Decompress
+
+
+class Marks:
+    """A few marks of one stream, further and further apart."""
+
+    def __init__(self) -> None:
+        self._marks: list[Mark] = []
+        self._every = MARK_EVERY
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def wants(self, position: int) -> bool:
+        """Tell whether a mark at `position` would be of use."""
+        return position - (self._marks[-1].position if self._marks else 0) >= self._every
+
+    def add(self, mark: Mark) -> None:
+        """Keep one more; where they become too many, every other one goes."""
+        with self._lock:
+            self._marks = sorted({**{old.position: old for old in self._marks}, mark.position: mark}.values(), key=lambda one: one.position)
+            if len(self._marks) > MOST_MARKS:
+                self._marks = self._marks[1::2]
+                self._every *= 2
+
+    def nearest(self, position: int) -> Mark | None:
+        """Return the last mark up to `position`."""
+        return next((mark for mark in reversed(self._marks) if mark.position <= position), None)
+
+
+class Memory:
+    """Bounds what all sources keep together: the one used longest ago forgets first.
+
+    Args:
+        limit: Bytes.
+    """
+
+    def __init__(self, limit: int = 32 * 1024 * 1024) -> None:
+        self._limit = limit
+        self._held: OrderedDict[Source, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, source: Source, size: int) -> None:
+        """Take down how much a source keeps now."""
+        with self._lock:
+            self._held[source] = size
+            self._held.move_to_end(source)
+            while sum(self._held.values()) > self._limit and len(self._held) > 1:
+                self._held.popitem(last=False)[0].forget()
+
+
+class Source:
+    """One remote file. Its end is kept once it has been read, and the last small region.
+
+    Attributes:
+        where: Its name in messages.
+        size: Bytes; less than the file's where its writer does not vouch for its end.
+    """
+
+    def __init__(self, reader: RangeReader, where: str, *, memory: Memory | None = None, size: int | None = None) -> None:
+        self.where = where
+        self.size = reader.size if size is None else min(size, reader.size)
+        self._reader = reader
+        self._memory = memory or Memory()
+        self._tail = b""
+        self._kept = (0, b"")
+        self._marks: dict[int, Marks] = {}
+
+    def read(self, start: int, length: int) -> bytes:
+        """Read exactly `length` bytes.
+
+        Raises:
+            Damaged: They are not all there.
+        """
+        if start < 0 or length < 0 or start + length > self.size:
+            raise self.damaged(f"{length} bytes at {start} are outside of its {self.size}")
+        for at, kept in ((self.size - len(self._tail), self._tail), self._kept):
+            if at <= start and start + length <= at + len(kept):
+                return kept[start - at : start - at + length]
+        data = self._reader.read_range(start, length)
+        if len(data) != length:
+            raise self.damaged(f"of {length} bytes at {start} only {len(data)} came")
+        return data
+
+    def tail(self) -> bytes:
+        """Return the last bytes, `TAIL` at most, and keep them."""
+        length = min(TAIL, self.size)
+        tail = self.read(self.size - length, length)
+        self._tail = tail
+        self.note()
+        return tail
+
+    def keep(self, start: int, length: int) -> None:
+        """Read a small region at once, if it is one, so that reading in it costs nothing."""
+        if length <= SMALL_REGION:
+            self._kept = (start, self.read(start, length))
+            self.note()
+
+    def marks(self, start: int) -> Marks:
+        """Return the marks of the compressed stream that begins at `start`."""
+        return self._marks.setdefault(start, Marks())
+
+    def note(self) -> None:
+        """Take down how much is kept."""
+        marks = sum(len(marks) for marks in list(self._marks.values()))
+        self._memory.note(self, len(self._tail) + len(self._kept[1]) + marks * MARK_SIZE)
+
+    def forget(self) -> None:
+        """Keep nothing any more; what is read again is asked for again."""
+        self._tail, self._kept, self._marks = b"", (0, b""), {}
+
+    def damaged(self, what: str) -> Damaged:
+        """Make the error that says where."""
+        return Damaged(f"{self.where}: the log file is damaged: {what}", hint="Other nodes' logs may still be read.")
+
+
+class Cursor(Protocol):
+    """A place in a run of bytes that only moves forward.
+
+    Attributes:
+        position: Bytes passed so far.
+    """
+
+    position: int
+
+    def read(self, length: int) -> bytes:
+        """Read up to `length` bytes; fewer, down to none, only at the end."""
+
+    def skip(self, length: int) -> int:
+        """Pass over up to `length` bytes; return how many there were."""
+
+
+class PlainCursor:
+    """Bytes as they are stored. Skipping costs nothing."""
+
+    def __init__(self, source: Source, start: int, length: int) -> None:
+        self.position = 0
+        self._source = source
+        self._start = start
+        self._length = length
+        self._buffer = b""
+        self._buffer_at = 0  # where in the region the buffer begins
+        self._window = FIRST_WINDOW
+
+    def read(self, length: int) -> bytes:
+        """Read up to `length` bytes."""
+        length = min(length, self._length - self.position)
+        data = self._buffered(length)
+        self.position += len(data)
+        while len(data) < length:
+            self._fill(length - len(data))
+            more = self._buffered(length - len(data))
+            self.position += len(more)
+            data += more
+        return data
+
+    def skip(self, length: int) -> int:
+        """Pass over up to `length` bytes."""
+        length = min(length, self._length - self.position)
+        self.position += length
+        if self.position > self._buffer_at + len(self._buffer) + self._window:
+            self._window = FIRST_WINDOW
+        return length
+
+    def _buffered(self, length: int) -> bytes:
+        offset = self.position - self._buffer_at
+        return self._buffer[offset : offset + length] if 0 <= offset < len(self._buffer) else b""
+
+    def _fill(self, wanted: int) -> None:
+        size = min(max(self._window, wanted), self._length - self.position)
+        self._buffer = self._source.read(self._start + self.position, size)
+        self._buffer_at = self.position
+        self._window = min(self._window * 4, LARGEST_WINDOW)
+
+
+class InflatingCursor:
+    """What a zlib stream holds. Hadoop calls it `gz` (Compression.Algorithm.GZ), yet there is no gzip header.
+
+    A stream can only be read from its start, so that the state of the decompressor is kept here and there (`Marks`): passing over a part a
+    second time costs nothing.
+
+    Args:
+        source: The file.
+        start: Where the stream begins.
+        length: Stored bytes.
+        chained: Whether further streams follow the first one, and the last may be cut off.
+    """
+
+    def __init__(self, source: Source, start: int, length: int, *, chained: bool = False) -> None:
+        self.position = 0
+        self._source = source
+        self._end = start + length
+        self._chained = chained
+        self._marks = source.marks(start)
+        self._buffer = b""
+        self._resume(Mark(0, start, zlib.decompressobj()))
+
+    def _resume(self, mark: Mark) -> None:
+        self.position = mark.position
+        self._buffer = b""
+        self._inflate = mark.inflate.copy()
+        self._at = mark.offset  # of the next byte to inflate
+        self._fetched, self._fetched_at = b"", mark.offset
+        self._fetch = DEFLATED_STEP
+        self._before = mark
+
+    def read(self, length: int) -> bytes:
+        """Read up to `length` bytes."""
+        parts: list[bytes] = []
+        while length > 0 and (self._buffer or self._more()):
+            part = self._buffer[:length]
+            self._buffer = self._buffer[len(part) :]
+            self.position += len(part)
+            length -= len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def skip(self, length: int) -> int:
+        """Pass over up to `length` bytes; what was never passed before must be inflated."""
+        begun, target = self.position, self.position + length
+        mark = self._marks.nearest(target)
+        if mark is not None and mark.position > self.position + len(self._buffer):
+            self._resume(mark)
+        while self.position < target and self.read(min(target - self.position, INFLATED_STEP)):
+            pass
+        if self.position - begun >= MARK_EVERY:
+            self._mark(self._before)
+        return self.position - begun
+
+    def _more(self) -> bool:
+        """Inflate the next step; tell whether there was any."""
+        self._before = Mark(self.position, self._at, self._inflate.copy())
+        if self._marks.wants(self.position):
+            self._mark(self._before)
+        while not self._buffer:
+            if self._inflate.eof:
+                if not self._chained or self._at >= self._end:
+                    return False
+                self._inflate = zlib.decompressobj()
+            deflated = self._deflated()
+            if not deflated:
+                if self._chained:
+                    return False
+                raise self._source.damaged("a compressed part ends too early")
+            try:
+                self._buffer = self._inflate.decompress(deflated, INFLATED_STEP)
+            except zlib.error as error:
+                raise self._source.damaged(f"a compressed part cannot be read ({error})") from None
+            self._at += len(deflated) - len(self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail)
+        return True
+
+    def _deflated(self) -> bytes:
+        """Return the next bytes to inflate; they are fetched in larger and larger parts."""
+        offset = self._at - self._fetched_at
+        if offset >= len(self._fetched):
+            self._fetched = self._source.read(self._at, min(self._fetch, self._end - self._at))
+            self._fetched_at, offset = self._at, 0
+            self._fetch = min(self._fetch * 2, LARGEST_WINDOW)
+        return self._fetched[offset : offset + DEFLATED_STEP]
+
+    def _mark(self, mark: Mark) -> None:
+        self._marks.add(mark)
+        self._source.note()

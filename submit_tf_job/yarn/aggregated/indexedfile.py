@@ -1,0 +1,151 @@
+"""IndexedFile, the second format of aggregated logs: one region per log file, and an index of Java objects at the end.
+
+    file      uuid · data · index · length of the index (4) · uuid, and for each later upload: newline · data · index · length · uuid
+    uuid      SHA-256 of the application's id
+    index     everything uploaded so far
+
+Source: org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.LogAggregationIndexedFileController.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+from submit_tf_job.yarn.aggregated.cursor import INFLATED_STEP, Cursor, InflatingCursor, PlainCursor, Source
+from submit_tf_job.yarn.aggregated.java import Fields
+from submit_tf_job.yarn.aggregated.javaobject import JavaObject, elements, entries, read_object
+
+__all__ = ["Cycle", "IndexedContent", "IndexedFile", "IndexedLog", "application_uuid", "read_checksum", "read_indexed"]
+
+UUID = 32
+MAX_INDEX = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class IndexedContent:
+    """The bytes of one log file: a region of its own."""
+
+    source: Source
+    compression: str
+    start: int
+    stored: int
+    size: int
+
+    def stream(self, start: int) -> Iterator[bytes]:
+        """Read from `start` to the end."""
+        cursor = self._cursor()
+        cursor.skip(start)
+        left = self.size - start
+        while left > 0:
+            data = cursor.read(min(left, INFLATED_STEP))
+            if not data:
+                raise self.source.damaged(f"a log file ends {left} bytes too early")
+            left -= len(data)
+            yield data
+
+    def _cursor(self) -> Cursor:
+        if self.compression == "gz":
+            return InflatingCursor(self.source, self.start, self.stored)
+        if self.compression == "none":
+            return PlainCursor(self.source, self.start, self.stored)
+        raise self.source.damaged(f"its compression {self.compression!r} cannot be read without Hadoop's libraries (none and gz can)")
+
+
+@dataclass(frozen=True)
+class IndexedLog:
+    """One log file of one upload."""
+
+    container_id: str
+    name: str
+    size: int
+    modified_ms: int
+    content: IndexedContent
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One upload."""
+
+    uploaded_ms: int
+    logs: tuple[IndexedLog, ...]
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """What one node file holds, oldest upload first."""
+
+    node: str
+    cycles: tuple[Cycle, ...]
+
+
+def application_uuid(app_id: str) -> bytes:
+    """Return what begins and ends an application's files (LogAggregationIndexedFileController.createUUID)."""
+    return hashlib.sha256(app_id.encode()).digest()
+
+
+def read_checksum(data: bytes, where: Source) -> tuple[str, int] | None:
+    """Read the file that is there while an upload is under way: which node file, and up to where it is sound.
+
+    Returns:
+        None where it is not written yet.
+    """
+    if len(data) < 4:
+        return None
+    fields = Fields(BytesIO(data).read, where.damaged)
+    name = fields.exactly(fields.integer(4), limit=4096).decode("utf-8", "replace")
+    return name, fields.integer(8)
+
+
+def read_indexed(source: Source, app_id: str) -> IndexedFile:
+    """Read the index, nearly always with one request.
+
+    Raises:
+        Damaged: It is no IndexedFile of this application, or not whole.
+    """
+    uuid = application_uuid(app_id)
+    tail = source.tail()
+    if len(tail) < UUID + 4 or not tail.endswith(uuid):
+        raise source.damaged("it does not end as an IndexedFile of this application does")
+    length = int.from_bytes(tail[-UUID - 4 : -UUID], "big", signed=True)
+    end = source.size - UUID - 4
+    if not 0 < length <= min(end, MAX_INDEX):
+        raise source.damaged(f"an index of {length} bytes")
+    index = read_object(source.read(end - length, length), Fields(BytesIO().read, source.damaged))
+    if not isinstance(index, JavaObject):
+        raise source.damaged("its index is no IndexedLogsMeta")
+    compression = str(index.fields.get("compressName") or "none").lower()
+    cycles = [_cycle(source, compression, item) for item in elements(index.fields.get("logMetas"))]
+    return IndexedFile(str(index.fields.get("nodeId") or ""), tuple(cycles))
+
+
+def _cycle(source: Source, compression: str, meta: Any) -> Cycle:
+    if not isinstance(meta, JavaObject):
+        raise source.damaged("an upload in its index is none")
+    logs = [_log(source, compression, log) for _container, found in entries(meta.fields.get("logMetas")) for log in elements(found)]
+    return Cycle(_number(source, meta, "uploadTimeStamp"), tuple(logs))
+
+
+def _log(source: Source, compression: str, meta: Any) -> IndexedLog:
+    if not isinstance(meta, JavaObject):
+        raise source.damaged("a log file in its index is none")
+    start, stored, size = (_number(source, meta, name) for name in ("startIndex", "fileCompressedSize", "fileSize"))
+    if min(start, stored, size) < 0 or start + stored > source.size:
+        raise source.damaged("a log file lies outside of it")
+    return IndexedLog(
+        container_id=str(meta.fields.get("containerId") or ""),
+        name=str(meta.fields.get("fileName") or ""),
+        size=size,
+        modified_ms=_number(source, meta, "lastModifiedTime"),
+        content=IndexedContent(source, compression, start, stored, size),
+    )
+
+
+def _number(source: Source, meta: JavaObject, name: str) -> int:
+    value = meta.fields.get(name)
+    if not isinstance(value, int):
+        raise source.damaged(f"{name} is missing in its index")
+    return value

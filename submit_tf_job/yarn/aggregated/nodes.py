@@ -1,0 +1,165 @@
+"""The node files of one application: one per NodeManager, or several under rolling aggregation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from submit_tf_job.yarn.aggregated import tfile
+from submit_tf_job.yarn.aggregated.cursor import Memory, Source
+from submit_tf_job.yarn.aggregated.indexedfile import UUID, IndexedFile, application_uuid, read_checksum, read_indexed
+from submit_tf_job.yarn.aggregated.layout import AppDirectory, node_file
+from submit_tf_job.yarn.aggregated.model import Damaged, Entry, LogStore, Snapshot
+
+__all__ = ["NodeLogs", "Survey", "survey"]
+
+TEMPORARY = ".tmp"  # LogAggregationUtils: TMP_FILE_SUFFIX
+CHECKSUM = "-checksum"  # LogAggregationIndexedFileController.CHECK_SUM_FILE_SUFFIX
+ARCHIVE = ".har"
+
+
+@dataclass
+class NodeLogs:
+    """One node file.
+
+    Attributes:
+        node: NodeId, `host:port`.
+        uploaded_ms: The time in its name, else of its last change.
+        unfinished: Whether its writer left it without an end.
+        safe_end: Up to where it is sound while a further upload is under way; None for all of it.
+        problems: A sentence for each thing that could not be read.
+    """
+
+    store: LogStore
+    app_id: str
+    path: str
+    node: str
+    uploaded_ms: int
+    memory: Memory
+    unfinished: bool = False
+    safe_end: int | None = None
+    problems: list[str] = field(default_factory=list)
+    _found: list[Snapshot] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return all its log files, oldest upload first. A file that is gone or damaged costs no more than what is in it."""
+        with self._lock:
+            if self._found is None:
+                problems: list[str] = []
+                found = list(self._read(problems, newest_first=False))
+                self.problems = problems
+                self._found = found
+        return self._found
+
+    def seek(self, name: str) -> Iterator[Snapshot]:
+        """Find log files of a name, newest upload first, reading no further than is asked for."""
+        if self._found is None:
+            self.problems = []
+            found: Iterable[Snapshot] = self._read(self.problems, newest_first=True)
+        else:
+            found = reversed(self._found)
+        return (snapshot for snapshot in found if snapshot.name == name)
+
+    def _read(self, problems: list[str], *, newest_first: bool) -> Iterator[Snapshot]:
+        try:
+            source = Source(self.store.open(self.path), self.path, memory=self.memory, size=self.safe_end)
+            if self.unfinished:
+                yield from self._tfile(source, tfile.salvage_index(source), problems)
+            elif source.tail().endswith(tfile.MAGIC):
+                yield from self._tfile(source, tfile.read_index(source), problems)
+            elif source.tail()[-UUID:] == application_uuid(self.app_id):
+                yield from self._indexed(read_indexed(source, self.app_id), newest_first=newest_first)
+            else:
+                raise source.damaged("it is neither a TFile nor an IndexedFile")
+        except Damaged as error:
+            problems.append(error.message)
+        except FileNotFoundError:
+            problems.append(f"{self.path}: was deleted while it was read")
+
+    def _tfile(self, source: Source, index: tfile.Index, problems: list[str]) -> Iterator[Snapshot]:
+        for log in tfile.scan(source, index, problems):
+            yield Snapshot(log.container_id, self.node, log.name, log.size, log.declared_size, self.uploaded_ms, None, log.content)
+
+    def _indexed(self, indexed: IndexedFile, *, newest_first: bool) -> Iterator[Snapshot]:
+        node = indexed.node or self.node
+        for cycle in reversed(indexed.cycles) if newest_first else indexed.cycles:
+            for log in cycle.logs:
+                yield Snapshot(log.container_id, node, log.name, log.size, log.size, cycle.uploaded_ms, log.modified_ms, log.content)
+
+
+@dataclass
+class Survey:
+    """What lies in an application's directories.
+
+    Attributes:
+        nodes: Node files that can be read.
+        pending: NodeIds whose upload is under way or was broken off.
+        archives: HAR archives (`mapred archive-logs`), which are not read here.
+        problems: What else is there.
+    """
+
+    nodes: list[NodeLogs] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+    archives: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def survey(store: LogStore, app_id: str, directories: Iterable[AppDirectory], memory: Memory) -> Survey:
+    """Sort out the directories' entries."""
+    found = Survey()
+    for directory in directories:
+        finished = {entry.name for entry in directory.entries}
+        ends = _safe_ends(store, directory)
+        for entry in directory.entries:
+            _take(found, store, app_id, directory, entry, memory, ends, finished)
+    return found
+
+
+def _take(
+    found: Survey,
+    store: LogStore,
+    app_id: str,
+    directory: AppDirectory,
+    entry: Entry,
+    memory: Memory,
+    ends: dict[str, int],
+    names: set[str],
+) -> None:
+    path = f"{directory.path}/{entry.name}"
+    if entry.name.endswith(ARCHIVE):
+        found.archives.append(path)
+        return
+    unfinished = entry.name.endswith(TEMPORARY)
+    final = entry.name.removesuffix(TEMPORARY)
+    named = node_file(final)
+    if entry.is_dir or named is None or (unfinished and final in names):
+        return
+    if unfinished:
+        found.pending.append(named.node)
+    if not entry.size or ends.get(entry.name) == 0:  # a TFile under way shows no bytes until it is renamed
+        if not unfinished:
+            found.problems.append(f"{path}: holds nothing yet")
+        return
+    uploaded = named.uploaded_ms or entry.modified_ms
+    found.nodes.append(NodeLogs(store, app_id, path, named.node, uploaded, memory, unfinished, ends.get(entry.name)))
+
+
+def _safe_ends(store: LogStore, directory: AppDirectory) -> dict[str, int]:
+    """Read up to where node files are sound whose upload is under way; a file that just comes or goes says nothing."""
+    ends: dict[str, int] = {}
+    for entry in directory.entries:
+        if entry.name.endswith(CHECKSUM) and not entry.is_dir:
+            said = _safe_end(store, f"{directory.path}/{entry.name}")
+            if said is not None:
+                ends[said[0]] = max(0, said[1])
+    return ends
+
+
+def _safe_end(store: LogStore, path: str) -> tuple[str, int] | None:
+    try:
+        source = Source(store.open(path), path)
+        return read_checksum(source.read(0, min(source.size, 8192)), source)
+    except (FileNotFoundError, Damaged):
+        return None

@@ -1,0 +1,239 @@
+"""The logs of an application after its end, as the NodeManagers collected them: read without Java and without a log server.
+
+    find the directories ▸ one index per node file ▸ which container wrote which log file ▸ its bytes, from any place on
+
+Formats and layouts are in `yarn.aggregated`. Nothing is read twice, and nothing whole: a listing passes over contents, a tail reads what
+it shows (as far as compression allows).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from submit_tf_job.errors import AuthError, SubmitTFJobError
+from submit_tf_job.yarn.aggregated.absence import Absence, NoLogs, WhatYarnSays, explain
+from submit_tf_job.yarn.aggregated.cursor import Memory
+from submit_tf_job.yarn.aggregated.layout import AppDirectory, LogSettings, find_directories
+from submit_tf_job.yarn.aggregated.model import ContainerLogs, Damaged, LogFile, LogStore, Snapshot
+from submit_tf_job.yarn.aggregated.nodes import NodeLogs, Survey, survey
+
+__all__ = [
+    "Absence",
+    "AggregatedLogs",
+    "ContainerLogs",
+    "Damaged",
+    "LogFile",
+    "LogSettings",
+    "LogStore",
+    "NoLogs",
+    "Snapshot",
+    "WhatYarnSays",
+]
+
+WORKERS = 8  # node files are small and far away: most of the time is waiting
+
+
+class AggregatedLogs:
+    """The collected logs of one application.
+
+    Args:
+        store: Where they are; an open storage of the file system of `settings.root`.
+        app_id: `application_…`.
+        user: Owner of the application, as the ResourceManager tells it.
+        settings: What the cluster's configuration says.
+        said: What the ResourceManager tells; makes the answer better where there is nothing.
+
+    Example:
+        >>> logs = AggregatedLogs(storage, "application_1700000000000_0001", user="alice")  # doctest: +SKIP
+        >>> [(found.container_id, [file.name for file in found.files]) for found in logs.containers()]  # doctest: +SKIP
+        >>> logs.read("container_1700000000000_0001_01_000002", "stderr.txt", tail=4096)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, store: LogStore, app_id: str, *, user: str, settings: LogSettings | None = None, said: WhatYarnSays | None = None
+    ) -> None:
+        self._store = store
+        self._app_id = app_id
+        self._user = user
+        self._settings = settings or LogSettings()
+        self._said = said or WhatYarnSays()
+        self._memory = Memory()
+        self._survey: Survey | None = None
+
+    # --- what is there ---
+
+    def containers(self) -> tuple[ContainerLogs, ...]:
+        """List all containers with their log files, in the order of their ids.
+
+        Raises:
+            NoLogs: There are none; its `reason` says why.
+            AuthError: They may not be read.
+            Damaged: Nothing of what is there can be read.
+        """
+        nodes = self._nodes()
+        with ThreadPoolExecutor(max_workers=min(WORKERS, len(nodes))) as pool:
+            snapshots = [snapshot for found in pool.map(NodeLogs.snapshots, nodes) for snapshot in found]
+        problems = [problem for node in nodes for problem in node.problems]
+        if not snapshots and problems:
+            raise Damaged(problems[0], hint="The container's own node may still have them.", details={"problems": problems})
+        return _grouped(snapshots)
+
+    def find(self, name: str, *, node: str | None = None) -> Iterator[Snapshot]:
+        """Find the containers that wrote a file of a name, reading as little as possible; the first is soon there.
+
+        Args:
+            name: File name, such as `job-report.json`.
+            node: NodeId (`host:port`) whose file is looked into first.
+
+        Raises:
+            NoLogs: There are no logs at all.
+            AuthError: They may not be read.
+        """
+        for logs in sorted(self._nodes(), key=lambda logs: (logs.node != node, -logs.uploaded_ms)):
+            yield from logs.seek(name)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about what could not be read of what has been looked at so far: damaged files, uploads under way."""
+        if self._survey is None:
+            return ()
+        pending = [f"{node} has not finished its upload" for node in self._survey.pending]
+        archived = [f"{path} is an archive of Hadoop's and is not read" for path in self._survey.archives]
+        damaged = [problem for node in self._survey.nodes for problem in node.problems]
+        return (*pending, *archived, *self._survey.problems, *damaged)
+
+    # --- contents ---
+
+    def stream(self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None) -> Iterator[bytes]:
+        """Read one log file in pieces of at most about a megabyte.
+
+        Uploads of a rolled log are joined: one that continues the one before replaces it, any other follows it.
+
+        Args:
+            container_id: The container.
+            name: The file.
+            tail: How many bytes of its end; None for all.
+            node: NodeId whose file is looked into first.
+
+        Raises:
+            NoLogs: There is no such container or file, or there are no logs at all.
+            AuthError: They may not be read.
+            Damaged: The file that holds them is not what Hadoop writes.
+        """
+        segments = _joined(self._snapshots_of(container_id, name, node))
+        if tail is not None:
+            segments, tail = _last(segments, tail)
+        for number, snapshot in enumerate(segments):
+            yield from snapshot.stream(tail=tail if number == 0 else None)
+
+    def read(self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None) -> bytes:
+        """Read one log file, or its last `tail` bytes, at once; see `stream`."""
+        return b"".join(self.stream(container_id, name, tail=tail, node=node))
+
+    def _snapshots_of(self, container_id: str, name: str, first: str | None) -> list[Snapshot]:
+        """Look through node files until the container's node is known, and then through all of that node."""
+        nodes = sorted(self._nodes(), key=lambda logs: logs.node != first)
+        home = next((logs.node for logs in nodes if any(found.container_id == container_id for found in logs.snapshots())), None)
+        found = [log for logs in nodes if logs.node == home for log in logs.snapshots() if log.container_id == container_id]
+        named = sorted((log for log in found if log.name == name), key=lambda log: log.uploaded_ms)
+        if not found:
+            raise NoLogs(f"{self._app_id}: there are no logs of {container_id}", Absence.NOTHING, hint="Check the container's id.")
+        if not named:
+            names = ", ".join(sorted({log.name for log in found}))
+            raise NoLogs(f"{container_id}: has no log file {name}", Absence.NOTHING, hint=f"It has {names}.")
+        return named
+
+    # --- finding ---
+
+    def _nodes(self) -> list[NodeLogs]:
+        if self._survey is None or not self._survey.nodes:
+            self._survey = survey(self._store, self._app_id, self._directories(), self._memory)
+        if not self._survey.nodes:
+            raise self._why_nothing(self._survey)
+        return self._survey.nodes
+
+    def _directories(self) -> list[AppDirectory]:
+        found = self._directories_under(self._settings.root)
+        for root in self._settings.other_roots:
+            with suppress(SubmitTFJobError):  # another file system, or somebody else's: the first root is the one that is asked for
+                found += self._directories_under(root)
+        return found
+
+    def _directories_under(self, root: str) -> list[AppDirectory]:
+        try:
+            return find_directories(self._store, root, self._user, self._app_id)
+        except AuthError as error:
+            raise AuthError(
+                f"{root}/{self._user}: not allowed to read the logs of {self._user}: {error.message}",
+                hint=f"Be {self._user}, or in the directory's group; aggregated logs are for their owner and that group (mode 770).",
+            ) from None
+
+    def _why_nothing(self, found: Survey) -> NoLogs:
+        if found.archives:
+            message = f"{self._app_id}: its logs are in Hadoop's archive {found.archives[0]}, which is not read here"
+            return NoLogs(message, Absence.ARCHIVED, hint=f"yarn logs -applicationId {self._app_id}")
+        if found.pending or found.problems:
+            message = f"{self._app_id}: its logs are just being uploaded"
+            return NoLogs(message, Absence.NOT_YET, hint="Try again in a few seconds.")
+        where = f"{self._settings.root}/{self._user}"
+        return explain(self._app_id, where, self._said, enabled=self._settings.enabled, retain_s=self._settings.retain_s)
+
+
+def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
+    by_container: dict[str, dict[str, list[Snapshot]]] = {}
+    for snapshot in sorted(snapshots, key=lambda found: found.uploaded_ms):
+        by_container.setdefault(snapshot.container_id, {}).setdefault(snapshot.name, []).append(snapshot)
+    return tuple(
+        ContainerLogs(
+            container_id=container_id,
+            node=next(iter(files.values()))[0].node,
+            files=tuple(LogFile(name, tuple(found)) for name, found in sorted(files.items())),
+        )
+        for container_id, files in sorted(by_container.items(), key=lambda item: _order(item[0]))
+    )
+
+
+def _order(container_id: str) -> tuple[list[int], str]:
+    """Order by attempt and number; an epoch (`container_e17_…`) comes before them and does not count."""
+    return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
+
+
+# --- rolled logs ---
+
+
+def _joined(snapshots: list[Snapshot]) -> list[Snapshot]:
+    segments: list[Snapshot] = []
+    for snapshot in snapshots:
+        if segments and _continues(segments[-1], snapshot):
+            segments[-1] = snapshot
+        else:
+            segments.append(snapshot)
+    return segments
+
+
+def _continues(old: Snapshot, new: Snapshot) -> bool:
+    """Tell whether the new snapshot begins with all of the old one."""
+    if new.size < old.size:
+        return False
+    if new.modified_ms is not None and (new.modified_ms, new.size) == (old.modified_ms, old.size):
+        return True
+    theirs, pieces = b"", new.stream()
+    for mine in old.stream():
+        while len(theirs) < len(mine):
+            theirs += next(pieces)
+        if not theirs.startswith(mine):
+            return False
+        theirs = theirs[len(mine) :]
+    return True
+
+
+def _last(segments: list[Snapshot], tail: int) -> tuple[list[Snapshot], int]:
+    """Return the segments that the last `tail` bytes lie in, and how many of them are of the first of those."""
+    for number in range(len(segments) - 1, 0, -1):
+        if segments[number].size >= tail:
+            return segments[number:], tail
+        tail -= segments[number].size
+    return segments, tail
