@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 STOPS = (signal.SIGTERM, signal.SIGINT)
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LEFTOVER_GRACE_S = 1.0
 
 
@@ -89,6 +89,8 @@ class Child:
         argv = argv_of(command, env.get("PATH"))
         parent = os.getpid()
         prctl = _prctl()
+        if prctl:
+            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the command leaves behind is reaped here, not by whoever is process 1
 
         def prepare() -> None:
             os.setpgid(0, 0)

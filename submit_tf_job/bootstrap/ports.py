@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from submit_tf_job.bootstrap.child import Signals
 
-PATIENCE_S = 3.0  # an earlier attempt of the same task may be about to go
+PATIENCE_S = 2.0  # an earlier attempt of the same task may be about to go
 
 
 def listen(port: int, whose: str, node: str, signals: Signals) -> socket.socket:

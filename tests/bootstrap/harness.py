@@ -25,6 +25,8 @@ from submit_tf_job import contract, tfconfig
 
 PACKAGE = Path(contract.__file__).parent
 DOMAIN = "mnist.alice.sandbox.test"
+FOREVER = ["sleep", "600"]
+UNTIL_GO = "until [ -e ../go ]; do sleep 0.05; done"
 
 
 def code_zip() -> bytes:
@@ -141,7 +143,7 @@ class Cluster:
             "start_timeout_s": 40,
             "finish_timeout_s": 20,
             "grace_s": 4,
-            "settle_s": 0.7,
+            "settle_s": 0.5,
             "stop_grace_s": 1.5,
             "hadoop_conf": None,
             "roles": roles,
@@ -188,7 +190,7 @@ class Cluster:
             }
             with (logs / "stdout.txt").open("wb") as out, (logs / "stderr.txt").open("wb") as err:
                 self.runs[name] = subprocess.Popen(
-                    [self.python, "conf/bootstrap.py"],
+                    [self.python, "-S", "conf/bootstrap.py"],
                     cwd=cwd,
                     env=environment,
                     stdin=subprocess.DEVNULL,
@@ -230,11 +232,19 @@ class Cluster:
             found = what()
             if found:
                 return found
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError("\n".join(f"--- {name}\n{self.stderr(name)}" for name in self.runs) + json.dumps(self.report(), indent=1))
 
     def printed(self, name: str, text: str, timeout_s: float = 30) -> None:
         self.until(lambda: text in self.stdout(name), timeout_s)
+
+    def go(self) -> None:
+        """End every command that is UNTIL_GO."""
+        (self.root / "app" / "go").touch()
+
+    def started(self, *names: str) -> None:
+        """Wait until these tasks' commands run; the report would say so up to a second later."""
+        self.until(lambda: all("starting: " in self.stderr(name) for name in names))
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         os.kill(self.runs[name].pid, number)

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job import contract
-from tests.bootstrap.harness import Cluster, alive, role
-
-FOREVER = ["sleep", "600"]
+from tests.bootstrap.harness import FOREVER, Cluster, alive, role
 
 
 def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
@@ -124,9 +122,9 @@ def test_killed_bootstrap_is_the_cause_although_the_chief_failed_right_after(any
 
 
 def test_lost_worker_alone_fails_the_job_after_the_grace(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(2, "trains", FOREVER)}, grace_s=2)
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(2, "trains", FOREVER)}, grace_s=1)
     job.start()
-    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 2)
+    job.started("worker-0", "worker-1")
     job.kill("worker-1")
     assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
     assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
@@ -156,20 +154,20 @@ def test_killed_command(job: Cluster) -> None:
 
 
 def test_missing_task_is_named_at_the_deadline(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(3, "trains", "echo ran")}, start_timeout_s=2)
+    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(3, "trains", "echo ran")}, start_timeout_s=1)
     job.start("chief-0", "worker-0")
     assert job.wait("chief-0") == contract.EXIT_PEERS_MISSING
     assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
     report = job.report()
     assert (report["wanted"], report["arrived"], report["missing"]) == (4, 2, ["worker-1", "worker-2"])
     assert report["first_failure"]["reason"] == "peers-missing"
-    assert report["first_failure"]["message"] == "2 of 4 tasks had not arrived after 2 s: worker-1, worker-2"
+    assert report["first_failure"]["message"] == "2 of 4 tasks had not arrived after 1 s: worker-1, worker-2"
     assert "ran" not in job.stdout("chief-0") + job.stdout("worker-0")
 
 
 def test_name_that_does_not_resolve_is_named_at_the_deadline(job: Cluster) -> None:
     job.dns.hidden.add("worker-1")
-    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(2, "trains", "echo ran")}, start_timeout_s=2)
+    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(2, "trains", "echo ran")}, start_timeout_s=1)
     job.start()
     assert job.wait_all() == {
         "chief-0": contract.EXIT_PEERS_MISSING,
@@ -283,7 +281,7 @@ def test_evaluator_that_never_finishes_is_a_warning(job: Cluster) -> None:
 
 
 def test_failing_sidecar_is_a_warning(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 1"), "board": role(1, "sidecar", "exit 5")})
+    job.job({"chief": role(1, "decides", "sleep 0.5"), "board": role(1, "sidecar", "exit 5")})
     job.start()
     assert job.wait_all() == {"chief-0": 0, "board-0": 5}
     assert job.report()["warnings"] == ["board-0 ended with status 5"]
@@ -334,7 +332,7 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
 def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
     job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", FOREVER)}, settle_s=0.3)
     job.start()
-    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running"))
+    job.started("worker-0")
     job.kill("worker-0", signal.SIGTERM)
     assert job.wait("worker-0") == contract.EXIT_TERMINATED
     assert job.wait("chief-0") == contract.EXIT_JOB_FAILED

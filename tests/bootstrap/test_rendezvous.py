@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from submit_tf_job import contract
-from tests.bootstrap.harness import Cluster, role
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
 
-FOREVER = ["sleep", "600"]
 # Ends as the first argument says when it is started for the first time, and well when it is started again.
 FAIL_ONCE = 'echo "attempt $TFJOB_ATTEMPT"; [ $TFJOB_ATTEMPT = 1 ] || %s'
 
@@ -50,12 +49,13 @@ def hello(job: Cluster, role: str = "worker", index: int = 0, **extra: Any) -> b
 
 
 def test_restarted_worker_is_counted_and_comes_back(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 2.5"), "worker": role(1, "trains", FAIL_ONCE % "exit 3", max_restarts=1)})
+    job.job({"chief": role(1, "decides", UNTIL_GO), "worker": role(1, "trains", FAIL_ONCE % "exit 3", max_restarts=1)})
     job.start()
     assert job.wait("worker-0") == 3
     job.start("worker-0")  # as YARN would
     assert job.wait("worker-0") == 0
     assert job.stdout("worker-0") == "attempt 1\n"
+    job.go()
     assert job.wait("chief-0") == 0
     report = job.report()
     assert report["roles"]["worker"]["restarts"] == 1
@@ -90,7 +90,7 @@ def test_tolerated_failure_is_a_warning(job: Cluster) -> None:
 
 def test_lost_worker_with_restarts_left_comes_back_as_a_new_attempt(job: Cluster) -> None:
     job.job(
-        {"chief": role(1, "decides", "sleep 3"), "worker": role(1, "serves", "echo attempt $TFJOB_ATTEMPT; exec sleep 600", max_restarts=1)}
+        {"chief": role(1, "decides", UNTIL_GO), "worker": role(1, "serves", "echo attempt $TFJOB_ATTEMPT; exec sleep 600", max_restarts=1)}
     )
     job.start()
     job.printed("worker-0", "attempt 0")
@@ -98,6 +98,7 @@ def test_lost_worker_with_restarts_left_comes_back_as_a_new_attempt(job: Cluster
     job.runs["worker-0"].wait()
     job.start("worker-0")
     job.printed("worker-0", "attempt 1")
+    job.go()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
 
 
@@ -130,7 +131,7 @@ def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
     job = any_job
     job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", FOREVER), "board": role(1, "sidecar", FOREVER)}, grace_s=1)
     job.start()
-    job.until(lambda: "starting" in job.stderr("worker-0") and "starting" in job.stderr("board-0"))
+    job.started("worker-0", "board-0")
     job.kill("chief-0")
     assert job.wait("worker-0") == contract.EXIT_DECIDER_LOST
     assert job.wait("board-0") == contract.EXIT_DECIDER_LOST
@@ -142,7 +143,7 @@ def test_restarted_decider_finds_everybody_again(any_job: Cluster) -> None:
         {
             "chief": role(1, "decides", "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5", max_restarts=2),
             "worker": role(2, "serves", "echo up; exec sleep 600", max_restarts=1),
-            "evaluator": role(1, "evaluates", "echo up; sleep 3"),
+            "evaluator": role(1, "evaluates", f"echo up; {UNTIL_GO}"),
         },
         grace_s=20,
     )
@@ -155,6 +156,8 @@ def test_restarted_decider_finds_everybody_again(any_job: Cluster) -> None:
     for marker in (job.root / "app").glob("tfjob-done-*"):
         marker.unlink()
     job.start("chief-0")
+    job.printed("chief-0", "attempt 1")
+    job.go()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "worker-1": 0, "evaluator-0": 0}
     assert job.stdout("chief-0") == "attempt 1\n"
     assert [job.stdout(f"worker-{i}") for i in range(2)] == ["up\n"] * 2
@@ -175,7 +178,7 @@ def test_failed_decider_with_restarts_left_leaves_the_others_running(job: Cluste
 
 
 def test_other_job_at_the_deciding_address(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")}, start_timeout_s=2)
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")}, start_timeout_s=1)
     other = dict(job.task, submission="another", ports=dict(job.task["ports"]))
     job.start("chief-0")
     job.until(lambda: job.report())
@@ -194,7 +197,7 @@ def test_other_job_at_the_deciding_address(job: Cluster) -> None:
 
 
 def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 2"), "worker": role(2, "trains", "sleep 2"), "board": role(1, "sidecar", FOREVER)})
+    job.job({"chief": role(1, "decides", "sleep 0.2"), "worker": role(2, "trains", "sleep 0.2"), "board": role(1, "sidecar", FOREVER)})
     job.start("chief-0", "worker-0")
     job.until(lambda: job.report().get("arrived") == 2)
     half_open = [socket.create_connection(("127.0.0.1", job.rendezvous())) for _ in range(20)]
@@ -272,7 +275,7 @@ async def _simulated_task(port: int, task: dict[str, Any], index: int, started: 
 
 def test_two_hundred_tasks_cost_little(job: Cluster) -> None:
     count = 200
-    job.job({"chief": role(1, "decides", "sleep 3"), "worker": role(count, "serves", FOREVER)})
+    job.job({"chief": role(1, "decides", "sleep 1.5"), "worker": role(count, "serves", FOREVER)})
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     job.start("chief-0")
     started: list[float] = []
@@ -292,7 +295,7 @@ def test_two_hundred_tasks_cost_little(job: Cluster) -> None:
 def test_idle_job_uses_no_cpu(job: Cluster) -> None:
     job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", FOREVER)})
     job.start()
-    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 1)
+    job.started("worker-0")
 
     def ticks(name: str) -> int:
         fields = Path(f"/proc/{job.runs[name].pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -300,19 +303,20 @@ def test_idle_job_uses_no_cpu(job: Cluster) -> None:
 
     time.sleep(0.5)
     before = {name: ticks(name) for name in job.runs}
-    time.sleep(3)
+    time.sleep(2)
     hertz = os.sysconf("SC_CLK_TCK")
     for name in job.runs:
         assert (ticks(name) - before[name]) / hertz < 0.1
 
 
 def test_frozen_worker_is_not_lost_while_its_connection_lives(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 2"), "worker": role(1, "serves", FOREVER)}, grace_s=0)
+    job.job({"chief": role(1, "decides", UNTIL_GO), "worker": role(1, "serves", FOREVER)}, grace_s=0)
     job.start()
-    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 1)
+    job.started("worker-0")
     job.kill("worker-0", signal.SIGSTOP)
     time.sleep(0.5)
     job.kill("worker-0", signal.SIGCONT)
+    job.go()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
 
 
@@ -326,11 +330,11 @@ def test_tf_config_of_the_environment_is_left_alone(job: Cluster, tf_config: str
 
 def test_task_that_gives_no_sign_of_life_after_a_failure_is_the_cause(job: Cluster) -> None:
     """A dead node closes no connection; TensorFlow's heartbeat fails the others before ours notices."""
-    job.job({"chief": role(1, "decides", "until [ -e ../go ]; do sleep 0.1; done; exit 1"), "worker": role(2, "serves", FOREVER)})
+    job.job({"chief": role(1, "decides", UNTIL_GO + "; exit 1"), "worker": role(2, "serves", FOREVER)})
     job.start()
-    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 2)
+    job.started("worker-0", "worker-1")
     job.kill("worker-1", signal.SIGSTOP)
-    (job.root / "app" / "go").touch()
+    job.go()
     assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
     job.kill("worker-1", signal.SIGCONT)
     assert job.report()["first_failure"]["task"] == "worker-1"
