@@ -12,10 +12,11 @@ from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.values import Value
 from submit_tf_job.specfile.vocabulary import SHIPPED
 
-__all__ = ["HADOOP_FILES", "MAX_BYTES", "MAX_FILES", "Shipper"]
+__all__ = ["HADOOP_FILES", "MAX_BYTES", "MAX_FILES", "MAX_LEVELS", "Shipper"]
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_FILES = 5_000
+MAX_LEVELS = 50
 HADOOP_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _LONGEST_NAME = 1024
 _SKIPPED = frozenset(("__pycache__", ".git"))
@@ -87,8 +88,6 @@ class Shipper:
             raise _CannotShip(_not_found(shown, path)) from None
         except OSError as error:
             raise _CannotShip(f"cannot be read: {error.strerror or error}") from None
-        except RecursionError:
-            raise _CannotShip("the directories are nested too deeply") from None
         except (ValueError, RuntimeError) as error:  # a NUL in the path; a loop of symbolic links on Python before 3.13
             raise _CannotShip(f"cannot be read: {error}") from None
 
@@ -96,6 +95,8 @@ class Shipper:
         here = path.resolve()
         if here in above:
             raise _CannotShip(f"the symbolic link {clip(prefix.rstrip('/'))} leads back to a directory above it; take it out")
+        if len(above) == MAX_LEVELS:
+            raise _CannotShip(f"its directories are nested more than {MAX_LEVELS} levels deep; pack them into one archive")
         for child in sorted(path.iterdir()):
             if child.name in _SKIPPED:
                 continue

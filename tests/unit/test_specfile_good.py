@@ -1,0 +1,340 @@
+"""Good job specs, and the Job that each means."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.errors import Problem
+from submit_tf_job.job import Command, HadoopConf, Job, KerberosPrincipal, Mount, Place, Placement, Restart, Strategy, TFConfigMode
+from submit_tf_job.specfile import Defaults, example, load, loads
+
+FULL = """\
+name: mnist
+description: Nightly training
+image: registry.example.com/ml/tf:2.15
+command: python train.py --epochs 3
+strategy: parameter-server
+queue: root.ml
+roles:
+  chief: {cpus: 2, memory: 4Gi}
+  worker:
+    instances: 4
+    cpus: 4
+    memory: 16Gi
+    gpus: 1
+    image: registry.example.com/ml/tf-gpu:2.15
+    env: {TF_CPP_MIN_LOG_LEVEL: "0", XLA: "on"}
+    mounts: ["/scratch:/data:rw"]
+    placement:
+      spread: node
+      together: rack
+      node_label: gpu
+      node_attributes: {model: [a100, h100], os: rhel8}
+    restart: {policy: on-failure, max: 5}
+    tolerate: 1
+  ps: {instances: 2, memory: 8192Mi, command: [python, ps.py, "--port", "0"]}
+  evaluator: {memory: 1Ti, restart: on-failure}
+  tensorboard: {command: tensorboard --logdir /logs, memory: 1Gi, ports: {http: 6006, grpc: 6007}}
+env: {TF_CPP_MIN_LOG_LEVEL: "1", EMPTY: ""}
+mounts: ["/data:/data", "/models:/models/:rw"]
+network: overlay_1
+hadoop: {conf: /etc/hadoop/conf}
+kerberos: {principal: svc/_HOST@EXAMPLE.COM, keytab: "hdfs:///user/svc/svc.keytab"}
+lifetime: 1d12h
+start_timeout: 1h30m
+finish_timeout: 90s
+grace: 2m
+tf_config: literal
+python: /opt/conda/bin/python
+deciding_role: chief
+docker_client_config: hdfs:///user/me/config.json
+"""
+
+
+def read(text: str, **more: Any) -> Job:
+    return loads(text, source="train.yaml", base=None, **more)
+
+
+def small(lines: str = "", *, strategy: str = "single", roles: str = "{chief: {memory: 4Gi}}", **more: Any) -> Job:
+    head = {"name": "t", "image": "tf", "command": "x", "strategy": strategy, "roles": roles}
+    stated = {line.split(":")[0] for line in lines.splitlines()}
+    return read(lines + "".join(f"{key}: {value}\n" for key, value in head.items() if key not in stated), **more)
+
+
+def test_everything_at_once() -> None:
+    job = read(FULL)
+    assert (job.name, job.description, job.strategy, job.queue) == ("mnist", "Nightly training", Strategy.PARAMETER_SERVER, "root.ml")
+    assert list(job.roles) == ["chief", "worker", "ps", "evaluator", "tensorboard"]
+    assert job.counts == {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1, "tensorboard": 1}
+    assert (job.network, job.hadoop) == ("overlay_1", HadoopConf("node", "/etc/hadoop/conf"))
+    assert job.kerberos == KerberosPrincipal("svc/_HOST@EXAMPLE.COM", "hdfs:///user/svc/svc.keytab")
+    assert (job.lifetime_s, job.start_timeout_s, job.finish_timeout_s, job.grace_s) == (129_600, 5_400, 90, 120)
+    assert (job.tf_config, job.python, job.deciding_role) == (TFConfigMode.LITERAL, "/opt/conda/bin/python", "chief")
+    assert (job.legacy_master, job.bootstrap, job.docker_client_config) == (False, True, "hdfs:///user/me/config.json")
+
+
+def test_a_role_at_its_fullest() -> None:
+    worker = read(FULL).roles["worker"]
+    assert (worker.instances, worker.cpus, worker.memory_mib, worker.gpus) == (4, 4, 16_384, 1)
+    assert worker.image == "registry.example.com/ml/tf-gpu:2.15"
+    assert worker.command == Command(script="python train.py --epochs 3")
+    assert worker.env == {"TF_CPP_MIN_LOG_LEVEL": "0", "EMPTY": "", "XLA": "on"}
+    assert worker.mounts == (Mount("/scratch", "/data", read_only=False), Mount("/models", "/models/", read_only=False))
+    assert worker.placement == Placement("node", "rack", "gpu", {"model": ("a100", "h100"), "os": ("rhel8",)})
+    assert (worker.restart, worker.max_restarts, worker.tolerate) == (Restart.ON_FAILURE, 5, 1)
+
+
+def test_what_roles_take_from_the_job_and_what_not() -> None:
+    roles = read(FULL).roles
+    assert roles["ps"].command == Command(argv=("python", "ps.py", "--port", "0"))
+    assert roles["ps"].image == roles["tensorboard"].image == "registry.example.com/ml/tf:2.15"
+    assert roles["tensorboard"].command == Command(script="tensorboard --logdir /logs")
+    assert roles["tensorboard"].env == {"TF_CPP_MIN_LOG_LEVEL": "1", "EMPTY": ""}
+    assert roles["tensorboard"].mounts == (Mount("/data", "/data"), Mount("/models", "/models/", read_only=False))
+    assert roles["tensorboard"].ports == {"http": 6006, "grpc": 6007}
+    assert (roles["evaluator"].memory_mib, roles["evaluator"].max_restarts, roles["ps"].memory_mib) == (1_048_576, 3, 8_192)
+
+
+def test_defaults_are_those_of_the_job() -> None:
+    job = small()
+    bare = Job(name="t", strategy=Strategy.SINGLE, roles=job.roles, deciding_role="chief")
+    assert job == bare
+    chief = job.roles["chief"]
+    assert (chief.instances, chief.cpus, chief.gpus, chief.restart, chief.max_restarts, chief.tolerate) == (1, 1, 0, Restart.NEVER, 0, 0)
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_examples_are_good_job_specs(strategy: Strategy) -> None:
+    assert read(example(strategy)).strategy is strategy
+
+
+def test_there_is_no_example_of_an_unknown_strategy() -> None:
+    with pytest.raises(ValueError, match="quantum"):
+        example("quantum")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "roles", "deciding"),
+    [
+        ("single", "{chief: {memory: 1Gi}}", "chief"),
+        ("single", "{worker: {memory: 1Gi}, tb: {memory: 1Gi, command: tb}}", "worker"),
+        ("single", "{worker: {memory: 1Gi, restart: on-failure}}", "worker"),
+        ("multi-worker", "{worker: {memory: 1Gi}}", "worker"),
+        ("multi-worker", "{worker: {memory: 1Gi, instances: 4}, chief: {memory: 1Gi}}", "chief"),
+        ("multi-worker", "{worker: {memory: 1Gi, instances: 4}, evaluator: {memory: 1Gi, restart: on-failure}}", "worker"),
+        ("parameter-server", "{chief: {memory: 1Gi}, worker: {memory: 1Gi}, ps: {memory: 1Gi}}", "chief"),
+        ("parameter-server", "{ps: {memory: 1Gi}, master: {memory: 1Gi}, worker: {memory: 1Gi}, evaluator: {memory: 1Gi}}", "chief"),
+        ("estimator", "{chief: {memory: 1Gi}}", "chief"),
+        ("estimator", "{chief: {memory: 1Gi}, evaluator: {memory: 1Gi}}", "chief"),
+        ("estimator", "{chief: {memory: 1Gi}, worker: {memory: 1Gi, restart: on-failure}, ps: {memory: 1Gi}}", "chief"),
+        ("custom", "{trainer: {memory: 1Gi, instances: 3}}", "trainer"),
+        ("custom", "{worker: {memory: 1Gi}, ps: {memory: 1Gi, restart: on-failure}}", "worker"),
+        ("custom", "{chief: {memory: 1Gi}, workers: {memory: 1Gi, command: x}}", "chief"),
+    ],
+)
+def test_roles_that_go_together(strategy: str, roles: str, deciding: str) -> None:
+    job = small(strategy=strategy, roles=roles)
+    assert job.deciding_role == deciding
+    assert job.tf_config is (TFConfigMode.NONE if strategy == "custom" else TFConfigMode.COUNTS)
+
+
+def test_a_custom_jobs_deciding_role_runs_the_jobs_command() -> None:
+    job = small("deciding_role: a\n", strategy="custom", roles="{a: {memory: 1Gi}, b: {memory: 1Gi, command: y}}")
+    assert (str(job.roles["a"].command), str(job.roles["b"].command)) == ("x", "y")
+
+
+def test_a_custom_job_may_ask_for_tf_config() -> None:
+    assert small("tf_config: counts\n", strategy="custom", roles="{worker: {memory: 1Gi}}").tf_config is TFConfigMode.COUNTS
+
+
+def test_a_worker_may_decide_beside_a_chief() -> None:
+    job = small("deciding_role: worker\n", strategy="multi-worker", roles="{chief: {memory: 1Gi}, worker: {memory: 1Gi}}")
+    assert job.deciding_task == "worker-0"
+
+
+def test_master_is_a_spelling_of_chief() -> None:
+    job = small("deciding_role: master\nlegacy_master: true\n", strategy="estimator", roles="{master: {memory: 1Gi, cpus: 2}}")
+    assert list(job.roles) == ["chief"]
+    assert (job.deciding_role, job.legacy_master) == ("chief", True)
+    assert job.places["roles.chief.cpus"] == job.places["roles.master.cpus"] == Place("train.yaml", 7, 31)
+
+
+def test_without_the_bootstrap() -> None:
+    job = small("bootstrap: false\ntf_config: none\n")
+    assert (job.bootstrap, job.tf_config) == (False, TFConfigMode.NONE)
+
+
+def test_text_that_other_yaml_readers_retype_stays_text_where_no_program_sees_it() -> None:
+    assert small("description: on\nqueue: off\n").queue == "off"
+
+
+@pytest.mark.parametrize(
+    ("text", "argv"),
+    [
+        ('command: [a, "", "3", \'yes\', "b c", "$HOME"]\n', ("a", "", "3", "yes", "b c", "$HOME")),
+        ('command:\n  - a\n  - "line\\nbreak\\ttab"\n', ("a", "line\nbreak\ttab")),
+        ('command: ["\\U0001F600"]\n', ("\U0001f600",)),
+    ],
+)
+def test_argv_is_never_parsed_again(text: str, argv: tuple[str, ...]) -> None:
+    assert small(text).roles["chief"].command == Command(argv=argv)
+
+
+def test_a_script_keeps_its_lines() -> None:
+    assert small("command: |\n  set -e\n  cat <<X\n  \ttab: yes\n  X\n").roles["chief"].command == Command(
+        script="set -e\ncat <<X\n\ttab: yes\nX\n"
+    )
+
+
+def test_anchors_within_the_budget() -> None:
+    job = small(strategy="multi-worker", roles="{chief: &r {memory: 1Gi}, worker: *r}")
+    assert job.roles["worker"].memory_mib == 1024
+
+
+@pytest.mark.parametrize("source", ["train.json", "train.yaml", "<stdin>"])
+def test_json(source: str) -> None:
+    text = """{
+\t"$schema": "./job.schema.json",
+\t"name": "t", "image": "tf", "strategy": "single",
+\t"command": ["echo", "\\ud83d\\ude00", "a\\/b"],
+\t"roles": {"chief": {"memory": "4Gi", "gpus": 1}}
+}"""
+    job = loads(text, source=source, base=None)
+    assert job.roles["chief"].command == Command(argv=("echo", "\U0001f600", "a/b"))
+    assert job.places["roles.chief.gpus"] == Place(source, 5, 39)
+
+
+def test_a_flow_mapping_that_is_no_json_is_yaml() -> None:
+    assert read("{name: t, image: tf, command: x, strategy: single, roles: {chief: {memory: 4Gi}}}").name == "t"
+
+
+def test_byte_order_mark_and_windows_line_ends() -> None:
+    text = "\ufeff" + "name: t\nimage: tf\ncommand: x\nstrategy: single\nroles: {chief: {memory: 4Gi}}\n".replace("\n", "\r\n")
+    assert loads(text.encode(), source="x", base=None).name == "t"
+
+
+def test_one_document_between_its_marks() -> None:
+    assert small().name == read("---\nname: t\nimage: tf\ncommand: x\nstrategy: single\nroles: {chief: {memory: 4Gi}}\n...\n# end\n").name
+
+
+def test_load_reads_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_text(FULL)
+    assert load(path, name="other", overrides=["roles.worker.instances=8"]).counts["worker"] == 8
+    assert load(path, name="other").places["name"] == Place("--name")
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected"),
+    [
+        ("/etc/hadoop/conf", HadoopConf("node", "/etc/hadoop/conf")),
+        ('"hdfs:///apps/conf.zip"', HadoopConf("archive", "hdfs:///apps/conf.zip")),
+        ('"hdfs://nn:8020/apps/conf.tar.gz"', HadoopConf("archive", "hdfs://nn:8020/apps/conf.tar.gz")),
+        ('"hdfs:///apps/conf.tgz"', HadoopConf("archive", "hdfs:///apps/conf.tgz")),
+    ],
+)
+def test_hadoop_configuration_of_the_cluster(conf: str, expected: HadoopConf) -> None:
+    assert small(f"hadoop: {{conf: {conf}}}\n").hadoop == expected
+
+
+def test_hadoop_configuration_of_this_host(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_bytes(b"<configuration/>")
+    (tmp_path / "yarn-site.xml").write_bytes(b"<configuration></configuration>")
+    (tmp_path / "ssl-server.xml").write_bytes(b"secret")
+    conf = small("hadoop: {conf: inline}\n", hadoop_conf=tmp_path).hadoop
+    assert conf is not None
+    assert [(file.name, file.content) for file in conf.files] == [
+        ("core-site.xml", b"<configuration/>"),
+        ("yarn-site.xml", b"<configuration></configuration>"),
+    ]
+
+
+SITE = Defaults(
+    job={
+        "image": "site/tf:2",
+        "queue": "default",
+        "network": "bridge",
+        "env": {"http_proxy": "", "SHARED": "site"},
+        "mounts": ["/etc/krb5.conf:/etc/krb5.conf", "/site:/data"],
+        "lifetime": "1d",
+        "bootstrap": True,
+        "hadoop": {"conf": "/etc/hadoop/conf"},
+    },
+    shapes={"big": {"cpus": 8, "memory": "32Gi", "gpus": 1}},
+    source="settings.yaml",
+)
+
+
+def test_the_site_speaks_where_the_job_is_silent() -> None:
+    job = read(
+        "name: t\ncommand: x\nstrategy: single\nqueue: ml\nenv: {SHARED: job, OWN: a}\nmounts: ['/mine:/data']\n"
+        "roles: {chief: {memory: 4Gi}}\n",
+        defaults=SITE,
+    )
+    chief = job.roles["chief"]
+    assert (chief.image, job.queue, job.network, job.lifetime_s) == ("site/tf:2", "ml", "bridge", 86_400)
+    assert chief.env == {"http_proxy": "", "SHARED": "job", "OWN": "a"}
+    assert chief.mounts == (Mount("/etc/krb5.conf", "/etc/krb5.conf"), Mount("/mine", "/data"))
+    assert job.hadoop == HadoopConf("node", "/etc/hadoop/conf")
+
+
+def test_a_job_that_the_site_leaves_without_bootstrap() -> None:
+    assert not small("tf_config: none\n", defaults=Defaults(job={"bootstrap": False, "start_timeout": "5m"})).bootstrap
+
+
+def test_shapes_give_what_the_role_does_not_say() -> None:
+    chief = small(roles="{chief: {shape: big, cpus: 2}}", defaults=SITE).roles["chief"]
+    assert (chief.cpus, chief.memory_mib, chief.gpus) == (2, 32_768, 1)
+
+
+def test_places_say_where_each_value_comes_from() -> None:
+    job = small("env: {A: b}\nlifetime: 2h\n", roles="{chief: {shape: big, gpus: 0, env: {C: d}}}", defaults=SITE, overrides=["grace=1m"])
+    expected = {
+        "name": Place("train.yaml", 3, 1),
+        "env.A": Place("train.yaml", 1, 7),
+        "env.SHARED": Place("settings.yaml"),
+        "network": Place("settings.yaml"),
+        "lifetime": Place("train.yaml", 2, 1),
+        "grace": Place("--set"),
+        "start_timeout": Place("default"),
+        "deciding_role": Place("default"),
+        "roles.chief.memory": Place("settings.yaml, shape big"),
+        "roles.chief.gpus": Place("train.yaml", 7, 29),
+        "roles.chief.instances": Place("default"),
+        "roles.chief.env.C": Place("train.yaml", 7, 44),
+        "roles.chief.mounts[0]": Place("settings.yaml"),
+    }
+    assert {path: job.places.get(path) for path in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("roles.chief.image", Problem(4, 1, "image", "no", "train.yaml")),
+        ("roles.chief.env.A", Problem(1, 7, "env.A", "no", "train.yaml")),
+        ("roles.chief.env.C", Problem(7, 36, "roles.chief.env.C", "no", "train.yaml")),
+        ("roles.chief.cpus", Problem(7, 9, "roles.chief.cpus", "no", "train.yaml")),
+        ("roles.chief", Problem(7, 9, "roles.chief", "no", "train.yaml")),
+        ("roles.tensorboard.memory", Problem(7, 1, "roles.tensorboard.memory", "no", "train.yaml")),
+        ("network", Problem(0, 0, "network", "no", "settings.yaml")),
+        ("grace", Problem(1, 1, "grace", "no", "train.yaml")),
+        ("", Problem(1, 1, "", "no", "train.yaml")),
+    ],
+)
+def test_later_stages_find_the_place(path: str, problem: Problem) -> None:
+    job = small("env: {A: b}\nlifetime: 2h\n", roles="{chief: {memory: 1Gi, env: {C: d}}}", defaults=SITE)
+    assert job.problem(path, "no") == problem
+    assert job.problem(path, "no").source == problem.source
+
+
+def test_start_up_stays_cheap() -> None:
+    code = (
+        "import sys; from submit_tf_job import specfile; assert not {'yaml', 'jsonschema', 'requests'} & set(sys.modules); "
+        "specfile.loads(specfile.example('single'), source='x', base=None); assert 'jsonschema' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,101 @@
+"""`--set path=value`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from submit_tf_job.job import Command, Job, Mount, Place, Restart
+from submit_tf_job.specfile import loads
+
+SPEC = """\
+name: t
+image: tf
+command: [python, train.py]
+strategy: estimator
+roles:
+  master: {memory: 4Gi, env: {A: b}}
+  worker: {memory: 4Gi, instances: 2, restart: on-failure}
+mounts: ["/a:/b"]
+"""
+
+
+def read(*overrides: str, text: str = SPEC) -> Job:
+    return loads(text, source="train.yaml", base=None, overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("override", "role", "attribute", "expected"),
+    [
+        ("roles.worker.instances=8", "worker", "instances", 8),
+        ("roles.worker.gpus= 1", "worker", "gpus", 1),
+        ("roles.worker.memory=512Mi", "worker", "memory_mib", 512),
+        ("image=other:1", "chief", "image", "other:1"),
+        ("roles.chief.image=gpu", "chief", "image", "gpu"),
+        ("roles.master.image=gpu", "chief", "image", "gpu"),
+        ("env.A=1.10", "worker", "env", {"A": "1.10"}),
+        ("env.A=yes", "worker", "env", {"A": "yes"}),
+        ("env.A=", "worker", "env", {"A": ""}),
+        ("env.A=b=c, d: [e]", "worker", "env", {"A": "b=c, d: [e]"}),
+        ("env={A: b, C: d}", "worker", "env", {"A": "b", "C": "d"}),
+        ("roles.chief.env.A=#c", "chief", "env", {"A": "#c"}),
+        ("roles.chief.env.B=c", "chief", "env", {"A": "b", "B": "c"}),
+        ("command=python other.py", "worker", "command", Command(script="python other.py")),
+        ('command=[python, "3"]', "worker", "command", Command(argv=("python", "3"))),
+        ("command[1]=3", "worker", "command", Command(argv=("python", "3"))),
+        ("command[2]=--epochs=3", "worker", "command", Command(argv=("python", "train.py", "--epochs=3"))),
+        ("mounts[0]=/c:/d:rw", "worker", "mounts", (Mount("/c", "/d", read_only=False),)),
+        ("mounts[1]=/c:/d", "worker", "mounts", (Mount("/a", "/b"), Mount("/c", "/d"))),
+        ("mounts=[]", "worker", "mounts", ()),
+        ("roles.worker.restart=never", "worker", "restart", Restart.NEVER),
+        ("roles.worker.restart={policy: on-failure, max: 9}", "worker", "max_restarts", 9),
+        ("roles.worker.ports.http=80", "worker", "ports", {"http": 80}),
+    ],
+)
+def test_one_value(override: str, role: str, attribute: str, expected: object) -> None:
+    assert getattr(read(override).roles[role], attribute) == expected
+
+
+def test_values_of_the_job() -> None:
+    job = read(
+        "queue=010", "lifetime=2h", "kerberos.principal=a/b", "kerberos.keytab=hdfs:///k", "legacy_master=true", "python=py", "name=u"
+    )
+    assert (job.queue, job.lifetime_s, job.legacy_master, job.python, job.name) == ("010", 7200, True, "py", "u")
+    assert job.kerberos is not None
+    assert job.kerberos.principal == "a/b"
+
+
+def test_node_attributes_have_dots_in_their_names() -> None:
+    job = read("roles.worker.placement.node_attributes.rm.yarn.io/os=linux", "roles.worker.placement.node_attributes.gpu=[a, b]")
+    placement = job.roles["worker"].placement
+    assert placement is not None
+    assert placement.attributes == {"rm.yarn.io/os": ("linux",), "gpu": ("a", "b")}
+
+
+def test_policy_and_its_bound() -> None:
+    worker = read("roles.worker.restart.policy=on-failure", "roles.worker.restart.max=7").roles["worker"]
+    assert (worker.restart, worker.max_restarts) == (Restart.ON_FAILURE, 7)
+
+
+def test_a_later_one_wins() -> None:
+    assert read("roles.worker.instances=8", "roles.worker.instances=9").counts["worker"] == 9
+    assert read("env={A: b}", "env.A=c").roles["worker"].env == {"A": "c"}
+
+
+def test_a_whole_role_that_was_not_there() -> None:
+    job = read("roles.ps.memory=2Gi", "roles.ps.instances=3", "roles.tb={command: tb, memory: 1Gi}")
+    assert job.counts == {"chief": 1, "worker": 2, "ps": 3, "tb": 1}
+    assert job.places["roles.ps"] == job.places["roles.ps.instances"] == Place("--set")
+
+
+def test_what_is_not_overridden_keeps_its_place() -> None:
+    job = read("roles.worker.instances=8")
+    assert job.places["roles.worker"] == Place("train.yaml", 7, 3)
+    assert job.places["roles.worker.memory"] == Place("train.yaml", 7, 12)
+
+
+def test_json_takes_the_same() -> None:
+    tree: dict[str, Any] = {"name": "t", "image": "tf", "command": "x", "strategy": "single", "roles": {"chief": {"memory": "1Gi"}}}
+    assert read("roles.chief.cpus=2", text=json.dumps(tree)).roles["chief"].cpus == 2
