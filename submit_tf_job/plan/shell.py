@@ -53,7 +53,8 @@ def env_value(text: str, tokens: Iterable[str] = ()) -> str:
 def inner_command(command: Command) -> str:
     """Write a command as one line for bash that replaces the shell: `exec`, so that the program sees SIGTERM (seen)."""
     if command.argv is not None:
-        return f"exec {shlex.join(command.argv)}"
+        dashes = "-- " if command.argv[:1] and command.argv[0].startswith("-") else ""  # or bash takes the program's name for an option
+        return f"exec {dashes}{shlex.join(command.argv)}"
     return f"exec bash -c {shlex.quote(command.script or '')}"
 
 
