@@ -1,0 +1,342 @@
+"""Text reaches a container unchanged, through what the AM and the NodeManager do to it, and through the real bash.
+
+`AppMaster` and `NodeManager` do what Hadoop's classes do (facts: yarn-services 4.1, 4.2): ProviderUtils.replaceTokens with Java's own
+`replaceAll`, ContainerLaunch.expandEnvironment, the unescaped `export K="V"` and `exec /bin/bash -c "COMMAND 1>out 2>err "`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from submit_tf_job.job import Command
+from submit_tf_job.plan import shell
+
+__all__ = ["AppMaster", "Container", "fragments", "java_replace_all", "run"]
+
+LOG_DIR = "/var/log/yarn/container_1"
+
+
+def java_replace_all(text: str, literal: str, replacement: str) -> str:
+    """Do `text.replaceAll(Pattern.quote(literal), replacement)`: in a replacement of Java, `$` and a backslash are special."""
+    if literal not in text:
+        return text
+    out, at = "", 0
+    while at < len(replacement):
+        char = replacement[at]
+        if char == "\\":
+            at += 1
+            out += replacement[at]  # a trailing one raises, as Java does
+        elif char == "$":
+            if replacement[at + 1 : at + 2] != "0":
+                raise ValueError("Illegal group reference")
+            at += 1
+            out += literal
+        else:
+            out += char
+        at += 1
+    return text.replace(literal, out)
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container as the AM hands it to a NodeManager."""
+
+    env: Mapping[str, str]
+    command: str
+
+
+@dataclass(frozen=True)
+class AppMaster:
+    """ProviderUtils and AbstractProviderService, for one component instance."""
+
+    component: str = "worker"
+    index: int = 3
+    service: str = "mnist"
+    user: str = "alice"
+    domain: str = "example.com"
+
+    @property
+    def tokens(self) -> dict[str, str]:
+        """ServiceScheduler.initGlobalTokensForSubstitute, ProviderUtils.initCompTokensForSubstitute."""
+        values = {
+            "SERVICE_NAME": self.service,
+            "SERVICE_NAME.lc": self.service.lower(),
+            "USER": self.user,
+            "DOMAIN": self.domain,
+            "CLUSTER_ZK_QUORUM": "zk:2181",
+            "SERVICE_ZK_PATH": f"/registry/users/{self.user}/services/yarn-service/{self.service}",
+            "CLUSTER_FS_URI": "hdfs://nn:8020",
+            "CLUSTER_FS_HOST": "nn",
+            "SERVICE_HDFS_DIR": f"hdfs://nn:8020/user/{self.user}/.yarn/services/{self.service}",
+            "COMPONENT_NAME": self.component,
+            "COMPONENT_NAME.lc": self.component.lower(),
+            "COMPONENT_INSTANCE_NAME": f"{self.component}-{self.index}",
+            "COMPONENT_ID": str(self.index),
+            "CONTAINER_ID": "container_1700000000000_0001_01_000002",
+        }
+        return {f"${{{name}}}": value for name, value in values.items()}
+
+    def replaced(self, text: str, tokens: Mapping[str, str]) -> str:
+        for token, value in tokens.items():
+            text = java_replace_all(text, token, value)
+        return text
+
+    def launch(self, env: Mapping[str, str], command: str) -> Container:
+        """Build the launch context: tokens in env values, then tokens and every env key in the command."""
+        own = {"WORK_DIR": "$PWD", "LOG_DIR": "<LOG_DIR>", "LANG": "en_US.UTF-8", "HADOOP_USER_NAME": self.user}
+        full = {**{name: self.replaced(value, self.tokens) for name, value in env.items()}, **own}
+        with_env = {**self.tokens, **{f"${{{name}}}": value for name, value in full.items()}}
+        return Container(full, self.replaced(command, with_env) + " 1><LOG_DIR>/stdout.txt 2><LOG_DIR>/stderr.txt ")
+
+    def file(self, content: str, env: Mapping[str, str]) -> str:
+        """Write a TEMPLATE file: the tokens, every env key, and the file's own properties as `${k}` and `{{k}}`."""
+        tokens = {**self.tokens, **{f"${{{name}}}": self.replaced(value, self.tokens) for name, value in env.items()}}
+        out = self.replaced(content, tokens)
+        for form in ("${content}", "{{content}}"):  # ConfigUtils.replaceProps: plain replacement
+            out = out.replace(form, content)
+        return out
+
+
+def expanded(text: str, log_dir: str) -> str:
+    """Do ContainerLaunch.expandEnvironment."""
+    return text.replace("<LOG_DIR>", log_dir).replace("<CPS>", ":").replace("{{", "$").replace("}}", "")
+
+
+def launch_script(container: Container, directory: Path, tools: Path) -> str:
+    """Write launch_container.sh."""
+    lines = ["#!/bin/bash", "set -o pipefail -e"]
+    lines += [f'export PATH="{tools}:/usr/bin:/bin"']
+    lines += [f'export {name}="{expanded(value, str(directory))}"' for name, value in container.env.items()]
+    lines += [f'exec /bin/bash -c "{expanded(container.command, str(directory))}"', ""]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the program in a container found."""
+
+    argv: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+# Shows its arguments and its environment as the kernel got them; it also plays `bash`, so that a script's text is seen and not run.
+SHOW = "#!/bin/bash\ncat /proc/$$/cmdline; printf 'environment-follows\\0'; cat /proc/$$/environ\n"
+
+
+def run(containers: Sequence[Container]) -> list[Seen]:
+    """Run containers' launch scripts, all under one bash."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        tools = root / "tools"
+        tools.mkdir()
+        for tool in ("show", "bash"):
+            (tools / tool).write_text(SHOW)
+            (tools / tool).chmod(0o755)
+        for index, container in enumerate(containers):
+            directory = root / str(index)
+            directory.mkdir()
+            script = launch_script(container, directory, tools).encode()
+            (directory / "launch.sh").write_bytes(script)
+        driver = 'for d in [0-9]*; do (cd "$d" && /bin/bash launch.sh) || echo "$d: $?"; done'
+        done = subprocess.run(["/bin/bash", "-c", driver], cwd=root, capture_output=True, timeout=120, env={"PATH": "/usr/bin:/bin"})
+        assert (done.stdout, done.stderr) == (b"", b"")
+        return [seen((root / str(index) / "stdout.txt").read_bytes()) for index in range(len(containers))]
+
+
+def seen(output: bytes) -> Seen:
+    argv, _, rest = output.partition(b"\0environment-follows\0")
+    environment = dict(item.decode().partition("=")[::2] for item in rest.split(b"\0") if item)
+    return Seen([item.decode() for item in argv.split(b"\0")][2:], environment)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+SPECIAL = (
+    *"\"'\\$`{}<>!#&;|*?~()[]%=^ \t\n\r",
+    *(
+        "${",
+        "{{",
+        "}}",
+        "{{{",
+        "}}}",
+        "$(",
+        "$((",
+        "\\$",
+        '\\"',
+        '""',
+        "''",
+        "$'",
+        "<LOG_DIR>",
+        "<CPS>",
+        "<LOG_DIR",
+        "$$",
+        "$1",
+        "\\\n",
+        "!!",
+    ),
+    *(token for token in AppMaster().tokens),
+    *(
+        "${V0}",
+        "${V1}",
+        "${WORK_DIR}",
+        "${LOG_DIR}",
+        "${PATH}",
+        "${PS-0_HOST}",
+        "{{content}}",
+        "${content}",
+        "$V0",
+        "%s",
+        "é",
+        "日本",
+        "🚀",
+    ),
+)
+
+
+def fragments(exclude: str = "\0") -> st.SearchStrategy[str]:
+    """Texts that are mostly made of what any of the stages could take for its own."""
+    plain = st.characters(codec="utf-8", exclude_characters=exclude)
+    return st.lists(st.sampled_from(SPECIAL) | plain, max_size=12).map("".join)
+
+
+@st.composite
+def containers(draw: st.DrawFn) -> tuple[dict[str, str], Command]:
+    env = {f"V{number}": text for number, text in enumerate(draw(st.lists(fragments(), max_size=20)))}
+    arguments = draw(st.lists(fragments(), max_size=5))
+    return env, Command(argv=("show", *arguments)) if draw(st.booleans()) else Command(script="".join(arguments))
+
+
+slow = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@slow
+@given(st.lists(containers(), min_size=4, max_size=12))
+def test_env_and_commands_arrive_unchanged(jobs: list[tuple[dict[str, str], Command]]) -> None:
+    master = AppMaster()
+    launched = [
+        master.launch({name: shell.env_value(value) for name, value in env.items()}, shell.launch_command(command)) for env, command in jobs
+    ]
+    for (env, command), found in zip(jobs, run(launched), strict=True):
+        assert {name: found.env.get(name) for name in env} == env
+        assert found.argv == list(command.argv[1:] if command.argv is not None else ("-c", command.script))
+
+
+MEANT = ("${COMPONENT_ID}", "${COMPONENT_INSTANCE_NAME}", "${DOMAIN}")
+
+
+@st.composite
+def with_tokens(draw: st.DrawFn) -> tuple[str, str]:
+    """Return a text with tokens that are meant to be replaced, and what it is to become."""
+    parts = draw(st.lists(fragments() | st.sampled_from(MEANT), max_size=6))
+    text = "".join(parts)
+    pattern = "|".join(re.escape(token) for token in MEANT)
+    return text, re.sub(pattern, lambda found: AppMaster().tokens[found[0]], text)
+
+
+@slow
+@given(st.lists(st.lists(with_tokens(), min_size=1, max_size=20), min_size=1, max_size=6))
+def test_tokens_that_are_meant_are_replaced_and_nothing_else_is(batches: list[list[tuple[str, str]]]) -> None:
+    launched = [
+        AppMaster().launch({f"V{n}": shell.env_value(text, tokens=MEANT) for n, (text, _) in enumerate(batch)}, "exec show")
+        for batch in batches
+    ]
+    for batch, found in zip(batches, run(launched), strict=True):
+        assert [found.env[f"V{n}"] for n in range(len(batch))] == [wanted for _, wanted in batch]
+
+
+@given(fragments() | st.text())
+def test_nothing_of_the_am_or_the_node_manager_is_left_in_an_encoded_text(text: str) -> None:
+    for encoded in (shell.env_value(text), shell.launch_command(Command(script=text)), shell.launch_command(Command(argv=("a", text)))):
+        assert not re.search(r"\$\{|\{\{|\}\}|<LOG_DIR>|<CPS>", encoded)
+        assert AppMaster().replaced(encoded, AppMaster().tokens) == encoded == expanded(encoded, LOG_DIR)
+
+
+@pytest.mark.parametrize(
+    ("text", "encoded"),
+    [
+        ("", ""),
+        ("plain text, 100 % of it", "plain text, 100 % of it"),
+        ('say "hi"', 'say \\"hi\\"'),
+        ("$HOME", "\\$HOME"),
+        ("${HOME}", '\\$""{HOME}'),
+        ("a\\b`c`", "a\\\\b\\`c\\`"),
+        ('{"a": {"b": {}}}', '{\\"a\\": {\\"b\\": {}""}""}'),
+        ("{{x}}", '{""{x}""}'),
+        ("{{{", '{""{""{'),
+        ("<LOG_DIR><CPS><x>", '<""LOG_DIR><""CPS><x>'),
+        ("a\nb", "a\nb"),
+    ],
+)
+def test_how_a_text_is_encoded(text: str, encoded: str) -> None:
+    assert shell.env_value(text) == encoded
+
+
+def test_how_a_command_is_encoded() -> None:
+    assert shell.launch_command(Command(argv=("python", "train.py", "--x", "a b"))) == "exec python train.py --x 'a b'"
+    assert shell.launch_command(Command(script="echo $HOME && exit 3")) == "exec bash -c 'echo \\$HOME && exit 3'"
+    assert shell.inner_command(Command(argv=("-x", "a"))) == "exec -- -x a"
+
+
+def results(commands: Iterable[Command]) -> list[tuple[str, int]]:
+    """Run commands for good, under the real bash, and return what each printed and its exit status."""
+    out = []
+    with tempfile.TemporaryDirectory() as name:
+        for command in commands:
+            container = AppMaster().launch({"GREETING": shell.env_value("good $day")}, shell.launch_command(command))
+            script = launch_script(container, Path(name), Path(name))
+            done = subprocess.run(["/bin/bash", "-c", script], cwd=name, timeout=60, env={"PATH": os.defpath})
+            out.append((Path(name, "stdout.txt").read_text(), done.returncode))
+    return out
+
+
+def test_commands_do_what_they_say() -> None:
+    assert results(
+        [
+            Command(argv=("printf", "%s", "$GREETING")),
+            Command(script='printf %s "$GREETING"'),
+            Command(script="echo one; echo two | tr a-z A-Z; (exit 3)"),
+            Command(script="exit 0 # a comment"),
+            Command(argv=("sh", "-c", 'echo "$0 $@"; exit 7', "a", "b c")),
+            Command(script='x="a  b"; echo "${x/  /_}" \'{{y}}\' <<< unused'),
+            Command(script="cat <<EOF\n$GREETING\nEOF\n"),
+        ]
+    ) == [
+        ("$GREETING", 0),
+        ("good $day", 0),
+        ("one\nTWO\n", 3),
+        ("", 0),
+        ("a b c\n", 7),
+        ("a_b {{y}}\n", 0),
+        ("good $day\n", 0),
+    ]
+
+
+def test_the_program_takes_the_place_of_the_shell() -> None:
+    """Or it would never see SIGTERM: YARN's redirections keep bash as process 1 (facts: verified-docker 6)."""
+    for command in (Command(argv=("sh", "-c", "echo $PPID $$")), Command(script="echo $PPID $$")):
+        with tempfile.TemporaryDirectory() as name:
+            container = AppMaster().launch({}, shell.launch_command(command))
+            process = subprocess.Popen(["/bin/bash", "-c", launch_script(container, Path(name), Path(name))], cwd=name)
+            assert process.wait(60) == 0
+            assert Path(name, "stdout.txt").read_text().split() == [str(os.getpid()), str(process.pid)]
+
+
+def test_the_stages_bite_where_nothing_is_encoded() -> None:
+    """What this file imitates does to a raw text what real clusters did (facts: yarn-services 4.2)."""
+    raw = AppMaster().launch({"V0": '{"a":{"b":"${COMPONENT_ID}$HOMELESS"}}', "V1": "<LOG_DIR>"}, "exec show ${V1}")
+    [found] = run([raw])
+    assert found.env["V0"] == "{a:{b:3"
+    assert found.env["V1"] == found.argv[0]
+    assert found.env["V1"].startswith("/")
+    with pytest.raises(ValueError, match="Illegal group reference"):
+        AppMaster().launch({}, "exec show ${WORK_DIR}")
