@@ -187,8 +187,15 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     width = max(len(name) for name in KEYS)
     for name in KEYS:
         value = _plain(settings[name])
-        shown = "-" if value in (None, [], {}) else "-".join(str(v) for v in value) if name == "ports.range" else _flat(value)
-        yield f"{name:<{width}}  {shown:<40}  {settings.origins[name]}"
+        yield f"{name:<{width}}  {_shown(name, value):<40}  {settings.origins[name]}"
+
+
+def _shown(name: str, value: Any) -> str:
+    if value in (None, [], {}):
+        return "-"
+    if isinstance(value, float):
+        return f"{value:g}s"
+    return "-".join(str(item) for item in value) if name == "ports.range" else _flat(value)
 
 
 def _flat(value: Any) -> str:

@@ -36,6 +36,8 @@ Exit status: 0 done, or the job succeeded; 1 the job failed; 2 wrong usage, job 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["--version"]:
+        arguments = ["version", *arguments[1:]]
     import typer
 
     app = typer.Typer(
