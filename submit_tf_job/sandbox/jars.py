@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -78,30 +79,26 @@ def ensure_jars(version: str, cache_dir: Path, environ: Mapping[str, str], progr
     """
     line = maven_line(version)
     home = cache_dir / f"hadoop-{version}"
-    found = _cached(version, line, home)
-    if found:
-        return found
-    with file_lock(
-        cache_dir / f"hadoop-{version}.lock", MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")
-    ):
-        found = _cached(version, line, home)
-        if found:
-            return found
-        mvn = shutil.which("mvn", path=environ.get("PATH"))
-        if mvn is None:
-            raise SandboxError(
-                "mvn was not found on PATH; the sandbox fetches Hadoop's jars with Maven",
-                hint="install Maven (Debian, Ubuntu: apt-get install maven), or give the directory of an unpacked Hadoop",
-            )
-        progress(f"fetching Hadoop {version} through Maven (once; about 100 MB)")
-        _build(mvn, version, line, home, environ)
-    return JarSet(version, home / "jars", None if line.services_classpath else home / "service-dep.tar.gz")
+    jars = JarSet(version, home / "jars", None if line.services_classpath else home / "service-dep.tar.gz")
+    if jars.directory.is_dir():
+        return jars
+    lock = cache_dir / f"hadoop-{version}.lock"
+    with file_lock(lock, MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")):
+        if not jars.directory.is_dir():
+            mvn = _find_maven(environ)
+            progress(f"fetching Hadoop {version} through Maven (once; about 100 MB)")
+            _build(mvn, version, line, home, environ)
+    return jars
 
 
-def _cached(version: str, line: Line, home: Path) -> JarSet | None:
-    if not (home / "jars").is_dir():
-        return None
-    return JarSet(version, home / "jars", None if line.services_classpath else home / "service-dep.tar.gz")
+def _find_maven(environ: Mapping[str, str]) -> str:
+    mvn = shutil.which("mvn", path=environ.get("PATH", os.defpath))
+    if mvn is None:
+        raise SandboxError(
+            "mvn was not found on PATH; the sandbox fetches Hadoop's jars with Maven",
+            hint="install Maven (Debian, Ubuntu: apt-get install maven), or give the directory of an unpacked Hadoop",
+        )
+    return mvn
 
 
 def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str, str]) -> None:
@@ -111,20 +108,12 @@ def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str,
         work.chmod(0o755)
         (work / "pom.xml").write_text(render_pom(version, line))
         jars = work / "jars"
-        _maven(
-            [
-                *(mvn, "-q", "-B", "-f", str(work / "pom.xml"), "dependency:copy-dependencies"),
-                *("-DincludeScope=runtime", f"-DoutputDirectory={jars}"),
-            ],
-            work,
-            environ,
-        )
+        quiet = (mvn, "-q", "-B")
+        copy = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}")
+        _maven([*quiet, "-f", str(work / "pom.xml"), *copy], work, environ)
         for artifact in _SERVICES if line.services_alone else ():
-            _maven(
-                [mvn, "-q", "-B", "dependency:copy", f"-Dartifact={_HADOOP}:{artifact}:{version}", f"-DoutputDirectory={jars}"],
-                work,
-                environ,
-            )
+            alone = ("dependency:copy", f"-Dartifact={_HADOOP}:{artifact}:{version}", f"-DoutputDirectory={jars}")
+            _maven([*quiet, *alone], work, environ)
         check_jars(jars, version)
         if not line.services_classpath:
             _pack(jars, work / "service-dep.tar.gz")
@@ -187,7 +176,7 @@ def _dependency(coordinate: Coordinate) -> str:
     return f"    <dependency>{''.join(parts)}</dependency>"
 
 
-def check_jars(directory: Path, version: str) -> None:
+def check_jars(directory: Path, version: str, hint: str = "remove the directory and try again") -> None:
     """Refuse a set of jars that is known to give daemons which fail in obscure ways.
 
     Raises:
@@ -196,14 +185,14 @@ def check_jars(directory: Path, version: str) -> None:
     names = sorted(jar.name for jar in directory.glob("*.jar"))
     for artifact in (*_COMMON, *_SERVICES):
         if f"{artifact}-{version}.jar" not in names:
-            raise SandboxError(f"{artifact}-{version}.jar is missing in {directory}", hint="remove the directory and try again")
+            raise SandboxError(f"{artifact}-{version}.jar is missing in {directory}", hint=hint)
     for pattern, reason in _FORBIDDEN.items():
         for name in names:
             if re.fullmatch(pattern, name):
-                raise SandboxError(f"{name} in {directory} {reason}", hint="remove the directory and try again")
+                raise SandboxError(f"{name} in {directory} {reason}", hint=hint)
     backends = [name for name in names if name.startswith(("slf4j-reload4j-", "slf4j-log4j12-"))]
     if len(backends) != 1:
-        raise SandboxError(f"expected one logging backend in {directory}, found {', '.join(backends) or 'none'}")
+        raise SandboxError(f"expected one logging backend in {directory}, found {', '.join(backends) or 'none'}", hint=hint)
 
 
 def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
@@ -226,7 +215,10 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
         if (m := re.fullmatch(r"hadoop-common-(\d+(?:\.\d+)+[^/]*?)\.jar", jar.name)) and "tests" not in jar.name
     ]
     if len(versions) != 1:
-        raise SandboxError(f"{hadoop_home} is not an unpacked Hadoop: no share/hadoop/common/hadoop-common-<version>.jar")
+        raise SandboxError(
+            f"{hadoop_home} is not an unpacked Hadoop: there is not one share/hadoop/common/hadoop-common-<version>.jar",
+            hint="give the directory that has bin, etc and share in it",
+        )
     target.mkdir(parents=True, exist_ok=True)
     for part in ("common/lib", "common", "hdfs/lib", "hdfs", "yarn/lib", "yarn", "yarn/timelineservice"):
         for jar in sorted((share / part).glob("*.jar")):
@@ -234,7 +226,7 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
             if not jar.name.endswith("-tests.jar") and not link.is_symlink():
                 link.symlink_to(jar.resolve())
     line = line_of(versions[0])
-    check_jars(target, versions[0])
+    check_jars(target, versions[0], hint=f"{hadoop_home} has to be a complete Hadoop with the YARN services API, as Apache packs it")
     tarball = None
     if not line.services_classpath:
         tarball = target.parent / "service-dep.tar.gz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ def find_java_home(environ: Mapping[str, str]) -> Path:
         if not (home / "bin" / "java").is_file():
             raise SandboxError(f"JAVA_HOME is {given}, and there is no bin/java in it", hint=_INSTALL)
     else:
-        java = shutil.which("java", path=environ.get("PATH"))
+        java = shutil.which("java", path=environ.get("PATH", os.defpath))
         if java is None:
             raise SandboxError("java was not found: JAVA_HOME is not set, and PATH has none", hint=_INSTALL)
         home = Path(java).resolve().parent.parent

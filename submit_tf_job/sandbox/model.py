@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.settings import directories
 
 __all__ = [
     "DAEMONS",
@@ -49,23 +50,14 @@ class SandboxDirs:
 
     @classmethod
     def standard(cls, environ: Mapping[str, str], config_dir: Path | None = None) -> SandboxDirs:
-        """Return the directories of the XDG base directory rules.
+        """Return the directories that belong to an environment.
 
-        Raises:
-            SandboxError: when HOME is not set.
+        Args:
+            environ: Environment; HOME and the XDG variables count.
+            config_dir: Where the settings are, if not in their usual place.
         """
-        if not environ.get("HOME"):
-            raise SandboxError("HOME is not set, so there is no place for the sandbox", hint="set HOME to a directory you can write to")
-        home = Path(environ["HOME"])
-
-        def base(variable: str, default: str) -> Path:
-            return Path(environ.get(variable) or home / default) / "submit_tf_job"
-
-        return cls(
-            state_dir=base("XDG_STATE_HOME", ".local/state") / "sandbox",
-            cache_dir=base("XDG_CACHE_HOME", ".cache"),
-            config_dir=config_dir or base("XDG_CONFIG_HOME", ".config"),
-        )
+        usual = directories(environ)
+        return cls(usual.state / "sandbox", usual.cache, config_dir or usual.config)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path
     """Start a daemon in a session of its own, its output appended to a log file.
 
     Raises:
-        SandboxError: when it could not be started, or was gone at once.
+        SandboxError: when the shell that starts it failed.
     """
     done = subprocess.run(
         ["/bin/sh", "-c", _LAUNCH, "sh", str(cwd), str(log), *argv],
@@ -80,10 +80,11 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path
         start_new_session=True,
         check=False,
     )
-    process = _identify(int(done.stdout)) if done.returncode == 0 and done.stdout.strip().isdigit() else None
-    if process is None:
-        raise SandboxError(f"could not start {argv[0]}: {done.stderr.strip() or 'it ended at once'}; its log is {log}")
-    return process
+    if done.returncode != 0 or not done.stdout.strip().isdigit():
+        raise SandboxError(f"could not start {argv[0]}: {done.stderr.strip()}")
+    pid = int(done.stdout)
+    # One that is gone already is told by its log; with no start time it is never taken for alive.
+    return _identify(pid) or Process(pid, 0)
 
 
 def marker(home: Path) -> str:
