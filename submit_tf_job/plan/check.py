@@ -39,6 +39,24 @@ RESERVED_ENV = frozenset(
     | {"LOCAL_DIRS", "LOCAL_USER_DIRS", "LOG_DIRS", "USER", "LOGNAME", "HOME", "PWD", "LOCALIZATION_COUNTERS", "JVM_PID"}
     | {"HADOOP_TOKEN_FILE_LOCATION"}
 )
+# Read-only in bash, or made by it: an export ends the launch script, or is lost (each tried under bash 5.2).
+BASH_ENV_NAMES = frozenset(
+    {"BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND"}
+    | {
+        "BASH_EXECUTION_STRING",
+        "BASH_LINENO",
+        "BASH_SOURCE",
+        "BASH_SUBSHELL",
+        "BASH_VERSINFO",
+        "BASH_VERSION",
+        "COMP_WORDBREAKS",
+        "DIRSTACK",
+        "EPOCHREALTIME",
+    }
+    | {"EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO", "OLDPWD", "OPTERR"}
+    | {"OPTIND", "PIPESTATUS", "PPID", "PS1", "PS2", "PS4", "RANDOM", "SECONDS", "SHELLOPTS"}
+    | {"SHLVL", "SRANDOM", "UID", "_"}
+)
 # The bootstrap sets the job's variables itself, after YARN: then only what would break the container's own bookkeeping is refused.
 RESERVED_WITH_BOOTSTRAP = frozenset(["CONTAINER_ID", "LOG_DIR", "LOG_DIRS", "LOCAL_DIRS", "PWD", "HADOOP_TOKEN_FILE_LOCATION"])
 
@@ -148,8 +166,8 @@ def _role(job: Job, role: Role) -> Iterator[Problem]:
     path = f"roles.{role.name}"
     if not IMAGE.fullmatch(role.image):
         yield job.problem(f"{path}.image", f"{role.image!r} is no image name for YARN: [host[:port]/]lower-case/path[:tag]")
-    if len(shell_text := str(role.command)) > MAX_ENV_ENTRY:
-        yield job.problem(f"{path}.command", f"the command has {len(shell_text)} characters; put it into a script and list it in `files`")
+    if (size := len(str(role.command).encode())) > MAX_ENV_ENTRY:
+        yield job.problem(f"{path}.command", f"the command has {size} bytes; put it into a script and list it in `files`")
     if not job.bootstrap and role.files:
         yield job.problem(f"{path}.files", "without the bootstrap nobody unpacks files in the container; put them into the image")
     if not job.bootstrap and (role.max_restarts or role.tolerate):
@@ -170,6 +188,8 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
             yield job.problem(path, "YARN's runtime variables are this tool's to set; use image, network and mounts")
         elif name in reserved or name in own or name.startswith("TFJOB_"):
             yield job.problem(path, f"{name} is set by YARN or by this tool, and a value from here would be lost or break the task")
+        elif name in BASH_ENV_NAMES and not job.bootstrap:
+            yield job.problem(path, f"{name} is bash's own, and without the bootstrap a value from here would be lost or break the task")
         if "\0" in value:
             yield job.problem(path, "the value holds a NUL byte, which no environment can carry")
         if size > MAX_ENV_ENTRY:
