@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.job import Command
-from submit_tf_job.plan import shell
+from submit_tf_job.plan import check, shell
 
 __all__ = ["AppMaster", "Container", "fragments", "java_replace_all", "run"]
 
@@ -329,6 +329,15 @@ def test_the_program_takes_the_place_of_the_shell() -> None:
             process = subprocess.Popen(["/bin/bash", "-c", launch_script(container, Path(name), Path(name))], cwd=name)
             assert process.wait(60) == 0
             assert Path(name, "stdout.txt").read_text().split() == [str(os.getpid()), str(process.pid)]
+
+
+def test_bashs_own_variables_are_refused_and_all_others_arrive() -> None:
+    listed = subprocess.run(["/bin/bash", "-c", "compgen -v"], capture_output=True, text=True, check=True, timeout=60, env={})
+    own = {*listed.stdout.split(), *check.BASH_ENV_NAMES, "BASH_ENV", "CDPATH", "ENV", "GLOBIGNORE", "OPTARG", "POSIXLY_CORRECT", "TMOUT"}
+    allowed = sorted(own - check.BASH_ENV_NAMES - check.RESERVED_ENV - {"PATH"})
+    assert len(allowed) > 5
+    found = run([AppMaster().launch({name: "some value"}, "exec show") for name in allowed])
+    assert {name: item.env.get(name) for name, item in zip(allowed, found, strict=True)} == dict.fromkeys(allowed, "some value")
 
 
 def test_the_stages_bite_where_nothing_is_encoded() -> None:
