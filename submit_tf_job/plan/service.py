@@ -84,6 +84,7 @@ def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads
     return Service(
         name=job.name,
         version=submission,
+        description=job.description or None,
         queue=job.queue,
         lifetime=job.lifetime_s,
         docker_client_config=job.docker_client_config,
