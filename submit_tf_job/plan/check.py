@@ -42,17 +42,8 @@ RESERVED_ENV = frozenset(
 # Read-only in bash, or made by it: an export ends the launch script, or is lost (each tried under bash 5.2).
 BASH_ENV_NAMES = frozenset(
     {"BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND"}
-    | {
-        "BASH_EXECUTION_STRING",
-        "BASH_LINENO",
-        "BASH_SOURCE",
-        "BASH_SUBSHELL",
-        "BASH_VERSINFO",
-        "BASH_VERSION",
-        "COMP_WORDBREAKS",
-        "DIRSTACK",
-        "EPOCHREALTIME",
-    }
+    | {"BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSINFO", "BASH_VERSION"}
+    | {"COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME"}
     | {"EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO", "OLDPWD", "OPTERR"}
     | {"OPTIND", "PIPESTATUS", "PPID", "PS1", "PS2", "PS4", "RANDOM", "SECONDS", "SHELLOPTS"}
     | {"SHLVL", "SRANDOM", "UID", "_"}
