@@ -294,7 +294,7 @@ def test_what_begins_otherwise_is_no_broken_off_tfile() -> None:
 
 # --- cost ---------------------------------------------------------------------------------------------------------------
 
-BIG = b"".join(b"%015d\n" % number for number in range(50 * 1024 * 1024 // 16))
+BIG = b"".join(b"step %010d loss=%047d\n" % (number, number * 2654435761 % 1000003) for number in range(50 * 1024 * 1024 // 69))
 
 
 def big_file(compression: str) -> Reader:
