@@ -21,6 +21,7 @@ ABSENT, ARRIVED, ALIVE, RESTARTING, LOST = "absent", "arrived", "running", "rest
 SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
 OUT = (SUCCEEDED, FAILED, ENDED)  # states that nothing leaves
 AWAY = (LOST, RESTARTING)
+AWAITED = (ABSENT, LOST, RESTARTING)
 KEPT = 20  # entries in the lists of a report
 
 
@@ -91,7 +92,7 @@ class Job:
         counts[m.state] -= 1
         counts[state] = counts.get(state, 0) + 1
         if m.duty != contract.DUTY_SIDECAR:
-            self.absent += (state in AWAY or state == ABSENT) - (m.state in AWAY or m.state == ABSENT)
+            self.absent += (state in AWAITED) - (m.state in AWAITED)
         m.state = state
         if state in AWAY:
             m.since = now
@@ -114,7 +115,7 @@ class Job:
 
     def missing(self) -> list[str]:
         """Name the tasks that the start waits for: those that are not here, else those that DNS does not know."""
-        away = [m.name for m in self.members.values() if m.duty != contract.DUTY_SIDECAR and (m.state in AWAY or m.state == ABSENT)]
+        away = [m.name for m in self.members.values() if m.duty != contract.DUTY_SIDECAR and m.state in AWAITED]
         return away or sorted(self.unresolved)
 
     def leave_status(self, m: Member) -> int:
@@ -162,7 +163,7 @@ class Job:
 
     def _replaced(self, now: float, m: Member) -> bool:
         """Account for a task that YARN started again without a word of its former self; True when that ends the job."""
-        if m.state not in AWAY or m.state == RESTARTING or self.phase == WAITING:
+        if m.state != LOST:
             return False
         self._failed(now, m, self._lost_record(m))
         return m.state in OUT
