@@ -38,6 +38,7 @@ __all__ = [
     "delete",
     "error_of",
     "follow",
+    "follow_own",
     "load_job",
     "load_settings",
     "make_plan",
@@ -316,6 +317,43 @@ def follow(
         clock=cluster.clock,
         sleep=cluster.sleep,
     )
+
+
+def follow_own(
+    cluster: Cluster,
+    submission: Submission,
+    *,
+    timeout_s: float | None = None,
+    on_look: Callable[[Look], None] = lambda _look: None,
+    on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
+) -> Look:
+    """Watch a job that one has submitted to its end, and end it where it can only wait in vain.
+
+    A container that fails before its bootstrap runs (an image without Python, a mount that a node lacks) cannot tell the deciding task;
+    left alone, the job would hold its other containers until the start deadline.
+
+    Raises:
+        DeadlinePassed: `timeout_s` passed.
+        ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
+    """
+    from submit_tf_job.watch import Look
+
+    look = follow(
+        cluster,
+        submission.ref,
+        until=lambda look: bool(look.seen.failed_before_bootstrap),
+        bootstrap=submission.plan.job.bootstrap,
+        timeout_s=timeout_s,
+        on_look=on_look,
+        on_trouble=on_trouble,
+    )
+    doomed = look.seen.failed_before_bootstrap
+    if look.verdict.state.is_final or not doomed:
+        return look
+    stopped = stop(cluster, submission.ref.application_id or submission.ref.name)
+    reason = f"the container of {doomed[0]} failed before its bootstrap could run, so the job was stopped"
+    hint = "does its image have bash and Python? is each of its mounts there on every node?"
+    return Look(stopped.seen, Verdict(JobState.FAILED, reason, confirmed=True, hint=hint))
 
 
 def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:

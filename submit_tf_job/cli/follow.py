@@ -11,7 +11,7 @@ from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
 from submit_tf_job.report import change_line, job_lines, job_object
 from submit_tf_job.watch import Look
 
-__all__ = ["Talk", "finish", "follow", "seconds"]
+__all__ = ["Talk", "finish", "seconds", "talking"]
 
 
 class Talk:
@@ -39,24 +39,15 @@ class Talk:
             self._troubled = True
 
 
-def follow(
-    context: Context,
-    cluster: api.Cluster,
-    ref: api.JobRef,
-    *,
-    until: Callable[[Look], bool],
-    timeout_s: float | None,
-    bootstrap: bool | None = None,
-) -> Look:
-    """Watch until `until` holds, talking meanwhile.
+def talking(context: Context, ref: api.JobRef, watch: Callable[[Talk], Look]) -> Look:
+    """Call a watch that talks, and say on every way out that the job goes on.
 
     Raises:
-        DeadlinePassed: `timeout_s` passed; the message says that the job goes on.
+        DeadlinePassed: The time to follow is over; the message says that the job goes on.
     """
-    talk = Talk(context)
     context.interrupted = f"{ref.name} goes on. Follow it again: submit_tf_job wait {ref.name}    Stop it: submit_tf_job stop {ref.name}"
     try:
-        return api.follow(cluster, ref, until=until, bootstrap=bootstrap, timeout_s=timeout_s, on_look=talk.look, on_trouble=talk.trouble)
+        return watch(Talk(context))
     except DeadlinePassed as error:
         raise DeadlinePassed(
             f"{error.message}; {ref.name} may still be running", hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}"

@@ -8,7 +8,7 @@ import typer
 
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context, JobArgument, command
-from submit_tf_job.cli.follow import finish, follow, seconds
+from submit_tf_job.cli.follow import finish, seconds, talking
 from submit_tf_job.errors import UsageError
 from submit_tf_job.observation import JobState
 from submit_tf_job.report import job_lines, job_object
@@ -50,11 +50,17 @@ def wait(
     timeout_s = seconds(timeout)
     cluster = api.connect(context.settings())
     ready = (JobState.RUNNING, JobState.FINISHING)
-    look = follow(
+    ref = api.find(cluster, job)
+    look = talking(
         context,
-        cluster,
-        api.find(cluster, job),
-        until=lambda look: look.verdict.state.is_final or (condition == "ready" and look.verdict.state in ready),
-        timeout_s=timeout_s,
+        ref,
+        lambda talk: api.follow(
+            cluster,
+            ref,
+            until=lambda look: condition == "ready" and look.verdict.state in ready,
+            timeout_s=timeout_s,
+            on_look=talk.look,
+            on_trouble=talk.trouble,
+        ),
     )
     return finish(context, look)

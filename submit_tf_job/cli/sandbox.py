@@ -129,7 +129,8 @@ def _up_lines(info: SandboxInfo) -> Iterator[str]:
     yield f"  ResourceManager  {info.rm_url}"
     yield f"  NodeManager      {info.nm_url}"
     yield f"  NameNode         {info.namenode_url}  {info.hdfs_uri}"
-    yield f"  Registry DNS     {info.dns_server}  ({'containers ask it themselves' if info.resolver == 'system' else 'asked directly by the tasks'})"
+    asked_by = "the containers' own resolver" if info.resolver == "system" else "the tasks, directly"
+    yield f"  Registry DNS     {info.dns_server}, asked by {asked_by}"
     yield f"  client files     {info.client_conf}"
 
 

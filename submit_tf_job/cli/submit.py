@@ -8,7 +8,7 @@ import typer
 
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context, SpecArgument, command
-from submit_tf_job.cli.follow import finish, follow, seconds
+from submit_tf_job.cli.follow import finish, seconds, talking
 from submit_tf_job.cli.jobfile import NameOption, SetOption, SubmissionOption, read_job
 from submit_tf_job.errors import UsageError
 
@@ -64,13 +64,10 @@ def submit(
             },
         )
         return 0
-    look = follow(
+    look = talking(
         context,
-        cluster,
         done.ref,
-        until=lambda look: look.verdict.state.is_final,
-        timeout_s=timeout_s,
-        bootstrap=planned.job.bootstrap,
+        lambda talk: api.follow_own(cluster, done, timeout_s=timeout_s, on_look=talk.look, on_trouble=talk.trouble),
     )
     if done.adopted and look.verdict.state.is_final:
         context.say(f"to run it once more: submit_tf_job submit {spec} --replace")

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def command_of(job: str, task: str, words: str) -> int:
     raise AssertionError(f"no {words} of {task} in {processes_of(job)}")
 
 
-def running(tool: Tool, job: str) -> dict[str, object]:
+def running(tool: Tool, job: str) -> dict[str, Any]:
     return tool.until(job, lambda seen: seen["state"] == "RUNNING")
 
 
@@ -56,7 +57,7 @@ def test_a_worker_that_exits_3_fails_the_job_and_is_named(tool: Tool) -> None:
     assert (result["state"], result["confirmed"]) == ("FAILED", True)
     assert (result["failure"]["task"], result["failure"]["status"]) == ("worker-1", 3)
     assert "cannot go on" in result["failure"]["last_lines"]
-    assert result["reason"] == "worker-1 on localhost ended with status 3"
+    assert result["reason"] == "worker-1 ended with status 3"
     gone("exits-3")
     text = tool("status", "exits-3")
     assert "cannot go on" in text.stdout
@@ -228,7 +229,7 @@ def test_a_missing_task_is_named_at_the_start_deadline(tool: Tool) -> None:
         (
             "too-large",
             {"roles": {"worker": {"memory": "999Gi"}}},
-            "too-large.yaml:6:5: roles.worker.memory: 1022976 MiB is more than the 8192 MiB one container may have here",
+            "too-large.yaml:7:5: roles.worker.memory: 1022976 MiB is more than the 12288 MiB one container may have here",
         ),
         (
             "no-gpus",
@@ -254,14 +255,22 @@ def test_an_unknown_user_is_refused(tool: Tool) -> None:
     assert "\tat " not in refused.stderr
 
 
-def test_another_user_runs_the_same_name_beside_it(tool: Tool) -> None:
-    spec = tool.spec("shared-name", strategy="single", command="echo hello", roles={"worker": SMALL})
-    mine = tool("submit", spec, "--detach", "-o", "json")
+def test_another_user_has_jobs_of_their_own(tool: Tool) -> None:
+    spec = tool.spec("of-alice", strategy="single", command="echo hello $USER", roles={"worker": SMALL})
     theirs = tool("submit", spec, "--user", "alice", "-o", "json")
-    assert (mine.status, theirs.status) == (0, 0), theirs.stderr
+    assert theirs.status == 0, theirs.stderr
     assert theirs.json["user"] == "alice"
-    assert tool("delete", "shared-name", "--user", "alice").status == 0
-    assert tool("wait", "shared-name").status == 0
+    assert tool("status", "of-alice").status == 5, "names are per user"
+    assert tool("delete", "of-alice", "--user", "alice").status == 0
+
+
+def test_a_container_that_fails_before_its_bootstrap_ends_the_job(tool: Tool, tmp_path: Path) -> None:
+    python = script(tmp_path, 'case "$TFJOB_INSTANCE" in worker-*) exit 7 ;; esac\nexec /usr/bin/python3 "$@"\n')
+    spec = tool.spec("no-python", strategy="multi-worker", command=FOREVER, python=python, roles={"chief": SMALL, "worker": SMALL})
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 1, done.stderr
+    assert done.json["reason"] == "the container of worker-0 failed before its bootstrap could run, so the job was stopped"
+    gone("no-python")
 
 
 def test_an_unreachable_cluster_is_7_and_says_so(tool: Tool) -> None:
@@ -284,32 +293,33 @@ def test_an_unknown_job_is_5(tool: Tool) -> None:
     assert tool("status", "application_1_0001").status == 5
 
 
-def test_yarn_says_succeeded_but_the_command_never_ran(tool: Tool, real_cluster: SandboxInfo, tmp_path: Path) -> None:
+def script(directory: Path, text: str) -> str:
+    """Write a program that stands in for Python; containers must be able to reach it."""
+    path = directory / "python3"
+    path.write_text("#!/bin/sh\n" + text)
+    for place in (path, *directory.parents, directory):
+        if place.owner() == path.owner() and str(place) not in ("/", "/tmp"):
+            place.chmod(place.stat().st_mode | 0o055)
+    return str(path)
+
+
+def test_yarn_says_succeeded_but_the_command_never_ran(tool: Tool, tmp_path: Path) -> None:
     """An entry point that swallows the command: the container ends with 0, and no outcome is left."""
-    swallow = tmp_path / "python3"
-    swallow.write_text("#!/bin/sh\nexit 0\n")
-    swallow.chmod(0o755)
-    for parent in tmp_path.parents:
-        if str(parent) not in ("/", "/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    spec = tool.spec("swallowed", strategy="single", command="true", python=str(swallow), roles={"worker": SMALL})
+    spec = tool.spec("swallowed", strategy="single", command="true", python=script(tmp_path, "exit 0\n"), roles={"worker": SMALL})
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
     result = done.json
     assert result["yarn"]["final_status"] == "SUCCEEDED"
     assert (result["state"], result["evidence"]) == ("FAILED", "missing")
     assert result["reason"] == "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran"
+    later = tool("wait", "swallowed", "-o", "json")
+    assert (later.status, later.json["evidence"]) == (1, "missing"), "from the aggregated logs alone"
 
 
 def test_the_task_says_succeeded_but_yarn_says_failed(tool: Tool, tmp_path: Path) -> None:
     """A container that fails after the bootstrap said that all was well."""
-    python = tmp_path / "python3"
-    python.write_text('#!/bin/sh\n/usr/bin/python3 "$@"\nexit 9\n')
-    python.chmod(0o755)
-    for parent in tmp_path.parents:
-        if str(parent) not in ("/", "/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    spec = tool.spec("contradicted", strategy="single", command="true", python=str(python), roles={"worker": SMALL})
+    python = script(tmp_path, '/usr/bin/python3 "$@"\nexit 9\n')
+    spec = tool.spec("contradicted", strategy="single", command="true", python=python, roles={"worker": SMALL})
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
     assert (done.json["yarn"]["final_status"], done.json["confirmed"]) == ("FAILED", False)

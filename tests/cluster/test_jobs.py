@@ -50,7 +50,7 @@ def test_multi_worker_reads_from_hdfs_and_writes_its_model_there(tool: Tool, rea
         [tensorflow / "bin/python", "-c", program], env=environ, check=True, timeout=120, capture_output=True, text=True
     )
     assert json.loads(metrics.stdout)["val_accuracy"] > 0.8
-    progress = tool.status("test-digits")["progress"]
+    progress = tool("wait", "test-digits", "-o", "json").json["progress"]
     assert (progress["step"], progress["total"]) == (6, 6)
     gone("test-digits")
 
