@@ -1,0 +1,360 @@
+"""Whatever stands in a job spec, it is a Job or one JobSpecError, and soon."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import strategies as st
+
+from submit_tf_job.errors import JobSpecError
+from submit_tf_job.job import Command, Job
+from submit_tf_job.specfile import Defaults, loads, schema
+from submit_tf_job.specfile.loading import MAX_BYTES
+from submit_tf_job.specfile.vocabulary import HADOOP, JOB, KERBEROS, PLACEMENT, RESTART, ROLE, SHIPPED
+
+relaxed = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+VALIDATOR = jsonschema.Draft7Validator(schema())
+BASE: dict[str, Any] = {"name": "t", "image": "i", "command": "c", "strategy": "single", "roles": {"chief": {"memory": "1Gi"}}}
+
+
+def outcome(text: str | bytes, source: str = "train.yaml", **more: Any) -> Job | str:
+    """Return the job, or all of the error's text; let any other exception pass."""
+    try:
+        return loads(text, source=source, base=None, **more)
+    except JobSpecError as error:
+        problems = error.problems
+        assert problems
+        assert list(problems) == sorted(problems)
+        assert all("\n" not in problem.message for problem in problems)
+        return str(error)
+
+
+# --- any bytes -------------------------------------------------------------------------------------------------------
+
+yaml_ish = st.text(alphabet="abn01:-[]{},&*!|>'\"%@`#?~<=. \t\n\r\\/é\u2028\x85\x00", max_size=80)
+
+
+@relaxed
+@given(st.binary(max_size=200), st.sampled_from(["train.yaml", "train.json"]))
+def test_any_bytes(content: bytes, source: str) -> None:
+    outcome(content, source)
+
+
+@relaxed
+@given(yaml_ish, st.sampled_from(["train.yaml", "train.json"]))
+@example("? a\n", "train.yaml")
+@example("&a *a\n", "train.yaml")
+@example("%YAML 1.1\n", "train.yaml")
+@example("!!int x: 1\n", "train.yaml")
+@example("a: !<tag:x> 1\n", "train.yaml")
+def test_any_text_that_looks_like_yaml(text: str, source: str) -> None:
+    outcome(text, source)
+
+
+@relaxed
+@given(yaml_ish)
+def test_any_text_without_libyaml(text: str) -> None:
+    loader = yaml.CSafeLoader
+    del yaml.CSafeLoader
+    try:
+        outcome(text)
+    finally:
+        yaml.CSafeLoader = loader  # type: ignore[misc]
+
+
+# --- any tree --------------------------------------------------------------------------------------------------------
+
+WORDS = sorted(
+    {key for keys in (JOB, ROLE, PLACEMENT, RESTART, HADOOP, KERBEROS, SHIPPED) for key in (*keys.known, *keys.synonyms, *keys.advice)}
+)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=0, max_value=4),
+    st.floats(),
+    st.dates(),
+    st.text(max_size=8),
+    st.sampled_from(
+        [
+            "4Gi",
+            "30s",
+            "1h30m",
+            "on-failure",
+            "never",
+            "single",
+            "multi-worker",
+            "custom",
+            "estimator",
+            "parameter-server",
+            "node",
+            "rack",
+            "host",
+            "inline",
+        ]
+    ),
+    st.sampled_from(
+        ["/a:/b", "/a:/b:rw", "counts", "none", "literal", "chief", "hdfs:///a.zip", "a/b@C", "file:///k", "x", "010", "yes", "1.10"]
+    ),
+)
+keys = st.one_of(
+    st.sampled_from(WORDS), st.sampled_from(["chief", "worker", "ps", "evaluator", "master", "tb", "A", "http"]), st.text(max_size=5)
+)
+trees = st.recursive(scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=4)), max_leaves=12)
+GOOD: dict[str, list[Any]] = {
+    "description": ["", "a line", "yes"],
+    "queue": ["ml", "root.a.b"],
+    "env": [{}, {"A": "b", "_C": ""}, {"N": "1", "Y": "yes", "D": "2024-01-31", "O": "010"}],
+    "mounts": [[], ["/a:/b"], ["/a:/b:rw", "/a:/c/"]],
+    "network": ["host", "bridge", "net_1"],
+    "hadoop": [{"conf": "/etc/hadoop/conf"}, {"conf": "hdfs:///a/b.tgz"}],
+    "kerberos": [{"principal": "a/b@C", "keytab": "hdfs:///k"}],
+    "lifetime": ["1d", "1h30m", "3650d"],
+    "grace": ["1s", "90s"],
+    "tf_config": ["counts", "literal", "none"],
+    "bootstrap": [True, False],
+    "python": ["python3", "/opt/py-3.9/bin/python"],
+    "legacy_master": [False, True],
+    "deciding_role": ["chief", "worker", "tb"],
+    "docker_client_config": ["/a/b", "hdfs:///a"],
+}
+GOOD_ROLE: dict[str, list[Any]] = {
+    "cpus": [1, 10_000],
+    "gpus": [0, 1],
+    "shape": ["big"],
+    "image": ["other:1"],
+    "command": ["y", ["a", ""], ["a", "1", "yes"]],
+    "env": GOOD["env"],
+    "mounts": GOOD["mounts"],
+    "placement": [{}, {"spread": "node", "together": "rack"}, {"node_label": "x", "node_attributes": {"a.b/c": ["d"], "e": "f"}}],
+    "restart": ["never", "on-failure", {"policy": "on-failure", "max": 1}],
+    "tolerate": [0, 1],
+    "ports": [{"http": 1}, {"a-b": 65535}],
+}
+ROLES = {
+    "single": [["chief"], ["worker"], ["chief", "tb"]],
+    "multi-worker": [["worker"], ["chief", "worker"], ["worker", "evaluator", "tb"], ["worker", "ps"]],
+    "parameter-server": [["chief", "worker", "ps"], ["master", "worker", "ps", "evaluator"], ["worker", "ps"]],
+    "estimator": [["chief"], ["master", "worker", "ps"], ["chief", "evaluator"], ["worker"]],
+    "custom": [["tb"], ["a", "b"], ["chief", "worker", "ps"]],
+}
+
+
+@st.composite
+def likely(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a job spec that is good more often than not."""
+
+    def some(pool: dict[str, list[Any]], most: int) -> dict[str, Any]:
+        chosen = draw(st.lists(st.sampled_from(sorted(pool)), max_size=most, unique=True))
+        return {key: draw(st.sampled_from(pool[key])) for key in chosen}
+
+    strategy = draw(st.sampled_from(sorted(ROLES)))
+    roles = {}
+    for name in draw(st.sampled_from(ROLES[strategy])):
+        several = name in ("worker", "ps", "tb") and strategy != "single"
+        command = {"command": "z"} if name in ("tb", "a", "b") else {}
+        roles[name] = {"memory": draw(st.sampled_from(["1Gi", "512Mi"])), **command, **some(GOOD_ROLE, 2)}
+        if several and draw(st.booleans()):
+            roles[name]["instances"] = draw(st.integers(min_value=1, max_value=4))
+    return {**BASE, "strategy": strategy, "roles": roles, **some(GOOD, 2)}
+
+
+def edited(tree: Any, path: list[int], new: Any) -> Any:
+    """Put another value somewhere into a tree."""
+    if not path or not isinstance(tree, (dict, list)) or not tree:
+        return new
+    if isinstance(tree, list):
+        at = path[0] % len(tree)
+        return [*tree[:at], edited(tree[at], path[1:], new), *tree[at + 1 :]]
+    key = sorted(tree, key=str)[path[0] % len(tree)]
+    return {**tree, key: edited(tree[key], path[1:], new)}
+
+
+def agree(tree: dict[str, Any]) -> None:
+    """The reader is at least as strict as the schema, and YAML and JSON mean the same."""
+    defaults = Defaults(shapes={"big": {"memory": "2Gi", "cpus": 2}})
+    text = json.dumps(tree, default=str)
+    as_json = outcome(text, "train.json", defaults=defaults)
+    as_yaml = outcome(yaml.safe_dump(tree, allow_unicode=True, sort_keys=False), defaults=defaults)
+    event(type(as_json).__name__)
+    if isinstance(as_json, Job):
+        VALIDATOR.validate(json.loads(text))
+    if isinstance(as_yaml, Job):
+        assert as_yaml == as_json
+
+
+@relaxed
+@given(trees)
+def test_any_tree(tree: Any) -> None:
+    outcome(yaml.safe_dump(tree, allow_unicode=True))
+
+
+@relaxed
+@given(likely())
+def test_likely_trees_mean_the_same_to_reader_and_schema(tree: dict[str, Any]) -> None:
+    agree(tree)
+
+
+@relaxed
+@given(likely(), st.lists(st.integers(min_value=0, max_value=20), min_size=2, max_size=4), st.one_of(scalars, trees))
+def test_likely_trees_with_something_odd_in_them(tree: dict[str, Any], path: list[int], odd: Any) -> None:
+    agree(edited(tree, path, odd))
+
+
+@relaxed
+@given(st.dictionaries(keys, trees, max_size=4), st.dictionaries(st.sampled_from(["big", "x"]), trees, max_size=2))
+def test_any_settings(job: dict[str, Any], shapes: dict[str, Any]) -> None:
+    outcome(json.dumps({**BASE, "roles": {"chief": {"shape": "big"}}}), defaults=Defaults(job=job, shapes=shapes))
+
+
+# --- --set -----------------------------------------------------------------------------------------------------------
+
+printable = st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufeff\ufffe\uffff"), max_size=30)
+steps = st.one_of(
+    st.sampled_from(WORDS),
+    st.sampled_from(["chief", "worker", "A", "[0]", "[9]", "", "a[0]", "files[0]", "command[0]"]),
+    st.text(max_size=4),
+)
+
+
+@relaxed
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=30),
+            st.builds(lambda path, value: f"{'.'.join(path)}={value}", st.lists(steps, max_size=4), st.text(max_size=12)),
+        )
+    )
+)
+def test_any_override(overrides: list[str]) -> None:
+    outcome(json.dumps(BASE), overrides=overrides)
+
+
+@relaxed
+@given(printable)
+def test_set_env_takes_text_as_it_is(value: str) -> None:
+    job = outcome(json.dumps(BASE), overrides=[f"roles.chief.env.A={value}"])
+    assert isinstance(job, Job)
+    assert job.roles["chief"].env == {"A": value}
+
+
+@relaxed
+@given(printable.filter(lambda text: bool(text.strip()) and text.lstrip()[:1] not in "[{"))
+def test_set_command_takes_a_script_as_it_is(script: str) -> None:
+    job = outcome(json.dumps(BASE), overrides=[f"command={script}"])
+    assert isinstance(job, Job)
+    assert job.roles["chief"].command == Command(script=script)
+
+
+@relaxed
+@given(st.lists(printable, min_size=1, max_size=4).filter(lambda argv: bool(argv[0])))
+def test_set_command_takes_a_list_in_json(argv: list[str]) -> None:
+    job = outcome(json.dumps(BASE), overrides=[f"command={json.dumps(argv, ensure_ascii=False)}"])
+    assert isinstance(job, Job)
+    assert job.roles["chief"].command == Command(argv=tuple(argv))
+
+
+@relaxed
+@given(st.integers(min_value=1, max_value=10_000), st.integers(min_value=0, max_value=1000))
+def test_set_numbers(cpus: int, gpus: int) -> None:
+    job = outcome(json.dumps(BASE), overrides=[f"roles.chief.cpus={cpus}", f"roles.chief.gpus={gpus}"])
+    assert isinstance(job, Job)
+    assert (job.roles["chief"].cpus, job.roles["chief"].gpus) == (cpus, gpus)
+
+
+@relaxed
+@given(
+    st.sampled_from(["roles.chief.cpus", "env.A", "queue", "network", "lifetime", "command", "mounts[0]"]),
+    st.sampled_from(["2", "30s", "/a:/b", "x", "0"]),
+)
+def test_an_override_is_the_same_as_the_key_in_the_file(path: str, value: str) -> None:
+    tree = json.loads(json.dumps(BASE))
+    number = path == "roles.chief.cpus"
+    typed: Any = int(value) if number and value.isdigit() else value
+    if path == "mounts[0]":
+        tree["mounts"] = [typed]
+    else:
+        *above, last = path.split(".")
+        inner = tree
+        for step in above:
+            inner = inner.setdefault(step, {})
+        inner[last] = typed
+    by_override, by_file = outcome(json.dumps(BASE), overrides=[path + "=" + value]), outcome(json.dumps(tree))
+    assert isinstance(by_override, Job) is isinstance(by_file, Job)
+    if isinstance(by_override, Job):
+        assert by_override == by_file
+
+
+# --- bombs -----------------------------------------------------------------------------------------------------------
+
+
+def filled(unit: str, head: str = "", tail: str = "") -> str:
+    """Repeat a unit up to 1 MiB."""
+    room = MAX_BYTES - len(head.encode()) - len(tail.encode())
+    return head + unit * (room // len(unit.encode())) + tail
+
+
+LAUGHS = "a0: &a0 lol\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
+BOMBS = {
+    "nothing": "",
+    "billion laughs": LAUGHS,
+    "nested aliases": "a0: &a0 {}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}}}\n" for n in range(1, 90)),
+    "[": filled("["),
+    "{": filled("{"),
+    "{a: ": filled("{a: "),
+    "- ": filled("- "),
+    "? ": filled("? "),
+    '{"a":': filled('{"a":'),
+    '"': filled('"'),
+    "'": filled("'"),
+    "&a ": filled("&a "),
+    "*a ": filled("*a "),
+    "!": filled("!"),
+    "tags": filled("!a "),
+    "directives": filled("%TAG !a! x\n", head="#\n"),
+    "directives of a second document": filled("%TAG !a! x\n", head="name: t\n...\n"),
+    "documents": filled("--- a\n"),
+    "comments": filled("#\n"),
+    "blank lines": filled("\n"),
+    "blanks": filled(" "),
+    "tabs": filled("\t"),
+    "one word": filled("a"),
+    "words": filled("a\n"),
+    "one number": filled("1", head="name: "),
+    "sexagesimal": filled("1:", head="env: {A: 1", tail="1}"),
+    "underscores": filled("1_", head="env: {A: ", tail="}"),
+    "a key": filled("a", tail=": 1"),
+    "one key again and again": filled("a: 1\n"),
+    "mounts": filled("- /a:/b\n", head="mounts:\n"),
+    "one long mount": filled("/b", head="mounts: ['/a:", tail="']"),
+    "one long dst": filled("a/", head="files: [{src: x, dst: '", tail="'}]"),
+    "one long duration": filled("1h", head="lifetime: "),
+    "roles": "roles:\n" + "".join(f" a{n}: {{}}\n" for n in range(9_000)),
+    "unknown keys": "".join(f"key{n}: 1\n" for n in range(9_000)),
+    "long unknown keys": "".join(f"{'k' * 90}{n}: 1\n" for n in range(9_000)),
+    "escapes": filled("\\u0041", head='name: "', tail='"'),
+    "JSON keys": filled('"a":1,', head="{", tail='"b":1}'),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("libyaml", [True, False])
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_do_not_go_off(name: str, libyaml: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not libyaml:
+        monkeypatch.delattr(yaml, "CSafeLoader")
+    said = outcome(BOMBS[name])
+    assert isinstance(said, str)
+    assert len(said) < 100_000
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_do_not_go_off_in_json_or_behind_set(name: str) -> None:
+    assert isinstance(outcome(BOMBS[name], "train.json"), str)
+    outcome(json.dumps(BASE), overrides=[f"roles={BOMBS[name]}", f"command=[{BOMBS[name]}", BOMBS[name]])
