@@ -45,7 +45,9 @@ def test_multi_worker_reads_from_hdfs_and_writes_its_model_there(tool: Tool, rea
     assert done.stdout.splitlines()[0].startswith("test-digits  SUCCEEDED after ")
     assert "YARN and the deciding task both say so" in done.stdout
     assert "RUNNING" in done.stderr
-    program = f"import fsspec; print(fsspec.open({output + '/metrics.json'!r}).open().read().decode()); fsspec.open({output + '/model.keras'!r}).open()"
+    program = (
+        f"import fsspec; fsspec.open('{output}/model.keras').open(); print(fsspec.open('{output}/metrics.json').open().read().decode())"
+    )
     metrics = subprocess.run(
         [tensorflow / "bin/python", "-c", program], env=environ, check=True, timeout=120, capture_output=True, text=True
     )
@@ -111,8 +113,9 @@ def test_what_is_rendered_is_what_yarn_was_given(tool: Tool, real_cluster: Sandb
 def test_without_bootstrap_the_environment_and_command_arrive_exactly(tool: Tool) -> None:
     odd = "a\"b'c\\d$HOME `id` ${COMPONENT_NAME} {{y}} }} <CPS> <LOG_DIR> ü\nsecond line"
     check = (
-        "import json, os, sys; c = json.loads(os.environ['TF_CONFIG']); assert c['task'] == {'type': 'worker', 'index': 1} or c['task']['index'] == 0, c;"
-        " assert len(c['cluster']['worker']) == 2; assert os.environ['ODD'] == sys.argv[1], (os.environ['ODD'], sys.argv[1])"
+        "import json, os, sys; c = json.loads(os.environ['TF_CONFIG']); assert c['task']['type'] == 'worker', c;"
+        " assert c['task']['index'] in (0, 1), c; assert len(c['cluster']['worker']) == 2;"
+        " assert os.environ['ODD'] == sys.argv[1], (os.environ['ODD'], sys.argv[1])"
     )
     spec = tool.spec(
         "bare",
