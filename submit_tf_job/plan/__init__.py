@@ -67,9 +67,10 @@ def plan(job: Job, site: Site, *, submission: str | None = None, after: str = ""
     if problems:
         raise JobSpecError(problems)
     if submission is None:
-        # The id decides the ports, and so the service: what is hashed is the service with an id of zeros.
+        # The id decides the ports, and so the service: what is hashed is the service with an id of zeros. The user need not stand in
+        # it, and two users' jobs on one host must meet neither at a port nor at a rendezvous.
         draft, _ = build(job, site, _UNKNOWN_SUBMISSION, fits=check.fits)
-        submission = hashlib.sha256(f"{dumps(draft)}{after}".encode()).hexdigest()[:16]
+        submission = hashlib.sha256(f"{dumps(draft)}{site.user}\n{after}".encode()).hexdigest()[:16]
     elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", submission):
         raise UsageError(
             f"{submission!r} is no submission id",
