@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import tarfile
-import textwrap
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -169,4 +168,5 @@ def _code() -> bytes:
 
 
 def _base64_lines(content: bytes) -> str:
-    return "\n".join(textwrap.wrap(base64.b64encode(content).decode("ascii"), 140))
+    text = base64.b64encode(content).decode("ascii")
+    return "\n".join(text[start : start + 140] for start in range(0, len(text), 140))
