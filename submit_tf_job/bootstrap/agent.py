@@ -159,7 +159,7 @@ class Agent(abc.ABC):
             self._ended(record)
 
     def _ended(self, record: dict[str, Any]) -> None:
-        lines = files.last_lines(self.info) if record["status"] else []
+        lines = files.last_lines(files.stderr_path(self.info)) if record["status"] else []
         self.record = dict(record, last_lines=lines, duration_s=round(self.child_ended - self.child_started, 3))
         self.command_ended(self.child_ended)
 

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import stat
 import tarfile
 
 from submit_tf_job import contract
@@ -65,12 +64,15 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
     os.replace(path + ".tmp", path)
 
 
-def last_lines(info: Info, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
-    """Return the end of this task's stderr without noise and without our own lines."""
+def stderr_path(info: Info) -> str:
+    """Return the file that this task's stderr goes to: where there are several log directories, the first need not be it."""
+    own = "/proc/self/fd/2"
+    return own if os.path.isfile(own) else os.path.join(info.log_dir, "stderr.txt")
+
+
+def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
+    """Return the end of a task's stderr without noise and without our own lines."""
     try:
-        path = "/proc/self/fd/2"
-        if not stat.S_ISREG(os.fstat(2).st_mode):
-            path = os.path.join(info.log_dir, "stderr.txt")
         with open(path, "rb") as source:
             source.seek(max(0, source.seek(0, os.SEEK_END) - 65536))
             text = source.read(65536).decode("utf-8", "replace")

@@ -56,15 +56,20 @@ def decode_answer(number: int, data: bytes) -> list[str]:
     return found if not flags & 15 else []
 
 
+def server_address(server: str) -> tuple[str, int]:
+    """Split `address` or `address:port`."""
+    host, _, port = server.partition(":")
+    return host, int(port or 53)
+
+
 def ask(server: str, name: str, timeout_s: float = 1.0, tries: int = 3) -> str | None:
     """Ask one DNS server (`address` or `address:port`) for a name's first address."""
-    host, _, port = server.rpartition(":") if ":" in server else (server, "", "53")
     for _ in range(tries):
         number = int.from_bytes(os.urandom(2), "big")
         end = time.monotonic() + timeout_s
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             try:
-                sock.connect((host, int(port)))  # only that server's datagrams come through
+                sock.connect(server_address(server))  # only that server's datagrams come through
                 sock.send(encode_query(number, name))
                 while time.monotonic() < end:
                     sock.settimeout(max(0.01, end - time.monotonic()))
