@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import ClusterUnavailable, JobFailed, JobStopped, NameTaken, NoSuchJob, SubmitTFJobError
-from submit_tf_job.job import Job
-from submit_tf_job.observation import Evidence, JobState, Verdict
-from submit_tf_job.plan import Plan, Site, plan
 from submit_tf_job.settings import Settings, load_settings
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `status` needs no plan and `render` no observation; each imports what it needs where it needs it
+    from submit_tf_job.job import Job
+    from submit_tf_job.observation import Evidence, Verdict
+    from submit_tf_job.plan import Plan, Site
     from submit_tf_job.watch import Look, Observer
     from submit_tf_job.yarn.client import Client
     from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -108,6 +108,8 @@ def load_job(path: Path, settings: Settings, *, overrides: Sequence[str] = (), n
 
 def site_of(settings: Settings) -> Site:
     """Collect the facts of the cluster that a plan depends on."""
+    from submit_tf_job.plan import Site
+
     return Site.from_settings(settings, staging=_staging_root(settings))
 
 
@@ -130,6 +132,8 @@ def make_plan(job: Job, settings: Settings, *, submission: str | None = None, af
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job.
     """
+    from submit_tf_job.plan import plan
+
     return plan(job, site_of(settings), submission=submission, after=after)
 
 
@@ -200,6 +204,7 @@ def _stored_submission(settings: Settings, name: str) -> str | None:
 
 def _replace(planned: Plan, cluster: Cluster) -> Plan:
     """Make the name free of a finished job; the new submission gets an id of its own."""
+    from submit_tf_job.plan import plan
     from submit_tf_job.yarn import stopping
 
     name = planned.job.name
@@ -266,6 +271,8 @@ def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> 
 
 
 def _read_finished(settings: Settings, app: AppReport) -> tuple[Evidence, bytes | None]:
+    from submit_tf_job.observation import Evidence
+
     conf: Path | None = settings["hadoop_conf"]
     if conf is None:
         return Evidence.UNREADABLE, None
@@ -336,6 +343,7 @@ def follow_own(
         DeadlinePassed: `timeout_s` passed.
         ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
     """
+    from submit_tf_job.observation import JobState, Verdict
     from submit_tf_job.watch import Look
 
     look = follow(
@@ -397,6 +405,8 @@ def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
 
 def error_of(look: Look) -> SubmitTFJobError | None:
     """Return the error that a job's end is, or None where it succeeded or is not over."""
+    from submit_tf_job.observation import JobState
+
     found: Verdict = look.verdict
     name = look.seen.name
     if found.state is JobState.FAILED:
