@@ -1,0 +1,108 @@
+"""How long `version`, `render` and `status` take, against a hello-world typer application in the same environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from tests.bench.measure import Row, Samples, clean_environment, interleave, run_process
+
+__all__ = ["GOALS", "SPEC", "measure_startup", "resource_manager", "startup_rows"]
+
+ROOT = Path(__file__).parents[2]
+SPEC = ROOT / "specs/parameter-server.yaml"
+HELLO = Path(__file__).with_name("hello.py")
+GOALS = {"version": 1.2, "render": 2.0, "status": 2.0}
+
+APPLICATION = "application_1700000000000_0001"
+ANSWERS = {
+    "/app/v1/services/mnist": {
+        "name": "mnist",
+        "id": APPLICATION,
+        "state": "STOPPED",
+        "version": "1",
+        "components": [],
+        "configuration": {},
+    },
+    f"/ws/v1/cluster/apps/{APPLICATION}": {
+        "app": {
+            "id": APPLICATION,
+            "user": "alice",
+            "name": "mnist",
+            "queue": "default",
+            "state": "FINISHED",
+            "finalStatus": "SUCCEEDED",
+            "diagnostics": "",
+            "applicationType": "yarn-service",
+            "startedTime": 1700000000000,
+            "finishedTime": 1700000060000,
+        }
+    },
+}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """A ResourceManager that knows one job, which is over; it costs next to nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        answer = ANSWERS.get(self.path.partition("?")[0])
+        body = json.dumps(answer if answer is not None else {"RemoteException": {"exception": "NotFoundException"}}).encode()
+        self.send_response(200 if answer is not None else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        return
+
+
+@contextmanager
+def resource_manager() -> Iterator[str]:
+    """Serve the one job that is over."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def measure_startup(rounds: int) -> Samples:
+    """Run bare Python, hello world, and the three commands, turn by turn."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory, resource_manager() as url:
+        home = Path(directory)
+        environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
+        tool = [sys.executable, "-m", "submit_tf_job"]
+        commands: dict[str, list[object]] = {
+            "python": [sys.executable, "-c", "pass"],
+            "hello": [sys.executable, HELLO],
+            "version": [*tool, "version"],
+            "render": [*tool, "render", SPEC],
+            "status": [*tool, "status", "mnist", "--rm", url],
+        }
+        return interleave({n: lambda argv=argv: run_process(argv, environ, home) for n, argv in commands.items()}, rounds)  # type: ignore[misc]
+
+
+def startup_rows(samples: Samples) -> list[Row]:
+    """Compare with the floor."""
+    rows = []
+    for name, goal in GOALS.items():
+        wall, floor, bare = samples.wall(name), samples.wall("hello"), samples.wall("python")
+        details = (
+            f"wall: min {wall.least / floor.least:.2f}, median {wall.median / floor.median:.2f}; "
+            f"against `python -c pass`: CPU {samples.cpu_ratio(name, 'python'):.0f}, wall min {wall.least / bare.least:.0f}"
+        )
+        rows.append(Row(f"`{name}`, CPU time", "hello-world typer application", samples.cpu_ratio(name, "hello"), goal, details))
+    return rows

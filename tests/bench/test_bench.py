@@ -1,0 +1,58 @@
+"""Guards of what does not depend on the machine: sizes exactly, start-up as a ratio of CPU times with generous slack, imports by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.measure import Samples, clean_environment
+from tests.bench.size import SIZE_GOAL, posted_bytes
+from tests.bench.startup import GOALS, SPEC, measure_startup, resource_manager
+
+SLACK = 1.25
+
+
+@pytest.fixture(scope="module")
+def startup() -> Samples:
+    return measure_startup(rounds=3)
+
+
+@pytest.mark.parametrize("command", GOALS)
+def test_a_command_starts_nearly_as_fast_as_hello_world(startup: Samples, command: str) -> None:
+    assert startup.cpu_ratio(command, "hello") <= GOALS[command] * SLACK
+
+
+def test_ten_thousand_workers_are_posted_in_as_many_bytes_as_ten() -> None:
+    few, many = posted_bytes(10), posted_bytes(10_000)
+    assert few <= many <= few * SIZE_GOAL
+    assert many - few < 64, "the difference is digits"
+
+
+# What a command must not import, because others need it and it does not.
+HEAVY = ("rich", "jsonschema", "fsspec", "hdfs_native", "requests_kerberos", "asyncio", "submit_tf_job.sandbox", "submit_tf_job.bootstrap")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needless"),
+    [
+        (
+            ["version"],
+            (*HEAVY, "requests", "yaml", "submit_tf_job.yarn", "submit_tf_job.plan", "submit_tf_job.specfile", "submit_tf_job.job"),
+        ),
+        (["render", str(SPEC)], (*HEAVY, "requests", "urllib3", "ssl", "submit_tf_job.watch", "submit_tf_job.yarn.client")),
+        (["status", "mnist"], (*HEAVY, "submit_tf_job.plan", "submit_tf_job.specfile")),
+    ],
+    ids=["version", "render", "status"],
+)
+def test_a_command_imports_nothing_that_it_does_not_need(arguments: list[str], needless: tuple[str, ...], tmp_path: Path) -> None:
+    program = "import sys; from submit_tf_job.cli import main; main(sys.argv[1:]); print('\\n' + ' '.join(sys.modules))"
+    with resource_manager() as url:
+        environ = clean_environment(tmp_path) | {"SUBMIT_TF_JOB_RESOURCE_MANAGERS": url}
+        argv = [sys.executable, "-c", program, *arguments]
+        done = subprocess.run(argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert sorted(modules & set(needless)) == []
