@@ -16,10 +16,11 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
 $(VENV)/.installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
-	$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; apt-get install python3-venv"; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
+	@echo "installing submit_tf_job into $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; apt-get install python3-venv"; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
 
 .PHONY: venv
 venv: $(VENV)/.installed ## the virtual environment with the package and the development tools
@@ -29,8 +30,8 @@ java: ## a JDK and Maven, installed by apt where that is possible
 	@bash .ci/install-java
 
 $(TF_ENV)/.installed:
-	$(MAKE) --no-print-directory venv
-	bash .ci/install-tensorflow $(TF_ENV) $(TF_REQUIREMENTS)
+	@$(MAKE) --no-print-directory venv
+	@bash .ci/install-tensorflow $(TF_ENV) $(TF_REQUIREMENTS)
 
 .PHONY: tensorflow
 tensorflow: $(TF_ENV)/.installed ## TensorFlow for the containers of the sandbox
