@@ -42,7 +42,8 @@ def main():
     if put.returncode:
         return put.returncode
 
-    say(f"3. One job: submit_tf_job submit {SPEC.relative_to(Path.cwd()) if SPEC.is_relative_to(Path.cwd()) else SPEC} --replace")
+    spec = SPEC.relative_to(Path.cwd()) if SPEC.is_relative_to(Path.cwd()) else SPEC
+    say(f"3. One job: submit_tf_job submit {spec} --replace")
     started = time.monotonic()
     job = run([*TOOL, "submit", SPEC, "--replace", "--timeout", "15m", *PROFILE])
     if job.returncode:
@@ -56,17 +57,17 @@ def main():
     )
     accuracy = json.loads(metrics.stdout)["val_accuracy"]
     say(f"Accuracy on unseen digits: {accuracy:.1%}, {time.monotonic() - started:.0f} s after the submission")
+    program = Path(sys.executable).parent / "submit_tf_job"
+    tool = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
     print(
         f"""The model is {MODEL}/model.keras (on the sandbox's HDFS, {info["hdfs_uri"]}).
 
 What to try next:
-  submit_tf_job status digits                 how it stands, from any process
-  submit_tf_job render {SPEC.name:<24} what was posted, byte for byte
-  submit_tf_job submit {SPEC.name} --set roles.worker.instances=3 --name digits-3
-  submit_tf_job sandbox status                what runs here; {info["rm_url"]} is its ResourceManager
-  submit_tf_job sandbox down                  take all of it away
-
-submit_tf_job is {Path(sys.executable).parent / "submit_tf_job"}; job specs are in {SPEC.parent}"""
+  {tool} status digits           how it stands, from any process
+  {tool} render {spec}    what is posted, byte for byte
+  {tool} submit {spec} --set roles.worker.instances=3 --name digits-3
+  {tool} sandbox status          what runs here; its ResourceManager is {info["rm_url"]}
+  {tool} sandbox down            take all of it away"""
     )
     return 0
 
