@@ -1,0 +1,182 @@
+"""On a real cluster: from the submission to the first line of the user's program, and from the program's end to the tool's.
+
+Every job runs the same program, which writes the time at its first and at its last line. Three ways to start it take turns:
+
+- `tool`: `submit_tf_job submit`, timed from the start of its process;
+- `bare`: the very service that `render` prints, sent by a ten-line script, timed from the moment before the POST;
+- `plain`: that service without the bootstrap, with the user's command as its launch command, sent by the same script.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
+from tests.bench.measure import Row, Times, clean_environment
+
+__all__ = ["ClusterTimes", "cluster_rows", "measure_cluster"]
+
+ROOT = Path(__file__).parents[2]
+BARE_POST = Path(__file__).with_name("bare_post.py")
+GOAL = 1.1
+LINGER_S = 5.0  # YARN's service AM sleeps this long, "in case there's a client polling", before it unregisters (ServiceUtils)
+JOB_S = 180
+PROGRAM = "import time; t = time.time(); time.sleep(1); open({path!r}, 'w').write(f'{{t}} {{time.time()}}')"
+
+
+@dataclass
+class ClusterTimes:
+    """Seconds, one per round: until the first line, by way; and from the last line, to YARN's end and to the tool's."""
+
+    first_line: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": [], "plain": []})
+    end_to_yarn: list[float] = field(default_factory=list)
+    yarn_to_exit: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    info: SandboxInfo
+    environ: dict[str, str]
+    home: Path
+
+    def tool(self, *words: object) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "submit_tf_job", *map(str, words), "--profile", self.info.profile]
+        return subprocess.run(argv, env=self.environ, cwd=self.home, capture_output=True, text=True, timeout=JOB_S, check=True)
+
+    def get(self, path: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.info.rm_url}{path}", timeout=30) as answer:
+            value: dict[str, Any] = json.load(answer)
+        return value
+
+    def spec(self, name: str) -> tuple[Path, Path]:
+        """Write a job spec; return it and the file where its program writes its times."""
+        times, path = self.home / f"{name}.times", self.home / f"{name}.json"
+        roles = {"worker": {"memory": "256Mi"}}
+        command = ["python3", "-c", PROGRAM.format(path=str(times))]
+        path.write_text(
+            json.dumps({"name": name, "image": "library/python:3.11", "strategy": "single", "command": command, "roles": roles})
+        )
+        return path, times
+
+
+def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
+    """Run the jobs on a sandbox of their own, one after the other."""
+    times = ClusterTimes()
+    with _sandbox() as bench:
+        for number in range(-1, rounds):
+            ways = {"tool": _by_tool, "bare": _by_bare_post, "plain": _by_plain_post}
+            for way, run in ways.items():
+                name = f"{way}-{number + 1}"
+                first_line_s, end = run(bench, name)
+                bench.tool("delete", name, "--force")
+                if number < 0:
+                    continue  # the first of each way warms up what everybody uses
+                times.first_line[way].append(first_line_s)
+                if end is not None:
+                    times.end_to_yarn.append(end[0])
+                    times.yarn_to_exit.append(end[1])
+                say(f"{name}: first line after {first_line_s:.2f} s" + (f", end {end[0]:.2f} + {end[1]:.2f} s" if end else ""))
+    return times
+
+
+@contextmanager
+def _sandbox() -> Iterator[_Bench]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        home = Path(directory)
+        environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
+        sandbox = Sandbox("bench", SandboxDirs.standard(environ))
+        try:
+            yield _Bench(sandbox.up(SandboxOptions(), environ, lambda _line: None), environ, home)
+        finally:
+            sandbox.down()
+
+
+def _by_tool(bench: _Bench, name: str) -> tuple[float, tuple[float, float]]:
+    spec, times = bench.spec(name)
+    start = time.time()
+    done = bench.tool("submit", spec, "-o", "json")
+    exit_at = time.time()
+    first, last = map(float, times.read_text().split())
+    app = bench.get(f"/ws/v1/cluster/apps/{json.loads(done.stdout)['application_id']}")["app"]
+    finished = app["finishedTime"] / 1000
+    return first - start, (finished - last, exit_at - finished)
+
+
+def _by_bare_post(bench: _Bench, name: str) -> tuple[float, None]:
+    spec, times = bench.spec(name)
+    return _post(bench, bench.tool("render", spec).stdout, times), None
+
+
+def _by_plain_post(bench: _Bench, name: str) -> tuple[float, None]:
+    spec, times = bench.spec(name)
+    service = json.loads(bench.tool("render", spec).stdout)
+    service["configuration"].pop("files", None)
+    for component in service["components"]:
+        component.get("configuration", {}).pop("files", None)
+        program = PROGRAM.format(path=str(times)).replace('"', '\\"')
+        component["launch_command"] = f'exec python3 -c "{program}"'
+    return _post(bench, json.dumps(service), times), None
+
+
+def _post(bench: _Bench, body: str, times: Path) -> float:
+    path = times.with_suffix(".body")
+    path.write_text(body)
+    argv = [sys.executable, str(BARE_POST), bench.info.rm_url, bench.info.user, str(path)]
+    done = subprocess.run(argv, env=bench.environ, capture_output=True, text=True, timeout=JOB_S, check=True)
+    deadline = time.monotonic() + JOB_S
+    while not times.exists() or len(times.read_text().split()) < 2:
+        assert time.monotonic() < deadline, f"{times.stem} did not run"
+        time.sleep(0.2)
+    sent: float = json.loads(done.stdout)["sent"]
+    return float(times.read_text().split()[0]) - sent
+
+
+def cluster_rows(times: ClusterTimes) -> list[Row]:
+    """Compare the ways, and split the end."""
+    ways = {way: Times.of(values) for way, values in times.first_line.items()}
+    tool, bare, plain = ways["tool"], ways["bare"], ways["plain"]
+    rows = [
+        Row(
+            "submission → first line, `submit_tf_job submit`",
+            "bare POST of the same service",
+            tool.median / bare.median,
+            GOAL,
+            f"ratio of minima {tool.least / bare.least:.2f}; medians {tool.median:.1f} s and {bare.median:.1f} s",
+        ),
+        Row(
+            "submission → first line, `submit_tf_job submit`",
+            "bare POST of a service without the bootstrap",
+            tool.median / plain.median,
+            None,
+            f"ratio of minima {tool.least / plain.least:.2f}; medians {tool.median:.1f} s and {plain.median:.1f} s",
+        ),
+    ]
+    whole = Times.of([a + b for a, b in zip(times.end_to_yarn, times.yarn_to_exit, strict=True)])
+    yarn = Times.of(times.end_to_yarn)
+    ours = Times.of(times.yarn_to_exit)
+    rows.append(
+        Row(
+            "last line → exit of `submit_tf_job submit`",
+            "last line → the ResourceManager's own end of the application",
+            whole.median / yarn.median,
+            None,
+            f"medians: {yarn.median:.1f} s to YARN's end, {LINGER_S:g} s of it YARN's own pause; then {ours.median:.1f} s to the exit",
+        )
+    )
+    return rows
+
+
+def cpu_count() -> int:
+    """Return the cores that this process may use."""
+    return len(os.sched_getaffinity(0))

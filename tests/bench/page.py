@@ -1,0 +1,53 @@
+"""Writes docs/performance.md, and the same table for the terminal."""
+
+from __future__ import annotations
+
+from tests.bench.measure import Row
+
+__all__ = ["page", "table"]
+
+HEAD = """\
+# Performance
+
+`make bench` measures this and writes this page ({date}, revision {revision}, Python {python}, {cores} cores{busy}). No time stands alone:
+each is compared with its floor, the least that anybody could take for the same thing, measured turn by turn in the same run. Times in
+seconds are there to show proportions on that machine; they promise nothing for another.
+
+"""
+HOW = """
+## What is measured
+
+**Start-up.** `version`, `render specs/parameter-server.yaml` and `status` of a finished job (answered by a server in the measuring
+process) against a hello-world application of typer's, each a process of its own, {startup_rounds} rounds after one that does not count, all
+with a warm bytecode cache. The goal is on CPU time (the least of all rounds), because a neighbour on the machine changes it little; the
+wall clock stands beside it. What keeps it small: only the module of the command is imported; help and errors are plain text, so that rich
+is never imported; `requests` is imported at the first request, `yaml` at the first file, `jsonschema`, `fsspec` and `hdfs_native` only
+where they are used. `tests/bench/test_bench.py` asserts this by name.
+
+**Size.** `specs/parameter-server.yaml` with 10 and with 10,000 workers, without a staging directory, so that all files travel inside. The
+service carries counts; TF_CONFIG is built inside each container.
+
+**Submission.** A job of one task on a sandbox. Its program writes the time of its first and of its last line. `submit_tf_job submit` is
+timed from the start of its process; the floor from the moment before the POST, by a ten-line script (`tests/bench/bare_post.py`) that
+sends the very bytes that `render` prints. A second floor is that service without the bootstrap: the difference is what the bootstrap
+costs. The ways take turns; the ratio is that of the medians.
+
+**End.** From the program's last line to the exit of `submit_tf_job submit`, split at the moment that the ResourceManager gives as the
+application's end. Before it: the container's end, its way through NodeManager and ApplicationMaster, and the {linger:g} seconds that YARN's
+service ApplicationMaster sleeps before it unregisters. After it: the tool's next look, and the verdict.
+"""
+
+
+def table(rows: list[Row]) -> str:
+    """Write the rows as a Markdown table."""
+    lines = ["| what | against | ratio | goal | more |", "|---|---|---|---|---|"]
+    for row in rows:
+        goal = "-" if row.goal is None else f"≤ {row.goal:g}: {'met' if row.met else 'MISSED'}"
+        ratio = f"{row.ratio:.4f}" if abs(row.ratio - 1) < 0.005 else f"{row.ratio:.2f}"
+        lines.append(f"| {row.what} | {row.floor} | {ratio} | {goal} | {row.details} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(rows: list[Row], **facts: object) -> str:
+    """Write the page."""
+    return HEAD.format(**facts) + table(rows) + HOW.format(**facts)
