@@ -245,8 +245,12 @@ class Sandbox:
             daemons.check(name, state)
         except NotWell as problem:
             reason = str(problem)
+        # It may have died of the same cause, and in the same moment, as the answer.
+        is_there = alive(state, name)
+        if not is_there:
+            reason = "it is not running"
         pid = process.pid if process else None
-        return DaemonStatus(name, pid, alive(state, name), not reason, reason, daemons.daemon_ports(name, state), self._layout.log(name))
+        return DaemonStatus(name, pid, is_there, not reason, reason, daemons.daemon_ports(name, state), self._layout.log(name))
 
     def _info(self, state: State) -> SandboxInfo:
         return SandboxInfo(
