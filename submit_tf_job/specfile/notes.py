@@ -10,6 +10,7 @@ __all__ = ["BUILT_IN", "MAX_PROBLEMS", "Notes", "Unreadable"]
 BUILT_IN = Place("default")
 # A file of 1 MiB can hold a hundred thousand mistakes, and each costs a search for what was meant.
 MAX_PROBLEMS = 200
+_LONGEST_PATH = 300  # a key may be as long as the file
 
 
 class Unreadable(Exception):
@@ -36,6 +37,7 @@ class Notes:
 
     def problem(self, place: Place, path: str, message: str) -> None:
         """Note one problem."""
+        path = path if path.isprintable() and len(path) <= _LONGEST_PATH else repr(path[:_LONGEST_PATH])[1:-1]
         new = Problem(place.line, place.column, path, message, place.source)
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.add(new)

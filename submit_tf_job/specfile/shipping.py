@@ -153,4 +153,6 @@ def _not_found(shown: str, path: Path) -> str:
         return "no such file; '~' is not expanded here, write the path out"
     if any(char in shown for char in "*?["):
         return "no such file; patterns are not expanded, name the directory or each file"
-    return f"no such file or directory ({path}); paths start from the job spec's own directory"
+    return (
+        f"no such file or directory ({path if str(path).isprintable() else clip(str(path))}); paths start from the job spec's own directory"
+    )

@@ -30,7 +30,7 @@ def outcome(text: str | bytes, source: str = "train.yaml", **more: Any) -> Job |
         problems = error.problems
         assert problems
         assert list(problems) == sorted(problems)
-        assert all("\n" not in problem.message for problem in problems)
+        assert all(str(problem).isprintable() for problem in problems)  # one line each, and nothing that moves a terminal's cursor
         return str(error)
 
 

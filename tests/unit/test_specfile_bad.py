@@ -70,7 +70,7 @@ def test_pyyaml_without_libyaml_refuses_the_same_at_the_same_line(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"name: t\nimage: caf\xe9\n", "train.yaml:2:11: the byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        (b"name: t\nimage: r\xe9sum\xe9\n", "train.yaml:2:9: the byte 0xe9 is not UTF-8; save the file as UTF-8"),
         (b"\xff\xfen\x00", "train.yaml:1:1: UTF-16, where UTF-8 is expected; save the file as UTF-8"),
         (b"name: t\ncommand: a\x00b\n", "train.yaml:2:11: the control character U+0000; take it out"),
         (b"name: \x1b[31mt\n", "train.yaml:1:7: the control character U+001B; take it out"),

@@ -118,7 +118,7 @@ def test_names_that_cannot_travel(tree: Path) -> None:
 
 
 def test_a_name_that_is_not_utf8(tree: Path) -> None:
-    Path(os.fsdecode(os.fsencode(tree / "src") + b"/caf\xe9")).write_bytes(b"")
+    Path(os.fsdecode(os.fsencode(tree / "src") + b"/r\xe9sum\xe9")).write_bytes(b"")
     assert "holds characters that cannot travel" in refused(tree, "[src]")
 
 
