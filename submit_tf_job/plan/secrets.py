@@ -11,8 +11,8 @@ from submit_tf_job.job import Job, Role
 __all__ = ["find"]
 
 WAY_OUT = "put it into a file that only you can read (on HDFS, or mounted) and pass the file's path"
-_WORDS = frozenset({"pwd", "secret", "apikey", "credential", "credentials", "passphrase"})
-_PASSWORD = re.compile(r"passw(or)?d$")  # also PGPASSWORD and dbPassword
+_WORDS = frozenset({"secret", "apikey", "credential", "credentials", "passphrase"})
+_PASSWORD = re.compile(r"passw(or)?d$|[_-]pwd$", re.IGNORECASE)  # also PGPASSWORD, dbPassword and MYSQL_PWD
 _PAIRS = frozenset({("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("account", "key"), ("auth", "key")})
 # A tokenizer's own, in a place where most programs are about text: EOS_TOKEN=</s> is no secret.
 _TEXT_TOKENS = frozenset({"bos", "cls", "end", "eos", "image", "mask", "pad", "sep", "special", "start", "stop", "unk"})
@@ -45,15 +45,16 @@ def find(job: Job, role: Role) -> Iterator[tuple[str, str]]:
 
 
 def _is_secret(name: str, value: str) -> bool:
+    if _PASSWORD.search(name) and value.isdigit():
+        return True
+    return _names_a_secret(name) and not _HARMLESS.fullmatch(value)
+
+
+def _names_a_secret(name: str) -> bool:
     words = [word.lower() for word in re.split(r"[_\-.]+", name) if word]
-    if not _names_a_secret(words):
-        return False
-    return not _HARMLESS.fullmatch(value) or (value.isdigit() and any(_PASSWORD.search(word) for word in words))
-
-
-def _names_a_secret(words: list[str]) -> bool:
     if not words or words[-1] in _BY_REFERENCE:
         return False
     if words[-1] == "token":
         return not _TEXT_TOKENS & set(words)
-    return bool(_WORDS & set(words)) or any(_PASSWORD.search(word) for word in words) or any(pair in _PAIRS for pair in pairwise(words))
+    named = _WORDS & set(words) or _PASSWORD.search(name) or any(_PASSWORD.search(word) for word in words)
+    return bool(named) or any(pair in _PAIRS for pair in pairwise(words))
