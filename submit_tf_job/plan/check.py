@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from submit_tf_job import contract
 from submit_tf_job.errors import Problem
@@ -72,6 +73,8 @@ def check_service(job: Job, site: Site, service: Service) -> list[Problem]:
     if size <= (MAX_SERVICE_BYTES if site.staging else MAX_UNSTAGED_BYTES):
         return []
     way_out = "put long commands into scripts" if site.staging else "set hadoop_conf (or staging) in the settings: files then go to HDFS"
+    if job.tf_config is TFConfigMode.LITERAL:
+        way_out = "use `tf_config: counts`"
     return [
         job.problem("", f"the service would have {size} bytes, and Hadoop 3.1 and 3.2 corrupt more than {MAX_SERVICE_BYTES}; {way_out}")
     ]
@@ -112,10 +115,10 @@ def _role_name(job: Job, role: Role, site: Site) -> Iterator[Problem]:
 def _network(job: Job, site: Site) -> Iterator[Problem]:
     if not NETWORK.fullmatch(job.network):
         yield job.problem("network", f"{job.network!r} is no Docker network; say host, bridge, or the name of an allowed network")
-    elif job.network == "none":
-        yield job.problem("network", "without a network the tasks cannot find one another; say host, bridge, or the name of a network")
     first, last = site.port_range
     tasks = sum(job.counts.values())
+    if job.network == "none" and tasks > 1:
+        yield job.problem("network", "without a network the tasks cannot find one another; say host, bridge, or the name of a network")
     if job.network == "host" and tasks + 1 > last - first + 1:
         yield job.problem("roles", f"{tasks} tasks on the host network need {tasks + 1} ports, and {first}-{last} has {last - first + 1}")
 
@@ -196,12 +199,21 @@ def _env_path(job: Job, role: Role, name: str) -> str:
 
 def _mounts(job: Job, role: Role) -> Iterator[Problem]:
     for index, mount in enumerate(role.mounts):
-        path = f"roles.{role.name}.mounts[{index}]" if f"roles.{role.name}.mounts" in job.places else f"mounts[{index}]"
         for side in (mount.source, mount.target):
             # OCIContainerRuntime.USER_MOUNT_PATTERN: a comma or a colon in a path cannot be written.
             if re.search(r"[,:\0]", side):
-                yield job.problem(path, f"{side!r} holds a comma or a colon, which YARN's mount list cannot carry")
+                yield _mount_problem(job, role, index, f"{side!r} holds a comma or a colon, which YARN's mount list cannot carry")
         if not mount.target.startswith("/") or ".." in mount.target.split("/"):
-            yield job.problem(path, f"{mount.target!r} is no absolute path in the container")
+            yield _mount_problem(job, role, index, f"{mount.target!r} is no absolute path in the container")
         if ".." in mount.source.split("/"):
-            yield job.problem(path, f"{mount.source!r} goes up with '..'; write the path it means")
+            yield _mount_problem(job, role, index, f"{mount.source!r} goes up with '..'; write the path it means")
+
+
+def _mount_problem(job: Job, role: Role, index: int, message: str) -> Problem:
+    """Name a mount as the user wrote it: its number in the role's list, where the site's and the job's stand too, is another one."""
+    merged = f"roles.{role.name}.mounts[{index}]"
+    problem, place = job.problem(merged, message), job.places.get(merged)
+    if place is None or not place.line:
+        return problem
+    shared = next((path for path, written in job.places.items() if written == place and path.startswith("mounts[")), None)
+    return replace(problem, path=shared or f"roles.{role.name}.mounts")
