@@ -42,7 +42,7 @@ class Info:
     """
 
     def __init__(self, task: Mapping[str, Any], env: Mapping[str, str], cwd: str) -> None:
-        """Read the description `task` (DESIGN §5) and the environment of the container."""
+        """Read the description `task` and the environment of the container."""
         if task["version"] != contract.TASK_VERSION:
             raise ValueError("task description of version %r, this bootstrap reads %d" % (task["version"], contract.TASK_VERSION))
         label, _, suffix = env.get(contract.ENV_HOSTNAME, "").partition(".")

@@ -156,7 +156,8 @@ class Job:
         if m.state not in OUT:
             if m.state == ABSENT and self.barrier <= KEPT:
                 self.event(now, "%s is here, on %s" % (m.name, m.host))
-            self._set(m, ALIVE if message.get("state") == "running" else ARRIVED)
+            over = message.get("state") == "done" and self.phase == WAITING  # how it ended comes next; nobody is to start before
+            self._set(m, ABSENT if over else ALIVE if message.get("state") == "running" else ARRIVED)
         if self.me.run != message.get("seen") and isinstance(message.get("decider_attempt"), int):
             self.me.attempt = max(self.me.attempt, message["decider_attempt"] + 1)  # YARN started the deciding task again
         return m, "welcome"

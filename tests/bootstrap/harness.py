@@ -18,10 +18,12 @@ import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from submit_tf_job import contract, tfconfig
+from tests.bootstrap.slim import slim
 
 PACKAGE = Path(contract.__file__).parent
 DOMAIN = "mnist.alice.sandbox.test"
@@ -29,13 +31,19 @@ FOREVER = ["sleep", "600"]
 UNTIL_GO = "until [ -e ../go ]; do sleep 0.05; done"
 
 
-def code_zip() -> bytes:
-    """Pack the modules that travel with a job."""
+DECIDERS = ("decider.py", "job.py", "report.py")  # what only the deciding task needs
+
+
+@lru_cache
+def code_zip(decides: bool, short: bool) -> bytes:
+    """Pack the modules that travel: as they are, or slim and without those that the role does not need."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("submit_tf_job/__init__.py", "")
         for path in [PACKAGE / "contract.py", PACKAGE / "tfconfig.py", *sorted((PACKAGE / "bootstrap").glob("*.py"))]:
-            archive.writestr(f"submit_tf_job/{path.relative_to(PACKAGE)}", path.read_bytes())
+            if not short or path.name not in (("follower.py",) if decides else DECIDERS):
+                text = path.read_text()
+                archive.writestr(f"submit_tf_job/{path.relative_to(PACKAGE)}", slim(text) if short else text)
     return out.getvalue()
 
 
@@ -49,14 +57,14 @@ def files_tar(files: Mapping[str, str]) -> bytes:
     return out.getvalue()
 
 
-def loader(task: Mapping[str, Any], files: Mapping[str, str]) -> str:
+def loader(task: Mapping[str, Any], files: Mapping[str, str], code: bytes) -> str:
     """Write what `plan` writes: one self-contained file."""
-    code = base64.b64encode(code_zip()).decode()
+    packed_code = base64.b64encode(code).decode()
     packed = base64.b64encode(files_tar(files)).decode() if files else ""
     return (
         "import base64, json, os, sys\n"
         f'TASK = r"""{json.dumps(task)}"""\n'
-        f'CODE = "{code}"\nFILES = "{packed}"\n'
+        f'CODE = "{packed_code}"\nFILES = "{packed}"\n'
         'open(".code.zip", "wb").write(base64.b64decode(CODE))\n'
         'sys.path.insert(0, os.path.abspath(".code.zip"))\n'
         "from submit_tf_job.bootstrap.main import main\n"
@@ -118,8 +126,9 @@ def free(port: int) -> bool:
 class Cluster:
     """One job's containers."""
 
-    def __init__(self, root: Path, dns: FakeDns, python: str = sys.executable) -> None:
+    def __init__(self, root: Path, dns: FakeDns, python: str = sys.executable, short: bool = False) -> None:
         self.root, self.dns, self.python = root, dns, python
+        self.short = short
         self.task: dict[str, Any] = {}
         self.files: dict[str, str] = {}
         self.runs: dict[str, subprocess.Popen[bytes]] = {}
@@ -155,6 +164,11 @@ class Cluster:
                 break
         assert counts
 
+    def code(self, name: str) -> bytes:
+        deciding: str = self.task["deciding"]
+        alone = self.task["roles"][deciding]["count"] == 1
+        return code_zip(name == f"{deciding}-0", self.short and (alone or not name.startswith(deciding)))
+
     def ports(self) -> dict[str, int]:
         counts = {name: int(r["count"]) for name, r in self.task["roles"].items()}
         return {
@@ -177,7 +191,7 @@ class Cluster:
             cwd, logs = self.root / "app" / container, self.root / "logs" / container
             (cwd / "conf").mkdir(parents=True)
             logs.mkdir(parents=True)
-            (cwd / "conf" / "bootstrap.py").write_text(loader(task or self.task, self.files))
+            (cwd / "conf" / "bootstrap.py").write_text(loader(task or self.task, self.files, self.code(name)))
             environment = {
                 "PATH": os.environ["PATH"],
                 "HOME": "/no/such/home",
@@ -257,9 +271,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(root: Path, python: str = sys.executable) -> Iterator[Cluster]:
+def cluster(root: Path, python: str = sys.executable, short: bool = False) -> Iterator[Cluster]:
     dns = FakeDns()
-    made = Cluster(root, dns, python)
+    made = Cluster(root, dns, python, short)
     try:
         yield made
     finally:

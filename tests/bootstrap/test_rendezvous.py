@@ -178,8 +178,8 @@ def test_failed_decider_with_restarts_left_leaves_the_others_running(job: Cluste
 
 
 def test_other_job_at_the_deciding_address(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")}, start_timeout_s=1)
-    other = dict(job.task, submission="another", ports=dict(job.task["ports"]))
+    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")})
+    other = dict(job.task, submission="another", start_timeout_s=3)
     job.start("chief-0")
     job.until(lambda: job.report())
     span = other["ports"]
@@ -192,7 +192,7 @@ def test_other_job_at_the_deciding_address(job: Cluster) -> None:
     job.start("worker-0", task=other)
     assert job.wait("worker-0") == contract.EXIT_WRONG_JOB
     assert job.outcome("worker-0")["reason"] == "wrong-job"
-    assert job.wait("chief-0") == contract.EXIT_PEERS_MISSING
+    assert job.report()["state"] == "waiting"
     assert "a task of another job called, from 127.0.0.1" in events(job)
 
 

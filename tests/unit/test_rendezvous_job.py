@@ -403,7 +403,10 @@ def test_failures_after_the_first_cause_are_kept_apart() -> None:
 
 def test_failure_before_the_start() -> None:
     played = chief_workers()
+    played.job.unresolved.clear()
+    assert played.hello("worker-1") == "welcome"
     assert played.hello("worker-0", state="done") == "welcome"
+    assert played.after(0) == states.WAITING
     played.done("worker-0", 91, reason="port-in-use")
     played.after(2)
     assert played.first() == ("worker-0", 91, "port-in-use")
