@@ -1,6 +1,6 @@
 """Run TensorBoard on event files that lie on a file system TensorFlow itself cannot read: mirror them, and serve the mirror.
 
-    python tensorboard_from.py hdfs:///models/digits/events PORT
+python tensorboard_from.py hdfs:///models/digits/events PORT
 """
 
 import os
