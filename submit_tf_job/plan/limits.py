@@ -15,17 +15,23 @@ __all__ = ["check_limits", "check_version"]
 
 _FIRST_WITH_LARGE_SERVICES = (3, 3)
 _FIRST_WITH_RESTART_POLICY = (3, 1, 1)
+_DIGEST = re.compile(r'"id": "[^"]+@sha256:[0-9a-f]{64}"')
 
 
 def check_version(body: str, hadoop_version: str) -> None:
     """Refuse what this version of Hadoop cannot do.
 
     Raises:
-        Refused: It knows no restart policies, or would corrupt a service of this size.
+        Refused: It knows no restart policies, takes no image by its digest, or would corrupt a service of this size.
     """
     numbers = tuple(int(part) for part in re.findall(r"\d+", hadoop_version)[:3])
     if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
         raise Refused(f"Hadoop {hadoop_version} knows no restart_policy (YARN-8080), and would start finished tasks for ever")
+    if numbers and not (numbers >= (3, 3, 5) or (3, 2, 5) <= numbers < (3, 3)) and _DIGEST.search(body):
+        raise Refused(
+            f"Hadoop {hadoop_version} takes no image by its digest (3.2.5 and 3.3.5 are the first), and every container would fail",
+            hint="name the image by a tag",
+        )
     if numbers and numbers < _FIRST_WITH_LARGE_SERVICES and len(body) > MAX_SERVICE_BYTES:
         raise Refused(
             f"the service has {len(body)} bytes, and Hadoop {hadoop_version} cannot read back more than {MAX_SERVICE_BYTES}",
