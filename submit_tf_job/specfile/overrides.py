@@ -16,6 +16,7 @@ __all__ = ["SET", "apply"]
 SET = "--set"
 
 _STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]{1,6}\])*)")
+_REST = re.compile(r"(.+)()")
 _OWN_KEYS = Keys(())  # any key is the user's own
 _INNER: dict[str, Keys] = {
     "roles": _OWN_KEYS,
@@ -29,23 +30,31 @@ _INNER: dict[str, Keys] = {
     "kerberos": KERBEROS,
     "files[]": SHIPPED,
 }
-# Where a value is never text, or may be something else as well; anywhere else the characters behind `=` are the text.
+# Where a value is never text, and where it may be something else as well; anywhere else the characters behind `=` are the text.
 _NEVER_TEXT = frozenset(
-    (
+    [
         "instances",
         "cpus",
         "gpus",
         "tolerate",
         "max",
-        "ports.*",
         "legacy_master",
         "bootstrap",
-        *(key for key in _INNER if key != "restart"),
+        "roles",
+        "roles.*",
+        "env",
+        "ports",
+        "ports.*",
+        "placement",
+        "node_attributes",
+        "hadoop",
+        "kerberos",
         "files",
         "mounts",
-    )
-) - {"files[]"}
+    ]
+)
 _PERHAPS_TEXT = frozenset(("command", "restart", "files[]", "node_attributes.*"))
+_OTHER_SPELLING = {"chief": "master", "master": "chief"}
 
 
 def apply(root: Node, overrides: Sequence[str], notes: Notes) -> Node:
@@ -75,24 +84,22 @@ class _Target:
         self.steps: list[str | int] = []
         self.kind = ""  # the last key, or "env.*" for a member of env, or "files[]" for an item of files
         keys: Keys | None = JOB
-        place = 0
-        while place < len(self.path) or not self.steps:
-            whole = re.compile(r"(.+)()") if self.kind == "node_attributes" else _STEP  # an attribute's name may hold dots
-            step = whole.match(self.path, place)
-            if step is None:
+        at = 0
+        while at <= len(self.path):
+            # A node attribute's name may hold dots itself: rm.yarn.io/os.
+            step = (_REST if self.kind == "node_attributes" else _STEP).match(self.path, at)
+            if step is None or self.path[step.end() : step.end() + 1] not in ("", "."):
                 raise Unreadable(Place(SET), f"{clip(path)} is no path; write keys with dots between them, as in roles.worker.env.BATCH")
-            keys = self._key(self._name(step.group(1), keys, place), keys)
+            keys = self._key(self._name(step.group(1), keys, at), keys)
             for index in re.findall("[0-9]+", step.group(2)):
                 self.steps.append(int(index))
                 self.kind += "[]"
                 keys = _INNER.get(self.kind)
-            place = step.end() + 1
-            if self.path[step.end() : place] not in ("", "."):
-                raise Unreadable(Place(SET), f"{clip(path)} is no path; write keys with dots between them, as in roles.worker.env.BATCH")
+            at = step.end() + 1
 
-    def _name(self, name: str, keys: Keys | None, place: int) -> str:
+    def _name(self, name: str, keys: Keys | None, at: int) -> str:
         if keys is None:
-            raise Unreadable(Place(SET), f"{clip(name)} leads nowhere, {self.path[: place - 1]} has no keys", self.path)
+            raise Unreadable(Place(SET), f"{clip(name)} leads nowhere, {self.path[: at - 1]} has no keys", self.path)
         if keys is not _OWN_KEYS and name not in keys.known:
             raise Unreadable(Place(SET), keys.unknown(name), self.path)
         return name
@@ -123,14 +130,22 @@ def _replace(node: Node, steps: Sequence[str | int], new: Node, path: str) -> No
     if isinstance(step, int):
         return _replace_item(node, step, steps[1:], new, path)
     if not isinstance(node, Table):
-        if not (isinstance(node, Scalar) and (node.kind is Kind.NULL or step == "policy")):
-            raise Unreadable(place, f"nothing can be set below a value that is no mapping (at {clip(step)})", path)
-        node = Table((), place)
-    if step in ("chief", "master") and path.startswith("roles.") and node.find(step) is None:
-        step = {"chief": "master", "master": "chief"}[step] if node.find({"chief": "master", "master": "chief"}[step]) else step
+        node = _as_table(node, step, path)
+    other = _OTHER_SPELLING.get(step, "") if path.startswith("roles.") else ""
+    if node.find(step) is None and node.find(other) is not None:
+        step = other
     entry = node.find(step)
     inner = entry.value if entry else _nothing(place)
     return node.with_entry(Entry(step, place if len(steps) == 1 or entry is None else entry.place, _replace(inner, steps[1:], new, path)))
+
+
+def _as_table(node: Node, step: str, path: str) -> Table:
+    """Make room for a key where there is no mapping yet: where there is nothing, or `restart` in its short form."""
+    if isinstance(node, Scalar) and node.kind is Kind.NULL:
+        return Table((), Place(SET))
+    if isinstance(node, Scalar) and step in RESTART.known:
+        return Table((Entry("policy", node.place, node),), node.place)
+    raise Unreadable(Place(SET), f"nothing can be set below a value that is no mapping (at {clip(step)})", path)
 
 
 def _replace_item(node: Node, index: int, rest: Sequence[str | int], new: Node, path: str) -> Node:

@@ -79,6 +79,11 @@ def test_policy_and_its_bound() -> None:
     assert (worker.restart, worker.max_restarts) == (Restart.ON_FAILURE, 7)
 
 
+def test_restart_in_its_short_form_takes_a_bound() -> None:
+    worker = read("roles.worker.restart.max=7").roles["worker"]
+    assert (worker.restart, worker.max_restarts) == (Restart.ON_FAILURE, 7)
+
+
 def test_a_later_one_wins() -> None:
     assert read("roles.worker.instances=8", "roles.worker.instances=9").counts["worker"] == 9
     assert read("env={A: b}", "env.A=c").roles["worker"].env == {"A": "c"}

@@ -35,6 +35,7 @@ ONLY_THE_READER = {
     "deciding_role: an evaluator",
     "deciding_role: nobody",
     "files: a file where another needs a directory",
+    "files: a name that would move the cursor",
     "files: missing ones",
     "files: symbolic links, empty directories, pipes",
     "files: two of one name",
