@@ -110,7 +110,7 @@ def _libhdfs(env: dict[str, str]) -> None:
 def no_proxy(env: dict[str, str], hosts: list[str]) -> None:
     """Keep peers off the proxy: with http_proxy set, gRPC sends peer traffic there and training hangs in silence (measured)."""
     known = [part for part in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",") if part]
-    value = ",".join(known + [host for host in hosts if host not in known])
+    value = ",".join(dict.fromkeys(known + hosts))
     if value:
         env["no_proxy"] = env["NO_PROXY"] = value
 

@@ -59,7 +59,7 @@ def _unpack_member(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str) -> 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
     """Write a file by rename: a reader sees the old or the new one."""
     with open(path + ".tmp", "w", encoding="ascii") as sink:
-        json.dump(value, sink, separators=(",", ":"))
+        sink.write(json.dumps(value, separators=(",", ":")))
     os.chmod(path + ".tmp", 0o644)
     os.replace(path + ".tmp", path)
 

@@ -32,17 +32,26 @@ def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
     """
     try:
         signals = Signals()
-        info = Info(task, os.environ, os.getcwd())
+        try:
+            info = Info(task, os.environ, os.getcwd())
+        except ValueError as err:
+            raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", str(err)) from err
         marker = files.read_marker(info)
         if marker and marker["final"]:
             return _been_here(info, marker)
         info.attempt = marker["attempt"] + 1 if marker else 0
         return _run(info, signals, files_tar)
+    except Problem as err:
+        message = err.message
     except Exception as err:  # noqa: BLE001  (whatever happens, the container's last line says so)
         traceback.print_exc()
-        message = err.message if isinstance(err, Problem) else "the bootstrap failed: %r" % err
-        _outcome({"status": contract.EXIT_BOOTSTRAP_ERROR, "reason": "bootstrap-error", "message": message})
-        return contract.EXIT_BOOTSTRAP_ERROR
+        message = "the bootstrap failed: %r" % err
+    say(message)
+    status = contract.EXIT_BOOTSTRAP_ERROR
+    _outcome(
+        {"task": os.environ.get(contract.ENV_INSTANCE), "status": status, "exit": status, "reason": "bootstrap-error", "message": message}
+    )
+    return status
 
 
 def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:

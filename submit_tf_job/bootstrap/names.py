@@ -62,14 +62,14 @@ def server_address(server: str) -> tuple[str, int]:
     return host, int(port or 53)
 
 
-def ask(server: str, name: str, timeout_s: float = 1.0, tries: int = 3) -> str | None:
-    """Ask one DNS server (`address` or `address:port`) for a name's first address."""
+def ask(server: tuple[str, int], name: str, timeout_s: float = 1.0, tries: int = 3) -> str | None:
+    """Ask one DNS server for a name's first address."""
     for _ in range(tries):
         number = int.from_bytes(os.urandom(2), "big")
         end = time.monotonic() + timeout_s
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             try:
-                sock.connect(server_address(server))  # only that server's datagrams come through
+                sock.connect(server)  # only that server's datagrams come through
                 sock.send(encode_query(number, name))
                 while time.monotonic() < end:
                     sock.settimeout(max(0.01, end - time.monotonic()))
@@ -83,7 +83,7 @@ def ask(server: str, name: str, timeout_s: float = 1.0, tries: int = 3) -> str |
     return None
 
 
-def look_up(server: str | None, name: str) -> str | None:
+def look_up(server: tuple[str, int] | None, name: str) -> str | None:
     """Return the IPv4 address of a name, or None while it has none."""
     if server:
         return ask(server, name)
@@ -98,7 +98,7 @@ class Resolver:
 
     def __init__(self, server: str | None, post: Callable[[Callable[[], None]], None]) -> None:
         """`post(f)` makes the event loop call f."""
-        self.server, self.post, self.busy = server, post, 0
+        self.server, self.post, self.busy = server_address(server) if server else None, post, 0
 
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
         """Call `found(name, address or None)` in the event loop for each name."""

@@ -1,4 +1,8 @@
-"""JSON lines over a non-blocking socket, bounded in both directions."""
+"""JSON lines over a non-blocking socket, bounded in both directions.
+
+To the deciding task: hello (who, state; first, and again after each connect), running, progress, done, ping, pong, stopping (told by
+YARN). From it: welcome (or wrong-job, busy, finished, end: an answer that refuses), go, noted (the answer to done), end, ping, pong.
+"""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class Cluster:
     def names(self) -> list[str]:
         return list(self.ports())
 
-    def start(self, *names: str, task: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None) -> None:
+    def start(self, *names: str, task: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None, shell: str = "") -> None:
         """Start containers; a second start of a name is a later attempt on the same node."""
         for name in names or self.names():
             self.serial += 1
@@ -204,7 +204,7 @@ class Cluster:
             }
             with (logs / "stdout.txt").open("wb") as out, (logs / "stderr.txt").open("wb") as err:
                 self.runs[name] = subprocess.Popen(
-                    [self.python, "-S", "conf/bootstrap.py"],
+                    ["bash", "-c", f"{shell}\nexec {self.python} -S conf/bootstrap.py"],
                     cwd=cwd,
                     env=environment,
                     stdin=subprocess.DEVNULL,

@@ -358,6 +358,32 @@ def test_killed_bootstrap_takes_the_command_with_it(job: Cluster, command: str) 
     job.until(lambda: not alive(pid), 5)
 
 
+def test_sigterm_while_waiting(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(2, "trains", "echo ran")})
+    job.start("chief-0", "worker-0")
+    job.until(lambda: job.report().get("arrived") == 2)
+    for name in ("worker-0", "chief-0"):
+        job.kill(name, signal.SIGTERM)
+        assert job.wait(name) == contract.EXIT_TERMINATED
+    assert job.report()["state"] == "stopped"
+    assert job.outcome("worker-0")["message"] == "worker-0 was stopped by SIGTERM before its command ran"
+
+
+def test_addresses_of_peers_are_kept_off_a_proxy(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "echo $no_proxy"), "worker": role(1, "trains", "echo $no_proxy")})
+    job.start(env={"http_proxy": "http://proxy:3128", "no_proxy": "localhost"})
+    assert set(job.wait_all().values()) == {0}
+    assert job.stdout("chief-0") == job.stdout("worker-0") == "localhost,sandbox.test,127.0.0.1\n"
+
+
+def test_broken_task_description(job: Cluster) -> None:
+    job.job({"chief": role(1, "decides", "true")})
+    job.start("chief-0", task={**job.task, "ports": {}})
+    assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
+    assert job.outcome("chief-0")["message"] == "the bootstrap failed: KeyError('mode')"
+    assert job.outcome("chief-0")["task"] == "chief-0"
+
+
 def test_progress_and_metrics_reach_the_report(job: Cluster) -> None:
     write = 'echo \'{"step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": "x"}}\' >p; mv p $TFJOB_PROGRESS_FILE; exec sleep 600'
     job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", write)})

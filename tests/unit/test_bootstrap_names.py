@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 
 import pytest
@@ -68,6 +69,17 @@ def test_noise_is_refused_or_empty(data: bytes) -> None:
         except ValueError:
             continue
         assert all(len(address.split(".")) == 4 for address in found)
+
+
+def test_system_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(name: str, *_args: object) -> list[tuple[object, ...]]:
+        if name != "known":
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert names.look_up(None, "known") == "10.0.0.7"
+    assert names.look_up(None, "unknown") is None
 
 
 @pytest.mark.parametrize(
