@@ -9,6 +9,7 @@ success says nothing where YARN failed the application.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -94,7 +95,7 @@ class JobReport:
     def parse(cls, content: bytes) -> JobReport | None:
         """Read a report; None where the bytes are not one (a copy taken while it was written, another program's file)."""
         try:
-            data = json.loads(content)
+            data = json.loads(content, parse_float=_finite, parse_constant=_finite)
             if data["version"] != contract.REPORT_VERSION:
                 return None
             outcome = data.get("outcome")
@@ -103,11 +104,11 @@ class JobReport:
                 state=str(data["state"]),
                 wanted=int(data.get("wanted", 0)),
                 arrived=int(data.get("arrived", 0)),
-                missing=tuple(str(name) for name in data.get("missing", ())),
+                missing=_texts(data.get("missing")),
                 roles={str(name): _counts(value) for name, value in data.get("roles", {}).items()},
-                outcome_status=outcome["status"] if isinstance(outcome, dict) else None,
+                outcome_status=_status(outcome["status"]) if isinstance(outcome, dict) else None,
                 first_failure=_failure(data.get("first_failure")),
-                warnings=tuple(_text(item) for item in data.get("warnings", ())),
+                warnings=_texts(data.get("warnings")),
                 progress=data.get("progress") if isinstance(data.get("progress"), dict) else None,
                 raw=data,
             )
@@ -125,16 +126,31 @@ def _failure(value: Mapping[str, Any] | None) -> Failure | None:
         return None
     return Failure(
         task=str(value["task"]),
-        status=value.get("status"),
+        status=_status(value.get("status")),
         reason=str(value.get("reason", "")),
         message=str(value.get("message", "")),
-        host=value.get("host"),
-        last_lines=tuple(str(line) for line in value.get("last_lines") or ()),
+        host=str(value["host"]) if value.get("host") else None,
+        last_lines=_texts(value.get("last_lines")),
     )
 
 
-def _text(item: Any) -> str:
-    return str(item.get("text", item)) if isinstance(item, dict) else str(item)
+def _texts(items: Any) -> tuple[str, ...]:
+    if items is not None and not isinstance(items, list):
+        raise TypeError("no list")
+    return tuple(str(item.get("text", item)) if isinstance(item, dict) else str(item) for item in items or ())
+
+
+def _status(value: Any) -> int | None:
+    if value is not None and type(value) is not int:
+        raise TypeError("no exit status")
+    return value
+
+
+def _finite(text: str) -> float:
+    """Read a number that JSON can hold again: the report is passed on, and NaN is no JSON."""
+    if not math.isfinite(float(text)):
+        raise ValueError(text)
+    return float(text)
 
 
 @dataclass(frozen=True)
@@ -232,7 +248,7 @@ def _by_report(report: JobReport) -> JobState:
 def _yarn_says_succeeded(seen: Observation) -> Verdict:
     report = seen.report
     if report is not None:
-        if report.state == "succeeded":
+        if report.state == "succeeded" and report.first_failure is None and not report.outcome_status:
             return Verdict(JobState.SUCCEEDED, confirmed=True)
         said = _what_the_task_said(report)
         return Verdict(
