@@ -271,6 +271,8 @@ def watch(
         wait = pause * (0.8 + 0.4 * jitter())
         if deadline_s is not None:
             left = start + deadline_s - clock()
+            if left <= 0 and over_at is not None and previous is not None:
+                return previous  # the job is over; only its logs are awaited
             if left <= 0:
                 raise DeadlinePassed(f"the deadline of {deadline_s:g} s passed")
             wait = min(wait, left)
