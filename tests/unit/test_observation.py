@@ -1,0 +1,372 @@
+"""The verdict: two witnesses, and what each of them can say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from submit_tf_job.observation import (
+    SWALLOWED_HINT,
+    Evidence,
+    Failure,
+    JobReport,
+    JobState,
+    Observation,
+    RoleCounts,
+    Verdict,
+    verdict,
+)
+from submit_tf_job.yarn.records import (
+    AppReport,
+    AppState,
+    ComponentState,
+    ContainerState,
+    FinalStatus,
+    ObservedComponent,
+    ObservedContainer,
+    ObservedService,
+    ServiceState,
+)
+
+FAILURE = Failure("worker-1", 3, "command", "worker-1 ended with exit status 3", "node1", ("Traceback",))
+FAILURE_JSON = {
+    "task": "worker-1",
+    "status": 3,
+    "reason": "command",
+    "message": FAILURE.message,
+    "host": "node1",
+    "last_lines": ["Traceback"],
+}
+
+
+def app(state: str = "FINISHED", final: str = "SUCCEEDED", diagnostics: str = "") -> AppReport:
+    return AppReport("application_1_0001", "alice", "mnist", "default", AppState(state), FinalStatus(final), diagnostics=diagnostics)
+
+
+def report(state: str = "succeeded", **values: Any) -> JobReport:
+    plain = {"version": 1, "submission": "s", "state": state, "wanted": 2, "arrived": 2, "roles": {"worker": {"wanted": 2}}, **values}
+    found = JobReport.parse(json.dumps(plain).encode())
+    assert found
+    return found
+
+
+def judge(record: AppReport | None, said: JobReport | None = None, evidence: Evidence = Evidence.UNREADABLE) -> Verdict:
+    return verdict(Observation("mnist", "application_1_0001", record, report=said, evidence=Evidence.READ if said else evidence))
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+DONE, FAILED, STOPPED, UNKNOWN = JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.UNKNOWN
+GONE = "the ResourceManager does not know the application any more (it was restarted without recovery, or keeps fewer finished ones)"
+LOOK = "look at the ApplicationMaster's log, and at what the job wrote, before you use it"
+NO_OUTCOME = "the deciding task's container ended without leaving an outcome"
+FAILED_REPORT = report("failed", first_failure=FAILURE_JSON, outcome={"status": 93})
+STATUS_REPORT = report("failed", outcome={"status": 3})
+
+ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
+    # The ResourceManager has forgotten it.
+    (None, None, Evidence.UNREADABLE, Verdict(UNKNOWN, GONE, False)),
+    (None, report(), Evidence.READ, Verdict(UNKNOWN, GONE, False)),
+    # It says SUCCEEDED.
+    (app(), report(), Evidence.READ, Verdict(DONE, "", True)),
+    (
+        app(),
+        None,
+        Evidence.NONE_EXPECTED,
+        Verdict(DONE, "YARN alone says so: without the bootstrap no task leaves an outcome", False),
+    ),
+    (
+        app(),
+        None,
+        Evidence.UNREADABLE,
+        Verdict(DONE, "YARN alone says so: the outcome that the deciding task left cannot be read any more", False),
+    ),
+    (
+        app(),
+        None,
+        Evidence.COLLECTED_SOON,
+        Verdict(DONE, "YARN alone says so: the outcome that the deciding task left cannot be read any more", False),
+    ),
+    (
+        app(),
+        None,
+        Evidence.MISSING,
+        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran", False, hint=SWALLOWED_HINT),
+    ),
+    (
+        app(),
+        FAILED_REPORT,
+        Evidence.READ,
+        Verdict(FAILED, f"YARN says SUCCEEDED, but the task says: {FAILURE.message}", False, FAILURE, SWALLOWED_HINT),
+    ),
+    (
+        app(),
+        STATUS_REPORT,
+        Evidence.READ,
+        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task ended with exit status 3", False, hint=SWALLOWED_HINT),
+    ),
+    (
+        app(),
+        report("running"),
+        Evidence.READ,
+        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task's last word was 'running'", False, hint=SWALLOWED_HINT),
+    ),
+    (
+        app(),
+        report("succeeded", outcome={"status": 3}),
+        Evidence.READ,
+        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task ended with exit status 3", False, hint=SWALLOWED_HINT),
+    ),
+    (
+        app(),
+        report("succeeded", first_failure=FAILURE_JSON),
+        Evidence.READ,
+        Verdict(FAILED, f"YARN says SUCCEEDED, but the task says: {FAILURE.message}", False, FAILURE, SWALLOWED_HINT),
+    ),
+    # It says FAILED.
+    (app(final="FAILED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (app("FAILED", "FAILED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (app(final="FAILED"), STATUS_REPORT, Evidence.READ, Verdict(FAILED, "the deciding task ended with exit status 3", True)),
+    (
+        app(final="FAILED", diagnostics="boom\n\tat java.lang.X\n"),
+        report(),
+        Evidence.READ,
+        Verdict(FAILED, "the deciding task says that it succeeded, but YARN says FAILED: boom", False, hint=LOOK),
+    ),
+    (app(final="FAILED"), None, Evidence.MISSING, Verdict(FAILED, NO_OUTCOME, False)),
+    (app(final="FAILED"), report("running"), Evidence.READ, Verdict(FAILED, NO_OUTCOME, True)),
+    (
+        app("FAILED", "FAILED", "AM Container exited with  exitCode: 1"),
+        None,
+        Evidence.UNREADABLE,
+        Verdict(FAILED, "the application failed: AM Container exited with  exitCode: 1", False),
+    ),
+    (
+        app("FAILED", "FAILED", "Attempt recovered after RM restart"),
+        None,
+        Evidence.UNREADABLE,
+        Verdict(FAILED, "the application failed", False),
+    ),
+    # It says that somebody ended it.
+    (app(final="ENDED"), None, Evidence.UNREADABLE, Verdict(STOPPED, "it was stopped: YARN does not say by whom", True)),
+    (app(final="ENDED"), report(), Evidence.READ, Verdict(STOPPED, "it was stopped: YARN does not say by whom", True)),
+    (app(final="KILLED"), report("stopped"), Evidence.READ, Verdict(STOPPED, "it was stopped: YARN does not say by whom", True)),
+    (app(final="ENDED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (
+        app("KILLED", "KILLED", "\nApplication killed by user alice.\nmore"),
+        report("running"),
+        Evidence.READ,
+        Verdict(STOPPED, "it was stopped: Application killed by user alice.", True),
+    ),
+    (app("KILLED", "KILLED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (
+        app("KILLED", "KILLED", "Application is killed by ResourceManager as it has exceeded the lifetime period."),
+        report("running"),
+        Evidence.READ,
+        Verdict(STOPPED, "its lifetime was over, and YARN killed it", True, hint="ask for a longer `lifetime`"),
+    ),
+    # It says something else.
+    (
+        app(final="UNDEFINED"),
+        report(),
+        Evidence.READ,
+        Verdict(UNKNOWN, "the ResourceManager gives no final status (it says UNDEFINED)", False),
+    ),
+    (
+        app(final="NEW_IN_4_0"),
+        report(),
+        Evidence.READ,
+        Verdict(UNKNOWN, "the ResourceManager gives no final status (it says UNKNOWN)", False),
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "said", "evidence", "expected"), ENDS)
+def test_how_a_job_ended(record: AppReport | None, said: JobReport | None, evidence: Evidence, expected: Verdict) -> None:
+    assert judge(record, said, evidence) == expected
+    assert expected.state.is_final
+
+
+BEFORE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "UNKNOWN")
+
+
+@pytest.mark.parametrize(
+    ("states", "said", "state"),
+    [
+        (BEFORE, None, "PENDING"),
+        (("RUNNING",), None, "STARTING"),
+        (("RUNNING", *BEFORE), "waiting", "STARTING"),
+        (("RUNNING", *BEFORE), "running", "RUNNING"),
+        (("RUNNING", *BEFORE), "finishing", "FINISHING"),
+        (("RUNNING", *BEFORE), "succeeded", "FINISHING"),
+        (("RUNNING", *BEFORE), "failed", "FINISHING"),
+        (("RUNNING", *BEFORE), "stopped", "FINISHING"),
+    ],
+)
+def test_where_a_job_is_that_is_not_over(states: tuple[str, ...], said: str | None, state: str) -> None:
+    for record in states:
+        found = judge(app(record, "UNDEFINED"), report(said) if said else None)
+        assert found == Verdict(JobState(state))
+        assert not found.state.is_final
+
+
+def test_long_diagnostics_are_cut() -> None:
+    assert judge(app("FAILED", "FAILED", "x" * 5000)).reason == "the application failed: " + "x" * 600
+
+
+# --- no combination is a success that is none -------------------------------------------------------------------------
+
+reports = st.builds(
+    lambda state, failure, status: report(state, first_failure=failure, outcome=None if status is None else {"status": status}),
+    st.sampled_from(["waiting", "running", "finishing", "succeeded", "failed", "stopped", "", "SUCCEEDED", "other"]),
+    st.sampled_from([None, FAILURE_JSON]),
+    st.sampled_from([None, 0, 1, 22, 143]),
+)
+observations = st.builds(
+    Observation,
+    st.just("mnist"),
+    st.just("application_1_0001"),
+    st.none() | st.builds(app, st.sampled_from([s.value for s in AppState]), st.sampled_from([s.value for s in FinalStatus]), st.text()),
+    report=st.none() | reports,
+    evidence=st.sampled_from(Evidence),
+)
+
+
+@given(observations)
+def test_success_needs_both_witnesses(seen: Observation) -> None:
+    found = verdict(seen)
+    if found.state is JobState.SUCCEEDED:
+        assert seen.app
+        assert (seen.app.state, seen.app.final_status) == (AppState.FINISHED, FinalStatus.SUCCEEDED)
+        assert seen.report is None or (seen.report.state, seen.report.first_failure) == ("succeeded", None)
+        assert seen.report is None or not seen.report.outcome_status
+        assert seen.report is not None or seen.evidence is not Evidence.MISSING
+        assert found.confirmed is (seen.report is not None)
+        assert bool(found.reason) is not found.confirmed
+    if found.state in (JobState.FAILED, JobState.STOPPED, JobState.UNKNOWN):
+        assert found.reason
+    assert (found.confirmed is None) is not found.state.is_final
+
+
+@given(observations, st.sampled_from([s for s in AppState if not s.is_final]))
+def test_nothing_is_over_that_the_resource_manager_calls_running(seen: Observation, state: AppState) -> None:
+    if seen.app:
+        assert not verdict(replace(seen, app=replace(seen.app, state=state))).state.is_final
+
+
+# --- reading a report -------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_report() -> None:
+    found = report(
+        "running",
+        missing=["ps-0"],
+        roles={"worker": {"wanted": 2, "arrived": 1, "running": 1, "restarts": 3, "new": 1}},
+        outcome={"status": 0},
+        first_failure=FAILURE_JSON,
+        warnings=[{"at": 1, "text": "slow"}, "plain"],
+        progress={"step": 3},
+        events=[],
+    )
+    assert (found.submission, found.state, found.wanted, found.arrived, found.missing) == ("s", "running", 2, 2, ("ps-0",))
+    assert found.roles == {"worker": RoleCounts(wanted=2, arrived=1, running=1, restarts=3)}
+    assert (found.outcome_status, found.first_failure, found.warnings, found.progress) == (0, FAILURE, ("slow", "plain"), {"step": 3})
+    assert found.raw["events"] == []
+
+
+BROKEN = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"{}",
+    b"\xff",
+    b'{"version": 2, "submission": "s", "state": "running"}',
+    b'{"version": 1, "state": "running"}',
+    b'{"version": 1, "submission": "s"}',
+    b'{"version": 1, "submission": "s", "state": "r", "wanted": 1e999}',
+    b'{"version": 1, "submission": "s", "state": "r", "wanted": "x"}',
+    b'{"version": 1, "submission": "s", "state": "r", "progress": {"step": NaN}}',
+    b'{"version": 1, "submission": "s", "state": "r", "progress": {"step": -Infinity}}',
+    b'{"version": 1, "submission": "s", "state": "r", "roles": []}',
+    b'{"version": 1, "submission": "s", "state": "r", "roles": {"a": 1}}',
+    b'{"version": 1, "submission": "s", "state": "r", "missing": "ps-0"}',
+    b'{"version": 1, "submission": "s", "state": "r", "outcome": {"status": "0"}}',
+    b'{"version": 1, "submission": "s", "state": "r", "outcome": {}}',
+    b'{"version": 1, "submission": "s", "state": "r", "first_failure": {"task": "a", "status": 1.5}}',
+    b'{"version": 1, "submission": "s", "state": "r", "first_failure": ["a"]}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("content", BROKEN, ids=range(len(BROKEN)))
+def test_what_is_no_report(content: bytes) -> None:
+    assert JobReport.parse(content) is None
+
+
+def test_a_report_that_is_cut_anywhere_is_none() -> None:
+    whole = json.dumps(report("failed", first_failure=FAILURE_JSON).raw).encode()
+    assert JobReport.parse(whole)
+    assert [JobReport.parse(whole[:length]) for length in range(len(whole))] == [None] * len(whole)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = ("wanted", "arrived", "missing", "roles", "outcome", "first_failure", "warnings", "progress")
+
+
+@given(st.binary(max_size=50) | st.text().map(str.encode))
+def test_any_bytes_are_a_report_or_none(content: bytes) -> None:
+    assert JobReport.parse(content) is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(KEYS), anything | st.fixed_dictionaries({"task": st.text()}, optional={"status": anything, "host": anything})
+    )
+)
+def test_any_json_is_a_report_of_the_right_types_or_none(values: dict[str, object]) -> None:
+    found = JobReport.parse(json.dumps({"version": 1, "submission": "s", "state": "running", **values}).encode())
+    if found is None:
+        return
+    assert all(isinstance(value, int) for value in (found.wanted, found.arrived))
+    assert all(isinstance(text, str) for text in (*found.missing, *found.warnings, *found.roles))
+    assert found.outcome_status is None or type(found.outcome_status) is int
+    if found.first_failure:
+        assert found.first_failure.status is None or type(found.first_failure.status) is int
+        assert found.first_failure.host is None or isinstance(found.first_failure.host, str)
+    json.dumps(found.raw, allow_nan=False)
+    assert verdict(Observation("a", None, app(), report=found)).state.is_final
+
+
+# --- what an observation knows ----------------------------------------------------------------------------------------
+
+
+def container(instance: str | None, state: str) -> ObservedContainer:
+    return ObservedContainer(f"container_{instance}", instance, ContainerState(state))
+
+
+def service(*containers: ObservedContainer) -> ObservedService:
+    component = ObservedComponent("worker", ComponentState.STABLE, 3, containers)
+    return ObservedService("mnist", "application_1_0001", ServiceState.STABLE, components=(component,))
+
+
+def test_tasks_that_failed_before_the_deciding_one_heard_of_them() -> None:
+    listed = service(
+        container("worker-0", "FAILED"), container("worker-1", "READY"), container("worker-2", "FAILED"), container(None, "FAILED")
+    )
+    waiting = report("waiting", missing=["worker-1", "worker-2"])
+    seen = Observation("mnist", None, app("RUNNING", "UNDEFINED"), listed, waiting)
+    assert seen.failed_before_bootstrap == ("worker-2",)
+    assert [c.instance for c in seen.containers] == ["worker-0", "worker-1", "worker-2", None]
+    assert replace(seen, report=report("running", missing=["worker-2"])).failed_before_bootstrap == ()
+    assert replace(seen, report=None).failed_before_bootstrap == replace(seen, service=None).failed_before_bootstrap == ()
+    assert replace(seen, service=None).containers == ()
