@@ -266,6 +266,7 @@ def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> 
         ref.application_id,
         bootstrap=bootstrap,
         clock=cluster.clock,
+        user=cluster.settings.user,
         read_finished=lambda app: _read_finished(cluster.settings, app),
     )
 

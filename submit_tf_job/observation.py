@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from submit_tf_job import contract
-from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, FinalStatus, ObservedContainer, ObservedService
+from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, FinalStatus, ObservedContainer, ObservedService, ServiceState
 
 __all__ = ["Evidence", "Failure", "JobReport", "JobState", "Observation", "RoleCounts", "Verdict", "verdict"]
 
@@ -214,6 +214,8 @@ def verdict(seen: Observation) -> Verdict:
     The order of weight: the ResourceManager's final status, then the report; a disagreement is never success.
     """
     app = seen.app
+    if app is None and seen.application_id is None and seen.service is not None and seen.service.state is not ServiceState.STOPPED:
+        return Verdict(JobState.PENDING)  # it is accepted, and YARN has not said yet as which application
     if app is None:
         return Verdict(
             JobState.UNKNOWN,

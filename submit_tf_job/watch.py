@@ -11,7 +11,7 @@ from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, 
 from submit_tf_job.observation import Evidence, JobReport, Observation, Verdict, verdict
 from submit_tf_job.yarn.client import Client
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeManagers, NodeUnreachable, NoSuchLogFile
-from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, ObservedContainer, ObservedService
+from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, ObservedContainer, ObservedService, ServiceState
 
 __all__ = ["Look", "Observer", "Pace", "Patience", "watch"]
 
@@ -72,6 +72,7 @@ class Observer:
         *,
         bootstrap: bool | None,
         clock: Callable[[], float],
+        user: str | None = None,
         read_finished: Callable[[AppReport], tuple[Evidence, bytes | None]] | None = None,
     ) -> None:
         """Prepare to look.
@@ -83,10 +84,11 @@ class Observer:
             application_id: Its application; None to learn it at the first look.
             bootstrap: Whether the job runs under our bootstrap; None to learn it from the service.
             clock: Monotonic seconds.
+            user: Whose service it is.
             read_finished: Reads the report of an application that has ended from the aggregated logs.
         """
         self._client, self._nodes, self._clock, self._read_finished = client, nodes, clock, read_finished
-        self._name, self._application_id, self._bootstrap = name, application_id, bootstrap
+        self._name, self._user, self._application_id, self._bootstrap = name, user, application_id, bootstrap
         self._service: ObservedService | None = None
         self._service_at = float("-inf")
         self._decider: ObservedContainer | None = None
@@ -135,7 +137,7 @@ class Observer:
         service = self._client.get_service(self._name)
         self._service_at = self._clock()
         if self._application_id is None:
-            self._application_id = service.id
+            self._application_id = service.id or self._find_application(service)
         elif service.id not in (None, self._application_id):
             raise NoSuchJob(f"{self._name} is another application now: {service.id}, not {self._application_id}")
         if not service.components and self._service is not None and self._service.components:
@@ -149,6 +151,15 @@ class Observer:
             for container in component.containers:
                 if container.instance == self._deciding_task and container.id:
                     self._decider = container
+
+    def _find_application(self, service: ObservedService) -> str | None:
+        """Ask the ResourceManager which application a service is: Hadoop 3.1 says so only while it runs (facts: verified-versions 1.3)."""
+        apps = self._client.apps(user=self._user, name=self._name)
+        live = [app for app in apps if not app.ended]
+        if live:
+            return live[0].id
+        # While a service has not ended, an application that has is an earlier one of the same name.
+        return apps[0].id if apps and service.state is ServiceState.STOPPED else None
 
     def _read_report(self, app: AppReport) -> None:
         if self._bootstrap is False:
