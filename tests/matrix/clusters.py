@@ -140,7 +140,7 @@ def trains(site: Site) -> None:
     python = site.tensorflow / "bin/python"
     subprocess.run([python, SPECS / "digits/put_digits.py", DATA], env=environ, check=True, timeout=120, capture_output=True)
     command = json.dumps(["python", "train.py", "--data", DATA, "--output", "hdfs:///models/m-digits", "--epochs", "6"])
-    succeeds(site.tool, SPECS / "multi-worker.yaml", "m-digits", "--set", f"command={command}")
+    succeeds(site.tool, SPECS / "multi-worker.yaml", "m-digits", "--set", f"command={command}", timeout_s=2 * JOB_S)
     read = "import fsspec; print(fsspec.open('hdfs:///models/m-digits/metrics.json').open().read().decode())"
     metrics = subprocess.run([python, "-c", read], env=environ, check=True, timeout=120, capture_output=True, text=True)
     assert json.loads(metrics.stdout)["val_accuracy"] > 0.8, metrics.stdout
@@ -158,11 +158,11 @@ CHECKS: tuple[Callable[[Site], None], ...] = (
 )
 
 
-def succeeds(tool: Tool, spec: Path, name: str, *more: str) -> None:
+def succeeds(tool: Tool, spec: Path, name: str, *more: str, timeout_s: float = JOB_S) -> None:
     """Submit a job and assert that both witnesses say that it succeeded, and that nothing of it is left."""
     if name not in tool.jobs:
         tool.jobs.append(name)
-    done = tool("submit", spec, "--name", name, "-o", "json", *more, timeout=2 * JOB_S)
+    done = tool("submit", spec, "--name", name, "-o", "json", *more, timeout=timeout_s)
     assert done.status == 0, (done.status, done.stderr, done.stdout)
     result = done.json
     assert (result["state"], result["confirmed"], result["reason"]) == ("SUCCEEDED", True, ""), result
