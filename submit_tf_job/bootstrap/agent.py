@@ -12,7 +12,7 @@ from submit_tf_job import contract
 from submit_tf_job.bootstrap import files
 from submit_tf_job.bootstrap.child import STOPS, Child, Signals
 from submit_tf_job.bootstrap.environment import has_proxy, no_proxy
-from submit_tf_job.bootstrap.info import Problem, describe, say
+from submit_tf_job.bootstrap.info import Problem, describe, say, signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Agent(abc.ABC):
                 if not stop and self.signals.stop():
                     stop = self.signals.stop()
                     self.stopped(now)
-                busy = self.tick(now) or bool(self.child and self.child.kill_at)
+                busy = self.tick(now) or bool(self.child and self.child.kill_at and not self.child.over)
                 if self.exit is None:
                     self.wait(BUSY_S if busy else TICK_S)
             return self.exit
@@ -140,9 +140,14 @@ class Agent(abc.ABC):
     def fail(self, problem: Problem) -> None:
         """The command cannot run; that is how it ended."""
         say(problem.message)
-        message = "%s on %s: %s" % (self.info.name, self.info.node, problem.message)
         self.child_ended = self.child_started = time.monotonic()
+        message = "%s on %s: %s" % (self.info.name, self.info.node, problem.message)
         self._ended({"status": problem.status, "signal": None, "reason": problem.reason, "message": message})
+
+    def was_stopped(self, number: int) -> None:
+        """YARN, or a person, has ended this task."""
+        text = "%s was stopped by %s" % (self.info.name, signal_name(number))
+        self._ended({"status": 128 + number, "signal": number, "reason": "killed", "message": text})
 
     def watch_child(self, now: float) -> None:
         """See whether the command has ended, and all of its group."""
@@ -152,8 +157,12 @@ class Agent(abc.ABC):
         if self.child.code is not None and not self.record:
             self.child_ended = now
             record = describe(self.info, self.child.code)
+            stop = self.signals.stop()
             if self.told_to_end:
                 record["reason"] = "ended"
+            elif stop:  # whatever it made of the signal, it did not end by itself
+                self.was_stopped(stop)
+                return
             elif isinstance(self.info.roles[self.info.role]["command"], str) and record["status"] in (126, 127):
                 record["reason"] = "command-not-found" if record["status"] == 127 else "not-executable"  # in bash's own words
             self._ended(record)

@@ -128,8 +128,9 @@ class Child:
 
     def send(self, number: int) -> None:
         """Send a signal to the command's whole group."""
-        with contextlib.suppress(OSError):  # all gone
-            os.killpg(self.group, number)
+        with contextlib.suppress(OSError):
+            if not self.over:
+                os.killpg(self.group, number)
 
     def stop(self, now: float, grace_s: float, number: int = signal.SIGTERM) -> None:
         """Ask the group to end; after `grace_s` it is killed (MultiWorkerMirroredStrategy ignores SIGTERM)."""
@@ -170,8 +171,7 @@ class Child:
 
     def close(self) -> None:
         """Leave nothing behind."""
-        if not self.over:
-            self.send(signal.SIGKILL)
+        self.send(signal.SIGKILL)
         for process in (self.process, self._guard):
             if process and process.returncode is None:
                 process.kill()

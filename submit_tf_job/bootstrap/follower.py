@@ -9,7 +9,7 @@ import time
 
 from submit_tf_job import contract, tfconfig
 from submit_tf_job.bootstrap.agent import PING_S, SILENCE, Agent
-from submit_tf_job.bootstrap.info import exit_status, say, signal_name
+from submit_tf_job.bootstrap.info import Problem, exit_status, say, signal_name
 from submit_tf_job.bootstrap.names import Resolver
 from submit_tf_job.bootstrap.wire import TABLE_LIMIT, Channel, Gone, pack
 
@@ -232,11 +232,9 @@ class Follower(Agent):
                 say("%s did not come back within %d s" % (self.info.deciding, self.info.task["grace_s"]))
                 self._leave_with(now, contract.EXIT_DECIDER_LOST)
         elif now >= max(self.start_deadline, self.lost_at + self.info.task["grace_s"] if self.seen else 0.0):
-            say("%s was not found in time: %s" % (self.info.deciding, self.trouble))
             self.exit = contract.EXIT_WRONG_JOB if self.wrong_job else contract.EXIT_PEERS_MISSING
-            reason = "wrong-job" if self.wrong_job else "peers-missing"
             text = "%s was not found in time: %s" % (self.info.deciding, self.trouble)
-            self.record = {"status": self.exit, "signal": None, "reason": reason, "message": text, "duration_s": 0.0, "last_lines": []}
+            self.fail(Problem(self.exit, "wrong-job" if self.wrong_job else "peers-missing", text))
 
     def command_ended(self, now: float) -> None:
         """Tell the deciding task, now or when there is a connection again."""
@@ -253,11 +251,5 @@ class Follower(Agent):
             self.leave = exit_status(self.record["status"]) if self.record else 128 + number
         self.stop_child(now, 0)
         if not self.child and not self.record:
-            self.record = {
-                "status": 128 + number,
-                "signal": number,
-                "reason": "killed",
-                "message": "%s was stopped by %s before its command ran" % (self.info.name, signal_name(number)),
-                "duration_s": 0.0,
-                "last_lines": [],
-            }
+            self.child_ended = self.child_started = now
+            self.was_stopped(number)

@@ -330,7 +330,10 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
 
 
 def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", FOREVER)}, settle_s=0.3)
+    job.job(
+        {"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "trap 'echo saved; exit 0' TERM; sleep 600 & wait")},
+        settle_s=0.3,
+    )
     job.start()
     job.started("worker-0")
     job.kill("worker-0", signal.SIGTERM)
@@ -338,6 +341,8 @@ def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
     assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
     first = job.report()["first_failure"]
     assert (first["task"], first["signal"], first["reason"]) == ("worker-0", 15, "killed")
+    assert first["message"] == "worker-0 was stopped by SIGTERM"
+    assert job.stdout("worker-0") == "saved\n"
 
 
 def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
@@ -366,7 +371,7 @@ def test_sigterm_while_waiting(job: Cluster) -> None:
         job.kill(name, signal.SIGTERM)
         assert job.wait(name) == contract.EXIT_TERMINATED
     assert job.report()["state"] == "stopped"
-    assert job.outcome("worker-0")["message"] == "worker-0 was stopped by SIGTERM before its command ran"
+    assert job.outcome("worker-0")["message"] == "worker-0 was stopped by SIGTERM"
 
 
 def test_addresses_of_peers_are_kept_off_a_proxy(job: Cluster) -> None:
