@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.yarn.aggregated import tfile
@@ -134,6 +134,7 @@ def damaged(text: str) -> Damaged:
 # --- numbers and texts --------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
 def test_integers_of_a_tfile(number: int) -> None:
     assert Fields(BytesIO(vint(number)).read, damaged).vint() == number
@@ -178,6 +179,7 @@ def test_integers_that_hadoop_wrote(coded: str, number: int) -> None:
     assert vint(number).hex() == coded
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_modified_utf8(text: str) -> None:
     assert Fields(BytesIO(utf(text)).read, damaged).utf() == text
@@ -355,6 +357,7 @@ def test_all_sources_together_keep_little() -> None:
 # --- cursors ------------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(min_value=0, max_value=70_000)), max_size=30), st.booleans())
 def test_cursors_agree_with_slices(moves: list[tuple[bool, int]], compressed: bool) -> None:
     data = bytes(number * 7919 % 251 for number in range(200_000))
@@ -377,3 +380,32 @@ def test_a_compressed_part_that_ends_too_early() -> None:
     cursor = InflatingCursor(source(stored), 0, len(stored) - 10)
     with pytest.raises(Damaged, match="ends too early"):
         cursor.read(256_000)
+
+
+LONG = b"".join(b"line %09d\n" % number for number in range(700_000))
+LONG_STORED = zlib.compress(LONG)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 1_500_000) | st.integers(0, 6_000_000) | st.integers(0, 200)),
+        max_size=25,
+    )
+)
+def test_cursors_of_one_compressed_stream_help_one_another(moves: list[tuple[int, bool, int]]) -> None:
+    where = source(LONG_STORED, memory=Memory(limit=2_000_000))
+    cursors = [InflatingCursor(where, 0, len(LONG_STORED)) for _ in range(3)]
+    places = [0, 0, 0]
+    for which, skipping, length in moves:
+        at = places[which]
+        left = min(length, len(LONG) - at)
+        if skipping:
+            assert cursors[which].skip(length) == left
+        else:
+            assert cursors[which].read(length) == LONG[at : at + left]
+        places[which] = cursors[which].position
+        assert places[which] == at + left
+    tail = InflatingCursor(where, 0, len(LONG_STORED))
+    assert tail.skip(len(LONG) - 100) == len(LONG) - 100
+    assert tail.read(1000) == LONG[-100:]

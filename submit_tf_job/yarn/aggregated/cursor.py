@@ -30,6 +30,14 @@ class Mark(NamedTuple):
     inflate: zlib._Decompress
 
 
+class Piece(NamedTuple):
+    """What was inflated last: small log files that follow one another need not be inflated one by one."""
+
+    start: int
+    mark: Mark
+    data: bytes
+
+
 class Marks:
     """A few marks of one stream, further and further apart."""
 
@@ -95,6 +103,7 @@ class Source:
         self._tail = b""
         self._kept = (0, b"")
         self._marks: dict[int, Marks] = {}
+        self.piece: Piece | None = None
 
     def read(self, start: int, length: int) -> bytes:
         """Read exactly `length` bytes.
@@ -133,11 +142,12 @@ class Source:
     def note(self) -> None:
         """Take down how much is kept."""
         marks = sum(len(marks) for marks in list(self._marks.values()))
-        self._memory.note(self, len(self._tail) + len(self._kept[1]) + marks * MARK_SIZE)
+        inflated = self.piece.data if self.piece else b""
+        self._memory.note(self, len(self._tail) + len(self._kept[1]) + len(inflated) + marks * MARK_SIZE)
 
     def forget(self) -> None:
         """Keep nothing any more; what is read again is asked for again."""
-        self._tail, self._kept, self._marks = b"", (0, b""), {}
+        self._tail, self._kept, self._marks, self.piece = b"", (0, b""), {}, None
 
     def damaged(self, what: str) -> Damaged:
         """Make the error that says where."""
@@ -219,6 +229,7 @@ class InflatingCursor:
     def __init__(self, source: Source, start: int, length: int, *, chained: bool = False) -> None:
         self.position = 0
         self._source = source
+        self._start = start
         self._end = start + length
         self._chained = chained
         self._marks = source.marks(start)
@@ -233,6 +244,7 @@ class InflatingCursor:
         self._fetched, self._fetched_at = b"", mark.offset
         self._fetch = DEFLATED_STEP
         self._before = mark
+        self._ahead = 0  # how far `position` and the buffer's bytes are ahead of the decompressor
 
     def read(self, length: int) -> bytes:
         """Read up to `length` bytes."""
@@ -249,16 +261,37 @@ class InflatingCursor:
         """Pass over up to `length` bytes; what was never passed before must be inflated."""
         begun, target = self.position, self.position + length
         mark = self._marks.nearest(target)
-        if mark is not None and mark.position > self.position + len(self._buffer):
+        if (
+            target > self.position + len(self._buffer)
+            and not self._take_piece(target)
+            and mark is not None
+            and mark.position > self.position
+        ):
             self._resume(mark)
-        while self.position < target and self.read(min(target - self.position, INFLATED_STEP)):
-            pass
+        self._read_up_to(target)
         if self.position - begun >= MARK_EVERY:
             self._mark(self._before)
         return self.position - begun
 
+    def _read_up_to(self, target: int) -> None:
+        while self.position < target and self.read(min(target - self.position, INFLATED_STEP)):
+            pass
+
+    def _take_piece(self, target: int) -> bool:
+        """Go to a place within what was inflated last, if it is."""
+        piece = self._source.piece
+        if piece is None or piece.start != self._start or not piece.mark.position <= target < piece.mark.position + len(piece.data):
+            return False
+        self._resume(piece.mark)
+        self._buffer, self._ahead = piece.data, len(piece.data)
+        return True
+
     def _more(self) -> bool:
         """Inflate the next step; tell whether there was any."""
+        if self._ahead:
+            target, self.position, self._ahead = self.position, self.position - self._ahead, 0
+            self._read_up_to(target)
+            return bool(self._buffer) or self._more()
         self._before = Mark(self.position, self._at, self._inflate.copy())
         if self._marks.wants(self.position):
             self._mark(self._before)
@@ -277,6 +310,8 @@ class InflatingCursor:
             except zlib.error as error:
                 raise self._source.damaged(f"a compressed part cannot be read ({error})") from None
             self._at += len(deflated) - len(self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail)
+        self._source.piece = Piece(self._start, self._before, self._buffer)
+        self._source.note()
         return True
 
     def _deflated(self) -> bytes:
