@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from submit_tf_job import contract
 from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, NoSuchJob
-from submit_tf_job.observation import Evidence, JobReport, Observation, Verdict, verdict
+from submit_tf_job.observation import Evidence, JobReport, JobState, Observation, Verdict, verdict
 from submit_tf_job.yarn.client import Client
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeManagers, NodeUnreachable, NoSuchLogFile
-from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, ObservedContainer, ObservedService, ServiceState
+from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, FinalStatus, ObservedContainer, ObservedService, ServiceState
 
 __all__ = ["Look", "Observer", "Pace", "Patience", "watch"]
 
@@ -42,10 +42,17 @@ class Pace:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an unreachable cluster is borne, and logs that are still being collected are waited for."""
+    """How long to bear what passes by itself.
+
+    Attributes:
+        unreachable_s: A cluster that does not answer.
+        logs_s: Logs that are still being collected: the second witness comes with them, some seconds after the end (35 s seen).
+        forgotten_s: A ResourceManager that does not know the application: one that recovers its state answers so for a moment (seen).
+    """
 
     unreachable_s: float = 900.0
     logs_s: float = 60.0
+    forgotten_s: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -129,9 +136,9 @@ class Observer:
 
     def _service_is_old(self) -> bool:
         age = self._clock() - self._service_at
-        if self._decider is None or self._evidence is not Evidence.READ:
-            return age >= 1.0
-        return age >= _SERVICE_EVERY_S and (self._report is None or self._report.state == "waiting")
+        if self._decider is None or self._report is None or self._evidence is not Evidence.READ or self._report.is_over:
+            return age >= 1.0  # a deciding task that failed may be started again, in another container
+        return age >= _SERVICE_EVERY_S and self._report.state == "waiting"
 
     def _ask_service(self) -> None:
         service = self._client.get_service(self._name)
@@ -165,16 +172,22 @@ class Observer:
         if self._bootstrap is False:
             self._evidence = Evidence.NONE_EXPECTED
             return
-        if self._decider is not None and self._read_live():
+        live = self._decider is not None and self._read_live()
+        if app.state not in FINAL_STATES or self._is_settled(app):
             return
-        if (
-            app.state in FINAL_STATES
-            and self._report is None
-            and self._evidence is not Evidence.MISSING
-            and self._read_finished is not None
-        ):
-            evidence, content = self._read_finished(app)
+        evidence, content = self._read_finished(app) if self._read_finished else (Evidence.UNREADABLE, None)
+        if content is not None or self._report is None:
             self._take(content, evidence)
+        elif not live:  # what is known was read before the end
+            self._evidence = Evidence.COLLECTED_SOON if evidence is Evidence.COLLECTED_SOON else Evidence.UNREADABLE
+        elif evidence is Evidence.COLLECTED_SOON and self._report.is_over:  # it may be the word of a start before the last
+            self._evidence = evidence
+
+    def _is_settled(self, app: AppReport) -> bool:
+        """Say whether what was read is the deciding task's last word: nothing contradicts it that the logs could explain."""
+        if self._report is None:
+            return self._evidence is Evidence.MISSING
+        return self._report.is_over and (self._report.state == "succeeded") is (app.final_status is FinalStatus.SUCCEEDED)
 
     def _read_live(self) -> bool:
         """Read the report from the NodeManager; say whether that settled the matter."""
@@ -270,11 +283,12 @@ def watch(
             on_look(current)
             if current.verdict.state.is_final:
                 over_at = now if over_at is None else over_at
-                # The second witness comes with the logs, some seconds after the end (35 s seen): a verdict is worth that wait.
-                if seen.evidence is not Evidence.COLLECTED_SOON or now - over_at >= patience.logs_s:
+                if now - over_at >= _doubt_s(current, patience):
                     return current
-            elif until(current):
-                return current
+            else:
+                over_at = None
+                if until(current):
+                    return current
             if previous is None or _key(current) != _key(previous):
                 last_change = now
             last_answer, previous = now, current
@@ -282,12 +296,19 @@ def watch(
         wait = pause * (0.8 + 0.4 * jitter())
         if deadline_s is not None:
             left = start + deadline_s - clock()
-            if left <= 0 and over_at is not None and previous is not None:
+            if left <= 0 and previous is not None and previous.seen.evidence is Evidence.COLLECTED_SOON:
                 return previous  # the job is over; only its logs are awaited
             if left <= 0:
                 raise DeadlinePassed(f"the deadline of {deadline_s:g} s passed")
             wait = min(wait, left)
         sleep(wait)
+
+
+def _doubt_s(look: Look, patience: Patience) -> float:
+    """Say for how long a job must look over before that is believed."""
+    if look.verdict.state is JobState.UNKNOWN:
+        return patience.forgotten_s
+    return patience.logs_s if look.seen.evidence is Evidence.COLLECTED_SOON else 0.0
 
 
 def _key(look: Look) -> tuple[object, ...]:

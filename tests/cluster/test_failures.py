@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from tests.cluster.conftest import Tool, gone, processes_of
 
 pytestmark = pytest.mark.cluster
@@ -324,3 +325,24 @@ def test_the_task_says_succeeded_but_yarn_says_failed(tool: Tool, tmp_path: Path
     assert done.status == 1, done.stderr
     assert (done.json["yarn"]["final_status"], done.json["confirmed"]) == ("FAILED", False)
     assert done.json["reason"].startswith("the deciding task says that it succeeded, but YARN says FAILED")
+
+
+def test_a_killed_resource_manager_comes_back_and_the_watch_goes_on(
+    tool: Tool, sandbox: Sandbox, real_cluster: SandboxInfo, session_environ: dict[str, str]
+) -> None:
+    spec = tool.spec("rm-killed", strategy="single", command="sleep 30", roles={"worker": SMALL})
+    process = tool.start("submit", spec, "-o", "json")
+    time.sleep(3)
+    running(tool, "rm-killed")
+    manager = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager")
+    assert manager is not None
+    os.kill(manager, signal.SIGKILL)
+    time.sleep(3)
+    assert tool("sandbox", "status", "--name", sandbox.name).status == 1
+    healed = sandbox.up(SandboxOptions(), session_environ)
+    assert healed.started == ("resourcemanager",)
+    stdout, stderr = process.communicate(timeout=180)
+    assert process.returncode == 0, stderr
+    assert "the cluster does not answer; still trying: " in stderr
+    assert "the cluster answers again" in stderr
+    assert (json.loads(stdout)["state"], json.loads(stdout)["confirmed"]) == ("SUCCEEDED", True)
