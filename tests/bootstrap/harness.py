@@ -214,13 +214,13 @@ class Cluster:
                 )
             self.places[name] = (cwd, logs)
 
-    def wait(self, name: str, timeout_s: float = 30) -> int:
+    def wait(self, name: str, timeout_s: float = 60) -> int:
         try:
             return self.runs[name].wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{name} still runs; its stderr:\n{self.stderr(name)}") from None
 
-    def wait_all(self, timeout_s: float = 30) -> dict[str, int]:
+    def wait_all(self, timeout_s: float = 60) -> dict[str, int]:
         return {name: self.wait(name, timeout_s) for name in self.runs}
 
     def stdout(self, name: str) -> str:
@@ -240,7 +240,7 @@ class Cluster:
         value: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return value
 
-    def until(self, what: Callable[[], Any], timeout_s: float = 30) -> Any:
+    def until(self, what: Callable[[], Any], timeout_s: float = 60) -> Any:
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             found = what()
@@ -249,7 +249,7 @@ class Cluster:
             time.sleep(0.02)
         raise AssertionError("\n".join(f"--- {name}\n{self.stderr(name)}" for name in self.runs) + json.dumps(self.report(), indent=1))
 
-    def printed(self, name: str, text: str, timeout_s: float = 30) -> None:
+    def printed(self, name: str, text: str, timeout_s: float = 60) -> None:
         self.until(lambda: text in self.stdout(name), timeout_s)
 
     def go(self) -> None:

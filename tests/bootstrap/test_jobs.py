@@ -331,18 +331,18 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
 
 def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
     job.job(
-        {"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "trap 'echo saved; exit 0' TERM; sleep 600 & wait")},
+        {"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait")},
         settle_s=0.3,
     )
     job.start()
-    job.started("worker-0")
+    job.printed("worker-0", "up")
     job.kill("worker-0", signal.SIGTERM)
     assert job.wait("worker-0") == contract.EXIT_TERMINATED
     assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
     first = job.report()["first_failure"]
     assert (first["task"], first["signal"], first["reason"]) == ("worker-0", 15, "killed")
     assert first["message"] == "worker-0 was stopped by SIGTERM"
-    assert job.stdout("worker-0") == "saved\n"
+    assert job.stdout("worker-0") == "up\nsaved\n"
 
 
 def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
