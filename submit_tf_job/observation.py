@@ -91,6 +91,11 @@ class JobReport:
     progress: Mapping[str, Any] | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was written at the deciding task's end."""
+        return self.state in ("succeeded", "failed", "stopped")
+
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:
         """Read a report; None where the bytes are not one (a copy taken while it was written, another program's file)."""
@@ -247,8 +252,14 @@ def _by_report(report: JobReport) -> JobState:
     return {"waiting": JobState.STARTING, "running": JobState.RUNNING}.get(report.state, JobState.FINISHING)
 
 
-def _yarn_says_succeeded(seen: Observation) -> Verdict:
+def _last_word(seen: Observation) -> JobReport | None:
+    """Return the report where it is the deciding task's last word: written at its end, or read after it."""
     report = seen.report
+    return report if report is not None and (report.is_over or seen.evidence is Evidence.READ) else None
+
+
+def _yarn_says_succeeded(seen: Observation) -> Verdict:
+    report = _last_word(seen)
     if report is not None:
         if report.state == "succeeded" and report.first_failure is None and not report.outcome_status:
             return Verdict(JobState.SUCCEEDED, confirmed=True)
@@ -285,7 +296,7 @@ def _what_the_task_said(report: JobReport) -> str:
 
 
 def _failed(seen: Observation, app: AppReport) -> Verdict:
-    report = seen.report
+    report = _last_word(seen)
     if report is not None and report.first_failure is not None:
         return Verdict(JobState.FAILED, report.first_failure.message, confirmed=True, failure=report.first_failure)
     if report is not None and report.state == "succeeded":

@@ -176,6 +176,8 @@ class Observer:
         if app.state not in FINAL_STATES or self._is_settled(app):
             return
         evidence, content = self._read_finished(app) if self._read_finished else (Evidence.UNREADABLE, None)
+        if content is not None and JobReport.parse(content) is None:
+            evidence, content = Evidence.UNREADABLE, None
         if content is not None or self._report is None:
             self._take(content, evidence)
         elif not live:  # what is known was read before the end
