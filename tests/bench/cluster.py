@@ -32,7 +32,7 @@ BARE_POST = Path(__file__).with_name("bare_post.py")
 GOAL = 1.1
 LINGER_S = 5.0  # YARN's service AM sleeps this long, "in case there's a client polling", before it unregisters (ServiceUtils)
 JOB_S = 180
-PROGRAM = "import time; t = time.time(); time.sleep(1); open({path!r}, 'w').write(f'{{t}} {{time.time()}}')"
+PROGRAM = "import sys, time; first = time.time(); time.sleep(1); open(sys.argv[1], 'w').write(f'{first} {time.time()}')\n"
 
 
 @dataclass
@@ -59,11 +59,15 @@ class _Bench:
             value: dict[str, Any] = json.load(answer)
         return value
 
+    def command(self, name: str) -> list[str]:
+        """Return the user's command; the sandbox's containers see the files of this machine."""
+        (self.home / "program.py").write_text(PROGRAM)
+        return ["python3", str(self.home / "program.py"), str(self.home / f"{name}.times")]
+
     def spec(self, name: str) -> tuple[Path, Path]:
         """Write a job spec; return it and the file where its program writes its times."""
         times, path = self.home / f"{name}.times", self.home / f"{name}.json"
-        roles = {"worker": {"memory": "256Mi"}}
-        command = ["python3", "-c", PROGRAM.format(path=str(times))]
+        roles, command = {"worker": {"memory": "256Mi"}}, self.command(name)
         path.write_text(
             json.dumps({"name": name, "image": "library/python:3.11", "strategy": "single", "command": command, "roles": roles})
         )
@@ -124,8 +128,7 @@ def _by_plain_post(bench: _Bench, name: str) -> tuple[float, None]:
     service["configuration"].pop("files", None)
     for component in service["components"]:
         component.get("configuration", {}).pop("files", None)
-        program = PROGRAM.format(path=str(times)).replace('"', '\\"')
-        component["launch_command"] = f'exec python3 -c "{program}"'
+        component["launch_command"] = f"exec {' '.join(bench.command(name))}"
     return _post(bench, json.dumps(service), times), None
 
 
