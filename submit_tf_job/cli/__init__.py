@@ -18,6 +18,7 @@ COMMANDS = {
     "render": "render",
     "validate": "render",
     "schema": "render",
+    "init": "render",
     "status": "look",
     "wait": "look",
     "stop": "control",

@@ -12,7 +12,7 @@ import typer
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context, SpecArgument, command
 from submit_tf_job.cli.jobfile import NameOption, SetOption, SubmissionOption, read_job
-from submit_tf_job.errors import JobSpecError
+from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.job import Job
 from submit_tf_job.plan import Plan
 
@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     command(app, "render")(render)
     command(app, "validate")(validate)
     command(app, "schema")(schema)
+    command(app, "init")(init)
 
 
 def render(
@@ -119,3 +120,24 @@ def schema(context: Context) -> None:  # noqa: ARG001 - it has the same options 
     from submit_tf_job import specfile
 
     print(json.dumps(specfile.schema(), indent=2))
+
+
+def init(
+    context: Context,
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="S", help="single, multi-worker, parameter-server, estimator or custom.")
+    ] = "multi-worker",
+) -> None:
+    """Print a commented job spec to begin with.
+
+    \b
+    Example: submit_tf_job init --strategy parameter-server > train.yaml
+    """
+    from submit_tf_job import specfile
+    from submit_tf_job.job import Strategy
+
+    known = [item.value for item in Strategy]
+    if strategy not in known:
+        raise UsageError(f"--strategy takes {', '.join(known)}, not {strategy!r}")
+    text = specfile.example(strategy)
+    context.result(text.splitlines(), lambda: {"kind": "Example", "format": 1, "strategy": strategy, "text": text})
