@@ -56,7 +56,7 @@ def report(state: str = "succeeded", **values: Any) -> JobReport:
 
 
 def judge(record: AppReport | None, said: JobReport | None = None, evidence: Evidence = Evidence.UNREADABLE) -> Verdict:
-    return verdict(Observation("mnist", "application_1_0001", record, report=said, evidence=Evidence.READ if said else evidence))
+    return verdict(Observation("mnist", "application_1_0001", record, report=said, evidence=evidence))
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -113,6 +113,13 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
     (
         app(),
         report("running"),
+        Evidence.UNREADABLE,
+        Verdict(DONE, "YARN alone says so: the outcome that the deciding task left cannot be read any more", False),
+    ),
+    (app(), report(), Evidence.UNREADABLE, Verdict(DONE, "", True)),
+    (
+        app(),
+        report("running"),
         Evidence.READ,
         Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task's last word was 'running'", False, hint=SWALLOWED_HINT),
     ),
@@ -140,6 +147,7 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
     ),
     (app(final="FAILED"), None, Evidence.MISSING, Verdict(FAILED, NO_OUTCOME, False)),
     (app(final="FAILED"), report("running"), Evidence.READ, Verdict(FAILED, NO_OUTCOME, True)),
+    (app(final="FAILED"), report("running"), Evidence.UNREADABLE, Verdict(FAILED, NO_OUTCOME, False)),
     (
         app("FAILED", "FAILED", "AM Container exited with  exitCode: 1"),
         None,
@@ -210,7 +218,7 @@ BEFORE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "UNKNOWN")
 )
 def test_where_a_job_is_that_is_not_over(states: tuple[str, ...], said: str | None, state: str) -> None:
     for record in states:
-        found = judge(app(record, "UNDEFINED"), report(said) if said else None)
+        found = judge(app(record, "UNDEFINED"), report(said) if said else None, Evidence.READ)
         assert found == Verdict(JobState(state))
         assert not found.state.is_final
 
@@ -243,10 +251,10 @@ def test_success_needs_both_witnesses(seen: Observation) -> None:
     if found.state is JobState.SUCCEEDED:
         assert seen.app
         assert (seen.app.state, seen.app.final_status) == (AppState.FINISHED, FinalStatus.SUCCEEDED)
-        assert seen.report is None or (seen.report.state, seen.report.first_failure) == ("succeeded", None)
-        assert seen.report is None or not seen.report.outcome_status
-        assert seen.report is not None or seen.evidence is not Evidence.MISSING
-        assert found.confirmed is (seen.report is not None)
+        said = seen.report if seen.report and (seen.report.is_over or seen.evidence is Evidence.READ) else None
+        assert said is None or (said.state, said.first_failure, said.outcome_status or 0) == ("succeeded", None, 0)
+        assert said is not None or seen.evidence is not Evidence.MISSING
+        assert found.confirmed is (said is not None)
         assert bool(found.reason) is not found.confirmed
     if found.state in (JobState.FAILED, JobState.STOPPED, JobState.UNKNOWN):
         assert found.reason
@@ -347,6 +355,11 @@ def test_any_json_is_a_report_of_the_right_types_or_none(values: dict[str, objec
     assert verdict(Observation("a", None, app(), report=found)).state.is_final
 
 
+@pytest.mark.parametrize("state", ["waiting", "running", "finishing", "succeeded", "failed", "stopped"])
+def test_which_reports_were_written_at_the_end(state: str) -> None:
+    assert report(state).is_over is (state in ("succeeded", "failed", "stopped"))
+
+
 # --- what an observation knows ----------------------------------------------------------------------------------------
 
 
@@ -370,3 +383,12 @@ def test_tasks_that_failed_before_the_deciding_one_heard_of_them() -> None:
     assert replace(seen, report=report("running", missing=["worker-2"])).failed_before_bootstrap == ()
     assert replace(seen, report=None).failed_before_bootstrap == replace(seen, service=None).failed_before_bootstrap == ()
     assert replace(seen, service=None).containers == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"), [("ACCEPTED", "PENDING"), ("STARTED", "PENDING"), ("UNKNOWN", "PENDING"), ("STOPPED", "UNKNOWN")]
+)
+def test_a_service_whose_application_is_not_known(state: str, expected: str) -> None:
+    nameless = replace(service(), id=None, state=ServiceState(state))
+    assert verdict(Observation("mnist", None, None, nameless)).state is JobState(expected)
+    assert verdict(Observation("mnist", "application_1_0001", None, nameless)).state is JobState.UNKNOWN

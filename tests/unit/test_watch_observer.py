@@ -1,0 +1,360 @@
+"""Looking at one job: what is asked, of whom, and what follows from each answer. Whatever is not expected fails the test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob
+from submit_tf_job.observation import Evidence, JobState, Observation, verdict
+from submit_tf_job.watch import Observer
+from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.nodemanager import ContainerGone, LogText, NodeManagers, NodeUnreachable, NoSuchLogFile
+from submit_tf_job.yarn.records import AppReport, Node, ObservedService
+from tests.unit.test_observation import app
+
+ID = "application_1_0001"
+CHIEF = "container_1_0001_01_000002"
+AGAIN = "container_1_0001_01_000009"
+RUNNING = app("RUNNING", "UNDEFINED")
+NODES = (Node("n1:1", "n1", "n1:8042", "RUNNING"), Node("n2:1", "n2", "n2:8042", "RUNNING"))
+NO_FILE, GONE, AWAY = NoSuchLogFile("no such file"), ContainerGone("gone"), NodeUnreachable("away")
+
+
+def service(state: str = "STABLE", chief: str | None = "READY", *, container: str = CHIEF, **values: Any) -> ObservedService:
+    """Answer as the services API does: with the deciding task's container, or without any components."""
+    listed = {"id": container, "component_instance_name": "chief-0", "state": chief, "bare_host": "n1"}
+    component = {"name": "chief", "state": "STABLE", "number_of_containers": 1, "containers": [listed] if chief else []}
+    properties = {"submit_tf_job.deciding-task": "chief-0", "submit_tf_job.bootstrap": "true"}
+    answer = {"name": "mnist", "id": ID, "state": state, "components": [component], "configuration": {"properties": properties}}
+    return ObservedService.from_json({**answer, **values})
+
+
+BARE: dict[str, Any] = {"components": [], "configuration": {}}
+
+
+def log(state: str, **values: Any) -> LogText:
+    content = json.dumps({"version": 1, "submission": "s", "state": state, **values}).encode()
+    return LogText(content, len(content), growing=True)
+
+
+@dataclass
+class Cluster:
+    """Plays ResourceManager, NodeManagers and the collected logs, in exactly the order that was written down."""
+
+    expected: list[tuple[tuple[object, ...], object]] = field(default_factory=list)
+    now: float = 100.0
+
+    def expect(self, *call: object, gives: object) -> None:
+        self.expected.append((call, gives))
+
+    def answer(self, *call: object) -> Any:
+        if not self.expected or self.expected[0][0] != call:
+            pytest.fail(f"unexpected: {call}; expected next: {self.expected[:1]}")
+        answer = self.expected.pop(0)[1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def get_service(self, name: str) -> ObservedService:
+        return cast(ObservedService, self.answer("service", name))
+
+    def app(self, app_id: str) -> AppReport | None:
+        return cast("AppReport | None", self.answer("app", app_id))
+
+    def apps(self, *, user: str | None, name: str) -> tuple[AppReport, ...]:
+        return cast("tuple[AppReport, ...]", self.answer("apps", user, name))
+
+    def nodes(self) -> tuple[Node, ...]:
+        return cast("tuple[Node, ...]", self.answer("nodes"))
+
+    def read_log(self, address: str, container: str, file: str) -> LogText:
+        return cast(LogText, self.answer("log", address, container, file))
+
+    def read_finished(self, record: AppReport) -> tuple[Evidence, bytes | None]:
+        return cast("tuple[Evidence, bytes | None]", self.answer("collected", record.state.value))
+
+    def observer(self, application_id: str | None = ID, *, bootstrap: bool | None = True, collected: bool = True) -> Observer:
+        return Observer(
+            cast(Client, self),
+            cast(NodeManagers, self),
+            "mnist",
+            application_id,
+            bootstrap=bootstrap,
+            clock=lambda: self.now,
+            user="alice",
+            read_finished=self.read_finished if collected else None,
+        )
+
+    def expect_log(self, answer: object, *, container: str = CHIEF, nodes: bool = False) -> None:
+        if nodes:
+            self.expect("nodes", gives=NODES)
+        self.expect("log", "n1:8042", container, "job-report.json", gives=answer)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    assert made.expected == [], "not everything that was expected was asked"
+
+
+Look = Callable[..., Observation]
+
+
+@pytest.fixture
+def watched(cluster: Cluster) -> Look:
+    """Look again and again with one observer; each look says what it expects."""
+    observer = cluster.observer()
+
+    def look(record: AppReport | None = RUNNING, asked: object = None, read: object = None, **options: Any) -> Observation:
+        cluster.now += options.pop("after_s", 1.0)
+        cluster.expect("app", ID, gives=record)
+        if asked is not None:
+            cluster.expect("service", "mnist", gives=asked)
+        if read is not None:
+            cluster.expect_log(read, nodes=options.pop("nodes", False), container=options.pop("container", CHIEF))
+        if "collected" in options:
+            cluster.expect("collected", record.state.value if record else "", gives=options.pop("collected"))
+        assert options == {}
+        return observer.look()
+
+    return look
+
+
+# --- the report while the job runs ------------------------------------------------------------------------------------
+
+
+def test_before_there_is_a_container(watched: Look) -> None:
+    seen = watched(asked=service(chief=None))
+    assert (seen.app, seen.report, seen.evidence, seen.trouble) == (RUNNING, None, Evidence.UNREADABLE, "")
+    assert verdict(seen).state is JobState.STARTING
+
+
+def test_a_report_that_is_not_there_yet_is_no_evidence(watched: Look) -> None:
+    seen = watched(asked=service(chief="RUNNING_BUT_UNREADY"), read=NO_FILE, nodes=True)
+    assert (seen.report, seen.evidence) == (None, Evidence.UNREADABLE)
+    assert watched(asked=service(), read=NO_FILE).evidence is Evidence.UNREADABLE
+
+
+def test_the_report_says_where_the_job_is(watched: Look) -> None:
+    seen = watched(asked=service(), read=log("waiting", wanted=3, arrived=1), nodes=True)
+    assert (seen.evidence, seen.report and seen.report.arrived) == (Evidence.READ, 1)
+    assert verdict(watched(read=log("running"))).state is JobState.RUNNING
+    assert verdict(watched(read=log("finishing"))).state is JobState.FINISHING
+
+
+def test_the_services_api_is_asked_no_more_than_it_must_be(watched: Look) -> None:
+    watched(asked=service(chief=None))
+    watched(after_s=0.5)
+    watched(asked=service(), read=log("waiting"), nodes=True, after_s=0.5)
+    for _ in range(4):
+        watched(read=log("waiting"))
+    watched(asked=service(), read=log("waiting"))
+    watched(read=log("running"))
+    for _ in range(20):
+        watched(read=log("running"), after_s=15)
+
+
+@pytest.mark.parametrize("error", [GONE, AWAY, AuthError("no")])
+def test_a_report_that_was_read_is_remembered(watched: Look, error: Exception) -> None:
+    watched(asked=service(), read=log("running"), nodes=True)
+    seen = watched(read=error)
+    assert seen.report
+    assert seen.report.state == "running"
+    assert verdict(seen).state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("error", [GONE, AWAY])
+def test_a_node_manager_that_came_back_elsewhere_is_looked_for(watched: Look, error: Exception) -> None:
+    assert watched(asked=service(), read=error, nodes=True).evidence is Evidence.UNREADABLE
+    assert watched(asked=service(), read=log("running"), nodes=True).evidence is Evidence.READ
+
+
+def test_bytes_that_are_no_report_are_none(watched: Look) -> None:
+    seen = watched(asked=service(), read=LogText(b"{", 1, growing=True), nodes=True)
+    assert (seen.report, seen.evidence) == (None, Evidence.UNREADABLE)
+
+
+def test_two_node_managers_on_one_host(cluster: Cluster) -> None:
+    observer = cluster.observer()
+    cluster.expect("app", ID, gives=RUNNING)
+    cluster.expect("service", "mnist", gives=service())
+    cluster.expect("nodes", gives=(*NODES, Node("n1:2", "n1", "n1:9042", "RUNNING"), Node("n1:3", "n1", None, "LOST")))
+    cluster.expect("log", "n1:8042", CHIEF, "job-report.json", gives=GONE)
+    cluster.expect("log", "n1:9042", CHIEF, "job-report.json", gives=log("running"))
+    assert observer.look().evidence is Evidence.READ
+
+
+# --- trouble ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [BadAnswer("The services API answers 500"), NoSuchJob("not found")])
+def test_an_application_master_that_is_started_again_is_borne(watched: Look, error: BadAnswer) -> None:
+    watched(asked=service(), read=log("waiting"), nodes=True)
+    seen = watched(asked=error, read=log("waiting"), after_s=5)
+    assert (seen.trouble, len(seen.containers), seen.evidence) == (error.message, 1, Evidence.READ)
+    seen = watched(asked=service("ACCEPTED", **BARE), read=log("waiting"), after_s=5)
+    assert (seen.trouble, len(seen.containers)) == ("", 1), "what it listed before is remembered"
+    assert seen.service
+    assert seen.service.state.value == "ACCEPTED"
+
+
+def test_a_resource_manager_that_does_not_answer_is_the_callers_trouble(cluster: Cluster) -> None:
+    observer = cluster.observer()
+    cluster.expect("app", ID, gives=ClusterUnavailable("nobody"))
+    with pytest.raises(ClusterUnavailable):
+        observer.look()
+
+
+def test_another_application_under_the_name_is_not_this_job(watched: Look) -> None:
+    seen = watched(asked=service(id="application_1_0002"))
+    assert seen.trouble == "mnist is another application now: application_1_0002, not application_1_0001"
+    assert (seen.service, seen.evidence) == (None, Evidence.UNREADABLE)
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_word_is_read_live(watched: Look) -> None:
+    watched(asked=service(), read=log("running"), nodes=True)
+    found = verdict(watched(app(), read=log("succeeded")))
+    assert (found.state, found.confirmed) == (JobState.SUCCEEDED, True)
+
+
+def test_an_ended_container_without_a_report_is_evidence(watched: Look) -> None:
+    assert watched(asked=service(chief="SUCCEEDED"), read=NO_FILE, nodes=True).evidence is Evidence.MISSING
+    seen = watched(app(), read=NO_FILE)
+    assert seen.evidence is Evidence.MISSING
+    assert verdict(seen).reason == "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran"
+    assert verdict(watched(app(), read=GONE)).state is JobState.FAILED, "it stays evidence when the logs are gone"
+
+
+@pytest.mark.parametrize("evidence", [Evidence.MISSING, Evidence.UNREADABLE, Evidence.COLLECTED_SOON, Evidence.NONE_EXPECTED])
+def test_the_collected_logs_are_asked_where_there_is_no_report(watched: Look, evidence: Evidence) -> None:
+    watched(asked=service(chief=None))
+    assert watched(app(), collected=(evidence, None)).evidence is evidence
+
+
+def test_the_collected_logs_hold_the_report(watched: Look) -> None:
+    watched(asked=service(), read=AWAY, nodes=True)
+    seen = watched(app(), read=AWAY, nodes=True, collected=(Evidence.READ, log("succeeded").data))
+    assert (verdict(seen).state, verdict(seen).confirmed) == (JobState.SUCCEEDED, True)
+    watched(app(), read=AWAY, nodes=True)
+
+
+def test_a_report_from_before_the_end_is_no_last_word(watched: Look) -> None:
+    watched(asked=service(), read=log("running"), nodes=True)
+    seen = watched(app(), read=GONE, collected=(Evidence.COLLECTED_SOON, None))
+    assert (seen.evidence, seen.report and seen.report.state) == (Evidence.COLLECTED_SOON, "running")
+    assert verdict(seen).confirmed is False
+    seen = watched(app(), read=GONE, nodes=True, collected=(Evidence.MISSING, None))
+    assert seen.evidence is Evidence.UNREADABLE, "there was a report"
+    assert (verdict(seen).state, verdict(seen).confirmed) == (JobState.SUCCEEDED, False)
+    seen = watched(app(), read=GONE, nodes=True, collected=(Evidence.READ, b"{"))
+    assert verdict(seen).confirmed is False
+    seen = watched(app(), read=GONE, nodes=True, collected=(Evidence.READ, log("succeeded").data))
+    assert (verdict(seen).state, verdict(seen).confirmed) == (JobState.SUCCEEDED, True)
+
+
+def test_a_report_that_says_running_after_the_end_is_one(watched: Look) -> None:
+    """The bootstrap was killed: its file can be read, and says no more."""
+    watched(asked=service(), read=log("running"), nodes=True)
+    for evidence in (Evidence.COLLECTED_SOON, Evidence.UNREADABLE):
+        found = verdict(watched(app(), read=log("running"), collected=(evidence, None)))
+        assert found.reason == "YARN says SUCCEEDED, but the deciding task's last word was 'running'"
+
+
+def test_a_deciding_task_that_is_started_again_has_another_last_word(watched: Look) -> None:
+    failure = {"task": "chief-0", "status": 1, "message": "chief-0 ended with exit status 1"}
+    watched(asked=service(), read=log("running"), nodes=True)
+    watched(read=log("failed", first_failure=failure))
+    watched(asked=service(chief="FAILED"), read=log("failed", first_failure=failure))
+    seen = watched(asked=service(container=AGAIN), read=NO_FILE, container=AGAIN)
+    assert verdict(seen).state is JobState.FINISHING
+    watched(asked=service(container=AGAIN), read=log("running"), container=AGAIN)
+    assert verdict(watched(app(), read=log("succeeded"), container=AGAIN)).state is JobState.SUCCEEDED
+
+
+def test_where_the_two_do_not_agree_the_collected_logs_decide(watched: Look) -> None:
+    """The second start of the deciding task may have been too short to be seen."""
+    failure = {"task": "chief-0", "status": 1, "message": "chief-0 ended with exit status 1"}
+    watched(asked=service(), read=log("failed", first_failure=failure), nodes=True)
+    seen = watched(app(), read=log("failed", first_failure=failure), collected=(Evidence.COLLECTED_SOON, None))
+    assert seen.evidence is Evidence.COLLECTED_SOON
+    seen = watched(app(), read=log("failed", first_failure=failure), collected=(Evidence.READ, log("succeeded").data))
+    assert verdict(seen).state is JobState.SUCCEEDED
+    found = verdict(watched(app(), read=log("failed", first_failure=failure), collected=(Evidence.MISSING, None)))
+    assert found.reason == "YARN says SUCCEEDED, but the task says: chief-0 ended with exit status 1"
+
+
+def test_nobody_to_ask_for_collected_logs(cluster: Cluster) -> None:
+    observer = cluster.observer(collected=False)
+    cluster.expect("app", ID, gives=app())
+    seen = observer.look()
+    assert (seen.evidence, verdict(seen).confirmed) == (Evidence.UNREADABLE, False)
+
+
+def test_a_job_that_is_forgotten(watched: Look) -> None:
+    watched(asked=service(), read=log("running"), nodes=True)
+    assert verdict(watched(None)).state is JobState.UNKNOWN
+
+
+# --- jobs of others, and jobs known by name alone ---------------------------------------------------------------------
+
+
+def test_without_the_bootstrap_no_log_is_read(cluster: Cluster) -> None:
+    observer = cluster.observer(bootstrap=False)
+    cluster.expect("app", ID, gives=RUNNING)
+    cluster.expect("service", "mnist", gives=service())
+    assert observer.look().evidence is Evidence.NONE_EXPECTED
+
+
+@pytest.mark.parametrize("properties", [{}, {"submit_tf_job.deciding-task": "chief-0", "submit_tf_job.bootstrap": "false"}])
+def test_whether_there_is_a_bootstrap_is_learned_from_the_service(cluster: Cluster, properties: dict[str, str]) -> None:
+    observer = cluster.observer(bootstrap=None)
+    cluster.expect("app", ID, gives=RUNNING)
+    cluster.expect("service", "mnist", gives=service(configuration={"properties": properties}))
+    assert observer.look().evidence is Evidence.NONE_EXPECTED
+
+
+def test_the_application_is_learned_from_the_service(cluster: Cluster) -> None:
+    observer = cluster.observer(None, bootstrap=None)
+    cluster.expect("service", "mnist", gives=service())
+    cluster.expect("app", ID, gives=RUNNING)
+    cluster.expect_log(log("running"), nodes=True)
+    seen = observer.look()
+    assert (seen.application_id, seen.evidence) == (ID, Evidence.READ)
+    cluster.expect("app", ID, gives=RUNNING)
+    cluster.expect_log(log("running"))
+    observer.look()
+
+
+def test_a_service_that_is_not_there(cluster: Cluster) -> None:
+    observer = cluster.observer(None)
+    cluster.expect("service", "mnist", gives=NoSuchJob("no service mnist"))
+    with pytest.raises(NoSuchJob, match="no service mnist"):
+        observer.look()
+
+
+@pytest.mark.parametrize(
+    ("state", "apps", "found"),
+    [
+        ("STOPPED", (app(),), ID),
+        ("STOPPED", (), None),
+        ("ACCEPTED", (app(),), None),
+        ("ACCEPTED", (RUNNING, app()), ID),
+        ("STABLE", (app(), RUNNING), ID),
+    ],
+)
+def test_hadoop_3_1_hides_the_application(cluster: Cluster, state: str, apps: tuple[AppReport, ...], found: str | None) -> None:
+    observer = cluster.observer(None, bootstrap=False)
+    cluster.expect("service", "mnist", gives=service(state, id=None, **BARE))
+    cluster.expect("apps", "alice", "mnist", gives=apps)
+    if found:
+        cluster.expect("app", ID, gives=app())
+    assert observer.look().application_id == found
