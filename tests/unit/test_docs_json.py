@@ -1,0 +1,183 @@
+"""docs/json.md names the fields that `-o json` produces: those, and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job import api, cli
+from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
+from submit_tf_job.errors import JobSpecError, Problem, Refused
+from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
+from submit_tf_job.report import job_object
+from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.sandbox.model import DaemonStatus, SandboxStatus
+from submit_tf_job.watch import Look
+from submit_tf_job.yarn.observed import AppReport
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "json.md").read_text("utf-8")
+
+# Objects whose keys are names that a user or a cluster chose: `*` in the page.
+OPEN = {"roles", "files", "origins", "settings"}
+# Objects and lists whose content is described in a sentence.
+CLOSED = {"progress.metrics", "ports", "details", "settings.*.value"}
+
+
+def documented(kind: str) -> set[str]:
+    section = PAGE[PAGE.index(f"\n## {kind}\n") :].partition("\n\n## ")[0]
+    cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def produced(value: object, path: str = "") -> Iterator[str]:
+    """Name every field of an object as the page does: `roles.*.wanted`, `daemons[].pid`."""
+    if path in CLOSED:
+        return
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            inner = f"{path}.{'*' if path in OPEN else name}" if path else str(name)
+            if path not in OPEN:
+                yield inner
+            yield from produced(item, inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from produced(item, f"{path}[]")
+
+
+def check(kind: str, value: Mapping[str, Any]) -> None:
+    assert (value["kind"], value["format"]) == (kind, 1)
+    assert set(produced(value)) == documented(kind)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Run a command with `-o json` and return the object on stdout."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("SUBMIT_TF_JOB_RESOURCE_MANAGERS", "http://rm.example.com:8088")
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+
+    def call(*arguments: object) -> Any:
+        cli.main([*map(str, arguments), "-o", "json"])
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+APP = AppReport.from_json(
+    {"id": "application_1_1", "state": "FINISHED", "finalStatus": "FAILED", "user": "alice", "queue": "ml", "name": "mnist"}
+)
+FAILURE = Failure("worker-1", 3, "exited", "worker-1 ended with status 3", "node1", ("Traceback",))
+REPORT = JobReport(
+    submission="0",
+    state="failed",
+    wanted=1,
+    arrived=1,
+    missing=(),
+    roles={"worker": RoleCounts(2)},
+    outcome_status=None,
+    first_failure=FAILURE,
+    warnings=(),
+    progress={"step": 1, "total": 2, "metrics": {"loss": 0.1}, "task": "chief-0", "at": 1.0},
+    raw={},
+)
+LOOK = Look(
+    Observation("mnist", "application_1_1", APP, None, REPORT, Evidence.READ), Verdict(JobState.FAILED, "why", True, FAILURE, "do that")
+)
+
+
+def test_job() -> None:
+    check("Job", job_object(LOOK))
+
+
+def test_what_is_not_known_of_a_job_is_null() -> None:
+    bare = job_object(Look(Observation("mnist", None, None), Verdict(JobState.UNKNOWN)))
+    assert set(bare) == {name for name in documented("Job") if "." not in name}
+
+
+def test_submission(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = lambda planned, _cluster, **_options: api.Submission(api.JobRef("mnist", "application_1_1"), False, planned)  # noqa: E731
+    monkeypatch.setattr(api, "submit", submit)
+    check("Submission", run("submit", ROOT / "specs" / "single.yaml", "--detach"))
+
+
+def test_deletion(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "delete", lambda *_arguments, **_options: True)
+    check("Deletion", run("delete", "mnist"))
+
+
+def test_validation(run: Any, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: 3\n")
+    check("Validation", run("validate", bad))
+
+
+def test_plan(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", "hdfs://nn.example.com/staging")
+    check("Plan", run("render", ROOT / "specs" / "parameter-server.yaml", "--explain"))
+
+
+def test_settings(run: Any) -> None:
+    check("Settings", run("config", "show"))
+
+
+def test_version(run: Any) -> None:
+    check("Version", run("version"))
+
+
+class FakeSandbox:
+    """A sandbox that is up."""
+
+    info = SandboxInfo(
+        "default", "sandbox", Path("p"), "3.4.2", "alice", Path("h"), Path("c"), "hdfs://h:1", "http://h:2", "http://h:3", "http://h:4",
+        "127.0.0.1:53", "system", {"rm": 1}, ("namenode",), 1.0,
+    )  # fmt: skip
+
+    def up(self, *_arguments: object) -> SandboxInfo:
+        return self.info
+
+    def down(self, **_options: object) -> bool:
+        return True
+
+    def status(self) -> SandboxStatus:
+        return SandboxStatus("default", "up", (DaemonStatus("namenode", 1, True, True, "", (1,), Path("log")),), None)
+
+    def logs(self, _daemon: str, _tail: int | None) -> str:
+        return "one\ntwo"
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    import submit_tf_job.cli.sandbox
+
+    monkeypatch.setattr(submit_tf_job.cli.sandbox, "_sandbox", lambda _name: FakeSandbox())
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_sandbox(run: Any) -> None:
+    check("Sandbox", run("sandbox", "up"))
+    assert set(run("sandbox", "down")) == {"kind", "format", "name", "was_there"}
+    check("SandboxStatus", run("sandbox", "status"))
+    check("Log", run("sandbox", "logs", "namenode"))
+
+
+def test_error(run: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise Refused("There is no queue nightly.", hint="Name another.", details={"status": 500})
+
+    monkeypatch.setattr(api, "delete", refuse)
+    assert cli.main(["delete", "mnist", "-o", "json"]) == 9
+    check("Error", json.loads(capsys.readouterr().err))
+    assert "problems" in JobSpecError([Problem(1, 1, "name", "missing")]).to_json()["details"]  # type: ignore[operator]
+
+
+def test_states_of_the_report() -> None:
+    row = next(line for line in (DOCS / "tf-config.md").read_text("utf-8").splitlines() if line.startswith("| `state` | `waiting`"))
+    assert {RUNNING, SUCCEEDED, FAILED} <= set(re.findall(r"`([^`]+)`", row))
