@@ -284,4 +284,4 @@ def _last_lines(path: Path, lines: int) -> list[str]:
             text = handle.read().decode(errors="replace")
     except OSError:
         return []
-    return text.splitlines()[-lines:]
+    return text.splitlines()[-lines:] if lines else []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from time import monotonic, sleep
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, ports
@@ -94,7 +94,7 @@ def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
     Raises:
         SandboxError: naming the daemon that ended or never got well, with the end of its log.
     """
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = monotonic() + START_TIMEOUT_S
     for name in _HDFS:
         _wait(name, partial(daemons.check, name, state), state, layout, deadline)
     if not state.ready:
@@ -111,9 +111,9 @@ def _wait(name: str, check: Callable[[], None], state: State, layout: Layout, de
         for other in DAEMONS:
             if other in state.daemons and not alive(state, other):
                 raise _failure(other, "ended while it started", layout)
-        if time.monotonic() > deadline:
+        if monotonic() > deadline:
             raise _failure(name, f"is not well after {START_TIMEOUT_S:.0f} s: {problem}", layout)
-        time.sleep(0.1)
+        sleep(0.1)
 
 
 def _problem(check: Callable[[], None]) -> str:

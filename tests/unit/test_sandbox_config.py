@@ -356,6 +356,7 @@ def test_a_failures_cause_is_shown_although_the_log_went_on(tmp_path: Path) -> N
     assert shown[-1] == "line 99"
     assert len(shown) == 28
     assert daemons.log_tail(log, 2) == "line 98\nline 99"
+    assert daemons.log_tail(log, 0) == ""
     assert daemons.log_tail(tmp_path / "none") == ""
 
 
