@@ -16,6 +16,7 @@ __all__ = ["FORMAT_VERSION", "change_line", "job_lines", "job_object", "settings
 
 FORMAT_VERSION = 1
 _MAX_NAMED = 5
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 def job_object(look: Look) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def _counts_object(counts: RoleCounts) -> dict[str, int]:
 
 
 def _instant(milliseconds: int | None) -> str | None:
-    if not milliseconds:
+    if not milliseconds or not 0 < milliseconds < _YEAR_10000_MS:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
@@ -81,9 +82,8 @@ def _what_happens(look: Look) -> str:
         return "waiting for the first containers" if not state.is_final else ""
     if report.state == "waiting":
         return f"{report.arrived} of {report.wanted} tasks are here{_missing(report.missing)}"
-    if report.progress:
-        return _progress(report.progress)
-    return "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
+    progress = _progress(report.progress or {})
+    return progress or "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
 
 
 def _missing(names: tuple[str, ...]) -> str:
@@ -109,7 +109,7 @@ def _progress(progress: Mapping[str, Any]) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def job_lines(look: Look) -> Iterator[str]:
