@@ -12,6 +12,7 @@ ENV_HOSTNAME = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME"
 
 # --- what the training program finds in its environment --------------------------------------------------------------
 ENV_TF_CONFIG = "TF_CONFIG"
+ENV_TF_CONFIG_FILE = "TFJOB_TF_CONFIG_FILE"  # only where TF_CONFIG is too long for one variable
 ENV_JOB = "TFJOB_NAME"
 ENV_ROLE = "TFJOB_ROLE"
 ENV_INDEX = "TFJOB_INDEX"

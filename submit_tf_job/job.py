@@ -149,7 +149,7 @@ class Role:
         instances: Number of tasks, at least 1.
         memory_mib: Memory of one task in MiB.
         ports: Ports a sidecar serves, by name; shown as links.
-        max_restarts: How often a failed task of the role may be started again, over the whole job.
+        max_restarts: How often each failed task of the role may be started again.
         tolerate: How many tasks of the role may fail for good without failing the job.
     """
 

@@ -11,7 +11,7 @@ import time
 from submit_tf_job import contract
 from submit_tf_job.bootstrap import files
 from submit_tf_job.bootstrap.child import STOPS, Child, Signals
-from submit_tf_job.bootstrap.environment import has_proxy, no_proxy
+from submit_tf_job.bootstrap.environment import give_tf_config, has_proxy, no_proxy
 from submit_tf_job.bootstrap.info import Problem, describe, say, signal_name
 
 TYPE_CHECKING = False
@@ -125,7 +125,7 @@ class Agent(abc.ABC):
                 self.env.pop(contract.ENV_TF_CONFIG, None)
                 value = self.info.tf_config(table)
                 if value:
-                    self.env[contract.ENV_TF_CONFIG] = value
+                    give_tf_config(self.env, value, self.info.cwd)
             say("starting: %s" % (command if isinstance(command, str) else " ".join(command)))
             self.child = Child(command, self.env, self.nofile)
         except Problem as problem:

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 LEAKED = ("JAVA_HOME", "HADOOP_HOME", "HADOOP_COMMON_HOME", "HADOOP_HDFS_HOME", "HADOOP_YARN_HOME", "HADOOP_MAPRED_HOME", "HADOOP_CONF_DIR")
 CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR", "KERAS_HOME", "TMPDIR")
 JARS = ("common/lib", "common", "hdfs", "hdfs/lib")  # what libhdfs needs of `hadoop classpath --glob`; one variable holds 128 KiB
+ONE_VARIABLE = 120000
+SITE = (
+    """import os, sys
+with open(os.environ["%s"]) as file:
+    os.environ["TF_CONFIG"] = file.read()
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
+sys.modules.pop("sitecustomize", None)
+try:
+    import sitecustomize
+except ImportError:
+    pass
+"""
+    % contract.ENV_TF_CONFIG_FILE
+)  # the image may have a sitecustomize of its own, which is then the next on the path
 PROXIES = ("http_proxy", "https_proxy", "grpc_proxy")
 
 
@@ -48,6 +63,26 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
         }
     )
     return warnings
+
+
+def give_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
+    """Put TF_CONFIG where the program finds it.
+
+    The kernel takes 128 KiB for one variable (measured: 2,694 workers of usual names). Beyond that a `sitecustomize` sets it from a file,
+    inside the Python process, where no such limit applies; other programs find the file by `contract.ENV_TF_CONFIG_FILE`.
+    """
+    if len(value) <= ONE_VARIABLE:
+        env[contract.ENV_TF_CONFIG] = value
+        return
+    directory = os.path.join(cwd, ".tfjob-site")
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, "tf_config.json")
+    with open(path, "w") as out:
+        out.write(value)
+    with open(os.path.join(directory, "sitecustomize.py"), "w") as out:
+        out.write(SITE)
+    env[contract.ENV_TF_CONFIG_FILE] = path
+    env["PYTHONPATH"] = os.pathsep.join([directory] + [part for part in [env.get("PYTHONPATH")] if part])
 
 
 def _writable(path: str) -> bool:

@@ -22,7 +22,7 @@ from submit_tf_job.job import HadoopConf, Job, Role, ShippedFile
 from submit_tf_job.plan.site import Site
 from submit_tf_job.tfconfig import CLUSTER_ROLES
 
-__all__ = ["bootstrap_file", "content_id", "files_tar", "task_description"]
+__all__ = ["bootstrap_file", "content_id", "files_tar", "pack", "task_description"]
 
 _HEADER = '''\
 # The bootstrap of submit_tf_job, for every task of one role. TASK says what the job is; CODE holds submit_tf_job's own modules
@@ -57,9 +57,13 @@ def bootstrap_file(job: Job, site: Site, submission: str, files: bytes | None) -
         submission: The submission's id.
         files: The tar of the role's files, where it travels inside; None where there are none, or they are staged.
     """
-    task = _safe_json(task_description(job, site, submission))
+    return pack(task_description(job, site, submission), files)
+
+
+def pack(task: Mapping[str, object], files: bytes | None) -> str:
+    """Write `bootstrap.py` from a task description and the tar of the role's files."""
     packed = _base64_lines(zlib.compress(files, 9)) if files else ""
-    return f'{_HEADER}{task}\n"""\nCODE = """\n{_base64_lines(_code())}\n"""\nFILES = """\n{packed}\n"""\n{_FOOTER}'
+    return f'{_HEADER}{_safe_json(task)}\n"""\nCODE = """\n{_base64_lines(_code())}\n"""\nFILES = """\n{packed}\n"""\n{_FOOTER}'
 
 
 def content_id(content: bytes) -> str:

@@ -222,7 +222,7 @@ def _never_decides(job: JobDraft, deciding: str) -> str | None:
 
 def _check_failures(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     restarts = role.restart is not None and role.restart[0] is Restart.ON_FAILURE
-    if restarts and (why := _never_restarts(job, role)):
+    if restarts and (why := _never_restarts(job, role, deciding)):
         role.fail(f"{why}; leave it out, and let the scheduler submit the job again", "restart")
     if role.tolerate:
         for why in _cannot_be_missed(job, role, deciding):
@@ -230,11 +230,13 @@ def _check_failures(job: JobDraft, role: RoleDraft, deciding: str | None) -> Non
             break
 
 
-def _never_restarts(job: JobDraft, role: RoleDraft) -> str | None:
+def _never_restarts(job: JobDraft, role: RoleDraft, deciding: str | None) -> str | None:
     if job.strategy is Strategy.MULTI_WORKER and role.name in ("chief", "worker"):
         return _ALL_OR_NOTHING
     if job.strategy in (Strategy.PARAMETER_SERVER, Strategy.ESTIMATOR) and role.name == "ps":
         return _PS_FORGETS
+    if role.name == deciding:
+        return "the end of the deciding role is the job's end"  # YARN would start it again for ever: ON_FAILURE knows no last time
     return None
 
 

@@ -31,6 +31,6 @@ def job(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture(params=interpreters(), ids=lambda path: Path(path).resolve().name)
 def any_job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    """A job's containers, run by the oldest and by the newest Python, from the short form of the modules."""
-    with cluster(tmp_path, request.param, short=True) as made:
+    """A job's containers, run by the oldest and by the newest Python."""
+    with cluster(tmp_path, request.param) as made:
         yield made

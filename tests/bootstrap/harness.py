@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import os
@@ -15,36 +14,17 @@ import tarfile
 import threading
 import time
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from submit_tf_job import contract, tfconfig
-from tests.bootstrap.slim import slim
+from submit_tf_job.plan import payload
 
-PACKAGE = Path(contract.__file__).parent
 DOMAIN = "mnist.alice.sandbox.test"
 FOREVER = ["sleep", "600"]
 UNTIL_GO = "until [ -e ../go ]; do sleep 0.05; done"
-
-
-DECIDERS = ("decider.py", "job.py", "report.py")  # what only the deciding task needs
-
-
-@lru_cache
-def code_zip(decides: bool, short: bool) -> bytes:
-    """Pack the modules that travel: as they are, or slim and without those that the role does not need."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("submit_tf_job/__init__.py", "")
-        for path in [PACKAGE / "contract.py", PACKAGE / "tfconfig.py", *sorted((PACKAGE / "bootstrap").glob("*.py"))]:
-            if not short or path.name not in (("follower.py",) if decides else DECIDERS):
-                text = path.read_text()
-                archive.writestr(f"submit_tf_job/{path.relative_to(PACKAGE)}", slim(text) if short else text)
-    return out.getvalue()
 
 
 def files_tar(files: Mapping[str, str]) -> bytes:
@@ -55,22 +35,6 @@ def files_tar(files: Mapping[str, str]) -> bytes:
             member.size, member.mode = len(text.encode()), 0o755 if name.endswith(".sh") else 0o644
             archive.addfile(member, io.BytesIO(text.encode()))
     return out.getvalue()
-
-
-def loader(task: Mapping[str, Any], files: Mapping[str, str], code: bytes) -> str:
-    """Write what `plan` writes: one self-contained file."""
-    packed_code = base64.b64encode(code).decode()
-    packed = base64.b64encode(files_tar(files)).decode() if files else ""
-    return (
-        "import base64, json, os, sys\n"
-        f'TASK = r"""{json.dumps(task)}"""\n'
-        f'CODE = "{packed_code}"\nFILES = "{packed}"\n'
-        'open(".code.zip", "wb").write(base64.b64decode(CODE))\n'
-        'sys.path.insert(0, os.path.abspath(".code.zip"))\n'
-        "from submit_tf_job.bootstrap.main import main\n"
-        'if __name__ == "__main__":\n'
-        "    sys.exit(main(json.loads(TASK), base64.b64decode(FILES) if FILES else None))\n"
-    )
 
 
 class FakeDns:
@@ -126,9 +90,8 @@ def free(port: int) -> bool:
 class Cluster:
     """One job's containers."""
 
-    def __init__(self, root: Path, dns: FakeDns, python: str = sys.executable, short: bool = False) -> None:
+    def __init__(self, root: Path, dns: FakeDns, python: str = sys.executable) -> None:
         self.root, self.dns, self.python = root, dns, python
-        self.short = short
         self.task: dict[str, Any] = {}
         self.files: dict[str, str] = {}
         self.runs: dict[str, subprocess.Popen[bytes]] = {}
@@ -164,11 +127,6 @@ class Cluster:
                 break
         assert counts
 
-    def code(self, name: str) -> bytes:
-        deciding: str = self.task["deciding"]
-        alone = self.task["roles"][deciding]["count"] == 1
-        return code_zip(name == f"{deciding}-0", self.short and (alone or not name.startswith(deciding)))
-
     def ports(self) -> dict[str, int]:
         counts = {name: int(r["count"]) for name, r in self.task["roles"].items()}
         return {
@@ -191,7 +149,7 @@ class Cluster:
             cwd, logs = self.root / "app" / container, self.root / "logs" / container
             (cwd / "conf").mkdir(parents=True)
             logs.mkdir(parents=True)
-            (cwd / "conf" / "bootstrap.py").write_text(loader(task or self.task, self.files, self.code(name)))
+            (cwd / "conf" / "bootstrap.py").write_text(payload.pack(task or self.task, files_tar(self.files) if self.files else None))
             environment = {
                 "PATH": os.environ["PATH"],
                 "HOME": "/no/such/home",
@@ -271,9 +229,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(root: Path, python: str = sys.executable, short: bool = False) -> Iterator[Cluster]:
+def cluster(root: Path, python: str = sys.executable) -> Iterator[Cluster]:
     dns = FakeDns()
-    made = Cluster(root, dns, python, short)
+    made = Cluster(root, dns, python)
     try:
         yield made
     finally:

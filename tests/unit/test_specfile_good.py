@@ -123,7 +123,7 @@ def test_there_is_no_example_of_an_unknown_strategy() -> None:
     [
         ("single", "{chief: {memory: 1Gi}}", "chief"),
         ("single", "{worker: {memory: 1Gi}, tb: {memory: 1Gi, command: tb}}", "worker"),
-        ("single", "{worker: {memory: 1Gi, restart: on-failure}}", "worker"),
+        ("single", "{worker: {memory: 1Gi, restart: never}}", "worker"),
         ("multi-worker", "{worker: {memory: 1Gi}}", "worker"),
         ("multi-worker", "{worker: {memory: 1Gi, instances: 4}, chief: {memory: 1Gi}}", "chief"),
         ("multi-worker", "{worker: {memory: 1Gi, instances: 4}, evaluator: {memory: 1Gi, restart: on-failure}}", "worker"),
