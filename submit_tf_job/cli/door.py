@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import json
 import os
 import signal
@@ -105,6 +106,9 @@ def _parameter(name: str, first: str, second: str | None, kind: Any, default: An
 
 def run(app: typer.Typer, arguments: list[str]) -> int:
     """Run the command line and return the exit status, whatever happens."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no … must not turn a result into a defect
     try:
         app(args=arguments, prog_name="submit_tf_job")
     except SystemExit as done:

@@ -38,7 +38,7 @@ def render(
     \b
     Examples:
       submit_tf_job render train.yaml
-      submit_tf_job render train.yaml --set roles.worker.instances=8 | jq .components
+      submit_tf_job render train.yaml --set queue=ml | jq .components
       submit_tf_job render train.yaml --explain
     """
     settings = context.settings()

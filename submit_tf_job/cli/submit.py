@@ -38,8 +38,8 @@ def submit(
     \b
     Examples:
       submit_tf_job submit train.yaml
-      submit_tf_job submit train.yaml --set roles.worker.instances=8 --name mnist-8
-      submit_tf_job submit train.yaml --detach && submit_tf_job wait mnist --timeout 2h
+      submit_tf_job submit train.yaml --set roles.worker.instances=8 --name big
+      submit_tf_job submit train.yaml --detach && submit_tf_job wait mnist
     """
     timeout_s = seconds(timeout)
     if detach and timeout_s is not None:
