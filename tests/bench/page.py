@@ -30,7 +30,9 @@ service carries counts; TF_CONFIG is built inside each container.
 **Submission.** A job of one task on a sandbox. Its program writes the time of its first and of its last line. `submit_tf_job submit` is
 timed from the start of its process; the floor from the moment before the POST, by a ten-line script (`tests/bench/bare_post.py`) that
 sends the very bytes that `render` prints. A second floor is that service without the bootstrap: the difference is what the bootstrap
-costs. The ways take turns; the ratio is that of the medians.
+costs. The ways take turns, in an order that changes. Once YARN has accepted the job, tool and floor run the same bytes on the same cluster,
+and most of that time is the start of the ApplicationMaster, which varies by seconds on a busy machine: so the medians are taken apart at
+the acceptance, and the part after it is shared. The ratio of the plain medians stands beside it.
 
 **End.** From the program's last line to the exit of `submit_tf_job submit`, split at the moment that the ResourceManager gives as the
 application's end. Before it: the container's end, its way through NodeManager and ApplicationMaster, and the {linger:g} seconds that YARN's
