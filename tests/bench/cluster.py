@@ -173,7 +173,8 @@ def cluster_rows(times: ClusterTimes) -> list[Row]:
         # Once accepted, the same bytes run on the same cluster: what differs there is the machine's noise, so both share one median.
         shared = statistics.median(times.first_line["tool"] + times.first_line["bare"])
         ratio = (tool_before + shared) / (floor_before + (shared if floor == "bare" else floor_after))
-        details = f"accepted after {tool_before:.1f} s and {floor_before:.1f} s; then {tool_after:.1f} s and {floor_after:.1f} s; as measured {raw:.2f}"
+        before, after = f"{tool_before:.1f} s and {floor_before:.1f} s", f"{tool_after:.1f} s and {floor_after:.1f} s"
+        details = f"accepted after {before}; first line after another {after}; ratio of these sums {raw:.2f}"
         rows.append(Row("submission → first line, `submit_tf_job submit`", about, ratio, goal, details))
     whole = Times.of([a + b for a, b in zip(times.end_to_yarn, times.yarn_to_exit, strict=True)])
     yarn = Times.of(times.end_to_yarn)
