@@ -124,6 +124,10 @@ def test_plan(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check("Plan", run("render", ROOT / "specs" / "parameter-server.yaml", "--explain"))
 
 
+def test_example(run: Any) -> None:
+    check("Example", run("init"))
+
+
 def test_settings(run: Any) -> None:
     check("Settings", run("config", "show"))
 
@@ -176,6 +180,12 @@ def test_error(run: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert cli.main(["delete", "mnist", "-o", "json"]) == 9
     check("Error", json.loads(capsys.readouterr().err))
     assert "problems" in JobSpecError([Problem(1, 1, "name", "missing")]).to_json()["details"]  # type: ignore[operator]
+
+
+def test_every_kind_has_a_section() -> None:
+    sources = [path.read_text("utf-8") for path in [*(ROOT / "submit_tf_job" / "cli").glob("*.py"), ROOT / "submit_tf_job" / "report.py"]]
+    kinds = {kind for source in sources for kind in re.findall(r'"kind": "(\w+)"', source)}
+    assert kinds == set(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE))
 
 
 def test_states_of_the_report() -> None:
