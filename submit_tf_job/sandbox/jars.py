@@ -208,27 +208,28 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
         SandboxError: when it is not a Hadoop home, or its services API is missing.
     """
     share = hadoop_home / "share" / "hadoop"
-    found = sorted(share.glob("common/hadoop-common-*.jar"))
-    versions = [
-        m.group(1)
-        for jar in found
-        if (m := re.fullmatch(r"hadoop-common-(\d+(?:\.\d+)+[^/]*?)\.jar", jar.name)) and "tests" not in jar.name
-    ]
-    if len(versions) != 1:
-        raise SandboxError(
-            f"{hadoop_home} is not an unpacked Hadoop: there is not one share/hadoop/common/hadoop-common-<version>.jar",
-            hint="give the directory that has bin, etc and share in it",
-        )
+    version = _version_of_home(share)
+    line = line_of(version)
     target.mkdir(parents=True, exist_ok=True)
     for part in ("common/lib", "common", "hdfs/lib", "hdfs", "yarn/lib", "yarn", "yarn/timelineservice"):
         for jar in sorted((share / part).glob("*.jar")):
             link = target / jar.name
             if not jar.name.endswith("-tests.jar") and not link.is_symlink():
                 link.symlink_to(jar.resolve())
-    line = line_of(versions[0])
-    check_jars(target, versions[0], hint=f"{hadoop_home} has to be a complete Hadoop with the YARN services API, as Apache packs it")
-    tarball = None
-    if not line.services_classpath:
-        tarball = target.parent / "service-dep.tar.gz"
-        _pack(target, tarball)
-    return JarSet(versions[0], target, tarball)
+    check_jars(target, version, hint=f"{hadoop_home} has to be a complete Hadoop with the YARN services API, as Apache packs it")
+    if line.services_classpath:
+        return JarSet(version, target)
+    tarball = target.parent / "service-dep.tar.gz"
+    _pack(target, tarball)
+    return JarSet(version, target, tarball)
+
+
+def _version_of_home(share: Path) -> str:
+    names = [jar.name for jar in (share / "common").glob("hadoop-common-*.jar") if not jar.name.endswith("-tests.jar")]
+    found = [match.group(1) for name in names if (match := re.fullmatch(r"hadoop-common-(\d+\.\d+.*)\.jar", name))]
+    if len(found) != 1:
+        raise SandboxError(
+            f"{share.parents[1]} is not an unpacked Hadoop: there is not one share/hadoop/common/hadoop-common-<version>.jar",
+            hint="give the directory that has bin, etc and share in it",
+        )
+    return found[0]

@@ -22,6 +22,7 @@ from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.model import (
     DAEMONS,
     DaemonStatus,
+    Resolver,
     SandboxDirs,
     SandboxInfo,
     SandboxOptions,
@@ -40,6 +41,10 @@ from submit_tf_job.sandbox.web import NotWell
 __all__ = ["Sandbox"]
 
 _LOCK_TIMEOUT_S = 300.0
+
+# Nominal: what the NodeManager offers, whatever the machine has.
+_MEMORY_MIB = 12288
+_VCORES = 16
 
 
 def _silent(_: str) -> None: ...
@@ -165,40 +170,47 @@ class Sandbox:
         user = _user_name()
         java_home = find_java_home(environ)
         jars = self._jars(options, environ, progress)
+        # Mostly the same ports for the same sandbox.
         first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % ports.BLOCKS
         with ports.pick_block(first_block) as block:
             resolver, why_not = choose_resolver(options.resolver or "auto", block, environ)
             if why_not:
                 progress(f"containers will not find names by the system's resolver: {why_not}")
             hosts = hosts_file_text()
-            block_ports = ports.block_ports(block)
-            state = State(
-                name=self.name,
-                hadoop_version=jars.version,
-                hadoop_home=str(options.hadoop_home.absolute()) if options.hadoop_home else None,
-                jars=str(jars.directory),
-                tarball=str(jars.tarball) if jars.tarball else None,
-                java_home=str(java_home),
-                user=user,
-                block=block,
-                ports=block_ports,
-                resolver=resolver,
-                dns_address=ports.dns_address(block) if resolver == "system" else "127.0.0.1",
-                dns_port=53 if resolver == "system" else block_ports["dns"],
-                hosts_file=hosts is not None,
-                container_path=tuple(str(path.absolute()) for path in options.container_path or ()),
-                memory_mib=options.memory_mib or 12288,
-                vcores=options.vcores or 16,
-                profile_path=str(self._profile_path()),
-                # The NodeManager's recovery store is leveldb, whose native library exists for this processor only.
-                recovery=platform.machine() in ("x86_64", "AMD64"),
-            )
+            state = self._new_state(options, user, java_home, jars, block, resolver, hosts is not None)
             self._write_files(state, hosts)
             save_state(self._layout, state)
             state = start_daemons(DAEMONS, state, self._layout, environ, progress)
         state = replace(state, ready=True)
         save_state(self._layout, state)
         return state
+
+    def _new_state(
+        self, options: SandboxOptions, user: str, java_home: Path, jars: JarSet, block: int, resolver: Resolver, hosts_file: bool
+    ) -> State:
+        block_ports = ports.block_ports(block)
+        system = resolver == "system"
+        return State(
+            name=self.name,
+            hadoop_version=jars.version,
+            hadoop_home=str(options.hadoop_home.absolute()) if options.hadoop_home else None,
+            jars=str(jars.directory),
+            tarball=str(jars.tarball) if jars.tarball else None,
+            java_home=str(java_home),
+            user=user,
+            block=block,
+            ports=block_ports,
+            resolver=resolver,
+            dns_address=ports.dns_address(block) if system else "127.0.0.1",
+            dns_port=53 if system else block_ports["dns"],
+            hosts_file=hosts_file,
+            container_path=tuple(str(path.absolute()) for path in options.container_path or ()),
+            memory_mib=options.memory_mib or _MEMORY_MIB,
+            vcores=options.vcores or _VCORES,
+            profile_path=str(self._profile_path()),
+            # The NodeManager's recovery store is leveldb, whose native library exists for this processor only.
+            recovery=platform.machine() in ("x86_64", "AMD64"),
+        )
 
     def _jars(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> JarSet:
         if options.hadoop_home is None:
