@@ -157,7 +157,7 @@ def test_typed_commands_can_be_typed(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_in_prose_exist(page: Path) -> None:
-    for code in re.findall(r"`(submit_tf_job [^`]+)`", prose(page)):
+    for code in re.findall(r"`(submit_tf_job\s[^`]+)`", prose(page)):
         for words in command_lines(code):
             if words[0].isupper():  # COMMAND
                 continue
