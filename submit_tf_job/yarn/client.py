@@ -247,7 +247,7 @@ class Client:
         )
 
     def post_service(self, body: str, *, deadline: Deadline | None = None) -> str | None:
-        """Post a service, once.
+        """Post a service, once: to each ResourceManager in turn until one takes it, without waiting for one to come up.
 
         Args:
             body: The JSON as `records.dumps` wrote it.
@@ -258,11 +258,12 @@ class Client:
 
         Raises:
             AnswerLost: when the service may or may not have been created.
+            ClusterUnavailable: when no ResourceManager took it.
             NameTaken, Refused, AuthError: when the cluster said no.
         """
         self.funnel.close()  # a kept connection that the server is closing would lose the answer for nothing
         within = deadline or self.deadline(self.timeouts.post_s + self.timeouts.total_s)
-        reply = self.funnel.request("POST", _SERVICES, body=body, read_s=self.timeouts.post_s, deadline=within, repeatable=False)
+        reply = self.funnel.request("POST", _SERVICES, body=body, read_s=self.timeouts.post_s, deadline=within, repeatable=False, rounds=1)
         if 200 <= reply.status < 300 and "json" in reply.content_type:
             match = re.search(r"application_\d+_\d+", reply.text)
             return match.group() if match else None

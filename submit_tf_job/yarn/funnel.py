@@ -144,6 +144,7 @@ class Funnel:
         read_s: float | None = None,
         deadline: Deadline | None = None,
         repeatable: bool = True,
+        rounds: int = ROUNDS_MAX,
     ) -> Reply:
         """Send a request to the active ResourceManager and return its answer, whatever its status.
 
@@ -155,6 +156,7 @@ class Funnel:
             read_s: Time to wait for the answer, default `timeouts.read_s`.
             deadline: Kept across retries and failovers.
             repeatable: Whether doing it twice is doing it once.
+            rounds: How often to ask all ResourceManagers in turn, at most.
 
         Raises:
             AuthError: when authentication failed (401).
@@ -165,11 +167,11 @@ class Funnel:
         wanted = _Request(method, path, params or {}, body, read_s or self.timeouts.read_s, repeatable)
         deadline = deadline or self.deadline()
         seen: dict[str, Trouble] = {}
-        for attempt in range(ROUNDS_MAX):
+        for attempt in range(rounds):
             reply = self._round(wanted, deadline, seen)
             if reply is not None:
                 return reply
-            if not deadline.left_s or all(trouble.hopeless for trouble in seen.values()):
+            if not deadline.left_s or attempt == rounds - 1 or all(trouble.hopeless for trouble in seen.values()):
                 break
             self._pause(attempt, seen, deadline)
         raise self._unreachable(wanted, seen)

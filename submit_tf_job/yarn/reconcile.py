@@ -4,8 +4,9 @@ A POST whose answer was lost may have done nothing, may have stored the service 
 that can never run (its stored service lacks the application's id: the AM dies of it, facts: verified-security-ha 9.1), or may have
 succeeded; and while the server that took it lives, it may still be at any of these. Only `decide` judges that. Its rules:
 
-- A second POST is sent only when the first is known to be over, or has had so long that its server must have given up, and when nothing
-  of it is left.
+- A second POST is sent only when nothing of the first is left. Where nothing was ever to be seen, the server's own rule protects: whoever
+  stores the service first has the name. Where the stored service waits for its application, the first POST must be known to be over, or
+  have had so long that its server must have given up: deleting it under a living POST would let both start an application.
 - A service shows whose it is only while it runs (seen on 3.4.2: ACCEPTED and STOPPED show name, id and state). Without that the stored
   copy is asked, where a reader was given. Failing both, what appeared after our own POST on a name that was free is ours: YARN lets
   nobody else have the name meanwhile. What was there before is never touched unless it says that it is ours.
@@ -50,6 +51,7 @@ class Observation:
         ids_hidden: Whether this Hadoop shows a service's application id only while it runs (3.1, facts: verified-versions 1.3).
         lost: POSTs of ours whose answer was lost.
         over: Whether the last of them is certainly over: it was answered, its server process is gone, or its application was seen.
+        cleared: Whether what it left behind has been deleted.
         since_post_s: Seconds since the last of them was sent.
         settled_s: Seconds for which the picture has been this one.
     """
@@ -62,6 +64,7 @@ class Observation:
     ids_hidden: bool = False
     lost: int = 0
     over: bool = False
+    cleared: bool = False
     since_post_s: float = 0.0
     settled_s: float = 0.0
 
@@ -141,8 +144,8 @@ def _absent(seen: Observation) -> Action:
     """No service: free, or not there yet, or an application outlives its service's deletion for a moment."""
     if seen.live:
         return Wait("an application of that name is still ending") if seen.settled_s < SETTLE_S else Taken(seen.live[0], Whose.UNKNOWN)
-    if _in_flight(seen):
-        return Wait("the answer was lost and the submission may still be under way")
+    if seen.lost and not seen.cleared and seen.settled_s < SETTLE_S:
+        return Wait("the answer was lost and nothing of the submission is to be seen yet")
     return Post() if seen.lost < POSTS_MAX else GiveUp()
 
 
@@ -166,11 +169,11 @@ def _at_rest(seen: Observation, service: ObservedService, whose: Whose) -> Actio
     if seen.live:
         return _starting(seen, service, seen.live[0], whose)
     app_id = service.id or (seen.ended.id if seen.ended else None)
-    if whose is not Whose.OURS or (app_id is None and seen.ids_hidden and not seen.lost):
+    if whose is not Whose.OURS or (seen.ids_hidden and not seen.lost):
         return Taken(seen.ended, whose)
     if app_id is not None:
         return Adopt(app_id, finished=True)
-    if _in_flight(seen) or (not seen.lost and seen.settled_s < IN_FLIGHT_S):
+    if _may_still_start(seen):
         return Wait("the service is stored and has no application yet")
     return Delete()
 
@@ -192,11 +195,11 @@ def _unreadable(seen: Observation, whose: Whose) -> Action:
     return Adopt(seen.live[0].id) if whose is Whose.OURS else Taken(seen.live[0], whose)
 
 
-def _in_flight(seen: Observation) -> bool:
-    """Whether a POST of ours may still take effect."""
+def _may_still_start(seen: Observation) -> bool:
+    """Whether the POST that stored the service may still be at work on it: ours, or one of an earlier call that nobody remembers."""
     if not seen.lost:
-        return False
-    return seen.settled_s < SETTLE_S if seen.over else seen.since_post_s < IN_FLIGHT_S
+        return seen.settled_s < IN_FLIGHT_S
+    return seen.settled_s < SETTLE_S or (not seen.over and seen.since_post_s < IN_FLIGHT_S)
 
 
 def _proven(seen: Observation, submission_id: str) -> bool:

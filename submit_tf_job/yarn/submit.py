@@ -23,7 +23,7 @@ from submit_tf_job.errors import (
 from submit_tf_job.yarn.client import AnswerLost, Client, Deadline, ServiceUnreadable
 from submit_tf_job.yarn.observed import AppReport, ObservedService
 from submit_tf_job.yarn.reconcile import Action, Adopt, Delete, GiveUp, Kill, Observation, Post, Taken, Wait, Whose, decide, whose_is
-from submit_tf_job.yarn.states import ServiceState
+from submit_tf_job.yarn.states import AppState, ServiceState
 
 __all__ = ["Submitted", "submit"]
 
@@ -115,21 +115,25 @@ class _Submission:
         self._last: AnswerLost | None = None
         self._lost = 0
         self._over = False
+        self._cleared = False
         self._post_at = 0.0
         self._processes: dict[str, int | None] = {}
         self._seen_apps: frozenset[str] = frozenset()
         self._before: frozenset[str] = frozenset()  # ids of all applications of that name before our first POST
+        self._killed: set[str] = set()
         self._picture: object = None
         self._picture_at = 0.0
         self._hidden: bool | None = None
 
     def run(self) -> Submitted:
         """Look and act until the submission is there, or cannot be."""
-        pause_s = _PAUSE_S
+        pause_s, last = _PAUSE_S, None
         while True:
             seen = self._look_again()
             action = decide(seen, self._id)
-            _log.info("submission of %s: %s", self._name, action)
+            if action != last:
+                _log.info("submission of %s: %s", self._name, action)
+            last = action
             if isinstance(action, Wait):
                 self._wait(action, pause_s)
                 pause_s = min(_PAUSE_MAX_S, pause_s * 1.5)
@@ -148,10 +152,12 @@ class _Submission:
             raise self._last
         with self._outcome_unknown():
             if isinstance(action, Kill):
+                self._killed.add(action.app_id)
                 self._client.kill_app(action.app_id, deadline=self._deadline)
             elif isinstance(action, Delete):
                 with contextlib.suppress(Refused):  # still running: the next look says what
                     self._client.delete_service(self._name, deadline=self._deadline)
+                    self._cleared = True
         return self._post() if isinstance(action, Post) else None
 
     # --- looking ---------------------------------------------------------------------------------------------------------
@@ -181,10 +187,11 @@ class _Submission:
             readable=readable,
             live=live,
             ended=self._ended(service, fresh, hidden),
-            stored=self._stored(service),
+            stored=None if readable and service is None else self._stored(service),
             ids_hidden=hidden,
             lost=self._lost,
             over=self._over,
+            cleared=self._cleared,
             since_post_s=now - self._post_at,
             settled_s=now - self._picture_at,
         )
@@ -210,7 +217,9 @@ class _Submission:
         if service.id is not None:
             own = next((app for app in fresh if app.id == service.id), None)
             return own if own is not None and own.ended else None
-        return next((app for app in fresh if app.ended), None) if hidden else None
+        newest = next((app for app in fresh if app.ended and app.id not in self._killed), None) if hidden else None
+        belongs = newest is not None and (newest.state is AppState.FAILED) == (service.state is ServiceState.FAILED)
+        return newest if belongs else None
 
     def _stored(self, service: ObservedService | None) -> str | None:
         """Ask the stored copy where the service itself does not say whose it is."""
@@ -237,7 +246,7 @@ class _Submission:
     # --- acting ----------------------------------------------------------------------------------------------------------
 
     def _post(self) -> Submitted | None:
-        first = self._client.funnel.rms.urls[0]
+        first = self._client.funnel.rms.urls[0]  # the one that answered the look: the POST goes there, or is refused there
         self._processes[first] = self._client.process_of(first, deadline=self._deadline)
         if not self._lost:
             self._before = self._seen_apps
@@ -257,10 +266,12 @@ class _Submission:
         except (Refused, AuthError, InternalError):
             self._free_name()
             raise
-        except ClusterUnavailable as error:
-            if self._lost:
-                raise self._unknown(error) from error
-            raise
+        except ClusterUnavailable as error:  # nobody took it; the next look waits for somebody who does, and raises where nobody can
+            self._posts -= 1
+            if not self._deadline.left_s:
+                raise self._unknown(error) if self._lost else error from None
+            self._client.sleep(min(_PAUSE_S, self._deadline.left_s))
+            return None
         if app_id is None:
             self._remember(AnswerLost(f"The cluster accepted {self._name} without naming an application."), over=True)
             return None
@@ -272,6 +283,7 @@ class _Submission:
         self._lost += 1
         self._last = error
         self._over = over
+        self._cleared = False
 
     def _kill_surplus(self, app_id: str) -> None:
         """End what an earlier POST may have started after all."""
@@ -351,7 +363,11 @@ class _Submission:
 
 
 def _whose_words(whose: Whose) -> str:
-    return "another submission" if whose is Whose.THEIRS else "and whose submission that is cannot be seen"
+    return {
+        Whose.THEIRS: "another submission",
+        Whose.UNKNOWN: "and whose submission that is cannot be seen",
+        Whose.OURS: "by all appearances this very submission",
+    }[whose]
 
 
 def _age(app: AppReport) -> str:

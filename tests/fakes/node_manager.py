@@ -1,0 +1,54 @@
+"""A NodeManager that serves container logs as the real one was seen to."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from tests.fakes.transport import Answer, Asked, remote_exception
+
+
+class FakeNM:
+    """A NodeManager's log service."""
+
+    def __init__(self, address: str) -> None:
+        self.logs: dict[tuple[str, str], bytes] = {}  # (container, file): what it holds
+        self.address = address
+        self.log_server: str | None = None
+
+    def serve(self, asked: Asked) -> Answer:
+        """Answer a request for a container's logs (yarn-services 9; the frame as seen on 3.4.2)."""
+        match = re.fullmatch(r"/ws/v1/node/containers/([^/]+)/logs(?:/([^/]+))?", asked.path)
+        assert match, f"unexpected request: {asked.method} {asked.path}"
+        assert asked.method == "GET", asked.method
+        container, file = match[1], match[2]
+        logs = {name: data for (owner, name), data in self.logs.items() if owner == container}
+        if not logs:
+            return self._unknown(container, file)
+        if file is None:
+            files = [
+                {"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": "Sat Nov 21 10:53:21 +0000 2026"}
+                for name, data in logs.items()
+            ]
+            return Answer.json({"containerLogsInfo": {"containerLogInfo": files, "logAggregationType": "LOCAL", "containerId": container}})
+        if unquote(file) not in logs:
+            return Answer.text("java.lang.Exception: Cannot find this log on the local disk.", 404)
+        return Answer(200, _framed(container, unquote(file), logs[unquote(file)], asked.query.get("size")), "text/plain;charset=utf-8")
+
+    def _unknown(self, container: str, file: str | None) -> Answer:
+        if self.log_server:
+            return Answer.text("", 307, Location=f"{self.log_server}/containers/{container}/logs?redirected_from_node=true")
+        words = "Unknown container. Container either has not started or has already completed or doesn't belong to this node at all."
+        if file is None:
+            return remote_exception(
+                "WebApplicationException", f"org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: {words}", 503
+            )
+        return Answer.text(f"java.lang.Exception: {words}", 404)
+
+
+def _framed(container: str, file: str, data: bytes, size: str | None) -> bytes:
+    part = data if size is None else data[: int(size)] if int(size) >= 0 else data[int(size) :]
+    head = f"Container: {container} on node1:8041\nLogAggregationType: LOCAL\n{'=' * 68}\nLogType:{file}\n"
+    head += f"LogLastModifiedTime:Sat Nov 21 10:53:21 +0000 2026\nLogLength:{len(data)}\nLogContents:\n"
+    tail = f"End of LogType:{file}.This log file belongs to a running container ({container}) and so may not be complete.\n{'*' * 75}\n\n"
+    return head.encode() + part + tail.encode()
