@@ -1,0 +1,128 @@
+"""The command line as a process: what it imports, pipes that break, terminals that know little, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_cli_jobspec import GOOD
+
+HEAVY = ("requests", "yaml", "jsonschema", "rich", "fsspec", "hdfs_native", "email.mime", "asyncio", "xml.etree")
+CODE = f"""
+import sys
+from submit_tf_job.cli import main
+if "--rm" in sys.argv:  # nobody answers there; without this it would be asked for a minute
+    from submit_tf_job.yarn.funnel import Timeouts
+    Timeouts.__init__.__defaults__ = (*Timeouts.__init__.__defaults__[:-1], 0.2)
+status = main(sys.argv[1:])
+sys.stdout.flush()
+print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+sys.exit(status)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "train.yaml").write_text(GOOD)
+    (tmp_path / "train.json").write_text(
+        '{"name": "mnist", "image": "library/tf:2", "strategy": "single", "command": ["a"], "roles": {"worker": {"memory": "1Gi"}}}'
+    )
+    return tmp_path
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {"HOME": str(home), "PATH": os.defpath, "SUBMIT_TF_JOB_USER": "alice", **more}
+
+
+def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
+    command = [sys.executable, "-c", CODE, *argv]
+    done = subprocess.run(command, cwd=home, env=environment(home), capture_output=True, text=True, timeout=60)
+    names: list[str] = json.loads(done.stderr.splitlines()[-1].replace("'", '"'))
+    return done.returncode, names
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "allowed"),
+    [
+        (["version"], 0, []),
+        (["--help"], 0, []),
+        (["submit", "--help"], 0, []),
+        (["config", "show"], 0, []),
+        (["schema"], 0, []),
+        (["init"], 0, []),
+        (["render", "train.yaml"], 0, ["yaml"]),
+        (["render", "train.json"], 0, []),
+        (["validate", "train.yaml"], 0, ["yaml"]),
+        (["status", "mnist", "--rm", "http://127.0.0.1:9"], 7, ["requests"]),
+        (["delete", "mnist", "--rm", "http://127.0.0.1:9"], 7, ["requests"]),
+        (["submit", "train.yaml", "--rm", "http://127.0.0.1:9"], 7, ["requests", "yaml"]),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(home: Path, argv: list[str], status: int, allowed: list[str]) -> None:
+    found, names = imported(home, *argv)
+    assert found == status
+    assert set(names) <= {*allowed, *(["email.mime", "asyncio", "xml.etree"] if "requests" in allowed else [])}
+
+
+def start(home: Path, *argv: str, **given: object) -> subprocess.Popen[bytes]:
+    more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment(home), "cwd": home, **given}
+    return subprocess.Popen([sys.executable, "-m", "submit_tf_job", *argv], **more)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.mark.parametrize("argv", [["schema"], ["render", "train.yaml"], ["config", "show"], ["validate", "train.yaml"]])
+def test_a_reader_that_goes_away(home: Path, argv: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = start(home, *argv, stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (141, b"")
+
+
+def test_a_reader_that_takes_one_line(home: Path) -> None:
+    script = f'"{sys.executable}" -m submit_tf_job schema | head -1; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["/bin/bash", "-c", script], cwd=home, env=environment(home), capture_output=True, text=True, timeout=60)
+    line, status = done.stdout.splitlines()
+    assert (line, done.stderr) == ("{", "")
+    assert status in ("0", "141")
+
+
+def test_a_terminal_that_has_no_such_character(home: Path) -> None:
+    process = start(home, "validate", "é…\n.yaml", env=environment(home, PYTHONIOENCODING="ascii"))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (2, b"\\xe9\\u2026\\x0a.yaml: cannot be read: no such file or directory\n", b"")
+
+
+def test_standard_input_is_a_stream(home: Path) -> None:
+    process = start(home, "render", "-", stdin=subprocess.PIPE)
+    out, err = process.communicate(GOOD.encode(), timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    assert json.loads(out)["name"] == "mnist"
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_a_command_without_a_traceback(home: Path, sent: signal.Signals, status: int) -> None:
+    process = start(home, "render", "-", stdin=subprocess.PIPE)
+    time.sleep(0.1)
+    deadline = time.monotonic() + 60
+    while b"SigCgt" in (stat := Path(f"/proc/{process.pid}/status").read_bytes()) and time.monotonic() < deadline:
+        caught = int(next(line for line in stat.splitlines() if line.startswith(b"SigCgt")).split()[1], 16)
+        if caught & (1 << (signal.SIGTERM - 1)):
+            break  # the command is at work: its handler is in place
+        time.sleep(0.02)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (status, b"")
+
+
+def test_the_module_is_the_command(home: Path) -> None:
+    process = start(home, "version")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out.startswith(b"submit_tf_job "), err) == (0, True, b"")
