@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import ClusterUnavailable, JobFailed, JobStopped, NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.errors import AuthError, ClusterUnavailable, InternalError, JobFailed, JobStopped, NameTaken, NoSuchJob, SubmitTFJobError
 from submit_tf_job.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # `status` needs no plan and `render` no observation; each imports what it needs where it needs it
@@ -119,9 +119,13 @@ def _staging_root(settings: Settings) -> str | None:
     conf: Path | None = settings["hadoop_conf"]
     if conf is None:
         return None
+    from submit_tf_job.errors import SettingsError
     from submit_tf_job.storage import default_fs
 
-    root = default_fs(conf).rstrip("/")
+    try:
+        root = default_fs(conf).rstrip("/")
+    except SettingsError:
+        return None  # there is a yarn-site.xml alone, say: all goes but staging, and `check` says so where that is needed
     # On file:// a path means another place on every node.
     return None if root.startswith("file:") else f"{root}/user/{settings.user}/.submit_tf_job/staging"
 
@@ -150,7 +154,7 @@ def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, 
     client = Client(
         settings.resource_managers,
         SimpleAuth(settings.user),
-        timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"]),
+        timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"], total_s=settings["timeouts.failover"]),
         ca_file=settings["ca_file"],
         clock=clock,
         sleep=sleep,
@@ -238,7 +242,17 @@ def _upload(planned: Plan, settings: Settings) -> None:
 
     storage = open_storage(planned.site.staging, hadoop_conf=settings["hadoop_conf"], user=settings.user)
     for upload in planned.uploads:
-        stage([ShippedFile(upload.uri.rpartition("/")[2], upload.content)], storage, root=planned.site.staging or "", user=settings.user)
+        file = ShippedFile(upload.uri.rpartition("/")[2], upload.content)
+        try:
+            (staged,) = stage([file], storage, root=planned.site.staging or "", user=settings.user)
+        except AuthError as error:
+            raise AuthError(
+                f"{settings.user} cannot put the job's files where they are to be staged: {error.message}",
+                hint=f"does {settings.user} have a home directory on HDFS? or set `staging` to a directory that {settings.user} may write",
+                details=error.details,
+            ) from None
+        if staged.uri != upload.uri:
+            raise InternalError(f"staged at {staged.uri}, and the service says {upload.uri}")
 
 
 def find(cluster: Cluster, job: str) -> JobRef:

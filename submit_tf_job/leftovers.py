@@ -17,7 +17,7 @@ __all__ = ["read_report", "stored_submission"]
 
 LAUNCH_SCRIPT = "launch_container.sh"  # the script copies itself into the log directory when it runs (ContainerLaunch)
 _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
-_ON_THEIR_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})  # LogAggregationStatus
+_NO_MORE_TO_COME = frozenset({"SUCCEEDED", "FAILED", "TIME_OUT", "DISABLED", None})  # LogAggregationStatus; the others are on their way
 
 
 def stored_submission(storage: Storage, user: str, name: str) -> str | None:
@@ -58,14 +58,14 @@ def read_report(app: AppReport, hadoop_conf: Path, user: str) -> tuple[Evidence,
             return Evidence.READ, logs.read(newest.container_id, contract.REPORT_FILE)
         return _why_none(logs, app), None
     except SubmitTFJobError:
-        return (Evidence.COLLECTED_SOON if app.log_aggregation_status in _ON_THEIR_WAY else Evidence.UNREADABLE), None
+        return (Evidence.UNREADABLE if app.log_aggregation_status in _NO_MORE_TO_COME else Evidence.COLLECTED_SOON), None
 
 
 def _why_none(logs: AggregatedLogs, app: AppReport) -> Evidence:
-    if app.log_aggregation_status in _ON_THEIR_WAY:
+    if app.log_aggregation_status not in _NO_MORE_TO_COME:
         return Evidence.COLLECTED_SOON
     if logs.warnings or app.log_aggregation_status not in ("SUCCEEDED", None):
-        return Evidence.UNREADABLE  # some node's logs are not there (yet)
+        return Evidence.UNREADABLE  # some node's logs are not there
     tasks = [container for container in logs.containers() if not any(container.file(name) for name in _AM_FILES)]
     scripts = [container for container in tasks if container.file(LAUNCH_SCRIPT)]
     if not scripts:

@@ -308,8 +308,21 @@ def _failed(seen: Observation, app: AppReport) -> Verdict:
         )
     if report is not None and report.outcome_status:
         return Verdict(JobState.FAILED, f"the deciding task ended with exit status {report.outcome_status}", confirmed=True)
-    what = "the deciding task's container ended without leaving an outcome" if app.state is AppState.FINISHED else "the application failed"
-    return Verdict(JobState.FAILED, what + _diagnostics(app), confirmed=report is not None)
+    if seen.evidence is Evidence.COLLECTED_SOON:
+        why = "why is not known yet: the cluster is still collecting its logs"
+        return Verdict(
+            JobState.FAILED, f"it failed; {why}", confirmed=False, hint=f"submit_tf_job wait {seen.name} tells when they are there"
+        )
+    if app.state is not AppState.FINISHED:
+        return Verdict(JobState.FAILED, "the application failed" + _diagnostics(app), confirmed=report is not None)
+    return Verdict(
+        JobState.FAILED,
+        "the deciding task's container ended without leaving an outcome" + _diagnostics(app),
+        confirmed=report is not None,
+        hint=""
+        if report or seen.evidence is Evidence.NONE_EXPECTED
+        else "did it start at all? its image must have bash and Python 3.7 or later",
+    )
 
 
 def _stopped(seen: Observation, app: AppReport) -> Verdict:

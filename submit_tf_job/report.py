@@ -81,16 +81,16 @@ def _what_happens(look: Look) -> str:
     if report is None:
         return "waiting for the first containers" if not state.is_final else ""
     if report.state == "waiting":
-        return f"{report.arrived} of {report.wanted} tasks are here{_missing(report.missing)}"
+        if report.missing and report.arrived >= report.wanted:
+            return f"all {report.wanted} tasks are here; DNS does not know yet: {_named(report.missing)}"
+        return f"{report.arrived} of {report.wanted} tasks are here{f'; missing {_named(report.missing)}' if report.missing else ''}"
     progress = _progress(report.progress or {})
     return progress or "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
 
 
-def _missing(names: tuple[str, ...]) -> str:
-    if not names:
-        return ""
+def _named(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return f"; missing {', '.join(names[:_MAX_NAMED])}{more}"
+    return ", ".join(names[:_MAX_NAMED]) + more
 
 
 def _role_words(counts: RoleCounts) -> str:

@@ -156,6 +156,7 @@ KEYS = _keys(
     Key("staging", _text, None, "directory for files that do not fit into the service; default <HDFS home>/.submit_tf_job/staging"),
     Key("timeouts.connect", duration_s, 5.0, "to connect to a ResourceManager"),
     Key("timeouts.read", duration_s, 30.0, "to wait for an answer to a question"),
+    Key("timeouts.failover", duration_s, 30.0, "to find a ResourceManager that answers, before a command gives up"),
     Key("timeouts.submit", duration_s, 300.0, "for a whole submission, failovers and lost answers included"),
     Key("timeouts.unreachable", duration_s, 900.0, "for which a watch bears an unreachable cluster before it gives up"),
     Key("poll.min", duration_s, 1.0, "shortest pause between two looks at a job"),

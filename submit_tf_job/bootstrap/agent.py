@@ -126,7 +126,7 @@ class Agent(abc.ABC):
                 value = self.info.tf_config(table)
                 if value:
                     give_tf_config(self.env, value, self.info.cwd)
-            say("starting: %s" % (command if isinstance(command, str) else " ".join(command)))
+            say("starting: %s" % " ".join((command if isinstance(command, str) else " ".join(command)).split())[:200])
             self.child = Child(command, self.env, self.nofile)
         except Problem as problem:
             self.fail(problem)

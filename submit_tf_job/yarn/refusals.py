@@ -49,11 +49,16 @@ def _too_large(what: str) -> _Maker:
 
 
 def _unknown_queue(match: re.Match[str]) -> SubmitTFJobError:
-    return Refused(f"There is no queue {match['queue']}.", hint="Name a leaf queue of this cluster; `doctor` lists them.")
+    return Refused(
+        f"There is no queue {match['queue']}.", hint="Name a leaf queue of this cluster; the ResourceManager's scheduler page lists them."
+    )
 
 
 def _parent_queue(match: re.Match[str]) -> SubmitTFJobError:
-    return Refused(f"The queue {match['queue']} takes no jobs itself.", hint="Name one of the queues below it; `doctor` lists them.")
+    return Refused(
+        f"The queue {match['queue']} takes no jobs itself.",
+        hint="Name one of the queues below it; the ResourceManager's scheduler page lists them.",
+    )
 
 
 def _stopped_queue(match: re.Match[str]) -> SubmitTFJobError:
@@ -160,7 +165,7 @@ def unexpected(reply: Reply, doing: str) -> BadAnswer:
 
 def no_such_service(reply: Reply, name: str) -> NoSuchJob:
     """Return the error for a service that does not exist for this user."""
-    return NoSuchJob(f"There is no job {name}.", hint="`list` shows yours; names are per user.", details=reply.details())
+    return NoSuchJob(f"There is no job {name}.", hint="Names are per user: is --user right?", details=reply.details())
 
 
 def services_disabled(reply: Reply) -> Refused:

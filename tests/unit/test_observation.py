@@ -65,6 +65,7 @@ DONE, FAILED, STOPPED, UNKNOWN = JobState.SUCCEEDED, JobState.FAILED, JobState.S
 GONE = "the ResourceManager does not know the application any more (it was restarted without recovery, or keeps fewer finished ones)"
 LOOK = "look at the ApplicationMaster's log, and at what the job wrote, before you use it"
 NO_OUTCOME = "the deciding task's container ended without leaving an outcome"
+DID_IT_START = "did it start at all? its image must have bash and Python 3.7 or later"
 FAILED_REPORT = report("failed", first_failure=FAILURE_JSON, outcome={"status": 93})
 STATUS_REPORT = report("failed", outcome={"status": 3})
 
@@ -145,9 +146,9 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
         Evidence.READ,
         Verdict(FAILED, "the deciding task says that it succeeded, but YARN says FAILED: boom", False, hint=LOOK),
     ),
-    (app(final="FAILED"), None, Evidence.MISSING, Verdict(FAILED, NO_OUTCOME, False)),
+    (app(final="FAILED"), None, Evidence.MISSING, Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START)),
     (app(final="FAILED"), report("running"), Evidence.READ, Verdict(FAILED, NO_OUTCOME, True)),
-    (app(final="FAILED"), report("running"), Evidence.UNREADABLE, Verdict(FAILED, NO_OUTCOME, False)),
+    (app(final="FAILED"), report("running"), Evidence.UNREADABLE, Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START)),
     (
         app("FAILED", "FAILED", "AM Container exited with  exitCode: 1"),
         None,
