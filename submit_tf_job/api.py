@@ -182,8 +182,7 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
 
     if replace:
         planned = _replace(planned, cluster)
-    _check_limits(planned, cluster)
-    _upload(planned, cluster.settings)
+    _prepare(planned, cluster)
     done = post(
         cluster.client,
         planned.body,
@@ -226,6 +225,19 @@ def _replace(planned: Plan, cluster: Cluster) -> Plan:
     return plan(planned.job, planned.site, after=service.id or "unknown")
 
 
+def _prepare(planned: Plan, cluster: Cluster) -> None:
+    """Ask the cluster for its limits, and upload meanwhile: they are different servers, and what is staged for nothing harms nobody."""
+    if not planned.uploads:
+        _check_limits(planned, cluster)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        uploading = pool.submit(_upload, planned, cluster.settings)
+        _check_limits(planned, cluster)
+        uploading.result()
+
+
 def _check_limits(planned: Plan, cluster: Cluster) -> None:
     from submit_tf_job.plan.limits import check_limits, check_version
 
@@ -234,8 +246,6 @@ def _check_limits(planned: Plan, cluster: Cluster) -> None:
 
 
 def _upload(planned: Plan, settings: Settings) -> None:
-    if not planned.uploads:
-        return
     from submit_tf_job.job import ShippedFile
     from submit_tf_job.staging import stage
     from submit_tf_job.storage import open_storage

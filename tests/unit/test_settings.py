@@ -81,6 +81,7 @@ RAW: dict[str, Callable[[int], Any]] = {
     "staging": lambda n: f"hdfs://nn{n}/staging",
     "timeouts.connect": lambda n: f"{n + 1}s",
     "timeouts.read": lambda n: f"{n + 1}m",
+    "timeouts.failover": lambda n: f"{n + 2}s",
     "timeouts.submit": lambda n: f"{n + 1}h",
     "timeouts.unreachable": lambda n: f"{n + 1}00ms",
     "poll.min": lambda n: f"{n}.5s",
