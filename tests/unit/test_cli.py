@@ -117,8 +117,8 @@ def test_a_group_alone_shows_its_help(cli: Cli, group: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["sumbit"], "No such command 'sumbit'"),
-        (["config", "shwo"], "No such command 'shwo'"),
+        (["submot"], "No such command 'submot'"),
+        (["config", "shovv"], "No such command 'shovv'"),
         (["submit"], "Missing argument 'SPEC'"),
         (["status"], "Missing argument 'JOB'"),
         (["version", "--nosuch"], "No such option: --nosuch"),

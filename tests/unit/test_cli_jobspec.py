@@ -22,7 +22,7 @@ roles:
   chief: {memory: 1Gi}
   worker: {memory: 1Gi, instances: 2}
 """
-TYPO = GOOD.replace("instances: 2", "instnces: 2")
+TYPO = GOOD.replace("instances: 2", "instancez: 2")
 BAD_PLAN = GOOD.replace("library/tf", "Library/TF").replace("name: mnist", "name: version")
 
 
@@ -49,7 +49,7 @@ def test_render_from_standard_input(cli: Cli) -> None:
     assert cli("render", "-", stdin=GOOD.encode()) == Done(0, planned(), "")
     done = cli("render", "-", stdin=TYPO.encode())
     assert (done.status, done.out) == (2, "")
-    assert done.err == "-:7:25: roles.worker: unknown key 'instnces'; did you mean 'instances'?\n"
+    assert done.err == "-:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?\n"
 
 
 def test_standard_input_is_bounded(cli: Cli) -> None:
@@ -90,7 +90,7 @@ def test_wrong_overrides(cli: Cli, spec: Path, argv: list[str], message: str) ->
 def test_a_typo_stops_at_its_place(cli: Cli, spec: Path) -> None:
     spec.write_text(TYPO)
     done = cli("render", "train.yaml")
-    assert done == Done(2, "", "train.yaml:7:25: roles.worker: unknown key 'instnces'; did you mean 'instances'?\n")
+    assert done == Done(2, "", "train.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?\n")
 
 
 def test_what_the_cluster_would_refuse_stops_at_its_place(cli: Cli, spec: Path) -> None:
@@ -170,7 +170,7 @@ def test_validate_tells_of_all_files(cli: Cli, home: Path, spec: Path) -> None:
     assert (done.status, done.err) == (2, "")
     assert done.out.splitlines() == [
         "train.yaml: ok",
-        "typo.yaml:7:25: roles.worker: unknown key 'instnces'; did you mean 'instances'?",
+        "typo.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?",
         "plan.yaml:1:1: name: 'version' cannot be asked for again (GET services/version is something else); choose another name",
         "plan.yaml:2:1: image: 'Library/TF:2' is no image name for YARN: [host[:port]/]lower-case/path[:tag]",
         "none.yaml: cannot be read: no such file or directory",
@@ -182,7 +182,7 @@ def test_validate_as_json(cli: Cli, home: Path, spec: Path) -> None:
     (home / "typo.yaml").write_text(TYPO)
     done = cli("validate", "typo.yaml", "train.yaml", "-o", "json")
     assert done.status == 2
-    problem = {"line": 7, "column": 25, "path": "roles.worker", "message": "unknown key 'instnces'; did you mean 'instances'?"}
+    problem = {"line": 7, "column": 25, "path": "roles.worker", "message": "unknown key 'instancez'; did you mean 'instances'?"}
     assert done.json == {"kind": "Validation", "format": 1, "files": {"typo.yaml": [problem], "train.yaml": []}}
 
 

@@ -20,11 +20,9 @@ import sys
 from submit_tf_job.cli import main
 if "--rm" in sys.argv:  # nobody answers there, and nobody is asked
     import socket
-    from submit_tf_job.yarn.funnel import Timeouts
     def refuse(*_):
         raise ConnectionRefusedError(111, "Connection refused")
     socket.socket.connect = refuse
-    Timeouts.__init__.__defaults__ = (*Timeouts.__init__.__defaults__[:-1], 0.2)
 status = main(sys.argv[1:])
 sys.stdout.flush()
 print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
@@ -42,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    return {"HOME": str(home), "PATH": os.defpath, "SUBMIT_TF_JOB_USER": "alice", **more}
+    return {"HOME": str(home), "PATH": os.defpath, "SUBMIT_TF_JOB_USER": "alice", "SUBMIT_TF_JOB_TIMEOUTS_FAILOVER": "100ms", **more}
 
 
 def imported(home: Path, *argv: str) -> tuple[int, list[str]]:

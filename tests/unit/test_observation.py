@@ -147,6 +147,18 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
         Verdict(FAILED, "the deciding task says that it succeeded, but YARN says FAILED: boom", False, hint=LOOK),
     ),
     (app(final="FAILED"), None, Evidence.MISSING, Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START)),
+    (
+        app(final="FAILED", diagnostics="boom"),
+        None,
+        Evidence.COLLECTED_SOON,
+        Verdict(
+            FAILED,
+            "it failed; why is not known yet: the cluster is still collecting its logs",
+            False,
+            hint="submit_tf_job wait mnist tells when they are there",
+        ),
+    ),
+    (app(final="FAILED"), None, Evidence.NONE_EXPECTED, Verdict(FAILED, NO_OUTCOME, False)),
     (app(final="FAILED"), report("running"), Evidence.READ, Verdict(FAILED, NO_OUTCOME, True)),
     (app(final="FAILED"), report("running"), Evidence.UNREADABLE, Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START)),
     (

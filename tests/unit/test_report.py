@@ -39,6 +39,10 @@ LINES = [
         look(state="waiting", wanted=9, arrived=2, missing=[f"worker-{n}" for n in range(7)]),
         "STARTING   2 of 9 tasks are here; missing worker-0, worker-1, worker-2, worker-3, worker-4 and 2 more",
     ),
+    (
+        look(state="waiting", wanted=2, arrived=2, missing=["worker-0"]),
+        "STARTING   all 2 tasks are here; DNS does not know yet: worker-0",
+    ),
     (look(state="running", roles=ROLES), "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2"),
     (look(state="running", progress=PROGRESS), "RUNNING    step 30/100  loss 0.1235  epoch 3  lr -"),
     (look(state="running", progress={"step": 3, "total": None}), "RUNNING    step 3"),

@@ -31,7 +31,7 @@ def refused(host: Host, **given: object) -> SettingsError:
 
 MISTAKES = [
     ("user: alice\nstage: x\n", ":2:1: stage: unknown setting; did you mean staging?"),
-    ("timeouts:\n  conect: 1s\n", ":2:3: timeouts.conect: unknown setting; did you mean timeouts.connect?"),
+    ("timeouts:\n  connekt: 1s\n", ":2:3: timeouts.connekt: unknown setting; did you mean timeouts.connect?"),
     ("timeouts: 5\n", ":1:1: timeouts: unknown setting; did you mean timeouts.read?"),
     ("user: a\nuser: b\n", ":2:1: 'user' stands here twice"),
     ("poll: {min: 1s}\npoll.min: 2s\n", ":2:1: poll.min: stands here twice"),
