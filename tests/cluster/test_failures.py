@@ -60,7 +60,8 @@ def test_a_worker_that_exits_3_fails_the_job_and_is_named(tool: Tool) -> None:
     assert "cannot go on" in result["failure"]["last_lines"]
     assert result["reason"] == "worker-1 ended with status 3"
     gone("exits-3")
-    text = tool("status", "exits-3")
+    text = tool("wait", "exits-3")
+    assert text.status == 1
     assert "cannot go on" in text.stdout
     assert "exit status 3" in text.stdout
 
