@@ -249,7 +249,7 @@ class Decider(Agent):
         job.tick(now)
         if self.phase != job.phase:
             self._enter(now, job.phase)
-        if job.phase == states.ENDING and self.idle and (not self.peers or now >= job.linger_until):
+        if job.phase == states.ENDING and self.idle and (not self.peers or now >= job.linger_until) and not job.awaits_latecomers(now):
             self._leave(now)
             return False
         if job.phase == states.WAITING and job.barrier > 1 and now >= self.told + 30:
@@ -296,7 +296,7 @@ class Decider(Agent):
 
     def stopped(self, now: float) -> None:
         """YARN stops the job."""
-        self.job.linger_until = now
+        self.job.linger_until = self.job.late_until = now
         self.job.stop(now)
 
     def _leave(self, now: float) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from submit_tf_job.bootstrap.info import Info
 
 WAITING, RUNNING, FINISHING, ENDING = "waiting", "running", "finishing", "ending"
+LATE_S = 20.0  # a container that YARN started with the others is there by then
 ABSENT, ARRIVED, ALIVE, RESTARTING, LOST = "absent", "arrived", "running", "restarting", "lost"
 SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
 OUT = (SUCCEEDED, FAILED, ENDED)  # states that nothing leaves
@@ -79,7 +80,7 @@ class Job:
         self.outcome: dict[str, Any] | None = None
         self.started = now
         self.start_deadline = now + task["start_timeout_s"]
-        self.settle_until = self.finish_deadline = self.linger_until = now
+        self.settle_until = self.finish_deadline = self.linger_until = self.late_until = now
         self._set(self.me, ARRIVED)
         self.me.run, self.me.host, self.me.container, self.me.attempt = info.run, info.node, info.container, info.attempt
         if self.barrier > 1:
@@ -347,7 +348,16 @@ class Job:
         else:
             self._end(now, SUCCEEDED, "the job is done")
 
+    def awaits_latecomers(self, now: float) -> bool:
+        """Whether a task that has not come yet is still to be told that the job is over.
+
+        Hadoop 3.1 and 3.2 end the service only when every container has ended, and a latecomer would look for us until its deadline.
+        """
+        return now < self.late_until and any(m.state == ABSENT for m in self.members.values())
+
     def _end(self, now: float, verdict: str, why: str) -> None:
         self.phase, self.verdict, self.why = ENDING, verdict, why
         self.linger_until = now + self.info.stop_grace_s + 1.5
+        if verdict == SUCCEEDED:
+            self.late_until = now + LATE_S
         self.event(now, why if verdict != FAILED else "the job failed: " + why)

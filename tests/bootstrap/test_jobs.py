@@ -438,3 +438,13 @@ def test_files_that_would_land_outside(job: Cluster) -> None:
     assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
     assert job.report()["first_failure"]["reason"] == "bootstrap-error"
     assert not Path(job.places["chief-0"][0].parent / "evil").exists()
+
+
+def test_a_sidecar_that_comes_after_the_end_is_told(job: Cluster) -> None:
+    job.job({"main": role(1, "decides", "true"), "helper": role(1, "sidecar", FOREVER)})
+    job.start("main-0")
+    time.sleep(2)
+    start = time.monotonic()
+    job.start("helper-0")
+    assert set(job.wait_all().values()) == {0}
+    assert time.monotonic() - start < 15, "the deciding task leaves when all have been told"
