@@ -29,7 +29,7 @@ class NoSuchLogFile(NoSuchJob):
 
 
 class ContainerGone(NoSuchJob):
-    """The NodeManager does not know the container: not started, or over; then its logs are where YARN gathers them."""
+    """The NodeManager does not know the container's application: not started, or over; then its logs are where YARN gathers them."""
 
 
 class NodeUnreachable(ClusterUnavailable):
@@ -78,7 +78,7 @@ class NodeManagers:
         self._known_at: float | None = None
 
     def list_logs(self, node_http: str, container_id: str, *, deadline: Deadline | None = None) -> tuple[LogFile, ...]:
-        """Return the log files of a container.
+        """Return the log files of a container; none for one that never was, as long as its application lives (seen on 3.4.2).
 
         Args:
             node_http: The node's web address as the ResourceManager lists it, `host:port`.

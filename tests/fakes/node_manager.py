@@ -23,14 +23,15 @@ class FakeNM:
         assert asked.method == "GET", asked.method
         container, file = match[1], match[2]
         logs = {name: data for (owner, name), data in self.logs.items() if owner == container}
-        if not logs:
+        if _application(container) not in {_application(owner) for owner, _ in self.logs}:
             return self._unknown(container, file)
         if file is None:
             files = [
                 {"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": "Sat Nov 21 10:53:21 +0000 2026"}
                 for name, data in logs.items()
             ]
-            return Answer.json({"containerLogsInfo": {"containerLogInfo": files, "logAggregationType": "LOCAL", "containerId": container}})
+            listed = {"containerLogInfo": files} if files else {}  # seen: a container that never was, of a living application
+            return Answer.json({"containerLogsInfo": {**listed, "logAggregationType": "LOCAL", "containerId": container}})
         if unquote(file) not in logs:
             return Answer.text("java.lang.Exception: Cannot find this log on the local disk.", 404)
         return Answer(200, _framed(container, unquote(file), logs[unquote(file)], asked.query.get("size")), "text/plain;charset=utf-8")
@@ -44,6 +45,10 @@ class FakeNM:
                 "WebApplicationException", f"org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: {words}", 503
             )
         return Answer.text(f"java.lang.Exception: {words}", 404)
+
+
+def _application(container: str) -> str:
+    return "_".join(container.split("_")[:-2])
 
 
 def _framed(container: str, file: str, data: bytes, size: str | None) -> bytes:

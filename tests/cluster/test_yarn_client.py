@@ -1,0 +1,156 @@
+"""The client, the submission and the stopping of jobs on a real cluster: what the fake passes too, and what only a real one can do."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import requests
+from requests.adapters import HTTPAdapter
+
+from submit_tf_job.leftovers import stored_submission
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
+from submit_tf_job.storage import open_storage
+from submit_tf_job.yarn.auth import SimpleAuth
+from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.nodemanager import NodeManagers
+from submit_tf_job.yarn.records import dumps
+from submit_tf_job.yarn.stopping import delete
+from submit_tf_job.yarn.submit import submit
+from tests.fakes.transport import connection_broke
+from tests.unit.test_yarn_behaviours import YarnBehaviours, service_of, until
+
+pytestmark = pytest.mark.cluster
+
+WRITTEN = b"hello\nEnd of LogType:stdout.txt.\n\xff no newline at the end"
+LASTING = r"( printf 'hello\nEnd of LogType:stdout.txt.\n\377 no newline at the end'; exec sleep 600 )"
+
+
+class FaultyAdapter(HTTPAdapter):
+    """The network, with faults on demand that look to the client as real ones do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[tuple[str, str]] = []
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: bool | str = True,
+        cert: Any = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> requests.Response:
+        """Send a request and perhaps lose it, or its answer."""
+        kind = next((kind for kind, method in self.faults if method == request.method), None)
+        if kind is not None:
+            self.faults.remove((kind, str(request.method)))
+        if kind == "lost":
+            raise connection_broke()
+        response = super().send(request, stream, timeout, verify, cert, proxies)
+        if kind in ("reset", "truncate"):
+            response.close()
+            raise connection_broke()
+        if kind in ("gateway", "error-after"):
+            response.close()
+            response.status_code = 502 if kind == "gateway" else 500
+            response.headers["Content-Type"] = "text/html" if kind == "gateway" else "application/json"
+            response._content = b"<title>Bad Gateway</title>" if kind == "gateway" else b'{"diagnostics": "it failed"}'
+            response.headers.pop("Content-Length", None)
+        return response
+
+
+class RealWorld:
+    """A sandbox as a world."""
+
+    def __init__(self, info: SandboxInfo) -> None:
+        self.info = info
+        self.user = info.user
+        self.adapter = FaultyAdapter()
+        self.client = Client([info.rm_url], SimpleAuth(info.user), adapter=self.adapter)
+        self.names: list[str] = []
+
+    def name(self) -> str:
+        self.names.append(f"yc-{secrets.token_hex(4)}")
+        return self.names[-1]
+
+    def body(self, name: str, submission: str, *, seconds: float | None = None, memory: str = "128", queue: str | None = None) -> str:
+        command = LASTING if seconds is None else f"exec sleep {seconds}"
+        return dumps(service_of(name, submission, command, memory=memory, queue=queue))
+
+    def stored(self, name: str) -> str | None:
+        storage = open_storage(self.info.hdfs_uri, hadoop_conf=self.info.client_conf, user=self.user, timeout_s=30)
+        return stored_submission(storage, self.user, name)
+
+    def fault(self, kind: str, method: str) -> None:
+        self.adapter.faults.append((kind, method))
+
+    def stranger(self) -> Client:
+        return Client([self.info.rm_url], SimpleAuth("nohome"))
+
+    def log_of(self, name: str) -> tuple[str, str, bytes]:
+        address = next(node.http_address for node in self.client.nodes())
+        assert address is not None
+        nodes = NodeManagers(self.client)
+
+        def container() -> str | None:
+            found = [one for component in self.client.get_service(name).components for one in component.containers]
+            return found[0].id if found else None
+
+        cid = until(self, container)
+        until(self, lambda: any(file.size == len(WRITTEN) for file in nodes.list_logs(address, cid) if file.name == "stdout.txt"))
+        return address, cid, WRITTEN
+
+
+@pytest.fixture
+def world(real_cluster: SandboxInfo) -> Iterator[RealWorld]:
+    made = RealWorld(real_cluster)
+    yield made
+    for name in made.names:
+        delete(made.client, name, user=made.user)
+
+
+class TestReal(YarnBehaviours):
+    """The real cluster behaves as the fake does."""
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.25, 0.5, 0.8])
+def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
+    world: RealWorld, sandbox: Sandbox, session_environ: dict[str, str], after_s: float
+) -> None:
+    name = world.name()
+    pid = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager")
+    assert pid is not None
+
+    def kill_and_heal() -> None:
+        time.sleep(after_s)
+        os.kill(pid, signal.SIGKILL)
+        sandbox.up(SandboxOptions(), session_environ)
+
+    healer = threading.Thread(target=kill_and_heal)
+    body = world.body(name, "s1")
+    healer.start()
+    try:
+        done = submit(world.client, body, name=name, user=world.user, submission_id="s1")
+    finally:
+        healer.join()
+    until(world, lambda: world.client.get_service(name).version == "s1", within_s=90)
+    live = [app.id for app in world.client.apps(user=world.user, name=name) if not app.ended]
+    assert live == [done.application_id]
+    assert world.client.get_service(name).id == done.application_id
+
+
+def test_the_service_configuration_is_merged_into_every_component(world: RealWorld) -> None:
+    name = world.name()
+    submit(world.client, world.body(name, "s1"), name=name, user=world.user, submission_id="s1")
+    until(world, lambda: world.client.get_service(name).version)
+    seen: Any = world.client.get_service(name).raw
+    for component in seen["components"]:
+        assert component["configuration"]["properties"]["submit_tf_job.submission-id"] == "s1"
