@@ -17,8 +17,6 @@ __all__ = ["Python", "pythons", "run_python"]
 
 ROOT = Path(__file__).parents[2]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# What the tests look at beside the package.
-BESIDE = ("tests", "specs", "docs", "docker", "pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md", ".ci")
 INSTALL_S, TESTS_S = 480, 900
 
 
@@ -55,7 +53,7 @@ def lowest_dependencies() -> list[str]:
 
 
 def run_python(python: Python, environ: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Cell]:
-    """Install and test in a directory of its own, where the checkout's sources are not."""
+    """Install and test in a directory of its own; what is tested is what was installed."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="matrix-") as directory:
         cell = _install_and_test(python, Path(directory), environ)
@@ -68,15 +66,11 @@ def _install_and_test(python: Python, home: Path, environ: Mapping[str, str]) ->
     bin_ = home / "venv/bin"
     pins = lowest_dependencies() if python.lowest else []
     install = [bin_ / "pip", "install", "--quiet", "--disable-pip-version-check", f"{ROOT}[dev]", *pins]
-    work = home / "work"
-    work.mkdir()
-    for name in BESIDE:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, work / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
-            shutil.copy(source, work)
-    tests = [bin_ / "python", "-m", "pytest", "-q", "-m", "not cluster", "--no-header", "--tb=short"]
+    work, paths = home / "work", home / "paths"
+    _copy_checkout(work)
+    paths.mkdir()
+    (paths / "tests").symlink_to(work / "tests")  # on the path: the tests, and not the sources beside them
+    tests = ["env", f"PYTHONPATH={paths}", bin_ / "pytest", "-q", "-m", "not cluster", "--no-header", "--tb=short"]
     steps = (
         ([python.path, "-m", "venv", home / "venv"], home, 120, "no virtual environment"),
         (install, home, INSTALL_S, "pip install failed"),
@@ -97,3 +91,13 @@ def _install_and_test(python: Python, home: Path, environ: Mapping[str, str]) ->
         failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return Cell(False, "; ".join([summary, *failed[:12]])[:2000])
     return Cell(True, summary + (f"; {', '.join(pins)}" if pins else ""))
+
+
+def _copy_checkout(target: Path) -> None:
+    """Copy what git knows, as it stands in the checkout."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True)
+    for name in listed.stdout.split("\0"):
+        source = ROOT / name
+        if name and source.is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target / name)
