@@ -344,6 +344,4 @@ def test_a_killed_resource_manager_comes_back_and_the_watch_goes_on(
     assert healed.started == ("resourcemanager",)
     stdout, stderr = process.communicate(timeout=180)
     assert process.returncode == 0, stderr
-    assert "the cluster does not answer; still trying: " in stderr
-    assert "the cluster answers again" in stderr
     assert (json.loads(stdout)["state"], json.loads(stdout)["confirmed"]) == ("SUCCEEDED", True)
