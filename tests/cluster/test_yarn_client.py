@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +133,8 @@ def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
     def kill_and_heal() -> None:
         time.sleep(after_s)
         os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.02)
         sandbox.up(SandboxOptions(), session_environ)
 
     healer = threading.Thread(target=kill_and_heal)
