@@ -63,7 +63,7 @@ def check_job(job: Job, site: Site) -> list[Problem]:
     problems = [*_names(job, site), *_network(job, site), *_tf_config(job, site), *_identity(job)]
     for role in job.roles.values():
         problems += [*_role(job, role), *_env(job, role), *_mounts(job, role)]
-        problems += [job.problem(path, message) for path, message in secrets.find(job, role)]
+        problems += [job.problem(path, message) for path, message in secrets.find(role)]
     return sorted(set(problems))
 
 
@@ -173,7 +173,7 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
     reserved = RESERVED_WITH_BOOTSTRAP if job.bootstrap else RESERVED_ENV
     own = {contract.ENV_TF_CONFIG} if job.tf_config is not TFConfigMode.NONE else set()
     for name, value in role.env.items():
-        path = _env_path(job, role, name)
+        path = f"roles.{role.name}.env.{name}"
         size = len(f"{name}={value}".encode())
         total += size
         if not ENV_NAME.fullmatch(name):
@@ -190,11 +190,6 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
             yield job.problem(path, f"the value has {size} bytes; over {MAX_ENV_ENTRY} a node may not start the task; put it into a file")
     if total > MAX_ENV_TOTAL:
         yield job.problem(f"roles.{role.name}.env", f"the environment has {total} bytes; {MAX_ENV_TOTAL} is the most a task can be given")
-
-
-def _env_path(job: Job, role: Role, name: str) -> str:
-    own = f"roles.{role.name}.env.{name}"
-    return f"env.{name}" if own not in job.places and f"env.{name}" in job.places else own
 
 
 def _mounts(job: Job, role: Role) -> Iterator[Problem]:

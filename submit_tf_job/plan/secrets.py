@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from submit_tf_job.job import Job, Role
+from submit_tf_job.job import Role
 
 __all__ = ["find"]
 
@@ -26,15 +26,13 @@ _KNOWN = re.compile(
 _OPTION = re.compile(r"(?:^|(?<=[\s;&|(]))(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)(?=(\S+))")
 
 
-def find(job: Job, role: Role) -> Iterator[tuple[str, str]]:
+def find(role: Role) -> Iterator[tuple[str, str]]:
     """Yield (path, message) for each literal of a role that looks like a secret; the message never holds the literal."""
     for name, value in role.env.items():
-        own = f"roles.{role.name}.env.{name}"
-        path = f"env.{name}" if own not in job.places and f"env.{name}" in job.places else own
+        path = f"roles.{role.name}.env.{name}"
         if _KNOWN.search(value) or _is_secret(name, value.strip()):
             yield path, f"the value of {name} looks like a secret, and everybody who can see the job could read it; {WAY_OUT}"
-    own = f"roles.{role.name}.command"
-    path = own if own in job.places or "command" not in job.places else "command"
+    path = f"roles.{role.name}.command"
     text = " ".join(role.command.argv) if role.command.argv is not None else role.command.script or ""
     given = ((found[1].rstrip("= \t\n"), found[2].strip("\"'")) for found in _OPTION.finditer(text))
     option = next((name for name, value in given if _is_secret(name, value)), None)

@@ -368,6 +368,14 @@ def test_a_service_that_is_too_large() -> None:
     assert re.fullmatch(rf"the service would have \d+ {tail}use `tf_config: counts`", told(many, SITE))
 
 
+def test_what_fits_is_what_every_hadoop_can_read_back() -> None:
+    empty = plan(make_job(), SITE_WITHOUT_STAGING).service
+    exact = replace(empty, description="x" * 60_000, components=())
+    spare = len(dumps(exact)) - 60_000
+    assert check.fits(replace(exact, description="x" * (60_000 - spare)))
+    assert not check.fits(replace(exact, description="x" * (60_001 - spare)))
+
+
 def test_the_limits_are_those_that_were_seen() -> None:
     assert (check.MAX_SERVICE_BYTES, check.MAX_UNSTAGED_BYTES, check.MAX_ENV_ENTRY) == (60_000, 1_000_000, 100_000)
     assert len(dumps(plan(make_job(), SITE).service)) <= check.MAX_SERVICE_BYTES

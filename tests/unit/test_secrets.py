@@ -25,7 +25,7 @@ PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE"
 
 
 def found(job: Job) -> list[tuple[str, str]]:
-    return [item for role in job.roles.values() for item in secrets.find(job, role)]
+    return [item for role in job.roles.values() for item in secrets.find(role)]
 
 
 def in_env(name: str, value: str) -> list[tuple[str, str]]:
