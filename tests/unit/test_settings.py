@@ -137,6 +137,23 @@ def test_the_strongest_layer_wins(host: Host, name: str) -> None:
         assert (found[name], found.origins[name]) == (key.default, "default")
 
 
+def test_what_holds_where_nobody_says_anything(host: Host) -> None:
+    found = host.load(arguments={"user": "alice"})
+    assert {name: found[name] for name in KEYS if found[name] not in (None, (), {})} == {
+        "user": "alice",
+        "gpu_resource": "yarn.io/gpu",
+        "ports.range": (20000, 32767),
+        "timeouts.connect": 5.0,
+        "timeouts.read": 30.0,
+        "timeouts.submit": 300.0,
+        "timeouts.failover": 30.0,
+        "timeouts.unreachable": 900.0,
+        "poll.min": 1.0,
+        "poll.max": 15.0,
+        "sandbox": False,
+    }
+
+
 @pytest.mark.parametrize("nothing", [None, (), []])
 def test_an_argument_that_was_not_given_is_none(host: Host, nothing: object) -> None:
     found = host.load(arguments={"resource_managers": nothing, "user": None}, env={"SUBMIT_TF_JOB_USER": "alice"})
