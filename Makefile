@@ -72,6 +72,7 @@ bench: venv java tensorflow ## measure, and write docs/performance.md
 .PHONY: matrix
 matrix: venv java tensorflow ## every Hadoop version and Python version; writes docs/matrix.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest -m long
 
 .PHONY: clean
 clean: ## remove what the checkout holds beside its sources

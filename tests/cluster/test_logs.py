@@ -258,6 +258,7 @@ def test_rolled_logs(cluster: LogCluster, file_format: str) -> None:
     assert max(len(file.snapshots) for found in written for file in found.files) > 1
 
 
+@pytest.mark.long
 def test_the_tail_of_a_large_log_is_cheap(cluster: LogCluster) -> None:
     cluster.collect_as("TFile", "none")
     app_id = cluster.run("large", [BIG_FILE])

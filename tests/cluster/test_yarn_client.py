@@ -122,6 +122,7 @@ class TestReal(YarnBehaviours):
     """The real cluster behaves as the fake does."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after_s", [0.05, 0.25, 0.5, 0.8])
 def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
     world: RealWorld, sandbox: Sandbox, session_environ: dict[str, str], after_s: float
