@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from submit_tf_job.cli.door import Context, command
-from submit_tf_job.report import settings_lines, settings_object
+from submit_tf_job.report.settings import settings_lines, settings_object
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context, JobArgument, command
-from submit_tf_job.report import job_lines, job_object
+from submit_tf_job.report.job import job_lines, job_object
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
-from submit_tf_job.report import change_line, job_lines, job_object
+from submit_tf_job.report.job import change_line, job_lines, job_object
 from submit_tf_job.watch import Look
 
 __all__ = ["Talk", "finish", "seconds", "talking"]

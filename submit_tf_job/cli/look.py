@@ -11,7 +11,7 @@ from submit_tf_job.cli.door import Context, JobArgument, command
 from submit_tf_job.cli.follow import finish, seconds, talking
 from submit_tf_job.errors import UsageError
 from submit_tf_job.observation import JobState
-from submit_tf_job.report import job_lines, job_object
+from submit_tf_job.report.job import job_lines, job_object
 
 
 def register(app: typer.Typer) -> None:

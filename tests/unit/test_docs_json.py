@@ -14,7 +14,7 @@ from submit_tf_job import api, cli
 from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
-from submit_tf_job.report import job_object
+from submit_tf_job.report.job import job_object
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.sandbox.model import DaemonStatus, SandboxStatus
 from submit_tf_job.watch import Look
@@ -183,7 +183,8 @@ def test_error(run: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 
 def test_every_kind_has_a_section() -> None:
-    sources = [path.read_text("utf-8") for path in [*(ROOT / "submit_tf_job" / "cli").glob("*.py"), ROOT / "submit_tf_job" / "report.py"]]
+    folders = ("cli", "report")
+    sources = [path.read_text("utf-8") for folder in folders for path in (ROOT / "submit_tf_job" / folder).glob("*.py")]
     kinds = {kind for source in sources for kind in re.findall(r'"kind": "(\w+)"', source)}
     assert kinds == set(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE))
 

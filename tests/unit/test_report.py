@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 
 from submit_tf_job.observation import Evidence, Observation, verdict
-from submit_tf_job.report import change_line, job_lines, job_object, settings_lines, settings_object
+from submit_tf_job.report.job import change_line, job_lines, job_object
+from submit_tf_job.report.settings import settings_lines, settings_object
 from submit_tf_job.settings import KEYS
 from submit_tf_job.watch import Look
 from tests.unit.test_observation import FAILURE_JSON, app, observations, report

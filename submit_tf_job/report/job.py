@@ -1,4 +1,4 @@
-"""What is shown of a job: the JSON object of `-o json`, the lines of the text form. Builds values, prints nothing."""
+"""A job: its JSON object, its lines, and one line for what has changed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.observation import Failure, JobReport, JobState, RoleCounts
-from submit_tf_job.settings import KEYS, Settings
+from submit_tf_job.report.model import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from submit_tf_job.watch import Look
 
-__all__ = ["FORMAT_VERSION", "change_line", "job_lines", "job_object", "settings_lines", "settings_object"]
+__all__ = ["change_line", "job_lines", "job_object"]
 
-FORMAT_VERSION = 1
 _MAX_NAMED = 5
 _YEAR_10000_MS = 253_402_300_800_000
 
@@ -159,46 +158,3 @@ def _duration(look: Look) -> str:
         return ""
     seconds = (app.finished_ms - app.started_ms) // 1000
     return f" after {seconds // 60} min {seconds % 60} s" if seconds >= 60 else f" after {seconds} s"
-
-
-def settings_object(settings: Settings) -> dict[str, Any]:
-    """Build the object that `config show -o json` prints."""
-    return {
-        "kind": "Settings",
-        "format": FORMAT_VERSION,
-        "profile": settings.profile,
-        "settings": {name: {"value": _plain(settings[name]), "origin": settings.origins[name]} for name in KEYS},
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (bool, int, float, str, type(None))):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    return str(value)
-
-
-def settings_lines(settings: Settings) -> Iterator[str]:
-    """List the settings with the place each came from."""
-    yield f"profile: {settings.profile or '(none)'}"
-    width = max(len(name) for name in KEYS)
-    for name in KEYS:
-        value = _plain(settings[name])
-        yield f"{name:<{width}}  {_shown(name, value):<40}  {settings.origins[name]}"
-
-
-def _shown(name: str, value: Any) -> str:
-    if value in (None, [], {}):
-        return "-"
-    if isinstance(value, float):
-        return f"{value:g}s"
-    return "-".join(str(item) for item in value) if name == "ports.range" else _flat(value)
-
-
-def _flat(value: Any) -> str:
-    import json
-
-    return ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value) if isinstance(value, dict) else str(value)

@@ -1,74 +1,24 @@
-"""The verbs: load, plan, submit, observe, wait, stop, delete. They compose the stages and hold no rule of their own.
-
-Example:
-    >>> settings = load_settings()  # doctest: +SKIP
-    >>> job = load_job(Path("train.yaml"), settings)  # doctest: +SKIP
-    >>> cluster = connect(settings)  # doctest: +SKIP
-    >>> submitted = submit(make_plan(job, settings), cluster)  # doctest: +SKIP
-    >>> follow(cluster, submitted.ref).verdict.state  # doctest: +SKIP
-    <JobState.SUCCEEDED: 'SUCCEEDED'>
-"""
+"""load_job, make_plan, submit: from a job spec file to an application."""
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import AuthError, ClusterUnavailable, InternalError, JobFailed, JobStopped, NameTaken, NoSuchJob, SubmitTFJobError
-from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.api.cluster import Cluster, JobRef
+from submit_tf_job.api.control import stop
+from submit_tf_job.api.looking import follow
+from submit_tf_job.errors import AuthError, ClusterUnavailable, InternalError, NameTaken, NoSuchJob
+from submit_tf_job.settings import Settings
 
-if TYPE_CHECKING:  # `status` needs no plan and `render` no observation; each imports what it needs where it needs it
+if TYPE_CHECKING:
     from submit_tf_job.job import Job
-    from submit_tf_job.observation import Evidence, Verdict
     from submit_tf_job.plan import Plan, Site
-    from submit_tf_job.watch import Look, Observer
-    from submit_tf_job.yarn.client import Client
-    from submit_tf_job.yarn.nodemanager import NodeManagers
-    from submit_tf_job.yarn.records import AppReport
+    from submit_tf_job.watch import Look
 
-__all__ = [
-    "Cluster",
-    "JobRef",
-    "Submission",
-    "connect",
-    "delete",
-    "error_of",
-    "follow",
-    "follow_own",
-    "load_job",
-    "load_settings",
-    "make_plan",
-    "observe",
-    "site_of",
-    "status",
-    "stop",
-    "submit",
-]
-
-_APPLICATION = re.compile(r"application_\d+_\d+")
-
-
-@dataclass(frozen=True)
-class JobRef:
-    """Which job is meant: the service's name, and one application of it where that matters."""
-
-    name: str
-    application_id: str | None = None
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """A connection to one cluster, as one user."""
-
-    settings: Settings
-    client: Client
-    nodes: NodeManagers
-    clock: Callable[[], float]
-    sleep: Callable[[float], None]
+__all__ = ["Submission", "follow_own", "load_job", "make_plan", "site_of", "submit"]
 
 
 @dataclass(frozen=True)
@@ -139,27 +89,6 @@ def make_plan(job: Job, settings: Settings, *, submission: str | None = None, af
     from submit_tf_job.plan import plan
 
     return plan(job, site_of(settings), submission=submission, after=after)
-
-
-def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> Cluster:
-    """Prepare to talk to the cluster of the settings; nothing is sent yet.
-
-    Raises:
-        SettingsError: No ResourceManager is known.
-    """
-    from submit_tf_job.yarn.auth import SimpleAuth
-    from submit_tf_job.yarn.client import Client, Timeouts
-    from submit_tf_job.yarn.nodemanager import NodeManagers
-
-    client = Client(
-        settings.resource_managers,
-        SimpleAuth(settings.user),
-        timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"], total_s=settings["timeouts.failover"]),
-        ca_file=settings["ca_file"],
-        clock=clock,
-        sleep=sleep,
-    )
-    return Cluster(settings, client, NodeManagers(client), clock, sleep)
 
 
 def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submission:
@@ -265,92 +194,6 @@ def _upload(planned: Plan, settings: Settings) -> None:
             raise InternalError(f"staged at {staged.uri}, and the service says {upload.uri}")
 
 
-def find(cluster: Cluster, job: str) -> JobRef:
-    """Find out which job a user means: a name, or an application id.
-
-    Raises:
-        NoSuchJob: There is no such application.
-    """
-    if not _APPLICATION.fullmatch(job):
-        return JobRef(job)
-    app = cluster.client.app(job)
-    if app is None:
-        raise NoSuchJob(f"the ResourceManager knows no {job}", hint="it keeps only so many finished applications; try the job's name")
-    return JobRef(app.name or job, job)
-
-
-def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> Observer:
-    """Prepare to look at a job."""
-    from submit_tf_job.watch import Observer
-
-    return Observer(
-        cluster.client,
-        cluster.nodes,
-        ref.name,
-        ref.application_id,
-        bootstrap=bootstrap,
-        clock=cluster.clock,
-        user=cluster.settings.user,
-        read_finished=lambda app: _read_finished(cluster.settings, app),
-    )
-
-
-def _read_finished(settings: Settings, app: AppReport) -> tuple[Evidence, bytes | None]:
-    from submit_tf_job.observation import Evidence
-
-    conf: Path | None = settings["hadoop_conf"]
-    if conf is None:
-        return Evidence.UNREADABLE, None
-    from submit_tf_job.leftovers import read_report
-
-    return read_report(app, conf, settings.user)
-
-
-def status(cluster: Cluster, job: str) -> Look:
-    """Look at a job once.
-
-    Raises:
-        NoSuchJob: There is no such job.
-    """
-    from submit_tf_job.observation import verdict
-    from submit_tf_job.watch import Look
-
-    seen = observe(cluster, find(cluster, job)).look()
-    return Look(seen, verdict(seen))
-
-
-def follow(
-    cluster: Cluster,
-    ref: JobRef,
-    *,
-    until: Callable[[Look], bool] = lambda look: look.verdict.state.is_final,
-    bootstrap: bool | None = None,
-    timeout_s: float | None = None,
-    on_look: Callable[[Look], None] = lambda _look: None,
-    on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
-) -> Look:
-    """Watch a job until something is true of it, or it is over.
-
-    Raises:
-        DeadlinePassed: `timeout_s` passed.
-        ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
-    """
-    from submit_tf_job.watch import Pace, Patience, watch
-
-    settings = cluster.settings
-    return watch(
-        observe(cluster, ref, bootstrap=bootstrap).look,
-        until,
-        on_look=on_look,
-        on_trouble=on_trouble,
-        deadline_s=timeout_s,
-        pace=Pace(first_s=settings["poll.min"], longest_s=settings["poll.max"]),
-        patience=Patience(settings["timeouts.unreachable"]),
-        clock=cluster.clock,
-        sleep=cluster.sleep,
-    )
-
-
 def follow_own(
     cluster: Cluster,
     submission: Submission,
@@ -387,57 +230,3 @@ def follow_own(
     reason = f"the container of {doomed[0]} failed before its bootstrap could run, so the job was stopped"
     hint = "does its image have bash and Python? is each of its mounts there on every node?"
     return Look(stopped.seen, Verdict(JobState.FAILED, reason, confirmed=True, hint=hint))
-
-
-def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:
-    """Stop a job; a job that is over stays as it is.
-
-    Args:
-        wait: Return only when YARN says that it is over.
-    """
-    from submit_tf_job.yarn.stopping import stop as stop_service
-
-    ref = find(cluster, job)
-    name = None if ref.application_id else ref.name
-    app = stop_service(cluster.client, user=cluster.settings.user, name=name, app_id=ref.application_id, wait=wait)
-    return status(cluster, app.id if app else ref.name)
-
-
-def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
-    """Forget a job and free its name; say whether there was one.
-
-    Args:
-        force: Stop it first where it is running.
-
-    Raises:
-        NameTaken: It is still running, and `force` was not given.
-    """
-    from submit_tf_job.yarn import stopping
-
-    ref = find(cluster, job)
-    if not force:
-        try:
-            service = cluster.client.get_service(ref.name)
-        except NoSuchJob:
-            return False
-        app = cluster.client.app(service.id) if service.id else None
-        if app is not None and not app.ended:
-            raise NameTaken(
-                f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force"
-            )
-    return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)
-
-
-def error_of(look: Look) -> SubmitTFJobError | None:
-    """Return the error that a job's end is, or None where it succeeded or is not over."""
-    from submit_tf_job.observation import JobState
-
-    found: Verdict = look.verdict
-    name = look.seen.name
-    if found.state is JobState.FAILED:
-        return JobFailed(f"{name} failed: {found.reason}", hint=found.hint)
-    if found.state is JobState.STOPPED:
-        return JobStopped(f"{name}: {found.reason}", hint=found.hint)
-    if found.state is JobState.UNKNOWN:
-        return NoSuchJob(f"{name}: {found.reason}", hint=found.hint)
-    return None

@@ -1,0 +1,53 @@
+"""stop, delete: what changes a job that is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from submit_tf_job.api.cluster import Cluster, find
+from submit_tf_job.api.looking import status
+from submit_tf_job.errors import NameTaken, NoSuchJob
+
+if TYPE_CHECKING:
+    from submit_tf_job.watch import Look
+
+__all__ = ["delete", "stop"]
+
+
+def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:
+    """Stop a job; a job that is over stays as it is.
+
+    Args:
+        wait: Return only when YARN says that it is over.
+    """
+    from submit_tf_job.yarn.stopping import stop as stop_service
+
+    ref = find(cluster, job)
+    name = None if ref.application_id else ref.name
+    app = stop_service(cluster.client, user=cluster.settings.user, name=name, app_id=ref.application_id, wait=wait)
+    return status(cluster, app.id if app else ref.name)
+
+
+def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
+    """Forget a job and free its name; say whether there was one.
+
+    Args:
+        force: Stop it first where it is running.
+
+    Raises:
+        NameTaken: It is still running, and `force` was not given.
+    """
+    from submit_tf_job.yarn import stopping
+
+    ref = find(cluster, job)
+    if not force:
+        try:
+            service = cluster.client.get_service(ref.name)
+        except NoSuchJob:
+            return False
+        app = cluster.client.app(service.id) if service.id else None
+        if app is not None and not app.ended:
+            raise NameTaken(
+                f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force"
+            )
+    return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)

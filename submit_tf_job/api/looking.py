@@ -1,0 +1,105 @@
+"""status, follow: how a job stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from submit_tf_job.api.cluster import Cluster, JobRef, find
+from submit_tf_job.errors import ClusterUnavailable, JobFailed, JobStopped, NoSuchJob, SubmitTFJobError
+from submit_tf_job.settings import Settings
+
+if TYPE_CHECKING:
+    from submit_tf_job.observation import Evidence, Verdict
+    from submit_tf_job.watch import Look, Observer
+    from submit_tf_job.yarn.records import AppReport
+
+__all__ = ["error_of", "follow", "observe", "status"]
+
+
+def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> Observer:
+    """Prepare to look at a job."""
+    from submit_tf_job.watch import Observer
+
+    return Observer(
+        cluster.client,
+        cluster.nodes,
+        ref.name,
+        ref.application_id,
+        bootstrap=bootstrap,
+        clock=cluster.clock,
+        user=cluster.settings.user,
+        read_finished=lambda app: _read_finished(cluster.settings, app),
+    )
+
+
+def _read_finished(settings: Settings, app: AppReport) -> tuple[Evidence, bytes | None]:
+    from submit_tf_job.observation import Evidence
+
+    conf: Path | None = settings["hadoop_conf"]
+    if conf is None:
+        return Evidence.UNREADABLE, None
+    from submit_tf_job.leftovers import read_report
+
+    return read_report(app, conf, settings.user)
+
+
+def status(cluster: Cluster, job: str) -> Look:
+    """Look at a job once.
+
+    Raises:
+        NoSuchJob: There is no such job.
+    """
+    from submit_tf_job.observation import verdict
+    from submit_tf_job.watch import Look
+
+    seen = observe(cluster, find(cluster, job)).look()
+    return Look(seen, verdict(seen))
+
+
+def follow(
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    until: Callable[[Look], bool] = lambda look: look.verdict.state.is_final,
+    bootstrap: bool | None = None,
+    timeout_s: float | None = None,
+    on_look: Callable[[Look], None] = lambda _look: None,
+    on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
+) -> Look:
+    """Watch a job until something is true of it, or it is over.
+
+    Raises:
+        DeadlinePassed: `timeout_s` passed.
+        ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
+    """
+    from submit_tf_job.watch import Pace, Patience, watch
+
+    settings = cluster.settings
+    return watch(
+        observe(cluster, ref, bootstrap=bootstrap).look,
+        until,
+        on_look=on_look,
+        on_trouble=on_trouble,
+        deadline_s=timeout_s,
+        pace=Pace(first_s=settings["poll.min"], longest_s=settings["poll.max"]),
+        patience=Patience(settings["timeouts.unreachable"]),
+        clock=cluster.clock,
+        sleep=cluster.sleep,
+    )
+
+
+def error_of(look: Look) -> SubmitTFJobError | None:
+    """Return the error that a job's end is, or None where it succeeded or is not over."""
+    from submit_tf_job.observation import JobState
+
+    found: Verdict = look.verdict
+    name = look.seen.name
+    if found.state is JobState.FAILED:
+        return JobFailed(f"{name} failed: {found.reason}", hint=found.hint)
+    if found.state is JobState.STOPPED:
+        return JobStopped(f"{name}: {found.reason}", hint=found.hint)
+    if found.state is JobState.UNKNOWN:
+        return NoSuchJob(f"{name}: {found.reason}", hint=found.hint)
+    return None
