@@ -10,10 +10,10 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.hadoopconf import read_xml
 from submit_tf_job.observation import Evidence
 from submit_tf_job.storage import Storage, open_storage
-from submit_tf_job.yarn.logs import AggregatedLogs, ContainerLogs, LogSettings
+from submit_tf_job.yarn.logs import AggregatedLogs, ContainerLogs, LogSettings, WhatYarnSays
 from submit_tf_job.yarn.records import AppReport
 
-__all__ = ["read_report", "stored_submission"]
+__all__ = ["collected_logs", "read_report", "stored_submission"]
 
 LAUNCH_SCRIPT = "launch_container.sh"  # the script copies itself into the log directory when it runs (ContainerLaunch)
 _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
@@ -37,6 +37,22 @@ def stored_submission(storage: Storage, user: str, name: str) -> str | None:
     return str(submission) if submission else None
 
 
+def collected_logs(app: AppReport, hadoop_conf: Path, user: str, *, now_ms: int | None = None) -> AggregatedLogs:
+    """Open the logs that the NodeManagers collected of an application; nothing is read yet.
+
+    Args:
+        app: The application.
+        hadoop_conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
+        user: Who asks, under simple authentication.
+        now_ms: What the time is: without it, logs that are not there cannot be told to be deleted by age.
+    """
+    settings = LogSettings.from_properties(read_xml(hadoop_conf / "yarn-site.xml"))
+    root = settings.root if "://" in settings.root else None
+    said = WhatYarnSays(app.log_aggregation_status, running=not app.ended, finished_ms=app.finished_ms, now_ms=now_ms)
+    storage = open_storage(root, hadoop_conf=hadoop_conf, user=user)
+    return AggregatedLogs(storage, app.id, user=app.user or user, settings=settings, said=said)
+
+
 def read_report(app: AppReport, hadoop_conf: Path, user: str) -> tuple[Evidence, bytes | None]:
     """Read the deciding task's report from the aggregated logs of an application that is over.
 
@@ -50,9 +66,7 @@ def read_report(app: AppReport, hadoop_conf: Path, user: str) -> tuple[Evidence,
         COLLECTED_SOON while they are on their way, UNREADABLE where they do not show anything.
     """
     try:
-        settings = LogSettings.from_properties(read_xml(hadoop_conf / "yarn-site.xml"))
-        root = settings.root if "://" in settings.root else None
-        logs = AggregatedLogs(open_storage(root, hadoop_conf=hadoop_conf, user=user), app.id, user=app.user or user, settings=settings)
+        logs = collected_logs(app, hadoop_conf, user)
         newest = max(logs.find(contract.REPORT_FILE), key=lambda found: (found.container_id, found.uploaded_ms), default=None)
         if newest is not None:
             return Evidence.READ, logs.read(newest.container_id, contract.REPORT_FILE)

@@ -12,6 +12,7 @@ Example:
 from submit_tf_job.api.cluster import Cluster, JobRef, connect, find
 from submit_tf_job.api.control import delete, stop
 from submit_tf_job.api.looking import error_of, follow, observe, status
+from submit_tf_job.api.reading import tail_of
 from submit_tf_job.api.submitting import Submission, follow_own, load_job, make_plan, site_of, submit
 from submit_tf_job.settings import load_settings
 
@@ -33,4 +34,5 @@ __all__ = [
     "status",
     "stop",
     "submit",
+    "tail_of",
 ]

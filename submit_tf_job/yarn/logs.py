@@ -86,13 +86,13 @@ class AggregatedLogs:
 
         Args:
             name: File name, such as `job-report.json`.
-            node: NodeId (`host:port`) whose file is looked into first.
+            node: NodeId (`host:port`), or its host, whose file is looked into first.
 
         Raises:
             NoLogs: There are no logs at all.
             AuthError: They may not be read.
         """
-        for logs in sorted(self._nodes(), key=lambda logs: (logs.node != node, -logs.uploaded_ms)):
+        for logs in sorted(self._nodes(), key=lambda logs: (not _is_at(logs, node), -logs.uploaded_ms)):
             yield from logs.seek(name)
 
     @property
@@ -116,7 +116,7 @@ class AggregatedLogs:
             container_id: The container.
             name: The file.
             tail: How many bytes of its end; None for all.
-            node: NodeId whose file is looked into first.
+            node: NodeId (`host:port`), or its host, whose file is looked into first.
 
         Raises:
             NoLogs: There is no such container or file, or there are no logs at all.
@@ -135,9 +135,9 @@ class AggregatedLogs:
 
     def _snapshots_of(self, container_id: str, name: str, first: str | None) -> list[Snapshot]:
         """Look through node files until the container's node is known, and then through all of that node."""
-        nodes = sorted(self._nodes(), key=lambda logs: logs.node != first)
-        home = next((logs.node for logs in nodes if any(found.container_id == container_id for found in logs.snapshots())), None)
-        found = [log for logs in nodes if logs.node == home for log in logs.snapshots() if log.container_id == container_id]
+        nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, first))
+        home = next((logs.node for logs in nodes if any(logs.of(container_id))), None)
+        found = [log for logs in nodes if logs.node == home for log in logs.of(container_id)]
         named = sorted((log for log in found if log.name == name), key=lambda log: log.uploaded_ms)
         if not found:
             raise NoLogs(f"{self._app_id}: there are no logs of {container_id}", Absence.NOTHING, hint="Check the container's id.")
@@ -180,6 +180,10 @@ class AggregatedLogs:
             return NoLogs(message, Absence.NOT_YET, hint="Try again in a few seconds.")
         where = f"{self._settings.root}/{self._user}"
         return explain(self._app_id, where, self._said, enabled=self._settings.enabled, retain_s=self._settings.retain_s)
+
+
+def _is_at(logs: NodeLogs, node: str | None) -> bool:
+    return node is not None and (logs.node == node or logs.node.rpartition(":")[0] == node)
 
 
 def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:

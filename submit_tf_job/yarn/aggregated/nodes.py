@@ -40,29 +40,63 @@ class NodeLogs:
     unfinished: bool = False
     safe_end: int | None = None
     problems: list[str] = field(default_factory=list)
-    _found: list[Snapshot] | None = None
+    _found: list[Snapshot] = field(default_factory=list)
+    _rest: Iterator[Snapshot] | None = None
+    _complete: bool = False
+    _by_index: bool = False  # all its log files are known once any is
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def each(self) -> Iterator[Snapshot]:
+        """Give its log files, oldest upload first; reads no further than is asked for, and nothing twice.
+
+        A file that is gone or damaged costs no more than what is in it.
+        """
+        position = 0
+        while (snapshot := self._at(position)) is not None:
+            yield snapshot
+            position += 1
+
     def snapshots(self) -> list[Snapshot]:
-        """Return all its log files, oldest upload first. A file that is gone or damaged costs no more than what is in it."""
-        with self._lock:
-            if self._found is None:
-                problems: list[str] = []
-                found = list(self._read(problems, newest_first=False))
-                self.problems = problems
-                self._found = found
-        return self._found
+        """Return all its log files, oldest upload first."""
+        return list(self.each())
 
     def seek(self, name: str) -> Iterator[Snapshot]:
-        """Find log files of a name, newest upload first, reading no further than is asked for."""
-        if self._found is None:
-            self.problems = []
-            found: Iterable[Snapshot] = self._read(self.problems, newest_first=True)
-        else:
-            found = reversed(self._found)
+        """Find log files of a name, newest upload first where that costs nothing, reading no further than is asked for."""
+        self._at(0)
+        found = reversed(self.snapshots()) if self._by_index else self.each()
         return (snapshot for snapshot in found if snapshot.name == name)
 
-    def _read(self, problems: list[str], *, newest_first: bool) -> Iterator[Snapshot]:
+    def of(self, container_id: str) -> Iterator[Snapshot]:
+        """Find the log files of a container; in a TFile they stand together, in its one record."""
+        seen = False
+        for snapshot in self.each():
+            if snapshot.container_id == container_id:
+                seen = True
+                yield snapshot
+            elif seen and not self._by_index:
+                return
+
+    def _at(self, position: int) -> Snapshot | None:
+        with self._lock:
+            while position >= len(self._found) and not self._complete:
+                self._advance()
+            return self._found[position] if position < len(self._found) else None
+
+    def _advance(self) -> None:
+        if self._rest is None:
+            self._found, self.problems = [], []
+            self._rest = self._read(self.problems)
+        try:
+            snapshot = next(self._rest, None)
+        except BaseException:
+            self._rest = None  # the storage failed: whoever asks again begins again, in the same order
+            raise
+        if snapshot is None:
+            self._complete = True
+        else:
+            self._found.append(snapshot)
+
+    def _read(self, problems: list[str]) -> Iterator[Snapshot]:
         try:
             source = Source(self.store.open(self.path), self.path, memory=self.memory, size=self.safe_end)
             if self.unfinished:
@@ -70,7 +104,9 @@ class NodeLogs:
             elif source.tail().endswith(tfile.MAGIC):
                 yield from self._tfile(source, tfile.read_index(source), problems)
             elif source.tail()[-UUID:] == application_uuid(self.app_id):
-                yield from self._indexed(read_indexed(source, self.app_id), newest_first=newest_first)
+                indexed = read_indexed(source, self.app_id)
+                self._by_index = True
+                yield from self._indexed(indexed)
             else:
                 raise source.damaged("it is neither a TFile nor an IndexedFile")
         except Damaged as error:
@@ -82,9 +118,9 @@ class NodeLogs:
         for log in tfile.scan(source, index, problems):
             yield Snapshot(log.container_id, self.node, log.name, log.size, log.declared_size, self.uploaded_ms, None, log.content)
 
-    def _indexed(self, indexed: IndexedFile, *, newest_first: bool) -> Iterator[Snapshot]:
+    def _indexed(self, indexed: IndexedFile) -> Iterator[Snapshot]:
         node = indexed.node or self.node
-        for cycle in reversed(indexed.cycles) if newest_first else indexed.cycles:
+        for cycle in indexed.cycles:
             for log in cycle.logs:
                 yield Snapshot(log.container_id, node, log.name, log.size, log.size, cycle.uploaded_ms, log.modified_ms, log.content)
 
