@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,11 @@ def tail_of(
     Example:
         >>> tail_of(cluster, app, "container_1700000000000_0001_01_000002", host="node1", lines=5)  # doctest: +SKIP
     """
-    for read in (
+    reads: tuple[Callable[[], bytes | None], ...] = (
         lambda: _from_node(cluster, host, container_id, file, max_bytes),
         lambda: _from_collected(cluster, app, container_id, file, host, max_bytes),
-    ):
+    )
+    for read in reads:
         try:
             data = read()
         except SubmitTFJobError:
