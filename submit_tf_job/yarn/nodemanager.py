@@ -7,19 +7,21 @@ reads logs for others must not be sent to places of an AM's choosing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, UsageError
+from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob, UsageError
 from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.client import Client, Deadline
+from submit_tf_job.yarn.funnel import Download, Interrupted
 from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of
 from submit_tf_job.yarn.trouble import Trouble
 
-__all__ = ["ContainerGone", "LogFile", "LogText", "NoSuchLogFile", "NodeManagers", "NodeUnreachable"]
+__all__ = ["ContainerGone", "LogFile", "LogStream", "LogText", "NoSuchLogFile", "NodeManagers", "NodeUnreachable"]
 
 NODES_KEPT_S = 30.0
+FRAME_MAX = 8192
 _FRAME = re.compile(rb"LogLength:(\d+)\r?\nLogContents:\r?\n")
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")  # the epoch appears after an RM restart (facts: verified-security-ha 9)
 
@@ -63,6 +65,61 @@ class LogText:
     data: bytes
     length: int
     growing: bool
+
+
+class LogStream:
+    """A log file as it comes, for files of any length.
+
+    Attributes:
+        length: Length of the whole file at the moment it was asked for.
+        start: Where in it the pieces begin.
+    """
+
+    def __init__(self, download: Download, tail_bytes: int | None) -> None:
+        """Read up to the frame's end.
+
+        Raises:
+            Interrupted: The answer broke off before that.
+            BadAnswer: There is no such frame.
+        """
+        self._download = download
+        self._pieces = download.pieces()
+        self._head = b""
+        frame = None
+        while frame is None and len(self._head) < FRAME_MAX and (piece := next(self._pieces, b"")):
+            self._head += piece
+            frame = _FRAME.search(self._head[:FRAME_MAX])
+        if frame is None:
+            download.close()
+            raise BadAnswer(f"{download.url} answered with something else than a log file.", details={"url": download.url})
+        self.length = int(frame[1])
+        self._size = self.length if tail_bytes is None else min(self.length, tail_bytes)
+        self.start = self.length - self._size
+        self._head = self._head[frame.end() :]
+
+    def pieces(self) -> Iterator[bytes]:
+        """Give the content, exactly as the container wrote it.
+
+        Raises:
+            Interrupted: The connection broke.
+        """
+        left = self._size
+        try:
+            piece = self._head
+            while left:
+                yield piece[:left]
+                left -= len(piece[:left])
+                piece = next(self._pieces, b"") if left else b""
+                if left and not piece:
+                    raise Interrupted(
+                        f"{self._download.url}: its answer ended {left} bytes too early.", details={"url": self._download.url}
+                    )
+        finally:
+            self._download.close()
+
+    def close(self) -> None:
+        """Let go of the connection; harmless where that was done."""
+        self._download.close()
 
 
 class NodeManagers:
@@ -118,22 +175,35 @@ class NodeManagers:
         Example:
             >>> nodes.read_log("node1:8042", "container_1700000000000_0001_01_000002", "stdout.txt", tail_bytes=4096).data
         """
-        params = {} if tail_bytes is None else {"size": str(-tail_bytes) if tail_bytes else "0"}
-        reply = self._get(node_http, f"{_logs(container_id)}/{_file(file)}", params, deadline)
+        reply = self._get(node_http, f"{_logs(container_id)}/{_file(file)}", _size(tail_bytes), deadline)
         if reply.status != 200:
             raise _failure(reply, container_id, file)
         return _unframed(reply.body, tail_bytes)
+
+    def stream_log(
+        self, node_http: str, container_id: str, file: str, *, tail_bytes: int | None = None, deadline: Deadline | None = None
+    ) -> LogStream:
+        """Open a log file, or its end, to read it piece by piece; arguments and errors are those of `read_log`.
+
+        There is no way to ask for a part in the middle (`size` counts from either end), so whoever goes on where they stopped asks for the
+        end of the file from there.
+        """
+        deadline = deadline or self._client.deadline()
+        base = self._base(node_http, deadline)
+        path = f"{_logs(container_id)}/{_file(file)}"
+        outcome = self._client.funnel.download(base, path, params=_size(tail_bytes), deadline=deadline)
+        if isinstance(outcome, Trouble):
+            raise _unreachable(base, path, outcome)
+        if isinstance(outcome, Reply):
+            raise _failure(outcome, container_id, file)
+        return LogStream(outcome, tail_bytes)
 
     def _get(self, node_http: str, path: str, params: Mapping[str, str], deadline: Deadline | None) -> Reply:
         deadline = deadline or self._client.deadline()
         base = self._base(node_http, deadline)
         outcome = self._client.funnel.fetch(base, path, params=params, deadline=deadline)
         if isinstance(outcome, Trouble):
-            raise NodeUnreachable(
-                f"The NodeManager at {base} could not be reached: {outcome.why}.",
-                hint=outcome.advice or "Can this host reach the nodes' web ports?",
-                details={"method": "GET", "url": base + path, "reason": outcome.why},
-            )
+            raise _unreachable(base, path, outcome)
         return outcome
 
     def _base(self, node_http: str, deadline: Deadline) -> str:
@@ -147,7 +217,13 @@ class NodeManagers:
         now = self._client.clock()
         fresh = self._known_at is not None and now - self._known_at < NODES_KEPT_S
         if not fresh or (wanted.lower() not in self._known and now != self._known_at):
-            nodes = self._client.nodes(deadline=deadline)
+            try:
+                nodes = self._client.nodes(deadline=deadline)
+            except ClusterUnavailable:
+                if wanted.lower() not in self._known:
+                    raise
+                self._known_at = now  # the nodes serve logs without a ResourceManager, and their addresses have been its own words
+                return self._known
             self._known = frozenset(node.http_address.lower() for node in nodes if node.http_address)
             self._known_at = now
         return self._known
@@ -157,6 +233,18 @@ def _logs(container_id: str) -> str:
     if not _CONTAINER.fullmatch(container_id):
         raise UsageError(f"{container_id!r} is no container id.", hint="One looks like container_1700000000000_0001_01_000002.")
     return f"/ws/v1/node/containers/{container_id}/logs"
+
+
+def _size(tail_bytes: int | None) -> dict[str, str]:
+    return {} if tail_bytes is None else {"size": str(-tail_bytes) if tail_bytes else "0"}
+
+
+def _unreachable(base: str, path: str, trouble: Trouble) -> NodeUnreachable:
+    return NodeUnreachable(
+        f"The NodeManager at {base} could not be reached: {trouble.why}.",
+        hint=trouble.advice or "Can this host reach the nodes' web ports?",
+        details={"method": "GET", "url": base + path, "reason": trouble.why},
+    )
 
 
 def _file(name: str) -> str:
@@ -185,7 +273,7 @@ def _unframed(body: bytes, tail_bytes: int | None) -> LogText:
     `LogLength` is the whole file's length whatever part was asked for; the content ends without a separator, directly before
     "End of LogType:" (seen on 3.4.2).
     """
-    frame = _FRAME.search(body[:8192])
+    frame = _FRAME.search(body[:FRAME_MAX])
     if frame is None:
         return LogText(body, len(body), growing=False)
     length = int(frame[1])
