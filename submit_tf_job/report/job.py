@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.observation import Failure, JobReport, JobState, RoleCounts
-from submit_tf_job.report.model import FORMAT_VERSION
+from submit_tf_job.report.causes import cause_lines, cause_object
+from submit_tf_job.report.model import FORMAT_VERSION, instant
 
 if TYPE_CHECKING:
+    from submit_tf_job.diagnose.model import Cause
     from submit_tf_job.watch import Look
 
 __all__ = ["change_line", "job_lines", "job_object"]
 
 _MAX_NAMED = 5
-_YEAR_10000_MS = 253_402_300_800_000
 
 
-def job_object(look: Look) -> dict[str, Any]:
-    """Build the object that `-o json` prints for a job; documented in docs/json.md."""
+def job_object(look: Look, pending: Sequence[Cause] = ()) -> dict[str, Any]:
+    """Build the object that `-o json` prints for a job, and why it waits where that was asked; documented in docs/json.md."""
     seen, verdict, app, report = look.seen, look.verdict, look.seen.app, look.seen.report
     return {
         "kind": "Job",
@@ -33,6 +33,7 @@ def job_object(look: Look) -> dict[str, Any]:
         "confirmed": verdict.confirmed,
         "hint": verdict.hint,
         "failure": _failure_object(verdict.failure),
+        "pending": [cause_object(cause) for cause in pending],
         "submission": report.submission if report else (seen.service.version if seen.service else None),
         "tasks": {"wanted": report.wanted, "arrived": report.arrived, "missing": list(report.missing)} if report else None,
         "roles": {name: _counts_object(counts) for name, counts in report.roles.items()} if report else {},
@@ -40,8 +41,8 @@ def job_object(look: Look) -> dict[str, Any]:
         "warnings": list(report.warnings) if report else [],
         "evidence": seen.evidence.value,
         "yarn": {"state": app.state.value, "final_status": app.final_status.value, "diagnostics": app.diagnostics} if app else None,
-        "started_at": _instant(app.started_ms if app else None),
-        "finished_at": _instant(app.finished_ms if app else None),
+        "started_at": instant(app.started_ms if app else None),
+        "finished_at": instant(app.finished_ms if app else None),
     }
 
 
@@ -60,12 +61,6 @@ def _failure_object(failure: Failure | None) -> dict[str, Any] | None:
 
 def _counts_object(counts: RoleCounts) -> dict[str, int]:
     return {name: getattr(counts, name) for name in RoleCounts.__dataclass_fields__}
-
-
-def _instant(milliseconds: int | None) -> str | None:
-    if not milliseconds or not 0 < milliseconds < _YEAR_10000_MS:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def change_line(look: Look, elapsed_s: float) -> str:
@@ -111,7 +106,7 @@ def _number(value: Any) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def job_lines(look: Look) -> Iterator[str]:
+def job_lines(look: Look, pending: Sequence[Cause] = ()) -> Iterator[str]:
     """Describe a job in a few lines, the most important first."""
     seen, verdict, app, report = look.seen, look.verdict, look.seen.app, look.seen.report
     yield f"{seen.name}  {verdict.state.value}{_duration(look)}"
@@ -122,6 +117,7 @@ def job_lines(look: Look) -> Iterator[str]:
         yield "  YARN and the deciding task both say so"
     if verdict.hint:
         yield f"  hint: {verdict.hint}"
+    yield from cause_lines(pending)
     if report is not None:
         yield from _report_lines(report)
     if app is not None:
