@@ -28,6 +28,7 @@ BOOTSTRAP_FILE = "bootstrap.py"  # a TEMPLATE file lands in conf/ of the working
 REPORT_FILE = "job-report.json"  # in the log directory of the deciding task; the NodeManager serves it at once
 PAYLOAD_ARCHIVE = "tfjob-files.tar"  # the job's files, staged, when they are too large to travel in the service
 HADOOP_CONF_LINK = "tfjob-hadoop-conf"  # a staged archive of Hadoop configuration is linked so in the working directory
+PROGRESS_MARK = "TFJOB_PROGRESS "  # a line on stdout that starts with it and goes on as JSON is progress, as the file is
 OUTCOME_MARK = "submit_tf_job-outcome "  # the machine-readable last line on the task's stderr starts with it
 REPORT_VERSION = 1
 TASK_VERSION = 1
@@ -37,6 +38,7 @@ PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
 PROPERTY_DECIDING = "submit_tf_job.deciding-task"
 PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task leaves an outcome
 PROPERTY_STRATEGY = "submit_tf_job.strategy"
+PROPERTY_PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=6007"
 PROPERTY_DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
 
 # --- exit statuses of the bootstrap itself ---------------------------------------------------------------------------

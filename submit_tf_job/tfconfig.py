@@ -49,13 +49,16 @@ def split_instance(instance: str) -> tuple[str, int]:
 
 
 def ordinal(counts: Mapping[str, int], role: str, index: int) -> int:
-    """Number the tasks of a job from 0: chief, workers, ps, evaluator, then the other roles by name."""
-    offset = 0
-    for name in role_order(counts):
-        if name == role:
-            return offset + index
-        offset += counts[name]
-    raise ValueError("no role %r in %s" % (role, sorted(counts)))
+    """Number the tasks of a job from 0: chief, workers, ps, evaluator, then the other roles by name.
+
+    Tasks that were added to a sidecar while the job ran come after all that are counted.
+    """
+    if role not in counts:
+        raise ValueError("no role %r in %s" % (role, sorted(counts)))
+    order = role_order(counts)
+    if index >= counts[role]:
+        return sum(counts.values()) + (index - counts[role]) * len(order) + order.index(role)
+    return sum(counts[name] for name in order[: order.index(role)]) + index
 
 
 def role_order(counts: Collection[str]) -> list[str]:

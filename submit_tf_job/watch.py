@@ -104,8 +104,11 @@ class Observer:
         self._evidence = Evidence.UNREADABLE
         self._node_addresses: dict[str, list[str]] = {}
 
-    def look(self) -> Observation:
+    def look(self, *, detailed: bool = False) -> Observation:
         """Look once.
+
+        Args:
+            detailed: Ask the services API also where the report says enough for a verdict: who is where, since when, with which ports.
 
         Raises:
             NoSuchJob: There is no such service.
@@ -117,7 +120,7 @@ class Observer:
             self._ask_service()
         if self._application_id is not None:
             app = self._client.app(self._application_id)
-        if app is not None and app.state not in FINAL_STATES and self._service_is_old():
+        if app is not None and app.state not in FINAL_STATES and (detailed or self._service_is_old()):
             try:
                 self._ask_service()
             except (ClusterUnavailable, NoSuchJob) as error:  # its ApplicationMaster is being started again; the RM knows the rest

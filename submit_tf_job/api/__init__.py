@@ -11,21 +11,28 @@ Example:
 
 from submit_tf_job.api.cluster import Cluster, JobRef, connect, find
 from submit_tf_job.api.control import delete, stop
-from submit_tf_job.api.looking import error_of, follow, observe, status
+from submit_tf_job.api.looking import Description, describe, error_of, fleet, follow, in_detail, list_jobs, observe, status
+from submit_tf_job.api.pending import is_waiting, why_pending
 from submit_tf_job.api.reading import tail_of
 from submit_tf_job.api.submitting import Submission, follow_own, load_job, make_plan, site_of, submit
 from submit_tf_job.settings import load_settings
 
 __all__ = [
     "Cluster",
+    "Description",
     "JobRef",
     "Submission",
     "connect",
     "delete",
+    "describe",
     "error_of",
     "find",
+    "fleet",
     "follow",
     "follow_own",
+    "in_detail",
+    "is_waiting",
+    "list_jobs",
     "load_job",
     "load_settings",
     "make_plan",
@@ -35,4 +42,5 @@ __all__ = [
     "stop",
     "submit",
     "tail_of",
+    "why_pending",
 ]

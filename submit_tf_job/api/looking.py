@@ -1,8 +1,10 @@
-"""status, follow: how a job stands."""
+"""status, describe, follow, list_jobs, fleet: how jobs stand."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +13,14 @@ from submit_tf_job.errors import ClusterUnavailable, JobFailed, JobStopped, NoSu
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
+    from submit_tf_job.description import Event, Limit, Link, Task
+    from submit_tf_job.fleet import Fleet, ListedJob, Selection
     from submit_tf_job.observation import Evidence, Verdict
     from submit_tf_job.watch import Look, Observer
+    from submit_tf_job.yarn.observed import AppAttempt
     from submit_tf_job.yarn.records import AppReport
 
-__all__ = ["error_of", "follow", "observe", "status"]
+__all__ = ["Description", "describe", "error_of", "fleet", "follow", "in_detail", "list_jobs", "observe", "status"]
 
 
 def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> Observer:
@@ -103,3 +108,78 @@ def error_of(look: Look) -> SubmitTFJobError | None:
     if found.state is JobState.UNKNOWN:
         return NoSuchJob(f"{name}: {found.reason}", hint=found.hint)
     return None
+
+
+@dataclass(frozen=True)
+class Description:
+    """A job in detail."""
+
+    look: Look
+    attempts: tuple[AppAttempt, ...]
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks, whether or not they have a container."""
+        from submit_tf_job.description import tasks_of
+
+        return tasks_of(self.look.seen)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The time limits that YARN keeps."""
+        from submit_tf_job.description import limits_of
+
+        return limits_of(self.look.seen)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """What the roles serve."""
+        from submit_tf_job.description import links_of
+
+        return links_of(self.look.seen)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is known to have happened, in order of time."""
+        from submit_tf_job.description import events_of
+
+        return events_of(self.look.seen, self.attempts)
+
+
+def describe(cluster: Cluster, job: str) -> Description:
+    """Look at a job in detail: three or four requests, however many tasks it has.
+
+    Raises:
+        NoSuchJob: There is no such job.
+    """
+    look = in_detail(cluster, find(cluster, job))
+    app = look.seen.application_id
+    return Description(look, cluster.client.app_attempts(app) if app else ())
+
+
+def in_detail(cluster: Cluster, ref: JobRef) -> Look:
+    """Look at a job once, with what the services API says of its containers."""
+    from submit_tf_job.observation import verdict
+    from submit_tf_job.watch import Look
+
+    seen = observe(cluster, ref).look(detailed=True)
+    return Look(seen, verdict(seen))
+
+
+def list_jobs(cluster: Cluster, selection: Selection, *, now_ms: int | None = None) -> tuple[ListedJob, ...]:
+    """List jobs with one request, however many there are.
+
+    Args:
+        selection: Which.
+        now_ms: This moment, for `selection.within_s`.
+    """
+    within = None if selection.within_s is None else int((now_ms or time.time() * 1000) - selection.within_s * 1000)
+    apps = cluster.client.apps(user=selection.user, queue=selection.queue, states=selection.yarn_states, started_after_ms=within)
+    return selection.jobs(apps)
+
+
+def fleet(cluster: Cluster, selection: Selection) -> Fleet:
+    """Prepare to watch many jobs: one request for each look."""
+    from submit_tf_job.fleet import Fleet
+
+    return Fleet(lambda: list_jobs(cluster, selection), clock=cluster.clock, sleep=cluster.sleep)

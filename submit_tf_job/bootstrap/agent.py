@@ -78,7 +78,7 @@ class Agent(abc.ABC):
     def run(self, env: dict[str, str], problem: Problem | None) -> int:
         """Run to the end; `problem` is why the command cannot be started at all."""
         self.env = env
-        self.progress = files.Progress(env.get(contract.ENV_PROGRESS, ""))
+        self.progress = files.Progress(env.get(contract.ENV_PROGRESS, ""), files.stdout_path(self.info))
         if problem:
             self.fail(problem)
         stop = 0

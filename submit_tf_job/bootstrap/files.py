@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from submit_tf_job.bootstrap.info import Info
 
 PROGRESS_LIMIT = 4096
+STDOUT_LIMIT = 65536  # of what a program writes between two looks, the end is read
 # A minimal image lacks en_US.UTF-8, which YARN's AM asks for (seen in every container of such images).
 NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK, PREFIX)
 
@@ -103,15 +104,40 @@ def clean_progress(value: Any) -> dict[str, Any] | None:
     }
 
 
-class Progress:
-    """Watches the file at TFJOB_PROGRESS_FILE."""
+def stdout_path(info: Info) -> str:
+    """Return the file that this task's stdout goes to, as `stderr_path` does."""
+    own = "/proc/self/fd/1"
+    return own if os.path.isfile(own) else os.path.join(info.log_dir, "stdout.txt")
 
-    def __init__(self, path: str) -> None:
-        """Watch `path`, which need not exist."""
-        self.path, self._seen = path, (0, 0, 0)
+
+class Progress:
+    """Watches the file at TFJOB_PROGRESS_FILE, and the lines on stdout that start with `contract.PROGRESS_MARK`."""
+
+    def __init__(self, path: str, stdout: str = "") -> None:
+        """Watch `path` and `stdout`, which need not exist; what stdout holds already was written by an earlier program."""
+        self.path, self.stdout, self._seen = path, stdout, (0, 0, 0)
+        self._read = _size(stdout)
 
     def poll(self) -> dict[str, Any] | None:
-        """Return what the file says if it changed since the last call and makes sense."""
+        """Return what was said last since the last call, where it makes sense; the file has the last word."""
+        return self._of_stdout() if not self.path else self._of_file() or self._of_stdout()
+
+    def _of_stdout(self) -> dict[str, Any] | None:
+        size = _size(self.stdout)
+        if size <= self._read:
+            return None
+        try:
+            with open(self.stdout, "rb") as source:
+                source.seek(max(self._read, size - STDOUT_LIMIT))
+                text = source.read(STDOUT_LIMIT)
+        except OSError:
+            return None
+        complete, newline, unfinished = text.rpartition(b"\n")
+        # A line that is not finished yet is read again, but not for ever.
+        self._read = size - (len(unfinished) if len(unfinished) < PROGRESS_LIMIT else 0)
+        return _marked((complete + newline).decode("utf-8", "replace"))
+
+    def _of_file(self) -> dict[str, Any] | None:
         try:
             found = os.stat(self.path)
             mark = (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -122,6 +148,26 @@ class Progress:
                 return clean_progress(json.loads(source.read(PROGRESS_LIMIT).decode("utf-8")))
         except (OSError, ValueError, RecursionError):
             return None
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size if path else 0
+    except OSError:
+        return 0
+
+
+def _marked(text: str) -> dict[str, Any] | None:
+    """Return the last progress line of a text that makes sense."""
+    for line in reversed(text.split("\n")):
+        if line.startswith(contract.PROGRESS_MARK):
+            try:
+                found = clean_progress(json.loads(line[len(contract.PROGRESS_MARK) :]))
+            except (ValueError, RecursionError):
+                continue
+            if found:
+                return found
+    return None
 
 
 def marker_path(info: Info) -> str:

@@ -51,7 +51,7 @@ class Info:
         self.role, self.index = tfconfig.split_instance(env.get(contract.ENV_INSTANCE) or label)
         self.name = "%s-%d" % (self.role, self.index)
         self.counts = {name: int(role["count"]) for name, role in self.roles.items()}
-        if self.index >= self.counts.get(self.role, 0):
+        if self.index >= self.counts.get(self.role, 0) and not self.may_grow(self.role):
             raise ValueError("this container is %s, but the job has %d of role %r" % (self.name, self.counts.get(self.role, 0), self.role))
         self.submission = str(task["submission"])
         self.suffix = (suffix or task.get("host_suffix") or "").lower()
@@ -68,6 +68,10 @@ class Info:
         self.log_dir = logs if os.path.isdir(logs) else ""
         self.settle_s = float(task.get("settle_s", 2.0))
         self.stop_grace_s = float(task.get("stop_grace_s", 5.0))
+
+    def may_grow(self, role: str) -> bool:
+        """Say whether a role may get tasks that the description does not count: TensorFlow knows nothing of sidecars."""
+        return role in self.roles and self.roles[role]["duty"] == contract.DUTY_SIDECAR
 
     def duty(self, role: str, index: int) -> str:
         """Say what a task is for; only the first task of the deciding role decides."""

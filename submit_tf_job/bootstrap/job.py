@@ -23,6 +23,7 @@ SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
 OUT = (SUCCEEDED, FAILED, ENDED)  # states that nothing leaves
 AWAY = (LOST, RESTARTING)
 AWAITED = (ABSENT, LOST, RESTARTING)
+MOST_SIDECARS = 1000  # of one role; they come from outside, and memory is not to
 KEPT = 20  # entries in the lists of a report
 
 
@@ -136,7 +137,7 @@ class Job:
         """
         if message.get("submission") != self.info.submission:
             return None, "wrong-job"
-        m = self.members.get("%s-%s" % (message.get("role"), message.get("index")))
+        m = self._member(message.get("role"), message.get("index"))
         run, attempt = message.get("run"), message.get("attempt")
         if m is None or m is self.me or not isinstance(run, str) or not isinstance(attempt, int):
             return None, "bad"
@@ -162,6 +163,17 @@ class Job:
         if self.me.run != message.get("seen") and isinstance(message.get("decider_attempt"), int):
             self.me.attempt = max(self.me.attempt, message["decider_attempt"] + 1)  # YARN started the deciding task again
         return m, "welcome"
+
+    def _member(self, role: Any, index: Any) -> Member | None:
+        """Return the task of a role and an index; a sidecar that was added while the job ran is taken in."""
+        name = "%s-%s" % (role, index)
+        if name not in self.members and isinstance(role, str) and isinstance(index, int) and self._may_join(role, index):
+            self.members[name] = Member(role, index, contract.DUTY_SIDECAR)
+            self.counts[role][ABSENT] = self.counts[role].get(ABSENT, 0) + 1
+        return self.members.get(name)
+
+    def _may_join(self, role: str, index: int) -> bool:
+        return self.info.may_grow(role) and 0 <= index < 100000 and sum(self.counts[role].values()) < MOST_SIDECARS
 
     def _replaced(self, now: float, m: Member) -> bool:
         """Account for a task that YARN started again without a word of its former self; True when that ends the job."""

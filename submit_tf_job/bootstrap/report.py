@@ -47,7 +47,7 @@ def snapshot(job: Job, now: float, over: bool) -> dict[str, Any]:
         "progress": job.progress,
         "events": job.events,
     }
-    if info.total <= TASKS_LISTED:
+    if len(job.members) <= TASKS_LISTED:
         report["tasks"] = [
             dict({key: getattr(m, key) for key in ("host", "address", "container", "state", "attempt", "status")}, task=m.name)
             for m in job.members.values()
@@ -56,7 +56,8 @@ def snapshot(job: Job, now: float, over: bool) -> dict[str, Any]:
 
 
 def _role(job: Job, role: str) -> dict[str, int]:
-    counts, wanted = job.counts[role], job.info.counts[role]
+    counts = job.counts[role]
+    wanted = sum(counts.values())
     shown = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)
     found = {"wanted": wanted, "arrived": wanted - counts.get(states.ABSENT, 0), "restarts": job.restarts[role]}
     found.update({state: counts.get(state, 0) for state in shown})

@@ -99,11 +99,24 @@ def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads
             }
         ),
         components=tuple(_component(job, role, site, submission, delivery, uploads) for role in job.roles.values()),
+        quicklinks={_link_name(role, name): _link(role, port) for role in job.roles.values() for name, port in role.ports.items()},
     )
+
+
+def _link_name(role: Role, port: str) -> str:
+    return f"{role.name} {port}"
+
+
+def _link(role: Role, port: int) -> str:
+    """Write a YARN quick link; the AM fills in its global tokens and no others (ServiceTimelinePublisher, ProviderUtils)."""
+    scheme = "https" if port in (443, 8443) else "http"
+    return f"{scheme}://{role.name}-0.${{SERVICE_NAME}}.${{USER}}.${{DOMAIN}}:{port}"
 
 
 def _component(job: Job, role: Role, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]) -> Component:
     properties = {contract.PROPERTY_DECIDES: "true"} if role.name == job.deciding_role else {}
+    if role.ports:
+        properties[contract.PROPERTY_PORTS] = ",".join(f"{name}={port}" for name, port in role.ports.items())
     files: tuple[ConfigFile, ...] = ()
     if job.bootstrap:
         command, files = _bootstrap(job, role, site, submission, delivery, uploads)
@@ -118,6 +131,7 @@ def _component(job: Job, role: Role, site: Site, submission: str, delivery: _Del
         restart_policy="ON_FAILURE" if role.restart is Restart.ON_FAILURE else "NEVER",
         placement_policy=_placement(role),
         configuration=Configuration(properties=properties, env=_env(job, role, site, submission), files=files),
+        quicklinks=tuple(_link_name(role, name) for name in role.ports),
     )
 
 

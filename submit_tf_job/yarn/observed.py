@@ -72,6 +72,11 @@ class ObservedComponent:
     state: ComponentState
     number_of_containers: int | None
     containers: tuple[ObservedContainer, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    restart_policy: str | None = None
+    memory_mib: int | None = None
+    vcores: int | None = None
 
     @classmethod
     def from_json(cls, answer: Answer) -> ObservedComponent:
@@ -81,6 +86,11 @@ class ObservedComponent:
             state=ComponentState(text_of(answer, "state")),
             number_of_containers=whole_of(answer, "number_of_containers"),
             containers=tuple(ObservedContainer.from_json(item) for item in items(answer.get("containers"))),
+            properties=_texts(_object(_object(answer.get("configuration")).get("properties"))),
+            env=_texts(_object(_object(answer.get("configuration")).get("env"))),
+            restart_policy=text_of(answer, "restart_policy"),
+            memory_mib=whole_of(_object(answer.get("resource")), "memory"),
+            vcores=whole_of(_object(answer.get("resource")), "cpus"),
         )
 
 
