@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context
+from submit_tf_job.diagnose.model import Cause
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
+from submit_tf_job.report.causes import cause_lines
 from submit_tf_job.report.job import change_line, job_lines, job_object
 from submit_tf_job.watch import Look
 
 __all__ = ["Talk", "finish", "seconds", "talking"]
 
 
+EXPLAIN_EVERY_S = 15.0
+
+
 class Talk:
     """Says what changed, and only what changed."""
 
-    def __init__(self, context: Context) -> None:
-        """Start the clock."""
+    def __init__(self, context: Context, why: Callable[[Look], Sequence[Cause]] = lambda _look: ()) -> None:
+        """Start the clock; `why` says what a job waits for."""
         self._context, self._start, self._last, self._troubled = context, time.monotonic(), "", False
+        self._why, self._asked_at, self._cause = why, float("-inf"), ""
 
     def look(self, look: Look) -> None:
         """Tell of a look."""
@@ -31,6 +37,20 @@ class Talk:
         if said != self._last:
             self._context.say(line)
             self._last = said
+        if api.is_waiting(look):
+            self._explain(look)
+
+    def _explain(self, look: Look) -> None:
+        """Say why it waits, when that is another cause than before; the questions cost the cluster something."""
+        now = time.monotonic()
+        if now - self._asked_at < EXPLAIN_EVERY_S:
+            return
+        causes = self._why(look)
+        self._asked_at = time.monotonic()
+        if causes and causes[0].code != self._cause:
+            self._cause = causes[0].code
+            for line in cause_lines(causes[:1]):
+                self._context.say(f"     {line}")
 
     def trouble(self, error: ClusterUnavailable) -> None:
         """Tell of a look that failed."""
@@ -39,15 +59,23 @@ class Talk:
             self._troubled = True
 
 
-def talking(context: Context, ref: api.JobRef, watch: Callable[[Talk], Look]) -> Look:
+def talking(
+    context: Context, ref: api.JobRef, watch: Callable[[Talk], Look], *, why: Callable[[Look], Sequence[Cause]] = lambda _look: ()
+) -> Look:
     """Call a watch that talks, and say on every way out that the job goes on.
+
+    Args:
+        context: Where to talk.
+        ref: The job.
+        watch: Watches it, and tells the talk.
+        why: Says what the job waits for.
 
     Raises:
         DeadlinePassed: The time to follow is over; the message says that the job goes on.
     """
     context.interrupted = f"{ref.name} goes on. Follow it again: submit_tf_job wait {ref.name}    Stop it: submit_tf_job stop {ref.name}"
     try:
-        return watch(Talk(context))
+        return watch(Talk(context, why))
     except DeadlinePassed as error:
         raise DeadlinePassed(
             f"{error.message}; {ref.name} may still be running", hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}"
@@ -61,7 +89,7 @@ def finish(context: Context, look: Look) -> int:
     return error.exit_status if error else 0
 
 
-def seconds(text: str | None) -> float | None:
+def seconds(text: str | None, option: str = "--timeout") -> float | None:
     """Read a duration option: 90s, 15m, 2h.
 
     Raises:
@@ -75,4 +103,4 @@ def seconds(text: str | None) -> float | None:
     try:
         return duration_s(text)
     except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from None
+        raise UsageError(f"{option}: {error}") from None

@@ -28,8 +28,10 @@ def status(context: Context, job: JobArgument) -> None:
       submit_tf_job status mnist
       submit_tf_job status application_1795256400000_0007 -o json | jq -r .state
     """
-    look = api.status(api.connect(context.settings()), job)
-    context.result(job_lines(look), lambda: job_object(look))
+    cluster = api.connect(context.settings())
+    look = api.status(cluster, job)
+    pending = api.why_pending(cluster, look) if api.is_waiting(look) else ()
+    context.result(job_lines(look, pending), lambda: job_object(look, pending))
 
 
 def wait(
@@ -62,5 +64,6 @@ def wait(
             on_look=talk.look,
             on_trouble=talk.trouble,
         ),
+        why=lambda look: api.why_pending(cluster, look),
     )
     return finish(context, look)

@@ -68,6 +68,7 @@ def submit(
         context,
         done.ref,
         lambda talk: api.follow_own(cluster, done, timeout_s=timeout_s, on_look=talk.look, on_trouble=talk.trouble),
+        why=lambda look: api.why_pending(cluster, look),
     )
     if done.adopted and look.verdict.state.is_final:
         context.say(f"to run it once more: submit_tf_job submit {spec} --replace")

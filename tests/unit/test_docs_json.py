@@ -12,6 +12,7 @@ import pytest
 
 from submit_tf_job import api, cli
 from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
+from submit_tf_job.diagnose.model import Cause
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
 from submit_tf_job.report.job import job_object
@@ -27,7 +28,7 @@ PAGE = (DOCS / "json.md").read_text("utf-8")
 # Objects whose keys are names that a user or a cluster chose: `*` in the page.
 OPEN = {"roles", "files", "origins", "settings"}
 # Objects and lists whose content is described in a sentence.
-CLOSED = {"progress.metrics", "ports", "details", "settings.*.value"}
+CLOSED = {"pending[].facts", "progress.metrics", "ports", "details", "settings.*.value"}
 
 
 def documented(kind: str) -> set[str]:
@@ -94,7 +95,7 @@ LOOK = Look(
 
 
 def test_job() -> None:
-    check("Job", job_object(LOOK))
+    check("Job", job_object(LOOK, (Cause("queue-full", "it is full", "wait", {"used": 1}),)))
 
 
 def test_what_is_not_known_of_a_job_is_null() -> None:

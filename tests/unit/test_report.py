@@ -133,7 +133,7 @@ def test_a_failure_without_host_or_status() -> None:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 KEYS_OF_A_JOB = [
-    *("kind", "format", "name", "application_id", "user", "queue", "state", "reason", "confirmed", "hint", "failure", "submission"),
+    *("kind", "format", "name", "application_id", "user", "queue", "state", "reason", "confirmed", "hint", "failure", "pending", "submission"),
     *("tasks", "roles", "progress", "warnings", "evidence", "yarn", "started_at", "finished_at"),
 ]
 
@@ -152,6 +152,7 @@ def test_a_job_as_json() -> None:
         "confirmed": True,
         "hint": "",
         "failure": None,
+        "pending": [],
         "submission": "s",
         "tasks": {"wanted": 2, "arrived": 2, "missing": []},
         "roles": {"worker": {"wanted": 2, "arrived": 0, "running": 0, "succeeded": 2, "failed": 0, "ended": 0, "lost": 0, "restarts": 0}},

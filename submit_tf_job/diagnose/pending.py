@@ -1,0 +1,203 @@
+"""Why a job waits: what was seen → causes, what matters most first. Pure.
+
+What can never be is told before what is a matter of waiting, and what an administrator or the job spec can change before what changes by
+itself. Every sentence carries the cluster's own numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from submit_tf_job.diagnose.model import Cause
+from submit_tf_job.diagnose.queueing import queue_causes
+from submit_tf_job.diagnose.room import room_causes
+from submit_tf_job.diagnose.situation import Late, Situation
+from submit_tf_job.diagnose.words import listed, plural, seconds
+
+__all__ = ["CODES", "diagnose"]
+
+# Every code, what matters most first.
+CODES = (
+    "request-refused",
+    "label-unknown",
+    "label-not-allowed",
+    "placement-disabled",
+    "placement-impossible",
+    "gpu-none",
+    "container-too-large",
+    "queue-too-small",
+    "no-nodes",
+    "nodes-unhealthy",
+    "queue-stopped",
+    "parallel-limit",
+    "am-limit-queue",
+    "am-limit-user",
+    "queue-full",
+    "user-limit",
+    "gpu-busy",
+    "no-room",
+    "reserved",
+    "preempted",
+    "am-restarted",
+    "am-starting",
+    "image-or-files",
+    "task-not-arrived",
+    "others-ahead",
+    "scheduler-says",
+    "am-waiting",
+    "containers-coming",
+    "unexplained",
+)
+NORMAL_S = 30.0  # an idle cluster needs 1 to 10 s for an ApplicationMaster, and as long again for the containers
+_MINOR = frozenset({"others-ahead", "preempted", "am-restarted"})  # true beside a cause, and none by themselves
+
+
+def diagnose(situation: Situation) -> tuple[Cause, ...]:
+    """Say why a job waits; never nothing.
+
+    Args:
+        situation: What was seen of a job that waits for its ApplicationMaster, for containers, or for its tasks to arrive.
+    """
+    rules: tuple[Callable[[Situation], Iterator[Cause]], ...] = (_refused, room_causes, queue_causes, _history, _starting, _late, _ahead)
+    found = {(cause.code, cause.sentence): cause for rule in rules for cause in rule(situation)}
+    causes = sorted(found.values(), key=lambda cause: CODES.index(cause.code))
+    if all(cause.code in _MINOR for cause in causes):
+        causes = sorted([*causes, *_otherwise(situation)], key=lambda cause: CODES.index(cause.code))
+    return tuple(causes)
+
+
+def _refused(situation: Situation) -> Iterator[Cause]:
+    """Tell of a request that the ResourceManager throws back at every heartbeat of the AM (facts: verified-docker 10)."""
+    line = next((line.strip() for line in situation.app.diagnostics.splitlines() if "Invalid resource request" in line), "")
+    if line:
+        yield Cause(
+            "request-refused",
+            f"the ResourceManager refuses the containers that the job asks for: {line[:400]}",
+            "ask for less in memory, cpus or gpus of the role; the job can only be stopped and submitted anew",
+            {"diagnostics": line},
+        )
+
+
+def _history(situation: Situation) -> Iterator[Cause]:
+    raw = situation.app.raw
+    lost, masters = _whole(raw.get("numNonAMContainerPreempted")), _whole(raw.get("numAMContainerPreempted"))
+    if lost or masters:
+        yield Cause(
+            "preempted",
+            f"YARN has taken {plural(lost + masters, 'container')} back from it for queues that were below their share",
+            "it gets new ones when there is room; a queue with a larger share, or with preemption disabled, is spared this",
+            {"containers": lost, "application_masters": masters},
+        )
+    if situation.tries > 1:
+        yield Cause(
+            "am-restarted",
+            f"its ApplicationMaster has failed {'once' if situation.tries == 2 else f'{situation.tries - 1} times'} and is started again",
+            "the ResourceManager's diagnostics of the application, and the log of the earlier attempt, say why",
+            {"attempts": situation.tries},
+        )
+
+
+def _starting(situation: Situation) -> Iterator[Cause]:
+    if situation.app.state.value == "RUNNING" or not situation.has_master or situation.attempt is None:
+        return
+    attempt, age = situation.attempt, situation.waiting_s
+    node = (attempt.node_id or "a node").partition(":")[0]
+    hint = "it takes 3 to 15 s on a quiet cluster" if age < NORMAL_S else _log_hint(situation)
+    yield Cause(
+        "am-starting",
+        f"its ApplicationMaster has a container on {node} and has not registered yet, {seconds(age)} after the job was accepted",
+        hint,
+        {"container_id": attempt.container_id, "node": attempt.node_id, "waiting_s": age},
+    )
+
+
+def _log_hint(situation: Situation) -> str:
+    where = (situation.attempt.logs_link if situation.attempt else None) or situation.app.am_container_logs
+    return f"its log may say why: {where}" if where else "the log of its first container may say why"
+
+
+def _late(situation: Situation) -> Iterator[Cause]:
+    """Tell of tasks with a container: before the launch script has run it is the node's doing, after that the task's."""
+    started = [task for task in situation.late if task.started]
+    waiting = [task for task in situation.late if not task.started]
+    if waiting:
+        localizing = [task for task in waiting if task.node_state.startswith("LOCALIZ")]
+        what = "their files are being brought" if localizing else "the image is being pulled, or the container started"
+        yield Cause(
+            "image-or-files",
+            f"{_late_names(waiting)} {_have(waiting)} a container and {_have(waiting)} not started: {what}",
+            "a first pull of a large image takes minutes; pull it on the nodes beforehand, or use a smaller one",
+            _late_facts(waiting),
+        )
+    if started:
+        yield Cause(
+            "task-not-arrived",
+            f"{_late_names(started)} {_have(started)} been started and {_have(started)} not reported to the deciding task",
+            "is there Python 3.7 or later in the image, and can the container resolve the deciding task's name? its log says",
+            _late_facts(started),
+        )
+
+
+def _late_names(tasks: list[Late]) -> str:
+    oldest = max((task.waiting_s for task in tasks if task.waiting_s is not None), default=None)
+    hosts = sorted({task.host for task in tasks if task.host})
+    where = f" on {listed(hosts)}" if hosts else ""
+    return f"{listed([task.task for task in tasks])}{where}{f', for {seconds(oldest)},' if oldest is not None else ''}"
+
+
+def _have(tasks: list[Late]) -> str:
+    return "has" if len(tasks) == 1 else "have"
+
+
+def _late_facts(tasks: list[Late]) -> dict[str, object]:
+    return {"tasks": [task.task for task in tasks], "hosts": sorted({task.host for task in tasks if task.host})}
+
+
+def _ahead(situation: Situation) -> Iterator[Cause]:
+    """Count who is served before it: a higher priority, or the same and earlier, as the queue's FIFO order has it."""
+    if situation.has_master:
+        return
+    app = situation.app
+    mine = (-_whole(app.raw.get("priority")), app.started_ms or 0)
+    ahead = [
+        other
+        for other in situation.neighbours
+        if other.state.value == "ACCEPTED" and (-_whole(other.raw.get("priority")), other.started_ms or 0) < mine
+    ]
+    if ahead:
+        yield Cause(
+            "others-ahead",
+            f"{plural(len(ahead), 'job')} of queue {app.queue} {'is' if len(ahead) == 1 else 'are'} before it: "
+            f"{listed([f'{other.name} of {other.user}' for other in ahead])}",
+            "",
+            {"count": len(ahead), "applications": [other.id for other in ahead[:20]], "priority": _whole(app.raw.get("priority"))},
+        )
+
+
+def _otherwise(situation: Situation) -> Iterator[Cause]:
+    """Say what there is to say where nothing is in the way as far as the cluster tells."""
+    words = [f"{text} ({plural(count, 'time')})" for text, count in sorted(situation.activities.items(), key=lambda item: -item[1])]
+    if words:
+        yield Cause("scheduler-says", f"the scheduler passes it over: {listed(words)}", "", {"activities": dict(situation.activities)})
+        return
+    age, has_master = situation.waiting_s, situation.app.state.value == "RUNNING"
+    facts: dict[str, object] = {"waiting_s": age}
+    if has_master:
+        yield Cause("containers-coming", "its ApplicationMaster runs, and nothing is seen that keeps its containers away", "", facts)
+    elif age < NORMAL_S:
+        yield Cause(
+            "am-waiting", f"accepted {seconds(age)} ago; YARN has room for it and starts its ApplicationMaster within seconds", "", facts
+        )
+    else:
+        said = " ".join(situation.app.diagnostics.split())[:300]
+        yield Cause(
+            "unexplained",
+            f"accepted {seconds(age)} ago, and nothing is seen that keeps its ApplicationMaster away"
+            + (f"; YARN says: {said}" if said else ""),
+            "an administrator finds more in the ResourceManager's log",
+            {**facts, "diagnostics": situation.app.diagnostics},
+        )
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
