@@ -9,15 +9,20 @@ Example:
     <JobState.SUCCEEDED: 'SUCCEEDED'>
 """
 
+from submit_tf_job.api.changing import Change, extend, move, restart, scale, set_priority, start
 from submit_tf_job.api.cluster import Cluster, JobRef, connect, find
-from submit_tf_job.api.control import delete, stop
-from submit_tf_job.api.looking import Description, describe, error_of, fleet, follow, in_detail, list_jobs, observe, status
+from submit_tf_job.api.control import delete, owner, stop
+from submit_tf_job.api.diagnosing import diagnose
+from submit_tf_job.api.failure import why_failed
+from submit_tf_job.api.looking import Description, describe, error_of, fleet, follow, in_detail, last_lines, list_jobs, observe, status
 from submit_tf_job.api.pending import is_waiting, why_pending
-from submit_tf_job.api.reading import tail_of
+from submit_tf_job.api.reaching import find_link, is_reachable, tunnel_command
+from submit_tf_job.api.reading import log_files, logs, tail_of
 from submit_tf_job.api.submitting import Submission, follow_own, load_job, make_plan, site_of, submit
 from submit_tf_job.settings import load_settings
 
 __all__ = [
+    "Change",
     "Cluster",
     "Description",
     "JobRef",
@@ -25,22 +30,37 @@ __all__ = [
     "connect",
     "delete",
     "describe",
+    "diagnose",
     "error_of",
+    "extend",
     "find",
+    "find_link",
     "fleet",
     "follow",
     "follow_own",
     "in_detail",
+    "is_reachable",
     "is_waiting",
+    "last_lines",
     "list_jobs",
     "load_job",
     "load_settings",
+    "log_files",
+    "logs",
     "make_plan",
+    "move",
     "observe",
+    "owner",
+    "restart",
+    "scale",
+    "set_priority",
     "site_of",
+    "start",
     "status",
     "stop",
     "submit",
     "tail_of",
+    "tunnel_command",
+    "why_failed",
     "why_pending",
 ]

@@ -1,4 +1,4 @@
-"""stop, delete: what changes a job that is there."""
+"""stop, delete: what ends a job; owner: whose it is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.api.cluster import Cluster, find
 from submit_tf_job.api.looking import status
-from submit_tf_job.errors import NameTaken, NoSuchJob
+from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob
 
 if TYPE_CHECKING:
     from submit_tf_job.watch import Look
 
-__all__ = ["delete", "stop"]
+__all__ = ["delete", "owner", "stop"]
 
 
 def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:
@@ -40,6 +40,12 @@ def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
     from submit_tf_job.yarn import stopping
 
     ref = find(cluster, job)
+    theirs = owner(cluster, job)
+    if theirs not in (None, cluster.settings.user):  # the services API would take this user's own service of the same name
+        raise AuthError(
+            f"{job} is a job of {theirs}, and you are {cluster.settings.user}: YARN lets nobody else free its name",
+            hint=f"stop it, or if you may act for {theirs}: --user {theirs}",
+        )
     if not force:
         try:
             service = cluster.client.get_service(ref.name)
@@ -51,3 +57,14 @@ def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
                 f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force"
             )
     return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)
+
+
+def owner(cluster: Cluster, job: str) -> str | None:
+    """Say whose job is meant; a name always means one's own.
+
+    Raises:
+        NoSuchJob: There is no such application.
+    """
+    ref = find(cluster, job)
+    app = cluster.client.app(ref.application_id) if ref.application_id else None
+    return app.user if app else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from submit_tf_job import contract
 from submit_tf_job.api.cluster import Cluster, JobRef, find
 from submit_tf_job.errors import ClusterUnavailable, JobFailed, JobStopped, NoSuchJob, SubmitTFJobError
 from submit_tf_job.settings import Settings
@@ -15,12 +16,12 @@ from submit_tf_job.settings import Settings
 if TYPE_CHECKING:
     from submit_tf_job.description import Event, Limit, Link, Task
     from submit_tf_job.fleet import Fleet, ListedJob, Selection
-    from submit_tf_job.observation import Evidence, Verdict
+    from submit_tf_job.observation import Evidence, Observation, Verdict
     from submit_tf_job.watch import Look, Observer
     from submit_tf_job.yarn.observed import AppAttempt
     from submit_tf_job.yarn.records import AppReport
 
-__all__ = ["Description", "describe", "error_of", "fleet", "follow", "in_detail", "list_jobs", "observe", "status"]
+__all__ = ["Description", "describe", "error_of", "fleet", "follow", "in_detail", "last_lines", "list_jobs", "observe", "status"]
 
 
 def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> Observer:
@@ -70,10 +71,20 @@ def follow(
     until: Callable[[Look], bool] = lambda look: look.verdict.state.is_final,
     bootstrap: bool | None = None,
     timeout_s: float | None = None,
+    details_every_s: float | None = None,
     on_look: Callable[[Look], None] = lambda _look: None,
     on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
 ) -> Look:
     """Watch a job until something is true of it, or it is over.
+
+    Args:
+        ref: The job.
+        until: What is waited for.
+        bootstrap: Whether it runs under our bootstrap; None to find out.
+        timeout_s: Seconds after which to give up; None for no limit.
+        details_every_s: How often to ask where each task runs and since when; None where that does not matter.
+        on_look: Told of every look.
+        on_trouble: Told of every look that failed.
 
     Raises:
         DeadlinePassed: `timeout_s` passed.
@@ -83,7 +94,7 @@ def follow(
 
     settings = cluster.settings
     return watch(
-        observe(cluster, ref, bootstrap=bootstrap).look,
+        _looker(observe(cluster, ref, bootstrap=bootstrap), details_every_s, cluster.clock),
         until,
         on_look=on_look,
         on_trouble=on_trouble,
@@ -108,6 +119,39 @@ def error_of(look: Look) -> SubmitTFJobError | None:
     if found.state is JobState.UNKNOWN:
         return NoSuchJob(f"{name}: {found.reason}", hint=found.hint)
     return None
+
+
+def _looker(observer: Observer, details_every_s: float | None, clock: Callable[[], float]) -> Callable[[], Observation]:
+    detailed_at = float("-inf")
+
+    def look() -> Observation:
+        nonlocal detailed_at
+        detailed = details_every_s is not None and clock() - detailed_at >= details_every_s
+        if detailed:
+            detailed_at = clock()
+        return observer.look(detailed=detailed)
+
+    return look
+
+
+def last_lines(cluster: Cluster, look: Look, *, most: int, file: str = "stdout.txt") -> dict[str, str]:
+    """Read the last log line of each running task.
+
+    Args:
+        look: Says where they run.
+        most: At most so many tasks.
+        file: The log file.
+    """
+    from submit_tf_job.api.reading import tail_of
+    from submit_tf_job.description import tasks_of
+
+    app = look.seen.app
+    if app is None:
+        return {}
+    running = [task for task in tasks_of(look.seen) if task.container_id and task.host and task.state in ("running", "ready")]
+    found = {t.name: tail_of(cluster, app, t.container_id or "", file, host=t.host, lines=3, max_bytes=4096) for t in running[:most]}
+    shown = {name: [line for line in lines if not line.startswith(contract.PROGRESS_MARK)] for name, lines in found.items()}
+    return {name: lines[-1] for name, lines in shown.items() if lines}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from submit_tf_job import api
 from submit_tf_job.cli.door import Context, JobArgument, command
 from submit_tf_job.report.job import job_lines, job_object
 
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if the job is somebody else's.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -21,14 +23,19 @@ def stop(
     context: Context,
     job: JobArgument,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when YARN says that the job is over.")] = True,
+    yes: YesOption = False,
 ) -> None:
     """Stop a job. A job that is over stays as it is.
 
     \b
-    Example: submit_tf_job stop mnist
+    Examples:
+      submit_tf_job stop mnist
+      submit_tf_job stop application_1795256400000_0007 --yes
     """
+    cluster = api.connect(context.settings())
+    _ask(context, cluster, job, "Stop", yes)
     context.interrupted = f"Stopping {job} may have been asked for already; submit_tf_job status {job} tells."
-    look = api.stop(api.connect(context.settings()), job, wait=wait)
+    look = api.stop(cluster, job, wait=wait)
     context.result(job_lines(look), lambda: job_object(look))
 
 
@@ -36,14 +43,23 @@ def delete(
     context: Context,
     job: JobArgument,
     force: Annotated[bool, typer.Option("--force", help="Stop the job first if it is running.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Forget a job and free its name. What it wrote stays, and so do its logs.
 
     \b
     Example: submit_tf_job delete mnist
     """
-    deleted = api.delete(api.connect(context.settings()), job, force=force)
+    cluster = api.connect(context.settings())
+    _ask(context, cluster, job, "Delete", yes)
+    deleted = api.delete(cluster, job, force=force)
     context.result(
         [f"{job} is deleted" if deleted else f"there is no job {job}; nothing to delete"],
         lambda: {"kind": "Deletion", "format": 1, "job": job, "deleted": deleted},
     )
+
+
+def _ask(context: Context, cluster: api.Cluster, job: str, verb: str, yes: bool) -> None:
+    owner = api.owner(cluster, job)
+    if owner not in (None, cluster.settings.user):
+        context.confirm(f"{job} is a job of {owner}, and you are {cluster.settings.user}. {verb} it?", yes=yes)

@@ -7,18 +7,19 @@ import inspect
 import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InternalError, JobSpecError, SubmitTFJobError, UsageError
-from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.settings import Settings, load_settings, process_environment
 
-__all__ = ["Context", "JobArgument", "SpecArgument", "command", "run"]
+__all__ = ["Context", "JobArgument", "SpecArgument", "coloured", "command", "printable", "run"]
 
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, as the shell would say
 HINT_INDENT = "  hint: "
@@ -48,6 +49,15 @@ class Context:
         return load_settings(arguments={"resource_managers": list(self.rm), "user": self.user}, profile=self.profile)
 
     @property
+    def width(self) -> int | None:
+        """Columns of the terminal that the result goes to; None for a file or a pipe, where nothing is cut."""
+        if not sys.stdout.isatty():
+            return None
+        import shutil
+
+        return max(40, shutil.get_terminal_size().columns)
+
+    @property
     def json(self) -> bool:
         """Whether the result is to be JSON."""
         return self.output == "json"
@@ -58,12 +68,30 @@ class Context:
             print(json.dumps(value(), indent=2))
         else:
             for line in lines:
-                print(_clean(line))
+                print(printable(line, sys.stdout))
+
+    def result_line(self, line: str, value: Callable[[], object]) -> None:
+        """Print one of several results, each as it comes: a line, or a JSON object on a line."""
+        print(json.dumps(value()) if self.json else printable(line, sys.stdout), flush=True)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something of somebody else's is destroyed.
+
+        Raises:
+            UsageError: The answer is no, or nobody is there to give one.
+        """
+        if yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError(f"{question} Nobody is there to ask", hint="say --yes")
+        print(_clean(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise UsageError("nothing was done")
 
     def say(self, line: str) -> None:
         """Talk to the person at the terminal: to stderr, unless they want quiet."""
         if not self.quiet:
-            print(_clean(line), file=sys.stderr, flush=True)
+            print(printable(line, sys.stderr), file=sys.stderr, flush=True)
 
 
 _COMMON = (
@@ -177,6 +205,32 @@ def _show(context: Context, error: SubmitTFJobError) -> int:
             if name != "problems":
                 print(_clean(f"  {name}: {value}"), file=sys.stderr)
     return error.exit_status
+
+
+_COLOURS = {
+    "SUCCEEDED": 32,
+    "FAILED": 31,
+    "STOPPED": 33,
+    "UNKNOWN": 33,
+    "PENDING": 33,
+    "STARTING": 36,
+    "RUNNING": 36,
+    "FINISHING": 36,
+}
+_STATE = re.compile(rf"\b(?:{'|'.join(_COLOURS)})\b")
+
+
+def printable(line: str, stream: IO[str]) -> str:
+    """Make a line fit to be printed: nothing in it reaches the terminal but text, and a job's states are coloured there."""
+    if not coloured(stream):
+        return _clean(line)
+    return _STATE.sub(lambda found: f"\x1b[{_COLOURS[found.group()]}m{found.group()}\x1b[0m", _clean(line))
+
+
+def coloured(stream: IO[str]) -> bool:
+    """Say whether a stream gets colours: a terminal, unless the user wants none (https://no-color.org)."""
+    environment = process_environment()
+    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def _clean(text: str, *, keep_lines: bool = False) -> str:

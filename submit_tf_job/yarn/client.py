@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from submit_tf_job.errors import SubmitTFJobError, UsageError
+from submit_tf_job.errors import NoSuchJob, Refused, SubmitTFJobError, UsageError
 from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.funnel import AnswerLost, Deadline, Funnel, Timeouts
 from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
-from submit_tf_job.yarn.observed import Answer, AppAttempt, AppReport, ClusterInfo, MaximumResources, Node, ObservedService, items
+from submit_tf_job.yarn.observed import Answer, AppAttempt, AppReport, ClusterInfo, MaximumResources, Node, ObservedService, items, text_of, whole_of
 from submit_tf_job.yarn.refusals import ServiceUnreadable, no_such_service, refusal, services_disabled, unexpected
 from submit_tf_job.yarn.states import AppState, ServiceState
 from submit_tf_job.yarn.trouble import Trouble
@@ -216,6 +216,60 @@ class Client:
         self._ok(reply, f"kill {app_id}")
         return True
 
+    def set_priority(self, app_id: str, priority: int, *, deadline: Deadline | None = None) -> int | None:
+        """Change an application's priority within its queue.
+
+        Returns:
+            What the ResourceManager made of it: it keeps priorities within `yarn.cluster.max-application-priority` (0 by default).
+
+        Raises:
+            NoSuchJob: when the application is unknown or over.
+        """
+        answer = self._change_app(app_id, "priority", {"priority": priority}, f"change the priority of {app_id}", deadline)
+        return whole_of(answer, "priority")
+
+    def move_app(self, app_id: str, queue: str, *, deadline: Deadline | None = None) -> str | None:
+        """Move an application to another queue.
+
+        Returns:
+            The queue that it is in now, as the ResourceManager spells it.
+
+        Raises:
+            NoSuchJob: when the application is unknown or over.
+            Refused: when the queue will not have it.
+        """
+        return text_of(self._change_app(app_id, "queue", {"queue": queue}, f"move {app_id} to queue {queue}", deadline), "queue")
+
+    def _change_app(self, app_id: str, what: str, value: Mapping[str, object], doing: str, deadline: Deadline | None) -> Answer:
+        path = f"{_WS}/apps/{_app_id(app_id)}/{what}"
+        reply = self.funnel.request("PUT", path, body=json.dumps(value), read_s=self.timeouts.change_s, deadline=deadline)
+        if _unknown_app(reply):
+            raise NoSuchJob(f"The cluster does not know {app_id}.")
+        if reply.status == 503 and reply.java_class:  # an UndeclaredThrowableException without a word (seen for an unknown queue)
+            why = "it gives no reason" if reply.words.endswith("Exception") else reply.words or "it gives no reason"
+            raise Refused(
+                f"The ResourceManager refuses to {doing}: {why}",
+                hint="Is there such a queue, may you submit to it, and does it still run?" if what == "queue" else "",
+                details=reply.details(),
+            )
+        return self._ok(reply, doing).json_object()
+
+    def signal_container(self, container_id: str, command: str, *, deadline: Deadline | None = None) -> None:
+        """Have a NodeManager signal a container.
+
+        Args:
+            container_id: The container.
+            command: `GRACEFUL_SHUTDOWN` (SIGTERM), `FORCEFUL_SHUTDOWN` (SIGKILL) or `OUTPUT_THREAD_DUMP` (SIGQUIT).
+            deadline: For the whole operation.
+
+        Raises:
+            NoSuchJob: when there is no such container any more.
+        """
+        reply = self.funnel.request("POST", f"{_WS}/containers/{quote(container_id, safe='')}/signal/{command}", deadline=deadline)
+        if reply.status >= 400 and "absent container" in reply.text:
+            raise NoSuchJob(f"There is no container {container_id} any more.")
+        self._ok(reply, f"signal {container_id}")
+
     # --- services --------------------------------------------------------------------------------------------------------
 
     def services_version(self, *, deadline: Deadline | None = None) -> str:
@@ -344,6 +398,17 @@ class Client:
         path = f"{_path(name)}/components/{quote(component, safe='')}"
         reply = self.funnel.request("PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline)
         self._service_ok(reply, name, "scale")
+
+    def set_lifetime(self, name: str, seconds: int, *, deadline: Deadline | None = None) -> None:
+        """Let a running service live for so many seconds from now; a queue may have a maximum of its own.
+
+        Raises:
+            NoSuchJob: when this user has no service of that name.
+            Refused: when the service does not run.
+        """
+        body = json.dumps({"name": name, "lifetime": seconds})
+        reply = self.funnel.request("PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline)
+        self._service_ok(reply, name, "extend")
 
     # --- answers ---------------------------------------------------------------------------------------------------------
 

@@ -178,6 +178,7 @@ class AppReport:
     resource_requests: tuple[Answer, ...] = ()
     log_aggregation_status: str | None = None
     timeouts: tuple[AppTimeout, ...] = ()
+    priority: int | None = None
     raw: Answer = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -208,6 +209,7 @@ class AppReport:
             resource_requests=items(answer.get("resourceRequests")),
             log_aggregation_status=text_of(answer, "logAggregationStatus"),
             timeouts=tuple(AppTimeout.from_json(item) for item in items(answer.get("timeouts"), "timeout")),
+            priority=whole_of(answer, "priority"),
             raw=answer,
         )
 
