@@ -2,17 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submit_tf_job.api.cluster import Cluster
-from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.api.joblogs import JobLogs, find_logs
+from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError
 
 if TYPE_CHECKING:
+    from submit_tf_job.tasklogs.model import LogInventory, Selection
+    from submit_tf_job.tasklogs.reader import Reading
     from submit_tf_job.yarn.records import AppReport
 
-__all__ = ["tail_of"]
+__all__ = ["log_files", "logs", "tail_of"]
+
+Say = Callable[[str], None]
+
+
+def logs(
+    cluster: Cluster,
+    job: str,
+    task: str | None = None,
+    *,
+    files: Sequence[str] = (),
+    tail: int | None = None,
+    since_s: float | None = None,
+    grep: str | None = None,
+    am: bool = False,
+    follow: bool = False,
+    say: Say = lambda _sentence: None,
+    wall: Callable[[], float] = time.time,
+) -> Reading:
+    """Read the logs of a job, in order of time where their lines carry times.
+
+    Args:
+        cluster: The cluster.
+        job: Name of the job, or an application id.
+        task: A task (`worker-0`), a role (`worker`), or `am`; None for all tasks.
+        files: Names of files; without any, stdout.txt and stderr.txt.
+        tail: How many lines of the end of each file.
+        since_s: Only what was written in so many seconds before now.
+        grep: A regular expression that lines must match.
+        am: Read the ApplicationMaster's own logs.
+        follow: Go on until the job is over.
+        say: Told, in sentences, what cannot be read and what is waited for.
+        wall: Seconds since the epoch.
+
+    Returns:
+        The lines; they are read while they are asked for, once.
+
+    Raises:
+        NoSuchJob: There is no such job, or there are no logs; the message says why.
+        AuthError: They are somebody else's.
+        UsageError: There is no such task, or `grep` is no regular expression.
+
+    Example:
+        >>> for line in logs(cluster, "mnist", "worker-0", tail=100):  # doctest: +SKIP
+        ...     print(line.time, line.text)
+    """
+    from submit_tf_job.tasklogs import reader
+
+    selection = _selection(files, tail, since_s, grep, wall())
+    found = find_logs(cluster, job, task, am=am, say=say, wall=wall)
+    if follow and not found.app.ended:
+        return found.follow(selection)
+    shelf, containers, _source = found.now()
+    if not containers:
+        raise NoSuchJob(f"{found.name}: nothing is left of {'its ApplicationMaster' if am else 'its tasks'} in its logs")
+    wanted = reader.wanted_files(reader.listed(shelf, containers, say), selection)
+    return reader.read(shelf, wanted, selection, wall(), say)
+
+
+def _selection(files: Sequence[str], tail: int | None, since_s: float | None, grep: str | None, now: float) -> Selection:
+    from submit_tf_job.tasklogs.model import Selection
+    from submit_tf_job.tasklogs.reader import pattern
+
+    if tail is not None and tail < 0:
+        raise UsageError(f"--tail: {tail} is no number of lines")
+    return Selection(
+        files=tuple(dict.fromkeys(files)),
+        tail=tail,
+        since=None if since_s is None else now - since_s,
+        grep=None if grep is None else pattern(grep),
+    )
+
+
+def log_files(
+    cluster: Cluster,
+    job: str,
+    task: str | None = None,
+    *,
+    am: bool = False,
+    say: Say = lambda _sentence: None,
+    wall: Callable[[], float] = time.time,
+) -> LogInventory:
+    """List the log files of a job; arguments and errors are those of `logs`."""
+    from submit_tf_job.tasklogs.model import LogInventory
+    from submit_tf_job.tasklogs.reader import listed
+
+    found: JobLogs = find_logs(cluster, job, task, am=am, say=say, wall=wall, everything=True)
+    shelf, containers, source = found.now()
+    return LogInventory(found.name, found.app.id, source, tuple(listed(shelf, containers, say)))
 
 
 def tail_of(

@@ -95,6 +95,16 @@ class AggregatedLogs:
         for logs in sorted(self._nodes(), key=lambda logs: (not _is_at(logs, node), -logs.uploaded_ms)):
             yield from logs.seek(name)
 
+    def container(self, container_id: str, *, node: str | None = None) -> ContainerLogs | None:
+        """List the files of one container, reading no more than its node's file where `node` (as for `stream`) says which.
+
+        Raises:
+            NoLogs: There are no logs at all.
+            AuthError: They may not be read.
+        """
+        grouped = _grouped(self._of_container(container_id, node))
+        return grouped[0] if grouped else None
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about what could not be read of what has been looked at so far: damaged files, uploads under way."""
@@ -123,21 +133,20 @@ class AggregatedLogs:
             AuthError: They may not be read.
             Damaged: The file that holds them is not what Hadoop writes.
         """
-        segments = _joined(self._snapshots_of(container_id, name, node))
-        if tail is not None:
-            segments, tail = _last(segments, tail)
-        for number, snapshot in enumerate(segments):
-            yield from snapshot.stream(tail=tail if number == 0 else None)
+        yield from LogFile(name, tuple(self._snapshots_of(container_id, name, node))).stream(tail=tail)
 
     def read(self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None) -> bytes:
         """Read one log file, or its last `tail` bytes, at once; see `stream`."""
         return b"".join(self.stream(container_id, name, tail=tail, node=node))
 
-    def _snapshots_of(self, container_id: str, name: str, first: str | None) -> list[Snapshot]:
+    def _of_container(self, container_id: str, first: str | None) -> list[Snapshot]:
         """Look through node files until the container's node is known, and then through all of that node."""
         nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, first))
         home = next((logs.node for logs in nodes if any(logs.of(container_id))), None)
-        found = [log for logs in nodes if logs.node == home for log in logs.of(container_id)]
+        return [log for logs in nodes if logs.node == home for log in logs.of(container_id)]
+
+    def _snapshots_of(self, container_id: str, name: str, first: str | None) -> list[Snapshot]:
+        found = self._of_container(container_id, first)
         named = sorted((log for log in found if log.name == name), key=lambda log: log.uploaded_ms)
         if not found:
             raise NoLogs(f"{self._app_id}: there are no logs of {container_id}", Absence.NOTHING, hint="Check the container's id.")
@@ -203,41 +212,3 @@ def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
 def _order(container_id: str) -> tuple[list[int], str]:
     """Order by attempt and number; an epoch (`container_e17_…`) comes before them and does not count."""
     return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
-
-
-# --- rolled logs ---
-
-
-def _joined(snapshots: list[Snapshot]) -> list[Snapshot]:
-    segments: list[Snapshot] = []
-    for snapshot in snapshots:
-        if segments and _continues(segments[-1], snapshot):
-            segments[-1] = snapshot
-        else:
-            segments.append(snapshot)
-    return segments
-
-
-def _continues(old: Snapshot, new: Snapshot) -> bool:
-    """Tell whether the new snapshot begins with all of the old one."""
-    if new.size < old.size:
-        return False
-    if new.modified_ms is not None and (new.modified_ms, new.size) == (old.modified_ms, old.size):
-        return True
-    theirs, pieces = b"", new.stream()
-    for mine in old.stream():
-        while len(theirs) < len(mine):
-            theirs += next(pieces)
-        if not theirs.startswith(mine):
-            return False
-        theirs = theirs[len(mine) :]
-    return True
-
-
-def _last(segments: list[Snapshot], tail: int) -> tuple[list[Snapshot], int]:
-    """Return the segments that the last `tail` bytes lie in, and how many of them are of the first of those."""
-    for number in range(len(segments) - 1, 0, -1):
-        if segments[number].size >= tail:
-            return segments[number:], tail
-        tail -= segments[number].size
-    return segments, tail

@@ -18,7 +18,17 @@ from submit_tf_job.yarn.funnel import Download, Interrupted
 from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of
 from submit_tf_job.yarn.trouble import Trouble
 
-__all__ = ["ContainerGone", "LogFile", "LogStream", "LogText", "NoSuchLogFile", "NodeManagers", "NodeUnreachable"]
+__all__ = [
+    "ContainerGone",
+    "LogFile",
+    "LogStream",
+    "LogText",
+    "NoSuchLogFile",
+    "NodeManagers",
+    "NodeUnreachable",
+    "log_file_path",
+    "size_params",
+]
 
 NODES_KEPT_S = 30.0
 FRAME_MAX = 8192
@@ -175,7 +185,7 @@ class NodeManagers:
         Example:
             >>> nodes.read_log("node1:8042", "container_1700000000000_0001_01_000002", "stdout.txt", tail_bytes=4096).data
         """
-        reply = self._get(node_http, f"{_logs(container_id)}/{_file(file)}", _size(tail_bytes), deadline)
+        reply = self._get(node_http, f"{_logs(container_id)}/{log_file_path(file)}", size_params(tail_bytes), deadline)
         if reply.status != 200:
             raise _failure(reply, container_id, file)
         return _unframed(reply.body, tail_bytes)
@@ -190,8 +200,8 @@ class NodeManagers:
         """
         deadline = deadline or self._client.deadline()
         base = self._base(node_http, deadline)
-        path = f"{_logs(container_id)}/{_file(file)}"
-        outcome = self._client.funnel.download(base, path, params=_size(tail_bytes), deadline=deadline)
+        path = f"{_logs(container_id)}/{log_file_path(file)}"
+        outcome = self._client.funnel.download(base, path, params=size_params(tail_bytes), deadline=deadline)
         if isinstance(outcome, Trouble):
             raise _unreachable(base, path, outcome)
         if isinstance(outcome, Reply):
@@ -235,7 +245,8 @@ def _logs(container_id: str) -> str:
     return f"/ws/v1/node/containers/{container_id}/logs"
 
 
-def _size(tail_bytes: int | None) -> dict[str, str]:
+def size_params(tail_bytes: int | None) -> dict[str, str]:
+    """Make the query for a whole file (None), or for so many bytes of its end."""
     return {} if tail_bytes is None else {"size": str(-tail_bytes) if tail_bytes else "0"}
 
 
@@ -247,7 +258,12 @@ def _unreachable(base: str, path: str, trouble: Trouble) -> NodeUnreachable:
     )
 
 
-def _file(name: str) -> str:
+def log_file_path(name: str) -> str:
+    """Quote the name of a file for a URL.
+
+    Raises:
+        UsageError: No file of a log directory has such a name.
+    """
     if not name or "/" in name or name in (".", ".."):
         raise UsageError(f"{name!r} is no name of a log file.")
     return quote(name, safe="")

@@ -130,6 +130,17 @@ class LogFile:
         """Whether bytes are missing."""
         return self.snapshots[-1].damaged
 
+    def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
+        """Read it, or its last `tail` bytes, in pieces.
+
+        Uploads of a rolled log are joined: one that continues the one before replaces it, any other follows it.
+        """
+        segments = _joined(self.snapshots)
+        if tail is not None:
+            segments, tail = _last(segments, tail)
+        for number, snapshot in enumerate(segments):
+            yield from snapshot.stream(tail=tail if number == 0 else None)
+
 
 @dataclass(frozen=True)
 class ContainerLogs:
@@ -142,3 +153,41 @@ class ContainerLogs:
     def file(self, name: str) -> LogFile | None:
         """Return the file of a name, if there is one."""
         return next((file for file in self.files if file.name == name), None)
+
+
+# --- rolled logs ---
+
+
+def _joined(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    segments: list[Snapshot] = []
+    for snapshot in snapshots:
+        if segments and _continues(segments[-1], snapshot):
+            segments[-1] = snapshot
+        else:
+            segments.append(snapshot)
+    return segments
+
+
+def _continues(old: Snapshot, new: Snapshot) -> bool:
+    """Tell whether the new snapshot begins with all of the old one."""
+    if new.size < old.size:
+        return False
+    if new.modified_ms is not None and (new.modified_ms, new.size) == (old.modified_ms, old.size):
+        return True
+    theirs, pieces = b"", new.stream()
+    for mine in old.stream():
+        while len(theirs) < len(mine):
+            theirs += next(pieces)
+        if not theirs.startswith(mine):
+            return False
+        theirs = theirs[len(mine) :]
+    return True
+
+
+def _last(segments: list[Snapshot], tail: int) -> tuple[list[Snapshot], int]:
+    """Return the segments that the last `tail` bytes lie in, and how many of them are of the first of those."""
+    for number in range(len(segments) - 1, 0, -1):
+        if segments[number].size >= tail:
+            return segments[number:], tail
+        tail -= segments[number].size
+    return segments, tail

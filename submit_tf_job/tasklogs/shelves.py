@@ -1,0 +1,226 @@
+"""The places where logs are: NodeManagers, the collected logs, a log server, this machine's disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Protocol
+
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.tasklogs.model import FileInfo, NoSuchLog, TaskContainer
+from submit_tf_job.tasklogs.times import node_time
+from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.funnel import Interrupted
+from submit_tf_job.yarn.logs import AggregatedLogs, ContainerLogs
+from submit_tf_job.yarn.nodemanager import ContainerGone, LogFile, LogStream, NodeManagers, NodeUnreachable
+
+__all__ = ["CollectedShelf", "DiskShelf", "NodeShelf", "ServedShelf", "StreamServer"]
+
+_TRIES = 3
+_GROWTH = 64 * 1024  # what a file may grow between two questions without a third one
+
+
+class StreamServer(Protocol):
+    """A web server that serves log files by name and size of their end."""
+
+    def list_logs(self, address: str, container_id: str) -> tuple[LogFile, ...]:
+        """List a container's files."""
+
+    def stream_log(self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None) -> LogStream:
+        """Open a file or its end."""
+
+
+class ServedShelf:
+    """What one server has, at an address that is the same for all containers.
+
+    Args:
+        server: The server.
+        address: Its address.
+    """
+
+    def __init__(self, server: StreamServer, address: str = "") -> None:
+        self._server = server
+        self._address = address
+
+    def address_of(self, container: TaskContainer) -> str:
+        """Return whom to ask about a container."""
+        return container.address or self._address
+
+    def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
+        """List a container's files."""
+        found = self._server.list_logs(self.address_of(container), container.id)
+        dated = [(file, node_time(file.modified)) for file in found]
+        return tuple(FileInfo(file.name, file.size, modified, modified.tzinfo if modified else None) for file, modified in dated)
+
+    def read(self, container: TaskContainer, file: str, *, tail: int | None = None) -> Iterator[bytes]:
+        """Read a file as long as it is now, whatever breaks meanwhile."""
+        stream = self._server.stream_log(self.address_of(container), container.id, file, tail_bytes=tail)
+        place, end, tries = stream.start, stream.length, 0
+        pieces = stream.pieces()
+        while place < end:
+            try:
+                piece = next(pieces, b"")[: end - place]
+            except (Interrupted, NodeUnreachable):
+                tries += 1
+                if tries == _TRIES:
+                    raise
+                pieces = self.read_from(container, file, place, end)
+                continue
+            if not piece:
+                return
+            place += len(piece)
+            tries = 0
+            yield piece
+
+    def read_from(self, container: TaskContainer, file: str, start: int, size: int) -> Iterator[bytes]:
+        """Read from a place on, when the file was `size` long; what it has grown since then comes, too.
+
+        The servers give the end of a file, counted from an end that moves: so a little more is asked for, and what is known is dropped.
+        """
+        wanted = max(0, size - start)
+        while True:
+            stream = self._server.stream_log(self.address_of(container), container.id, file, tail_bytes=wanted)
+            if stream.start <= start or stream.start == 0:
+                break
+            stream.close()
+            wanted = stream.length - start + _GROWTH
+        known = start - stream.start
+        for piece in stream.pieces():
+            if known < len(piece):
+                yield piece[max(0, known) :]
+            known -= min(max(0, known), len(piece))
+
+
+class NodeShelf(ServedShelf):
+    """What the NodeManagers have: logs of running applications.
+
+    Args:
+        client: Lists the nodes.
+        nodes: Their log service.
+    """
+
+    def __init__(self, client: Client, nodes: NodeManagers) -> None:
+        super().__init__(nodes)
+        self._client, self._nodes = client, nodes
+        self._addresses: dict[str, str] = {}  # container → whose it is
+
+    def address_of(self, container: TaskContainer) -> str:
+        """Return the address of the container's NodeManager; where a host has several, of the one that knows the container."""
+        if container.address:
+            return container.address
+        if container.id not in self._addresses:
+            self._addresses[container.id] = self._search(container)
+        return self._addresses[container.id]
+
+    def is_written(self, container: TaskContainer, file: str) -> bool:
+        """Tell whether the container that writes a file is still there; not where nobody can be asked."""
+        try:
+            return self._nodes.read_log(self.address_of(container), container.id, file, tail_bytes=0).growing
+        except SubmitTFJobError:
+            return False
+
+    def forget(self, container: TaskContainer) -> None:
+        """Ask again where a container is: a NodeManager that comes back may have another address."""
+        self._addresses.pop(container.id, None)
+
+    def _search(self, container: TaskContainer) -> str:
+        addresses = [node.http_address for node in self._client.nodes() if node.host == container.host and node.http_address]
+        if not addresses:
+            raise NodeUnreachable(f"no NodeManager of {container.host} is in service")
+        for address in addresses[:-1]:
+            try:
+                if self._server.list_logs(address, container.id):
+                    return address
+            except (ContainerGone, NodeUnreachable):  # noqa: PERF203 - mostly there is one
+                continue
+        return addresses[-1]
+
+
+class CollectedShelf:
+    """The logs that YARN collected on its file system.
+
+    Args:
+        logs: They.
+        known: Containers that were listed already.
+    """
+
+    def __init__(self, logs: AggregatedLogs, known: Iterable[ContainerLogs] = ()) -> None:
+        self.logs = logs
+        self._known = {found.container_id: found for found in known}
+
+    def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
+        """List a container's files."""
+        found = self._container(container)
+        return tuple(FileInfo(file.name, file.size, _instant(file.snapshots[-1].modified_ms)) for file in found.files)
+
+    def read(self, container: TaskContainer, file: str, *, tail: int | None = None) -> Iterator[bytes]:
+        """Read a file or its end."""
+        found = self._container(container).file(file)
+        if found is None:
+            raise NoSuchLog(f"{container.id} has no log file {file}")
+        return found.stream(tail=tail)
+
+    def _container(self, container: TaskContainer) -> ContainerLogs:
+        if container.id not in self._known:
+            found = self.logs.container(container.id, node=container.host)
+            if found is None:
+                raise NoSuchLog(f"no logs of {container.id} were collected")
+            self._known[container.id] = found
+        return self._known[container.id]
+
+
+class DiskShelf:
+    """What a NodeManager of this machine has left on its disk.
+
+    Args:
+        directories: `yarn.nodemanager.log-dirs`.
+        app_id: The application.
+    """
+
+    def __init__(self, directories: Sequence[Path], app_id: str) -> None:
+        self._directories = [directory / app_id for directory in directories]
+
+    def containers(self) -> list[str]:
+        """List the containers that left something."""
+        return sorted({entry.name for directory in self._directories if directory.is_dir() for entry in directory.iterdir()})
+
+    def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
+        """List a container's files."""
+        found = {}
+        for directory in self._directories:
+            try:
+                for entry in os.scandir(directory / container.id):
+                    if entry.is_file():
+                        status = entry.stat()
+                        found[entry.name] = FileInfo(entry.name, status.st_size, _instant(int(status.st_mtime * 1000)))
+            except OSError:  # noqa: PERF203 - mostly there is one, else: another of them has it
+                continue
+        if not found:
+            raise NoSuchLog(f"{container.id} left nothing on this machine")
+        return tuple(found[name] for name in sorted(found))
+
+    def read(self, container: TaskContainer, file: str, *, tail: int | None = None) -> Iterator[bytes]:
+        """Read a file or its end."""
+        path = next((path for path in (directory / container.id / file for directory in self._directories) if path.is_file()), None)
+        if path is None:
+            raise NoSuchLog(f"{container.id} has no log file {file}")
+        try:
+            with path.open("rb") as stream:
+                size = os.fstat(stream.fileno()).st_size
+                stream.seek(0 if tail is None else max(0, size - tail))
+                while piece := stream.read(1024 * 1024):
+                    yield piece
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> SubmitTFJobError:
+    from submit_tf_job.errors import AuthError
+
+    return AuthError(f"{path}: {error.strerror}", hint="A NodeManager's files belong to the job's user and the NodeManager's group.")
+
+
+def _instant(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
