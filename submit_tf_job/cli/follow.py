@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context
-from submit_tf_job.diagnose.model import Cause
+from submit_tf_job.diagnose.model import Cause, RootCause
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
 from submit_tf_job.report.causes import cause_lines
 from submit_tf_job.report.job import change_line, job_lines, job_object
@@ -82,9 +82,9 @@ def talking(
         ) from None
 
 
-def finish(context: Context, look: Look) -> int:
-    """Print how a job stands and return the exit status that it means."""
-    context.result(job_lines(look), lambda: job_object(look))
+def finish(context: Context, look: Look, cause: RootCause | None = None) -> int:
+    """Print how a job stands, and why it failed, and return the exit status that it means."""
+    context.result(job_lines(look, cause=cause), lambda: job_object(look, cause=cause))
     error = api.error_of(look)
     return error.exit_status if error else 0
 

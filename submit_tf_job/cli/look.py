@@ -31,7 +31,8 @@ def status(context: Context, job: JobArgument) -> None:
     cluster = api.connect(context.settings())
     look = api.status(cluster, job)
     pending = api.why_pending(cluster, look) if api.is_waiting(look) else ()
-    context.result(job_lines(look, pending), lambda: job_object(look, pending))
+    cause = api.why_failed(cluster, look)
+    context.result(job_lines(look, pending, cause), lambda: job_object(look, pending, cause))
 
 
 def wait(
@@ -66,4 +67,4 @@ def wait(
         ),
         why=lambda look: api.why_pending(cluster, look),
     )
-    return finish(context, look)
+    return finish(context, look, api.why_failed(cluster, look))

@@ -72,4 +72,4 @@ def submit(
     )
     if done.adopted and look.verdict.state.is_final:
         context.say(f"to run it once more: submit_tf_job submit {spec} --replace")
-    return finish(context, look)
+    return finish(context, look, api.why_failed(cluster, look))

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.observation import Failure, JobReport, JobState, RoleCounts
 from submit_tf_job.report.causes import cause_lines, cause_object
+from submit_tf_job.report.failure import root_cause_lines, root_cause_object
 from submit_tf_job.report.model import FORMAT_VERSION, instant
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.model import Cause
+    from submit_tf_job.diagnose.model import Cause, RootCause
     from submit_tf_job.watch import Look
 
-__all__ = ["change_line", "job_lines", "job_object"]
+__all__ = ["change_line", "job_lines", "job_object", "progress_words"]
 
 _MAX_NAMED = 5
 
 
-def job_object(look: Look, pending: Sequence[Cause] = ()) -> dict[str, Any]:
-    """Build the object that `-o json` prints for a job, and why it waits where that was asked; documented in docs/json.md."""
+def job_object(look: Look, pending: Sequence[Cause] = (), cause: RootCause | None = None) -> dict[str, Any]:
+    """Build the object that `-o json` prints for a job, and why it waits or failed where that was asked; documented in docs/json.md."""
     seen, verdict, app, report = look.seen, look.verdict, look.seen.app, look.seen.report
     return {
         "kind": "Job",
@@ -33,6 +34,7 @@ def job_object(look: Look, pending: Sequence[Cause] = ()) -> dict[str, Any]:
         "confirmed": verdict.confirmed,
         "hint": verdict.hint,
         "failure": _failure_object(verdict.failure),
+        "root_cause": root_cause_object(cause),
         "pending": [cause_object(cause) for cause in pending],
         "submission": report.submission if report else (seen.service.version if seen.service else None),
         "tasks": {"wanted": report.wanted, "arrived": report.arrived, "missing": list(report.missing)} if report else None,
@@ -78,7 +80,7 @@ def _what_happens(look: Look) -> str:
         if report.missing and report.arrived >= report.wanted:
             return f"all {report.wanted} tasks are here; DNS does not know yet: {_named(report.missing)}"
         return f"{report.arrived} of {report.wanted} tasks are here{f'; missing {_named(report.missing)}' if report.missing else ''}"
-    progress = _progress(report.progress or {})
+    progress = progress_words(report.progress or {})
     return progress or "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
 
 
@@ -93,7 +95,8 @@ def _role_words(counts: RoleCounts) -> str:
     return ", ".join(parts) or f"0/{counts.wanted}"
 
 
-def _progress(progress: Mapping[str, Any]) -> str:
+def progress_words(progress: Mapping[str, Any]) -> str:
+    """Write what a program said of its progress in one line."""
     step, total = progress.get("step"), progress.get("total")
     parts = [f"step {step}/{total}" if total is not None else f"step {step}"] if step is not None else []
     metrics = progress.get("metrics")
@@ -106,16 +109,16 @@ def _number(value: Any) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def job_lines(look: Look, pending: Sequence[Cause] = ()) -> Iterator[str]:
+def job_lines(look: Look, pending: Sequence[Cause] = (), cause: RootCause | None = None) -> Iterator[str]:
     """Describe a job in a few lines, the most important first."""
     seen, verdict, app, report = look.seen, look.verdict, look.seen.app, look.seen.report
     yield f"{seen.name}  {verdict.state.value}{_duration(look)}"
     if verdict.reason:
         yield f"  {verdict.reason}"
-    yield from _failure_lines(verdict.failure)
+    yield from root_cause_lines(cause) if cause else _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
         yield "  YARN and the deciding task both say so"
-    if verdict.hint:
+    if verdict.hint and not (cause and cause.hint):
         yield f"  hint: {verdict.hint}"
     yield from cause_lines(pending)
     if report is not None:
@@ -143,7 +146,7 @@ def _report_lines(report: JobReport) -> Iterator[str]:
     if report.missing:
         yield f"  {'missing':<12} {', '.join(report.missing[:_MAX_NAMED])}{' …' if len(report.missing) > _MAX_NAMED else ''}"
     if report.progress:
-        yield f"  {'progress':<12} {_progress(report.progress)}"
+        yield f"  {'progress':<12} {progress_words(report.progress)}"
     for warning in report.warnings:
         yield f"  {'warning':<12} {warning}"
 

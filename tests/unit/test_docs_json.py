@@ -12,7 +12,7 @@ import pytest
 
 from submit_tf_job import api, cli
 from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
-from submit_tf_job.diagnose.model import Cause
+from submit_tf_job.diagnose.model import Cause, Consequence, RootCause
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
 from submit_tf_job.report.job import job_object
@@ -28,7 +28,7 @@ PAGE = (DOCS / "json.md").read_text("utf-8")
 # Objects whose keys are names that a user or a cluster chose: `*` in the page.
 OPEN = {"roles", "files", "origins", "settings"}
 # Objects and lists whose content is described in a sentence.
-CLOSED = {"pending[].facts", "progress.metrics", "ports", "details", "settings.*.value"}
+CLOSED = {"pending[].facts", "progress.metrics", "ports", "details", "settings.*.value", "root_cause.facts"}
 
 
 def documented(kind: str) -> set[str]:
@@ -95,7 +95,8 @@ LOOK = Look(
 
 
 def test_job() -> None:
-    check("Job", job_object(LOOK, (Cause("queue-full", "it is full", "wait", {"used": 1}),)))
+    cause = RootCause("killed", "it was killed", consequences=(Consequence("chief-0", 93, "told to end"),), facts={"asked_mib": 256})
+    check("Job", job_object(LOOK, (Cause("queue-full", "it is full", "wait", {"used": 1}),), cause))
 
 
 def test_what_is_not_known_of_a_job_is_null() -> None:

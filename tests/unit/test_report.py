@@ -133,7 +133,22 @@ def test_a_failure_without_host_or_status() -> None:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 KEYS_OF_A_JOB = [
-    *("kind", "format", "name", "application_id", "user", "queue", "state", "reason", "confirmed", "hint", "failure", "pending", "submission"),
+    *(
+        "kind",
+        "format",
+        "name",
+        "application_id",
+        "user",
+        "queue",
+        "state",
+        "reason",
+        "confirmed",
+        "hint",
+        "failure",
+        "root_cause",
+        "pending",
+        "submission",
+    ),
     *("tasks", "roles", "progress", "warnings", "evidence", "yarn", "started_at", "finished_at"),
 ]
 
@@ -152,6 +167,7 @@ def test_a_job_as_json() -> None:
         "confirmed": True,
         "hint": "",
         "failure": None,
+        "root_cause": None,
         "pending": [],
         "submission": "s",
         "tasks": {"wanted": 2, "arrived": 2, "missing": []},

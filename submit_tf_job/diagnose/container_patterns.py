@@ -1,0 +1,164 @@
+"""What a failure looks like in the NodeManager's diagnostics of a container whose command never ran.
+
+The texts are those that a real NodeManager with Docker gave (facts: verified-docker 5, 10; verified-executor 5; yarn-services 5.2).
+"""
+
+from __future__ import annotations
+
+import re
+
+from submit_tf_job.diagnose.patterns import Pattern
+
+__all__ = ["CONTAINER", "NEVER_GRANTED"]
+
+
+def _p(code: str, regex: str, sentence: str, hint: str = "", when: tuple[int, ...] = ()) -> Pattern:
+    return Pattern(code, re.compile(regex, re.MULTILINE), sentence, hint, when)
+
+
+_ASK = "ask the administrator of the cluster"
+
+CONTAINER: tuple[Pattern, ...] = (
+    _p(
+        "docker-unreachable",
+        r"Cannot connect to the Docker daemon",
+        "Docker does not answer on the node of {task}",
+        f"{_ASK} to look at dockerd there; until then keep the job off that node",
+    ),
+    _p(
+        "image-not-pulled",
+        r"pull access denied for (?P<denied>[^\s,]+)|(?:unauthorized|no basic auth credentials|authentication required)[^\n]*",
+        "the image {denied} of {task} may not be pulled: the registry wants credentials",
+        "give Docker's config.json as `docker_client_config`, and check the image's name",
+    ),
+    _p(
+        "image-not-pulled",
+        r"manifest for (?P<image>\S+) not found|manifest unknown|Unable to find image '(?P<local>[^']+)' locally"
+        r"|No such image: (?P<none>\S+)",
+        "the image {image}{local}{none} of {task} is not on its node and could not be pulled",
+        "check its name and tag; can the nodes reach the registry?",
+    ),
+    _p(
+        "image-without-bash",
+        r"exec: \\?\"?(?P<program>[\w./-]*sh)\\?\"?: (?:executable file not found|stat [^\n]*no such file)",
+        "the image of {task} has no {program}, with which YARN starts every command",
+        "install bash in the image",
+    ),
+    _p(
+        "image-not-trusted",
+        r"image: (?P<image>\S+) is not trusted|Disable mount volume for untrusted image",
+        "the image {image} of {task} is not from a registry that the nodes trust: YARN takes its mounts away, and nothing can start",
+        "docker.trusted.registries in container-executor.cfg names them; use an image from one of those",
+    ),
+    _p(
+        "image-name-invalid",
+        r"Image name '(?P<image>[^']+)' doesn't match docker image name pattern|Invalid docker image name",
+        "YARN does not take {image} for the name of an image",
+        "lower case letters, digits, and a tag after the colon",
+    ),
+    _p(
+        "mount-refused",
+        r"Configuration does not allow mount src='(?P<source>[^']+)', dest='(?P<target>[^']+)'|Invalid read-(?:only|write) mount",
+        "the node does not allow the mount {source} of {task}",
+        "docker.allowed.ro-mounts and docker.allowed.rw-mounts in container-executor.cfg say what may be mounted; is :rw needed?",
+    ),
+    _p(
+        "mount-missing",
+        r"Could not determine real path of mount '(?P<source>[^']+)'",
+        "the mount {source} of {task} does not exist on its node",
+        "a mount must be there on every node that may run the task; `placement` can name those",
+    ),
+    _p("mount-invalid", r"Unable to parse user supplied mount list: (?P<mounts>[^\n]+)", "YARN cannot read the mounts of {task}: {mounts}"),
+    _p(
+        "network-refused",
+        r"Disallowed network:\s+'(?P<network>[^']+)' specified\. Allowed networks: are (?P<allowed>\[[^\]]*\])",
+        "the node does not allow the network {network}; it allows {allowed}",
+        "choose one of them as `network`",
+    ),
+    _p(
+        "network-refused",
+        r"Could not inspect docker network|network (?P<network>\S+) not found",
+        "the node of {task} has no Docker network {network}",
+        f"{_ASK}, or choose another `network`",
+    ),
+    _p(
+        "privileged-refused",
+        r"Privileged container being requested but",
+        "privileged containers are not allowed on the nodes",
+        "leave it out",
+    ),
+    _p(
+        "runtime-refused",
+        r"Disallowed runtime:\s+'(?P<runtime>[^']+)'|Invalid docker runtime",
+        "the nodes do not allow Docker's runtime {runtime}",
+        f"{_ASK}: yarn.nodemanager.runtime.linux.docker.allowed-container-runtimes",
+    ),
+    _p(
+        "host-name-too-long",
+        r"Hostname can not be greater than 64 characters: (?P<name>\S+)",
+        "the host name of {task} is longer than the 64 characters that Docker takes",
+        "a shorter name for the job or the role",
+    ),
+    _p(
+        "gpu-not-prepared",
+        r"ResourceHandlerChain\.preStart\(\) failed|make sure gpu module is enabled|nvidia-docker",
+        "the node could not prepare GPUs for {task}",
+        f"{_ASK}: [gpu] module.enabled in container-executor.cfg, and nvidia-docker-v2 as the plugin",
+    ),
+    _p(
+        "user-missing",
+        r"User (?P<user>\S+) not found|Requested user (?P<banned>\S+) is (?:banned|not whitelisted)|user (?P<low>\S+) .*min\.user\.id",
+        "the user {user}{banned}{low} may not run containers on the node, or does not exist there",
+        f"{_ASK}: every node needs the user, above min.user.id and not banned",
+    ),
+    _p(
+        "arguments-too-long",
+        r"Argument list too long",
+        "{task} has an environment or a command that is too long to start a process",
+        "put long values into a file under `files`",
+    ),
+    _p(
+        "python-missing",
+        r"(?:line \d+: |exec: )\"?(?P<python>[^\s:\"]*python[\d.]*)\"?: "
+        r"(?:command not found|not found|No such file or directory|executable file not found)",
+        "the image of {task} has no {python}, which the bootstrap needs",
+        "use an image with Python 3.7 or later, name its interpreter as `python`, or set bootstrap: false and tf_config: literal",
+    ),
+    _p(
+        "command-not-found",
+        r"(?:line \d+: |exec: )(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)",
+        "{task} did not find the command {command}",
+        "is it in the image, and on its PATH?",
+    ),
+    _p(
+        "hdfs-permission",
+        r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\"(?P<path>[^\"]+)\"",
+        "YARN could not launch {task}: user {user} has no {access} access to {path} on HDFS",
+        "the administrator of HDFS creates it, or allows it",
+    ),
+    _p(
+        "files-not-there",
+        r"(?:FileNotFoundException|does not exist)[^\n]*?(?P<path>(?:hdfs|viewfs|file|/)\S*)|changed on src filesystem",
+        "a file that YARN was to bring to {task} was not there, or had changed: {path}",
+        "submit again with --replace, which stages the files anew",
+        when=(-1000, -1, 1),
+    ),
+    _p(
+        "executor-configuration",
+        r"container-executor\.cfg|Configuration file [^\n]*|Invalid permissions or ownership|not owned by root",
+        "the node's container-executor is not set up well",
+        _ASK,
+        when=(6, 22, 24, -1000, -1),
+    ),
+)
+
+# The ResourceManager's words about a request that it never grants (facts: verified-docker 10).
+NEVER_GRANTED: tuple[Pattern, ...] = (
+    _p(
+        "request-refused",
+        r"Invalid resource request[^\n]*?resource type=\[(?P<resource>[^\]]+)\], Requested resource=(?P<asked><[^>]+>), "
+        r"maximum allowed allocation=(?P<most><[^>]+>)",
+        "YARN gives no container as large as was asked for: {asked}, and {most} is the most it gives",
+        "ask for less {resource}",
+    ),
+)

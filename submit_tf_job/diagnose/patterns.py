@@ -1,0 +1,289 @@
+"""What a failure looks like in a program's stderr: TensorFlow, Python, HDFS.
+
+The texts are those of real runs (facts: tensorflow A3, A4, A6; the tests produce most of them again). What says more comes first. A
+pattern is looked for in the traceback that ended the program and in the last lines, not in everything before: TensorFlow warns of much that
+does no harm, such as CUDA libraries that a machine without GPUs does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["PROGRAM", "Match", "Pattern", "recognise"]
+
+_LONGEST = 200
+_WORKDIR = re.compile(r"^/\S*/container_\w+/")  # a task's working directory: nobody wrote it into a job spec
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One recognised failure.
+
+    Attributes:
+        code: Its code, documented in docs/troubleshooting.md.
+        regex: What it looks like; named groups may stand in the sentence and the hint.
+        sentence: What happened; `{task}` and `{role}` stand for the task's.
+        hint: The next step.
+        when: Only with these exit statuses; () for any.
+    """
+
+    code: str
+    regex: re.Pattern[str]
+    sentence: str
+    hint: str = ""
+    when: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Match:
+    """A pattern that was found, its words filled in."""
+
+    code: str
+    sentence: str
+    hint: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+class _Words(dict[str, str]):
+    """The words of a sentence; a group that did not take part says nothing."""
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def recognise(text: str, patterns: Iterable[Pattern], *, task: str, status: int | None = None) -> Match | None:
+    """Find the first pattern that a text shows.
+
+    Args:
+        text: The text, a few kilobytes.
+        patterns: In the order of their weight.
+        task: The task, for the sentence.
+        status: Its exit status.
+    """
+    for pattern in patterns:
+        found = pattern.regex.search(text) if not pattern.when or status in pattern.when else None
+        if found:
+            groups = {name: _WORKDIR.sub("", value.strip())[:_LONGEST] for name, value in found.groupdict().items() if value}
+            words = _Words(groups, task=task, role=task.rpartition("-")[0] or task)
+            return Match(pattern.code, pattern.sentence.format_map(words).strip(), pattern.hint.format_map(words).strip(), groups)
+    return None
+
+
+def _p(code: str, regex: str, sentence: str, hint: str = "", when: tuple[int, ...] = ()) -> Pattern:
+    return Pattern(code, re.compile(regex, re.MULTILINE), sentence, hint, when)
+
+
+_MEMORY_HINT = "make the batch or the model smaller"
+_CUDA_HINT = "does roles.{role} ask for gpus, and does the image's CUDA fit TensorFlow and the node's driver? nvidia-smi there tells"
+
+PROGRAM: tuple[Pattern, ...] = (
+    # --- memory, disk ---
+    _p(
+        "gpu-out-of-memory",
+        r"CUDA_ERROR_OUT_OF_MEMORY|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]*\])?[^\n]*GPU|CUBLAS_STATUS_ALLOC_FAILED"
+        r"|Allocator \(GPU_\d+_bfc\) ran out of memory",
+        "{task} ran out of GPU memory",
+        f"{_MEMORY_HINT}, or set TF_FORCE_GPU_ALLOW_GROWTH: does another process use that GPU?",
+    ),
+    _p(
+        "out-of-memory",
+        r"^(?:\w+\.)*(?:_Array)?MemoryError\b(?:: Unable to allocate (?P<wanted>[\d.]+ \wiB))?"
+        r"|std::bad_alloc|Cannot allocate memory|OOM when allocating tensor|java\.lang\.OutOfMemoryError|Out of memory",
+        "{task} ran out of memory",
+    ),
+    _p(
+        "hdfs-quota",
+        r"(?P<kind>DSQuotaExceeded|NSQuotaExceeded|QuotaByStorageTypeExceeded)Exception",
+        "{task} could not write to HDFS: the directory's quota is used up",
+        "delete what is not needed, or ask the administrator of HDFS for more",
+    ),
+    _p(
+        "disk-full",
+        r"No space left on device|Disk quota exceeded",
+        "{task} found no space left on the disk that it wrote to",
+        "write less, or to HDFS; a container's working directory and /tmp are on the node's own disks",
+    ),
+    _p(
+        "shared-memory",
+        r"insufficient shared memory \(shm\)|unable to (?:open|allocate) shared memory|/dev/shm[^\n]*(?:No space|full)",
+        "{task} found /dev/shm full: Docker gives a container 64 MB of it",
+        "read data with threads instead of processes",
+    ),
+    # --- HDFS ---
+    _p(
+        "hdfs-safe-mode",
+        r"SafeModeException|[Nn]ame ?node is in safe mode",
+        "{task} could not write: HDFS is in safe mode",
+        "wait until the NameNode has left it; if it does not, it lacks DataNodes or disk",
+    ),
+    _p(
+        "hdfs-permission",
+        r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\\?\"(?P<path>[^\"\\]+)"
+        r"|org\.apache\.hadoop\.security\.AccessControlException",
+        "{task} is not allowed by HDFS: user {user} has no {access} access to {path}",
+        "use a directory of {user}'s, or have its owner allow it",
+    ),
+    _p(
+        "hdfs-unsupported",
+        r"File system scheme '(?P<scheme>\w+)' not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"
+        r"|(?:Unable to load|cannot open) libhdfs",
+        "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
+        "TensorFlow 2.6 and later need tensorflow-io for it; or read HDFS with fsspec and hdfs-native, as specs/digits/train.py does",
+    ),
+    _p(
+        "hdfs-credentials",
+        r"GSS initiate failed|No valid credentials provided|Client cannot authenticate via:\s*\["
+        r"|token \([^)]*\) (?:is expired|can't be found)",
+        "{task} could not prove to HDFS who it is: no Kerberos ticket or token, or one that is over",
+        "say who the job is under `kerberos`; a job that outlives its tokens needs a keytab of its own",
+    ),
+    _p(
+        "hdfs-path-missing",
+        r"File does not exist: (?P<path>/[^\s'\"]*)|(?:FileNotFoundError|NotFoundError|FileNotFound\w*)[^\n]*(?P<uri>hdfs://[^\s'\";)]+)"
+        r"|No such file or directory:? '?(?P<link>hdfs://[^\s'\"]+)",
+        "{task} did not find {path}{uri}{link} on HDFS",
+        "does it exist, for the user that the job runs as? hdfs dfs -ls shows",
+    ),
+    _p(
+        "hdfs-unreachable",
+        r"Call From [^\n]* to (?P<peer>\S+) failed on connection exception|UnknownHostException: (?P<host>[\w.:-]+)"
+        r"|(?:hdfs|webhdfs|namenode|NameNode)[^\n]*(?:[Cc]onnection refused|timed out)",
+        "{task} did not reach HDFS {peer}{host}",
+        "give the job its cluster's configuration (`hadoop: {{conf: inline}}`); can containers reach the NameNode?",
+    ),
+    # --- the other tasks ---
+    _p(
+        "name-not-found",
+        r"DNS resolution failed for (?P<name>[\w.-]+)|(?P<peer>[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"
+        r"|gaierror: \[Errno -[235]\] (?P<why>[\w ]+)",
+        "{task} could not resolve a host name {name}{peer}",
+        "does Registry DNS answer, and does the containers' resolver ask it? see `dns.server` in the settings",
+    ),
+    _p(
+        "port-in-use",
+        r"Could not start gRPC server|Address already in use|EADDRINUSE|errno: 98",
+        "{task} could not listen on its port: it is in use on the host",
+        "does the program open it twice, or is another process there? --replace takes other ports",
+    ),
+    _p(
+        "tf-config-invalid",
+        r"Could not parse port for local server|exceeds the maximum id|not found in cluster_spec|Disallowed task type"
+        r"|There must be at most one|`?task_type`? must be|KeyError: 'evaluator'|tfconfig_cluster_resolver\.py[\s\S]{0,2000}?"
+        r"(?:JSONDecodeError|TypeError|KeyError|ValueError)",
+        "{task} cannot work with its TF_CONFIG: the roles do not fit what the program does with them",
+        "compare `strategy` and the roles with docs/tf-config.md; does the program change TF_CONFIG?",
+    ),
+    _p(
+        "peer-failed",
+        r"UnavailableError|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]*(?:/job:|task|peer|[Cc]onnection)"
+        r"|Connection reset by peer|Socket closed|failed to connect to all addresses",
+        "{task} lost the connection to another task: the failure is elsewhere",
+        "look at the task that ended first; its logs say why",
+    ),
+    # --- GPUs ---
+    _p(
+        "cuda-mismatch",
+        r"CUDA driver version is insufficient|no kernel image is available|forward compatibility was attempted"
+        r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w+|Could not create cudnn handle|Loaded runtime CuDNN library[^\n]*but source",
+        "{task} found a GPU, but CUDA, cuDNN or the driver do not fit together",
+        _CUDA_HINT,
+    ),
+    _p(
+        "gpu-missing",
+        r"no CUDA-capable device|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"
+        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcu\w+\.so[^\n]*cannot open shared object",
+        "{task} wanted a GPU and saw none",
+        _CUDA_HINT,
+    ),
+    # --- numbers ---
+    _p(
+        "loss-not-finite",
+        r"NanLossDuringTrainingError|Model diverged with loss = NaN|Invalid loss, terminating|(?:Nan|NaN|Inf) in summary histogram"
+        r"|Tensor had (?:NaN|Inf)|[Ll]oss (?:is|was|became) (?:nan|NaN|inf)",
+        "{task} stopped because the loss was no number any more",
+        "a smaller learning rate, clipped gradients, and a look at the data; tf.debugging.enable_check_numerics() finds the place",
+    ),
+    _p(
+        "keras-3",
+        r"Attempt to convert a value \(PerReplica|pass this dataset to ClusterCoordinator\.create_per_worker_dataset",
+        "{task}: Keras 3 does not train under this strategy",
+        "install tf_keras and set TF_USE_LEGACY_KERAS=1, or use TensorFlow 2.15",
+    ),
+    # --- the program and what it needs ---
+    _p(
+        "tensorflow-missing",
+        r"No module named '?(?P<module>tensorflow|keras|tf_keras|tensorflow_io)\b",
+        "{task} found no {module} in its image",
+        "use an image that has it, or name the interpreter that has it in `command`",
+    ),
+    _p(
+        "module-missing",
+        r"No module named '?(?P<module>[\w.]+)",
+        "{task} could not import the module {module}",
+        "install it in the image, or ship it under `files` if it is your own",
+    ),
+    _p(
+        "library-missing",
+        r"(?P<library>lib[\w.+-]+\.so[\w.]*): cannot open shared object file",
+        "{task} lacks the library {library}",
+        "install it in the image",
+    ),
+    _p(
+        "program-missing",
+        r"can't open file '(?P<file>[^']+)'|can't find '__main__' module in '(?P<folder>[^']+)'",
+        "{task} did not find its program {file}{folder}",
+        "name it under `files`, which puts it into the working directory; or mount it, or build it into the image",
+    ),
+    _p(
+        "read-only",
+        r"Read-only file system(?:: '(?P<path>[^']+)')?",
+        "{task} wanted to write where it may only read {path}",
+        "mounts are read-only unless they end in :rw",
+    ),
+    _p(
+        "permission-denied",
+        r"PermissionError: \[Errno 1?3\] [\w ]+: '(?P<path>[^']+)'",
+        "{task} is not allowed to use {path}",
+        "containers run as the user that YARN chooses on its nodes: that one needs the right",
+    ),
+    _p(
+        "file-missing",
+        r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<path>[^']+)'",
+        "{task} did not find {path}",
+        "ship it under `files`, or mount its directory; paths are those inside the container",
+    ),
+    _p(
+        "arguments-too-long",
+        r"Argument list too long",
+        "{task} has an environment or a command that is too long to start a process",
+        "put long values into a file under `files`",
+    ),
+    _p(
+        "wrong-architecture",
+        r"[Ee]xec format error",
+        "{task} has a program that is not for this node's processor",
+        "build the image for the nodes' architecture, or give the script a first line such as #!/bin/sh",
+    ),
+    _p(
+        "cpu-too-old",
+        r"was compiled to use (?P<set>[\w.]+) instructions, but these aren't available",
+        "{task}: TensorFlow uses {set} instructions, which this node's processor does not have",
+        "send the job to newer nodes (`placement`), or build TensorFlow for these",
+    ),
+    _p(
+        "command-not-found",
+        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)$",
+        "{task} did not find the command {command}",
+        "is it in the image, and on its PATH? python is often called python3",
+        when=(127,),
+    ),
+    _p(
+        "not-executable",
+        r"(?:line \d+: |^)(?P<command>\S+): (?:Permission denied|cannot execute[^\n]*|Is a directory)$",
+        "{task} found the command {command}, but may not execute it",
+        "make it executable before it is shipped, or start it with its interpreter: bash {command}, python {command}",
+        when=(126,),
+    ),
+)

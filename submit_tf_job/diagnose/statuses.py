@@ -1,0 +1,122 @@
+"""Exit statuses: what each number says, and who says it.
+
+One number means different things from different mouths: 127 of a command is the shell's "not found", 7 of a container that never ran its
+command is container-executor's "docker run failed", and -104 only a NodeManager can say.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from submit_tf_job import contract
+
+__all__ = ["EXECUTOR", "SHELL", "SIGNALS", "YARN", "meaning_of", "of_executor"]
+
+# ContainerExitStatus.java; -109 since Hadoop 3.4.
+YARN = {
+    -1000: "the container never ran: its files or its user could not be prepared",
+    -100: "released by the ApplicationMaster, or lost with its node",
+    -101: "the node's local or log disks failed",
+    -102: "preempted: the scheduler gave its resources to another queue or application",
+    -103: "over its virtual memory, and killed by the NodeManager",
+    -104: "over its memory, and killed by the NodeManager",
+    -105: "stopped by the ApplicationMaster",
+    -106: "killed by the ResourceManager",
+    -107: "killed after the application was over",
+    -108: "killed by the NodeManager's own scheduler to make room for another container",
+    -109: "killed by the NodeManager: its logs grew beyond the limit",
+    -1: "the NodeManager refused to start the container",
+}
+
+# container-executor's util.h and docker-util.c; only where the command never ran: a program may end with any of these.
+EXECUTOR = {
+    6: "container-executor may not change the user: it is not set-uid root",
+    7: "`docker run` failed",
+    8: "container-executor could not signal the container",
+    9: "container-executor was given a wrong process id",
+    18: "container-executor was out of memory",
+    20: "the user could not be set up on the node",
+    22: "container-executor has wrong permissions",
+    24: "container-executor.cfg is not valid",
+    25: "container-executor could not start a session",
+    26: "container-executor could not write the process id",
+    27: "container-executor could not write to the cgroup",
+    28: "container-executor could not set up traffic control",
+    29: "the Docker command could not be built or run",
+    31: "container-executor could not read the Docker command",
+    32: "a feature is switched off in container-executor.cfg",
+    33: "container-executor could not copy the launch script",
+    34: "container-executor could not copy the credentials",
+    35: "container-executor could not create the working directory",
+    36: "container-executor could not create the log directory",
+    37: "container-executor could not create the container's /tmp",
+    39: "container-executor refused the Docker command",
+    40: "the name of the image is not valid",
+    49: "a mount is not there",
+    50: "a read-only mount is not allowed on the node",
+    51: "a writable mount is not allowed on the node",
+    52: "a mount cannot be accessed",
+    56: "the name of the image is not valid",
+    60: "the Docker network is not allowed on the node",
+    61: "the port mapping is not valid",
+    62: "a capability is not allowed on the node",
+    63: "privileged containers are not allowed on the node",
+    64: "a device is not allowed on the node",
+    72: "the image is not trusted on the node",
+    73: "a tmpfs mount is not valid",
+    74: "the container runtime is not allowed on the node",
+    75: "service mode is not allowed on the node",
+    125: "Docker itself failed to run the container",
+    126: "Docker could not execute the container's command",
+    127: "the container's command was not found",
+}
+
+SHELL = {
+    1: "the program failed",
+    2: "the program refused its arguments, or could not be read",
+    126: contract.EXIT_MEANING[contract.EXIT_COMMAND_NOT_EXECUTABLE],
+    127: contract.EXIT_MEANING[contract.EXIT_COMMAND_NOT_FOUND],
+}
+
+SIGNALS = {
+    signal.SIGILL: "an instruction that the node's processor does not have",
+    signal.SIGABRT: "the program gave itself up; its last lines say why",
+    signal.SIGBUS: "memory that could not be had; often /dev/shm is full",
+    signal.SIGFPE: "an arithmetic error in native code",
+    signal.SIGKILL: "out of memory, or killed by somebody",
+    signal.SIGSEGV: "a crash in native code",
+    signal.SIGTERM: "asked to end; YARN stops containers so",
+}
+
+
+def meaning_of(status: int | None) -> str:
+    """Say what the exit status of a task means; "" where it is the program's own.
+
+    Args:
+        status: Of the command, of the bootstrap, or (negative) YARN's of the container.
+    """
+    if status is None:
+        return ""
+    if status < 0:
+        return YARN.get(status, "")
+    if status in SHELL:
+        return SHELL[status]
+    if 128 < status <= 128 + 64:
+        return _of_signal(status - 128)
+    return contract.EXIT_MEANING.get(status, "")
+
+
+def of_executor(status: int | None) -> str:
+    """Say what the exit status of a container means whose command never ran."""
+    if status is None:
+        return "the ApplicationMaster could not launch it"
+    return EXECUTOR.get(status, "") if status >= 0 else YARN.get(status, "")
+
+
+def _of_signal(number: int) -> str:
+    try:
+        name = signal.Signals(number)
+    except ValueError:
+        return f"ended by signal {number}"
+    why = SIGNALS.get(name)
+    return f"ended by {name.name}: {why}" if why else f"ended by {name.name}"
