@@ -80,6 +80,8 @@ def _what_happens(look: Look) -> str:
         if report.missing and report.arrived >= report.wanted:
             return f"all {report.wanted} tasks are here; DNS does not know yet: {_named(report.missing)}"
         return f"{report.arrived} of {report.wanted} tasks are here{f'; missing {_named(report.missing)}' if report.missing else ''}"
+    if state is JobState.FINISHING and report.first_failure:  # FINISHING beside "failed" would read as if all were well
+        return f"{report.first_failure.message}; the other tasks are told to end"
     progress = progress_words(report.progress or {})
     return progress or "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
 

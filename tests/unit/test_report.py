@@ -55,6 +55,10 @@ LINES = [
         look(state="finishing", roles={"chief": {"wanted": 1, "succeeded": 1}, "ps": {"wanted": 1, "ended": 1}}),
         "FINISHING  chief 1 succeeded  ps 1 ended",
     ),
+    (
+        look(state="failed", roles={"worker": {"wanted": 2, "failed": 1}}, first_failure=FAILURE_JSON),
+        f"FINISHING  {FAILURE_JSON['message']}; the other tasks are told to end",
+    ),
     (look(app("FAILED", "FAILED"), evidence=Evidence.UNREADABLE), "FAILED"),
 ]
 
