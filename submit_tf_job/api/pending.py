@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SOON_S", "is_waiting", "why_pending"]
 
 SOON_S = 5.0  # younger than this, waiting is not worth a question
+LATE_S = 10.0  # a task arrives 1 to 3 s after its container was started
 TOTAL_S = 10.0
 _ASKED_NODES = 3
 _T = TypeVar("_T")
@@ -122,16 +123,18 @@ def _late(cluster: Cluster, look: Look, app: AppReport, nodes: tuple[Node, ...],
 
     now_ms = (app.started_ms or 0) + (app.elapsed_ms or 0)  # by the ResourceManager's clock, as launch times are
     scheme = cluster.client.funnel.rms.urls[0].partition("://")[0]
-    addresses = {node.host: node.http_address for node in nodes if node.http_address}
     for index, container in enumerate(_not_arrived(look)):
-        address, identity = addresses.get(container.bare_host), container.id
-        seen = None
-        if address and identity and index < _ASKED_NODES:
-            seen = _soft(lambda a=address, i=identity: node_container(cluster.client, f"{scheme}://{a}", i, deadline=deadline))  # type: ignore[misc]
+        waiting_s = max(0, now_ms - container.launch_time_ms) / 1000 if container.launch_time_ms else None
+        if waiting_s is not None and waiting_s < LATE_S:
+            continue
+        bases = [f"{scheme}://{node.http_address}" for node in nodes if node.host == container.bare_host and node.http_address]
+        asked = bases if container.id and index < _ASKED_NODES else []
+        found = (node_container(cluster.client, base, str(container.id), deadline=deadline) for base in asked)
+        seen = next((item for item in found if item is not None), None)
         yield Late(
             task=container.instance or container.id or "a task",
             host=container.bare_host,
-            waiting_s=max(0, now_ms - container.launch_time_ms) / 1000 if container.launch_time_ms else None,
+            waiting_s=waiting_s,
             node_state=seen.state if seen else "",
             # launch_container.sh writes it first of all, inside the image.
             started="prelaunch.out" in seen.log_files if seen and seen.log_files is not None else None,

@@ -6,13 +6,15 @@ itself. Every sentence carries the cluster's own numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from submit_tf_job.diagnose.model import Cause
 from submit_tf_job.diagnose.queueing import queue_causes
 from submit_tf_job.diagnose.room import room_causes
 from submit_tf_job.diagnose.situation import Late, Situation
 from submit_tf_job.diagnose.words import listed, plural, seconds
+from submit_tf_job.yarn.observed import AppReport, items, text_of
+from submit_tf_job.yarn.queues import Resource
 
 __all__ = ["CODES", "diagnose"]
 
@@ -28,7 +30,6 @@ CODES = (
     "queue-too-small",
     "no-nodes",
     "nodes-unhealthy",
-    "queue-stopped",
     "parallel-limit",
     "am-limit-queue",
     "am-limit-user",
@@ -43,13 +44,14 @@ CODES = (
     "image-or-files",
     "task-not-arrived",
     "others-ahead",
+    "queue-stopped",
     "scheduler-says",
     "am-waiting",
     "containers-coming",
     "unexplained",
 )
 NORMAL_S = 30.0  # an idle cluster needs 1 to 10 s for an ApplicationMaster, and as long again for the containers
-_MINOR = frozenset({"others-ahead", "preempted", "am-restarted"})  # true beside a cause, and none by themselves
+_MINOR = frozenset({"preempted", "am-restarted", "queue-stopped"})  # true beside a cause, and none by themselves
 
 
 def diagnose(situation: Situation) -> tuple[Cause, ...]:
@@ -132,7 +134,7 @@ def _late(situation: Situation) -> Iterator[Cause]:
     if started:
         yield Cause(
             "task-not-arrived",
-            f"{_late_names(started)} {_have(started)} been started and {_have(started)} not reported to the deciding task",
+            f"{_late_names(started)} {_have(started)} been started and {_have(started)} not arrived",
             "is there Python 3.7 or later in the image, and can the container resolve the deciding task's name? its log says",
             _late_facts(started),
         )
@@ -154,24 +156,37 @@ def _late_facts(tasks: list[Late]) -> dict[str, object]:
 
 
 def _ahead(situation: Situation) -> Iterator[Cause]:
-    """Count who is served before it: a higher priority, or the same and earlier, as the queue's FIFO order has it."""
-    if situation.has_master:
+    """Name who is served first: nobody passes an earlier job of a FIFO queue that lacks containers (RESPECT_FIFO)."""
+    queue = situation.queue
+    if queue is not None and "fair" in (text_of(queue.raw, "orderingPolicyInfo") or "").lower():
         return
-    app = situation.app
-    mine = (-_whole(app.raw.get("priority")), app.started_ms or 0)
-    ahead = [
-        other
-        for other in situation.neighbours
-        if other.state.value == "ACCEPTED" and (-_whole(other.raw.get("priority")), other.started_ms or 0) < mine
-    ]
+    mine = _rank(situation.app)
+    ahead = [other for other in situation.neighbours if _rank(other) < mine and (other.state.value == "ACCEPTED" or _lacks(other))]
     if ahead:
+        are = "is" if len(ahead) == 1 else "are"
         yield Cause(
             "others-ahead",
-            f"{plural(len(ahead), 'job')} of queue {app.queue} {'is' if len(ahead) == 1 else 'are'} before it: "
-            f"{listed([f'{other.name} of {other.user}' for other in ahead])}",
-            "",
-            {"count": len(ahead), "applications": [other.id for other in ahead[:20]], "priority": _whole(app.raw.get("priority"))},
+            f"{plural(len(ahead), 'job')} of queue {situation.app.queue} that {'waits' if len(ahead) == 1 else 'wait'} for containers too "
+            f"{are} before it: {listed([f'{other.name} of {other.user}' for other in ahead])}",
+            "wait until they have what they need, or choose another `queue`",
+            {
+                "count": len(ahead),
+                "applications": [other.id for other in ahead[:20]],
+                "priority": _whole(situation.app.raw.get("priority")),
+            },
         )
+
+
+def _rank(app: AppReport) -> tuple[int, int]:
+    return -_whole(app.raw.get("priority")), app.started_ms or 0
+
+
+def _lacks(app: AppReport) -> bool:
+    """Whether a running application waits for containers, as its pending amounts say."""
+    usage = app.raw.get("resourceInfo")
+    partitions = items(usage.get("resourceUsagesByPartition")) if isinstance(usage, Mapping) else ()
+    pending = [Resource.from_json(item.get("pending")) for item in partitions]
+    return any(amount is not None and amount.memory_mib for amount in pending)
 
 
 def _otherwise(situation: Situation) -> Iterator[Cause]:

@@ -32,7 +32,7 @@ def queue_causes(situation: Situation) -> Iterator[Cause]:
     if stopped is not None:
         yield Cause(
             "queue-stopped",
-            f"queue {stopped.path} is {stopped.state}: it takes no new jobs; those that it has may still run",
+            f"queue {stopped.path} is {stopped.state}: it takes no new jobs, and still runs those that it has, this one too",
             "choose another `queue`; an administrator starts this one by state RUNNING in capacity-scheduler.xml and refreshQueues",
             {"queue": stopped.path, "state": stopped.state},
         )
@@ -143,7 +143,7 @@ def _full(ask: Ask, situation: Situation, queue: Queue, share: Partition) -> Cau
     kinds = (ask.each + used).lacking(limit)
     percent = f" ({share.max_percent:.0f} % of the cluster)" if share.max_percent is not None else ""
     users = [user for user in sorted(queue.users, key=lambda user: -user.used.memory_mib) if user.used.memory_mib]
-    holders = listed([f"{user.name} has {resource(user.used, kinds)}" for user in users])
+    holders = listed([f"user {user.name} has {resource(user.used, kinds)}" for user in users])
     elsewhere = _elsewhere(ask, situation, queue)
     return Cause(
         "queue-full",

@@ -55,32 +55,55 @@ def _ask_causes(ask: Ask, situation: Situation) -> Iterator[Cause]:
     queue = situation.queue
     label = ask.label or (queue.default_label if queue else "")
     nodes = situation.serving(label)
-    if queue is not None and situation.scheduler is not None and situation.scheduler.is_capacity and not queue.may_use(label):
-        yield Cause(
-            "label-not-allowed",
-            f"{ask.who} must have nodes labelled {label}, and queue {queue.name} may use "
-            + (f"only {listed(queue.labels)}" if queue.labels else "none with a label"),
-            f"choose another queue or another placement.partition; or yarn.scheduler.capacity.{queue.path}.accessible-node-labels",
-            {"label": label, "queue": queue.path, "labels": list(queue.labels)},
-        )
-    elif not nodes:
+    if not nodes:
         yield _no_labelled(ask, label, situation)
+    elif label and _may_not_use(label, situation):
+        yield _not_allowed(ask.who, label, situation)
     else:
         yield from _size(ask, nodes, situation)
 
 
+def _may_not_use(label: str, situation: Situation) -> bool:
+    """Whether the queue has no right to a label, or a right and no share: YARN then calls the queue full."""
+    queue = situation.queue
+    if queue is None or situation.scheduler is None or not situation.scheduler.is_capacity:
+        return False
+    return not queue.may_use(label) or not queue.has_share(label)
+
+
+def _not_allowed(who: str, label: str, situation: Situation) -> Cause:
+    queue = situation.queue
+    path, labels = (queue.path, [item for item in queue.partitions if item and queue.has_share(item)]) if queue else ("", [])
+    return Cause(
+        "label-not-allowed",
+        f"{who} must have nodes labelled {label}, of which queue {path} has no share"
+        + (f"; it has one of those labelled {listed(labels)}" if labels else ""),
+        f"choose another `queue`, or leave placement.node_label out; an administrator sets yarn.scheduler.capacity.{path}."
+        f"accessible-node-labels and .accessible-node-labels.{label}.capacity",
+        {"label": label, "queue": path, "labels": labels},
+    )
+
+
 def _no_labelled(ask: Ask, label: str, situation: Situation) -> Cause:
-    known = sorted({item for node in situation.serving() for item in node.labels})
-    have = f"the nodes in service have {listed(known)}" if known else "no node in service has a label"
+    known, have = _known_labels(situation)
     if not label:
         sentence = f"{ask.who} must have a node without a label, and there is none in service ({have})"
-        return Cause("label-unknown", sentence, "choose a queue that may use a label, and set placement.partition", {"labels": known})
+        return Cause("label-unknown", sentence, "choose a queue that may use a label, and set placement.node_label", {"labels": known})
+    queue = situation.queue
+    hint = "correct placement.node_label of the role, or have an administrator label nodes"
+    if queue is not None and label == queue.default_label and not ask.label:
+        hint = f"choose another `queue`; the label is yarn.scheduler.capacity.{queue.path}.default-node-label-expression"
     return Cause(
         "label-unknown",
         f"{ask.who} must have a node labelled {label}, and none in service is; {have}",
-        "correct placement.partition of the role, or have an administrator label nodes",
+        hint,
         {"label": label, "labels": known},
     )
+
+
+def _known_labels(situation: Situation) -> tuple[list[str], str]:
+    known = sorted({item for node in situation.serving() for item in node.labels})
+    return known, f"the nodes in service have {listed(known)}" if known else "no node in service has a label"
 
 
 def _size(ask: Ask, nodes: tuple[Node, ...], situation: Situation) -> Iterator[Cause]:
@@ -134,7 +157,7 @@ def _no_room(ask: Ask, offers: list[Resource], situation: Situation) -> Cause:
     largest = _largest(offers)
     free = sum(offers, NO_RESOURCE)
     kinds = ask.each.lacking(largest) or ("memory-mb",)
-    spread = f", {resource(free, kinds)} on all {len(offers)} together" if len(offers) > 1 and ask.each.fits(free) else ""
+    spread = f", {resource(free, kinds)} on all {len(offers)} nodes together" if len(offers) > 1 and ask.each.fits(free) else ""
     return Cause(
         "no-room",
         f"{ask.who} {ask.verb} for {resource(ask.each, kinds)} in one container, and the node with most free has {resource(largest, kinds)}"
@@ -191,15 +214,16 @@ def _placement(situation: Situation) -> Iterator[Cause]:
 def _wish_causes(wish: Wish, situation: Situation) -> Iterator[Cause]:
     nodes = situation.serving()
     for label in wish.partitions:
-        if not any(label in node.labels for node in nodes):
-            known = sorted({item for node in nodes for item in node.labels})
-            have = f"the nodes in service have {listed(known)}" if known else "no node in service has a label"
+        known, have = _known_labels(situation)
+        if label not in known:
             yield Cause(
                 "label-unknown",
                 f"{wish.role} must have nodes labelled {label}, and none in service is; {have}",
-                f"correct roles.{wish.role}.placement.partition, or have an administrator label nodes",
+                f"correct roles.{wish.role}.placement.node_label, or have an administrator label nodes",
                 {"label": label, "labels": known},
             )
+        elif _may_not_use(label, situation):
+            yield _not_allowed(wish.role, label, situation)
     places = {node.rack if wish.scope == "RACK" else node.id for node in nodes}
     if wish.type == "ANTI_AFFINITY" and wish.count > len(places):
         noun = "rack" if wish.scope == "RACK" else "node"

@@ -169,6 +169,10 @@ class Queue:
         """Whether the queue may use the nodes of a label."""
         return not label or "*" in self.labels or label in self.labels
 
+    def has_share(self, label: str) -> bool:
+        """Whether anything of a label's nodes is the queue's; a queue without lists labels that jobs asked it for, at 0 % (seen)."""
+        return label in self.partitions and self.partitions[label].max_percent != 0
+
 
 @dataclass(frozen=True)
 class Scheduler:
