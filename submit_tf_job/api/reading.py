@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,11 +69,25 @@ def logs(
     found = find_logs(cluster, job, task, am=am, say=say, wall=wall)
     if follow and not found.app.ended:
         return found.follow(selection)
+    say = _once(say)
     shelf, containers, _source = found.now()
     if not containers:
         raise NoSuchJob(f"{found.name}: nothing is left of {'its ApplicationMaster' if am else 'its tasks'} in its logs")
-    wanted = reader.wanted_files(reader.listed(shelf, containers, say), selection)
+    ended = datetime.fromtimestamp(found.app.finished_ms / 1000, timezone.utc) if found.app.ended and found.app.finished_ms else None
+    wanted = reader.wanted_files(reader.listed(shelf, containers, say), selection, ended)
     return reader.read(shelf, wanted, selection, wall(), say)
+
+
+def _once(say: Say) -> Say:
+    """Keep the same sentence from being said again: of two containers of a task, say."""
+    said: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            say(sentence)
+
+    return once
 
 
 def _selection(files: Sequence[str], tail: int | None, since_s: float | None, grep: str | None, now: float) -> Selection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError
@@ -124,8 +124,15 @@ def listed(shelf: Shelf, containers: Sequence[TaskContainer], say: Say) -> list[
     return [(container, answer) for container, answer in answers if not isinstance(answer, SubmitTFJobError)]
 
 
-def wanted_files(found: Iterable[tuple[TaskContainer, tuple[FileInfo, ...]]], selection: Selection) -> list[LogFile]:
+def wanted_files(
+    found: Iterable[tuple[TaskContainer, tuple[FileInfo, ...]]], selection: Selection, ended: datetime | None = None
+) -> list[LogFile]:
     """Choose files of containers; of each task's containers the last, where only the end is wanted.
+
+    Args:
+        found: Containers with their files, the older of a task's before the newer.
+        selection: What is wanted.
+        ended: When the application ended: no file of it was changed later.
 
     Raises:
         NoSuchLog: A file was asked for by name, and no container has one.
@@ -135,7 +142,11 @@ def wanted_files(found: Iterable[tuple[TaskContainer, tuple[FileInfo, ...]]], se
         newest = {container.task: container.id for container, _files in found}
         found = [(container, files) for container, files in found if newest[container.task] == container.id]
     out = [
-        LogFile(container, info) for container, files in found for name in selection.names(container) for info in files if info.name == name
+        LogFile(container, replace(info, modified=info.modified or ended))
+        for container, files in found
+        for name in selection.names(container)
+        for info in files
+        if info.name == name
     ]
     missing = [name for name in selection.files if name not in {file.info.name for file in out}]
     if missing and found:

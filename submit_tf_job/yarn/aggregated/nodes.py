@@ -40,8 +40,8 @@ class NodeLogs:
     unfinished: bool = False
     safe_end: int | None = None
     problems: list[str] = field(default_factory=list)
-    _found: list[Snapshot] = field(default_factory=list)
-    _rest: Iterator[Snapshot] | None = None
+    _found: list[Snapshot | None] = field(default_factory=list)  # None ends a container's record
+    _rest: Iterator[Snapshot | None] | None = None
     _complete: bool = False
     _by_index: bool = False  # all its log files are known once any is
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -51,10 +51,7 @@ class NodeLogs:
 
         A file that is gone or damaged costs no more than what is in it.
         """
-        position = 0
-        while (snapshot := self._at(position)) is not None:
-            yield snapshot
-            position += 1
+        return (snapshot for snapshot in self._entries() if snapshot is not None)
 
     def snapshots(self) -> list[Snapshot]:
         """Return all its log files, oldest upload first."""
@@ -62,41 +59,45 @@ class NodeLogs:
 
     def seek(self, name: str) -> Iterator[Snapshot]:
         """Find log files of a name, newest upload first where that costs nothing, reading no further than is asked for."""
-        self._at(0)
+        next(self.each(), None)
         found = reversed(self.snapshots()) if self._by_index else self.each()
         return (snapshot for snapshot in found if snapshot.name == name)
 
     def of(self, container_id: str) -> Iterator[Snapshot]:
         """Find the log files of a container; in a TFile they stand together, in its one record."""
         seen = False
-        for snapshot in self.each():
-            if snapshot.container_id == container_id:
+        for snapshot in self._entries():
+            if snapshot is not None and snapshot.container_id == container_id:
                 seen = True
                 yield snapshot
             elif seen and not self._by_index:
-                return
+                return  # what follows belongs to others, and may be a block of its own
 
-    def _at(self, position: int) -> Snapshot | None:
+    def _entries(self) -> Iterator[Snapshot | None]:
+        position = 0
+        while self._has(position):
+            yield self._found[position]
+            position += 1
+
+    def _has(self, position: int) -> bool:
         with self._lock:
             while position >= len(self._found) and not self._complete:
                 self._advance()
-            return self._found[position] if position < len(self._found) else None
+            return position < len(self._found)
 
     def _advance(self) -> None:
         if self._rest is None:
             self._found, self.problems = [], []
             self._rest = self._read(self.problems)
         try:
-            snapshot = next(self._rest, None)
+            self._found.append(next(self._rest))
+        except StopIteration:
+            self._complete = True
         except BaseException:
             self._rest = None  # the storage failed: whoever asks again begins again, in the same order
             raise
-        if snapshot is None:
-            self._complete = True
-        else:
-            self._found.append(snapshot)
 
-    def _read(self, problems: list[str]) -> Iterator[Snapshot]:
+    def _read(self, problems: list[str]) -> Iterator[Snapshot | None]:
         try:
             source = Source(self.store.open(self.path), self.path, memory=self.memory, size=self.safe_end)
             if self.unfinished:
@@ -114,9 +115,12 @@ class NodeLogs:
         except FileNotFoundError:
             problems.append(f"{self.path}: was deleted while it was read")
 
-    def _tfile(self, source: Source, index: tfile.Index, problems: list[str]) -> Iterator[Snapshot]:
-        for log in tfile.scan(source, index, problems):
-            yield Snapshot(log.container_id, self.node, log.name, log.size, log.declared_size, self.uploaded_ms, None, log.content)
+    def _tfile(self, source: Source, index: tfile.Index, problems: list[str]) -> Iterator[Snapshot | None]:
+        for log in tfile.scan_records(source, index, problems):
+            if log is None:
+                yield None
+            else:
+                yield Snapshot(log.container_id, self.node, log.name, log.size, log.declared_size, self.uploaded_ms, None, log.content)
 
     def _indexed(self, indexed: IndexedFile) -> Iterator[Snapshot]:
         node = indexed.node or self.node

@@ -18,7 +18,7 @@ from submit_tf_job.yarn.aggregated.cursor import INFLATED_STEP, Cursor, Inflatin
 from submit_tf_job.yarn.aggregated.java import MAX_KEY, Fields
 from submit_tf_job.yarn.aggregated.model import Damaged
 
-__all__ = ["MAGIC", "Block", "Index", "StoredLog", "TFileContent", "read_index", "salvage_index", "scan"]
+__all__ = ["MAGIC", "Block", "Index", "StoredLog", "TFileContent", "read_index", "salvage_index", "scan", "scan_records"]
 
 MAGIC = bytes.fromhex("d111d36891b5d7b639df414092bae150")
 TRAILER = 28
@@ -232,7 +232,12 @@ class _Value:
 
 
 def scan(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLog]:
-    """Find every log file, in the order of the file; contents are passed over.
+    """Find every log file as `scan_records` does, without the marks."""
+    return (log for log in scan_records(source, index, problems) if log is not None)
+
+
+def scan_records(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLog | None]:
+    """Find every log file, in the order of the file; contents are passed over. None marks the end of a record: of a container.
 
     Args:
         source: The file.
@@ -242,21 +247,21 @@ def scan(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLo
     left = MAX_ENTRIES
     for block in index.blocks:
         for log in _until_damage(_scan_block(source, index, block, problems), problems):
-            left -= 1
+            left -= log is not None
             if not left:
                 problems.append(f"{source.where}: more than {MAX_ENTRIES} log files; the rest is left out")
                 return
             yield log
 
 
-def _until_damage(found: Iterator[StoredLog], problems: list[str]) -> Iterator[StoredLog]:
+def _until_damage(found: Iterator[StoredLog | None], problems: list[str]) -> Iterator[StoredLog | None]:
     try:
         yield from found
     except Damaged as error:
         problems.append(error.message)
 
 
-def _scan_block(source: Source, index: Index, block: Block, problems: list[str]) -> Iterator[StoredLog]:
+def _scan_block(source: Source, index: Index, block: Block, problems: list[str]) -> Iterator[StoredLog | None]:
     cursor = index.cursor(source, block)
     fields = Fields(cursor.read, source.damaged)
     done = 0
@@ -272,6 +277,7 @@ def _scan_block(source: Source, index: Index, block: Block, problems: list[str])
         value = _Value(cursor, fields)
         if container_id not in RESERVED:
             yield from _logs_of(container_id, value, TFileContent(source, index, block, ()), problems)
+            yield None
         value.skip_rest()
 
 
