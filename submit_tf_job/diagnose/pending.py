@@ -20,7 +20,6 @@ __all__ = ["CODES", "diagnose"]
 
 # Every code, what matters most first.
 CODES = (
-    "request-refused",
     "label-unknown",
     "label-not-allowed",
     "placement-disabled",
@@ -28,6 +27,7 @@ CODES = (
     "gpu-none",
     "container-too-large",
     "queue-too-small",
+    "request-refused",
     "no-nodes",
     "nodes-unhealthy",
     "parallel-limit",
@@ -74,7 +74,7 @@ def _refused(situation: Situation) -> Iterator[Cause]:
     if line:
         yield Cause(
             "request-refused",
-            f"the ResourceManager refuses the containers that the job asks for: {line[:400]}",
+            f"the ResourceManager refuses the containers that the job asks for: {line.partition(', please note')[0][:400]}",
             "ask for less in memory, cpus or gpus of the role; the job can only be stopped and submitted anew",
             {"diagnostics": line},
         )
@@ -93,7 +93,8 @@ def _history(situation: Situation) -> Iterator[Cause]:
     if situation.tries > 1:
         yield Cause(
             "am-restarted",
-            f"its ApplicationMaster has failed {'once' if situation.tries == 2 else f'{situation.tries - 1} times'} and is started again",
+            f"its ApplicationMaster has failed or was lost {'once' if situation.tries == 2 else f'{situation.tries - 1} times'} "
+            "and is started again",
             "the ResourceManager's diagnostics of the application, and the log of the earlier attempt, say why",
             {"attempts": situation.tries},
         )

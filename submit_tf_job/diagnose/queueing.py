@@ -105,12 +105,9 @@ def _shares(ask: Ask, situation: Situation, queue: Queue, line: tuple[Queue, ...
         share = item.partition(label)
         if share.limit is None or not any(share.limit.to_json().values()):
             continue
-        if not ask.each.fits(share.limit):
-            yield _too_small(ask, item, share)
-        elif not (ask.each + (share.used or NO_RESOURCE)).fits(share.limit) and _limits(item, situation):
-            yield _full(ask, situation, item, share)
-        else:
+        if not _limits(item, situation) or (ask.each + (share.used or NO_RESOURCE)).fits(share.limit):
             continue
+        yield _full(ask, situation, item, share) if ask.each.fits(share.limit) else _too_small(ask, item, share)
         return
     yield from _user_limit(ask, situation, queue)
 
