@@ -62,7 +62,7 @@ def _investigate(cluster: Cluster, seen: Observation) -> RootCause | None:
 
 
 def _gather(cluster: Cluster, seen: Observation) -> RootCause | None:
-    from submit_tf_job.diagnose.failure import Clues, conclude, needs_am, suspect_of, suspects
+    from submit_tf_job.diagnose.failure import Clues, conclude, first_of, needs_am, suspect_of, suspects
     from submit_tf_job.diagnose.findings import OF_MEMORY
     from submit_tf_job.yarn.amlog import container_ends, deciding_role, last_error
 
@@ -74,8 +74,7 @@ def _gather(cluster: Cluster, seen: Observation) -> RootCause | None:
     if asked_am:
         log = _am_log(cluster, seen.app)
         clues = replace(clues, ends=container_ends(log), am_error=last_error(log))
-        if clues.suspect is None or clues.suspect.reason == "peers-missing":
-            clues = replace(clues, suspect=suspect_of(clues.ends, seen, deciding_role(log)) or clues.suspect)
+        clues = replace(clues, suspect=first_of(clues.suspect, suspect_of(clues.ends, seen, deciding_role(log)), seen))
     if clues.suspect is not None:
         clues = replace(clues, stderr=_stderr(cluster, seen.app, clues.suspect))
     cause = conclude(clues)

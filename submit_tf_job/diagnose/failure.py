@@ -5,6 +5,7 @@ The diagnosis explains a verdict and never changes it (`observation.verdict`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,12 +21,13 @@ from submit_tf_job.observation import Evidence, Observation
 from submit_tf_job.yarn.amlog import ContainerEnd
 from submit_tf_job.yarn.records import AppReport, AppState, FinalStatus
 
-__all__ = ["Clues", "Suspect", "conclude", "needs_am", "suspect_of", "suspects"]
+__all__ = ["Clues", "Suspect", "conclude", "first_of", "needs_am", "suspect_of", "suspects"]
 
 KEPT = 20
 _LINE = 500
 _TENSORFLOW = ("chief", "master", "worker", "ps", "evaluator")
 # A minimal image lacks en_US.UTF-8, which YARN's AM asks for (seen in every container of such images).
+_JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK)
 # How a task ends because another one has failed, or the job is over.
 _CONSEQUENCE = frozenset({contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST, -105, -106, -107})
@@ -152,6 +154,17 @@ def suspect_of(ends: Sequence[ContainerEnd], seen: Observation, deciding_role: s
     return Suspect(end.task, end.container_id, end.host, end.status)
 
 
+def first_of(told: Suspect | None, found: Suspect | None, seen: Observation) -> Suspect | None:
+    """Choose between the task that the report names and the one whose container failed first.
+
+    The report knows better, but for tasks that never arrived, and where it names none because the job was stopped.
+    """
+    named = seen.report is not None and seen.report.first_failure is not None
+    if found is None or (told is not None and (told.container_id == found.container_id or (named and told.reason != "peers-missing"))):
+        return told
+    return found
+
+
 # --- the weighing ---
 
 
@@ -229,10 +242,10 @@ def _root(clues: Clues, suspect: Suspect, end: ContainerEnd | None, finding: Fin
 
 
 def _last_lines(suspect: Suspect, stderr: str) -> tuple[str, ...]:
-    if suspect.last_lines or suspect.reason not in ("", "bootstrap-error"):
-        return suspect.last_lines
-    lines = [line.rstrip()[:_LINE] for line in stderr.splitlines()]
-    return tuple(line for line in lines if line and not any(noise in line for noise in _NOISE))[-KEPT:]
+    """Return the end of its stderr: the program's words, and the bootstrap's where it is the bootstrap that failed."""
+    own = (BOOTSTRAP_SAYS,) if suspect.reason not in ("", "bootstrap-error") else ()
+    lines = [line.rstrip()[:_LINE] for line in stderr.splitlines() or suspect.last_lines]
+    return tuple(line for line in lines if line and not any(noise in line for noise in (*_NOISE, *own)) and not _JAVA.match(line))[-KEPT:]
 
 
 def _diagnostics(end: ContainerEnd | None) -> str:

@@ -200,7 +200,7 @@ _BY_STATUS = {
     126: ("not-executable", "make it executable before it is shipped, or start it with its interpreter"),
     127: ("command-not-found", "is it in the image, and on its PATH? python is often called python3"),
     132: ("cpu-too-old", "send the job to newer nodes (`placement`), or use libraries built for these"),
-    134: ("aborted", "its last lines say why; an abort without a word is often native memory"),
+    134: ("aborted", "its last lines say why; an abort without a word is often native memory that could not be had"),
     135: ("crashed", "Docker gives a container 64 MB of /dev/shm: read data with threads instead of processes"),
     136: ("crashed", "PYTHONFAULTHANDLER=1 in `env` shows where"),
     139: (
@@ -223,6 +223,8 @@ def by_status(task: str, status: int | None, asked_mib: int | None) -> Finding |
         return Finding("killed", f"{task} was killed by SIGKILL: {_no_name(status)}", hint, {"asked_mib": asked_mib})
     code, hint = _BY_STATUS.get(status, ("exited", ""))
     meaning = meaning_of(status)
+    if status > 128:
+        return Finding(code, f"{task} was {meaning}" if meaning else f"{task} ended with exit status {status}", hint)
     return Finding(code, f"{task} ended with exit status {status}{': ' + meaning if meaning else ''}", hint)
 
 

@@ -120,10 +120,15 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     _p(
         "hdfs-permission",
-        r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\\?\"(?P<path>[^\"\\]+)"
-        r"|org\.apache\.hadoop\.security\.AccessControlException",
+        r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\\?\"(?P<path>[^\"\\]+)",
         "{task} is not allowed by HDFS: user {user} has no {access} access to {path}",
         "use a directory of {user}'s, or have its owner allow it",
+    ),
+    _p(
+        "hdfs-permission",
+        r"org\.apache\.hadoop\.security\.AccessControlException:? ?(?P<words>[^\n]*)",
+        "{task} is not allowed by HDFS: {words}",
+        "use another directory, or have its owner allow it",
     ),
     _p(
         "hdfs-unsupported",
@@ -138,6 +143,12 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|token \([^)]*\) (?:is expired|can't be found)",
         "{task} could not prove to HDFS who it is: no Kerberos ticket or token, or one that is over",
         "say who the job is under `kerberos`; a job that outlives its tokens needs a keytab of its own",
+    ),
+    _p(
+        "hdfs-path-missing",
+        r"errors_impl\.NotFoundError: [^\n]*(?P<uri>hdfs://[^\s'\";)]+)",
+        "TensorFlow in {task} did not find {uri}",
+        "does it exist? a TensorFlow without tensorflow-io has no hdfs:// since 2.6, and says the same of every path",
     ),
     _p(
         "hdfs-path-missing",

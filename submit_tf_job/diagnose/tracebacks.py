@@ -13,7 +13,7 @@ _LAST = re.compile(r"^(?:[A-Za-z_][\w.]*\.\w+|[A-Z_]\w*)(?:: .*)?$")
 # What an exception class is called, where no traceback says so: a SyntaxError has none.
 _BARE = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3(?:\.\d+)?/|^<frozen |/python3?\.\d+/lib/|^<__array_function__")
-_LONGEST = 500
+_LONGEST = 500  # and never with Java's stack, which clients of HDFS put into theirs
 
 
 @dataclass(frozen=True)
@@ -80,4 +80,6 @@ def _without_traceback(lines: list[str]) -> PythonError | None:
 def _error(line: str, frames: list[re.Match[str]], text: str) -> PythonError:
     name = line.partition(":")[0].rpartition(".")[2].strip()
     own = next((frame for frame in reversed(frames) if not _LIBRARY.search(frame["file"])), None)
-    return PythonError(name, line.strip()[:_LONGEST], own["file"] if own else "", int(own["line"]) if own else None, text)
+    return PythonError(
+        name, line.partition("\\n\\tat ")[0].strip()[:_LONGEST], own["file"] if own else "", int(own["line"]) if own else None, text
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,11 @@ from submit_tf_job.diagnose.model import Consequence, RootCause
 
 __all__ = ["root_cause_lines", "root_cause_object"]
 
+# What a NodeManager says of every container that fails.
+_SAYS_NOTHING = re.compile(
+    r"Exception from container-launch|Exit code: |Container exited with a non-zero|Container killed on request|Killed by external signal"
+    r"|Exception message: *$|Shell (?:error )?output: *(?:<unknown>)?$|ExitCodeException exitCode=\d+: *$"
+)
 _NAMED = 5
 _QUOTED = 6
 
@@ -47,9 +53,9 @@ def root_cause_lines(cause: RootCause) -> Iterator[str]:
     if cause.last_lines:
         yield f"  last lines of {cause.task}'s stderr:"
         yield from (f"    {line}" for line in cause.last_lines)
-    elif cause.diagnostics:
+    elif said := [line for line in cause.diagnostics.splitlines() if not _SAYS_NOTHING.match(line)]:
         yield "  YARN says:"
-        yield from (f"    {line}" for line in cause.diagnostics.splitlines()[:_QUOTED])
+        yield from (f"    {line}" for line in said[:_QUOTED])
     yield from _consequence_lines(cause.consequences)
 
 

@@ -81,7 +81,7 @@ def _what_happens(look: Look) -> str:
             return f"all {report.wanted} tasks are here; DNS does not know yet: {_named(report.missing)}"
         return f"{report.arrived} of {report.wanted} tasks are here{f'; missing {_named(report.missing)}' if report.missing else ''}"
     if state is JobState.FINISHING and report.first_failure:  # FINISHING beside "failed" would read as if all were well
-        return f"{report.first_failure.message}; the other tasks are told to end"
+        return f"{report.first_failure.message}{'; the other tasks are told to end' if report.wanted > 1 else ''}"
     progress = progress_words(report.progress or {})
     return progress or "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
 
@@ -115,7 +115,7 @@ def job_lines(look: Look, pending: Sequence[Cause] = (), cause: RootCause | None
     """Describe a job in a few lines, the most important first."""
     seen, verdict, app, report = look.seen, look.verdict, look.seen.app, look.seen.report
     yield f"{seen.name}  {verdict.state.value}{_duration(look)}"
-    if verdict.reason:
+    if verdict.reason and not (cause and cause.sentence == verdict.reason):
         yield f"  {verdict.reason}"
     yield from root_cause_lines(cause) if cause else _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:

@@ -56,7 +56,7 @@ LINES = [
         "FINISHING  chief 1 succeeded  ps 1 ended",
     ),
     (
-        look(state="failed", roles={"worker": {"wanted": 2, "failed": 1}}, first_failure=FAILURE_JSON),
+        look(state="failed", wanted=2, roles={"worker": {"wanted": 2, "failed": 1}}, first_failure=FAILURE_JSON),
         f"FINISHING  {FAILURE_JSON['message']}; the other tasks are told to end",
     ),
     (look(app("FAILED", "FAILED"), evidence=Evidence.UNREADABLE), "FAILED"),
