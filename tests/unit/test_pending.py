@@ -116,7 +116,8 @@ def test_every_code_is_documented_in_the_order_of_weight() -> None:
 AM_WORDS = (
     "[Sat Nov 21 15:14:44 +0000 2026] Application is added to the scheduler and is not yet activated. {} AM resource limit exceeded.  "
     "Details : AM Partition = <DEFAULT_PARTITION>; AM Resource Request = <memory:512, vCores:1>; Queue Resource Limit for AM = "
-    "<memory:640, vCores:1>; User AM Resource Limit of the queue = <memory:384, vCores:1>; Queue AM Resource Usage = <memory:512, vCores:1>; "
+    "<memory:640, vCores:1>; User AM Resource Limit of the queue = <memory:384, vCores:1>; "
+    "Queue AM Resource Usage = <memory:512, vCores:1>; "
 )
 RUNNING = AppReport.from_json(
     {"id": "application_1_0001", "name": "a1", "user": "alice", "queue": "ml", "state": "RUNNING", "startedTime": 1000}
