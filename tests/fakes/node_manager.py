@@ -13,6 +13,7 @@ class FakeNM:
 
     def __init__(self, address: str) -> None:
         self.logs: dict[tuple[str, str], bytes] = {}  # (container, file): what it holds
+        self.ended: set[str] = set()  # containers that have ended
         self.address = address
         self.log_server: str | None = None
 
@@ -34,7 +35,11 @@ class FakeNM:
             return Answer.json({"containerLogsInfo": {**listed, "logAggregationType": "LOCAL", "containerId": container}})
         if unquote(file) not in logs:
             return Answer.text("java.lang.Exception: Cannot find this log on the local disk.", 404)
-        return Answer(200, _framed(container, unquote(file), logs[unquote(file)], asked.query.get("size")), "text/plain;charset=utf-8")
+        return Answer(
+            200,
+            _framed(container, unquote(file), logs[unquote(file)], asked.query.get("size"), container in self.ended),
+            "text/plain;charset=utf-8",
+        )
 
     def _unknown(self, container: str, file: str | None) -> Answer:
         if self.log_server:
@@ -51,9 +56,10 @@ def _application(container: str) -> str:
     return "_".join(container.split("_")[:-2])
 
 
-def _framed(container: str, file: str, data: bytes, size: str | None) -> bytes:
+def _framed(container: str, file: str, data: bytes, size: str | None, ended: bool) -> bytes:
     part = data if size is None else data[: int(size)] if int(size) >= 0 else data[int(size) :]
     head = f"Container: {container} on node1:8041\nLogAggregationType: LOCAL\n{'=' * 68}\nLogType:{file}\n"
     head += f"LogLastModifiedTime:Sat Nov 21 10:53:21 +0000 2026\nLogLength:{len(data)}\nLogContents:\n"
-    tail = f"End of LogType:{file}.This log file belongs to a running container ({container}) and so may not be complete.\n{'*' * 75}\n\n"
+    running = "" if ended else f".This log file belongs to a running container ({container}) and so may not be complete."
+    tail = f"End of LogType:{file}{running}\n{'*' * 75}\n\n"
     return head.encode() + part + tail.encode()

@@ -292,7 +292,7 @@ class FakeRM:
         return Answer.json(shown)
 
     def _component(self, component: dict[str, Any]) -> dict[str, Any]:
-        return {**component, "state": "FLEXING", "containers": []}
+        return {**component, "state": "FLEXING", "containers": self.yarn.containers.get(component["name"], [])}
 
     def _put(self, asked: Asked, name: str) -> Answer:
         stored, wanted = self.yarn.services.get((asked.user, name)), parse(asked.body)

@@ -69,6 +69,7 @@ class Yarn:
     queues: frozenset[str] = frozenset({"default", "ml"})
     apps: dict[str, App] = field(default_factory=dict)
     services: dict[tuple[str, str], Stored] = field(default_factory=dict)
+    containers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # component: what GET lists of it while the AM runs
     serial: int = 0
 
     @property
