@@ -40,8 +40,8 @@ def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
     from submit_tf_job.yarn import stopping
 
     ref = find(cluster, job)
-    theirs = owner(cluster, job)
-    if theirs not in (None, cluster.settings.user):  # the services API would take this user's own service of the same name
+    theirs = owner(cluster, job) if ref.application_id else None
+    if theirs is not None and theirs != cluster.settings.user:  # the services API would take this user's own service of the same name
         raise AuthError(
             f"{job} is a job of {theirs}, and you are {cluster.settings.user}: YARN lets nobody else free its name",
             hint=f"stop it, or if you may act for {theirs}: --user {theirs}",
@@ -65,6 +65,6 @@ def owner(cluster: Cluster, job: str) -> str | None:
     Raises:
         NoSuchJob: There is no such application.
     """
-    ref = find(cluster, job)
-    app = cluster.client.app(ref.application_id) if ref.application_id else None
+    app_id = find(cluster, job).application_id
+    app = cluster.client.app(app_id) if app_id else None
     return app.user if app else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from submit_tf_job.api.cluster import Cluster
+from submit_tf_job.api.failure import why_failed
 from submit_tf_job.api.pending import is_waiting, why_pending
 
 if TYPE_CHECKING:
@@ -21,4 +22,4 @@ def diagnose(cluster: Cluster, look: Look) -> Diagnosis:
     """
     from submit_tf_job.diagnose.model import Diagnosis
 
-    return Diagnosis(pending=why_pending(cluster, look) if is_waiting(look) else ())
+    return Diagnosis(pending=why_pending(cluster, look) if is_waiting(look) else (), failure=why_failed(cluster, look))

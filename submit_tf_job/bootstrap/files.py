@@ -120,7 +120,8 @@ class Progress:
 
     def poll(self) -> dict[str, Any] | None:
         """Return what was said last since the last call, where it makes sense; the file has the last word."""
-        return self._of_stdout() if not self.path else self._of_file() or self._of_stdout()
+        printed = self._of_stdout()
+        return (self._of_file() if self.path else None) or printed
 
     def _of_stdout(self) -> dict[str, Any] | None:
         size = _size(self.stdout)

@@ -33,7 +33,7 @@ def stop(
       submit_tf_job stop application_1795256400000_0007 --yes
     """
     cluster = api.connect(context.settings())
-    _ask(context, cluster, job, "Stop", yes)
+    _ask(context, cluster, job, yes)
     context.interrupted = f"Stopping {job} may have been asked for already; submit_tf_job status {job} tells."
     look = api.stop(cluster, job, wait=wait)
     context.result(job_lines(look), lambda: job_object(look))
@@ -43,23 +43,20 @@ def delete(
     context: Context,
     job: JobArgument,
     force: Annotated[bool, typer.Option("--force", help="Stop the job first if it is running.")] = False,
-    yes: YesOption = False,
 ) -> None:
     """Forget a job and free its name. What it wrote stays, and so do its logs.
 
     \b
     Example: submit_tf_job delete mnist
     """
-    cluster = api.connect(context.settings())
-    _ask(context, cluster, job, "Delete", yes)
-    deleted = api.delete(cluster, job, force=force)
+    deleted = api.delete(api.connect(context.settings()), job, force=force)
     context.result(
         [f"{job} is deleted" if deleted else f"there is no job {job}; nothing to delete"],
         lambda: {"kind": "Deletion", "format": 1, "job": job, "deleted": deleted},
     )
 
 
-def _ask(context: Context, cluster: api.Cluster, job: str, verb: str, yes: bool) -> None:
+def _ask(context: Context, cluster: api.Cluster, job: str, yes: bool) -> None:
     owner = api.owner(cluster, job)
-    if owner not in (None, cluster.settings.user):
-        context.confirm(f"{job} is a job of {owner}, and you are {cluster.settings.user}. {verb} it?", yes=yes)
+    if owner is not None and owner != cluster.settings.user:
+        context.confirm(f"{job} is a job of {owner}, and you are {cluster.settings.user}. Stop it?", yes=yes)

@@ -23,7 +23,7 @@ def describe(context: Context, job: JobArgument) -> None:
     \b
     Examples:
       submit_tf_job describe mnist
-      submit_tf_job describe mnist -o json | jq '.task_list[] | select(.state == "failed")'
+      submit_tf_job describe mnist -o json | jq '.task_list[].host'
     """
     cluster = api.connect(context.settings())
     found = api.describe(cluster, job)

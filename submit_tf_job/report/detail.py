@@ -25,7 +25,7 @@ def description_object(found: Description, diagnosis: Diagnosis) -> dict[str, An
     """Build the object that `describe -o json` prints: a Job with more."""
     app = found.look.seen.app
     return {
-        **job_object(found.look, diagnosis.pending),
+        **job_object(found.look, diagnosis.pending, diagnosis.failure),
         "kind": "JobDescription",
         "task_list": [_task_object(task) for task in found.tasks],
         "limits": [{"name": limit.name, "remaining_s": limit.remaining_s, "ends_at": limit.ends_at} for limit in found.limits],
@@ -58,7 +58,7 @@ def link_object(link: Link) -> dict[str, Any]:
 
 def description_lines(found: Description, diagnosis: Diagnosis, *, now_ms: int, width: int | None = None) -> Iterator[str]:
     """Describe a job: what `status` says, then its tasks, limits, links and the last events."""
-    yield from job_lines(found.look, diagnosis.pending)
+    yield from job_lines(found.look, diagnosis.pending, diagnosis.failure)
     tasks = found.tasks
     if tasks:
         yield "tasks"

@@ -202,3 +202,53 @@ def test_json_is_written_by_rename(tmp_path: Path) -> None:
     files.write_json(str(tmp_path / "r.json"), {"a": "\u00e9"})
     assert (tmp_path / "r.json").read_text() == '{"a":"\\u00e9"}'
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+
+# --- progress on stdout --------------------------------------------------------------------------------------------------
+def test_progress_lines(tmp_path: Path) -> None:
+    out = tmp_path / "stdout.txt"
+    out.write_text('TFJOB_PROGRESS {"step": 1}\n')
+    progress = files.Progress("", str(out))
+    assert progress.poll() is None  # an earlier program wrote it
+    with out.open("a") as stdout:
+        stdout.write(
+            'x\nTFJOB_PROGRESS {"step": 2, "total": 9}\nTFJOB_PROGRESS {"step": 3, "metrics": {"loss": 0.5}}\ny\nTFJOB_PROGRESS {"st'
+        )
+        stdout.flush()
+        assert progress.poll() == {"step": 3, "total": None, "metrics": {"loss": 0.5}}
+        assert progress.poll() is None
+        stdout.write('ep": 4}\n')
+        stdout.flush()
+        assert progress.poll() == {"step": 4, "total": None, "metrics": {}}
+
+
+@pytest.mark.parametrize(
+    "line", ["TFJOB_PROGRESS", "TFJOB_PROGRESS 7", "TFJOB_PROGRESS {", " TFJOB_PROGRESS {}", "TFJOB_PROGRESS " + "[" * 9000]
+)
+def test_no_progress_line(tmp_path: Path, line: str) -> None:
+    out = tmp_path / "stdout.txt"
+    progress = files.Progress("", str(out))
+    out.write_text(f'TFJOB_PROGRESS {{"step": 1}}\n{line}\n')
+    assert progress.poll() == {"step": 1, "total": None, "metrics": {}}
+
+
+def test_much_output_is_read_at_its_end(tmp_path: Path) -> None:
+    out = tmp_path / "stdout.txt"
+    progress = files.Progress("", str(out))
+    out.write_bytes(b'TFJOB_PROGRESS {"step": 1}\n' + b"\xff" * 500_000 + b'\nTFJOB_PROGRESS {"step": 2}\n')
+    assert progress.poll() == {"step": 2, "total": None, "metrics": {}}
+    with out.open("ab") as stdout:
+        stdout.write(b"z" * 200_000)  # a line without an end
+    assert progress.poll() is None
+    with out.open("ab") as stdout:
+        stdout.write(b'\nTFJOB_PROGRESS {"step": 3}\n')
+    assert progress.poll() == {"step": 3, "total": None, "metrics": {}}
+
+
+def test_the_file_has_the_last_word(tmp_path: Path) -> None:
+    out, path = tmp_path / "stdout.txt", tmp_path / "progress.json"
+    progress = files.Progress(str(path), str(out))
+    out.write_text('TFJOB_PROGRESS {"step": 1}\n')
+    path.write_text('{"step": 7}')
+    assert progress.poll() == {"step": 7, "total": None, "metrics": {}}
+    assert progress.poll() is None

@@ -242,14 +242,17 @@ def test_a_defect_is_ours_and_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch)
 def test_an_interrupt_is_no_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "connect", raising(KeyboardInterrupt()))
     assert cli("status", "mnist") == Done(130, "", "")
+    monkeypatch.setattr(api, "connect", lambda _settings: object())
+    monkeypatch.setattr(api, "stop", raising(KeyboardInterrupt()))
     assert cli("stop", "mnist").err == "\nStopping mnist may have been asked for already; submit_tf_job status mnist tells.\n"
 
 
 def test_sigterm_is_an_interrupt_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def terminated(_settings: object) -> None:
+    def terminated(*_given: object, **_named: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(api, "connect", terminated)
+    monkeypatch.setattr(api, "connect", lambda _settings: object())
+    monkeypatch.setattr(api, "stop", terminated)
     done = cli("stop", "mnist")
     assert (done.status, done.out) == (143, "")
     assert done.err.startswith("\nStopping mnist may have been asked for already")

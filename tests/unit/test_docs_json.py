@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ import pytest
 
 from submit_tf_job import api, cli
 from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
-from submit_tf_job.diagnose.model import Cause, Consequence, RootCause
+from submit_tf_job.description import Event, Link
+from submit_tf_job.diagnose.model import Cause, Consequence, Diagnosis, RootCause
 from submit_tf_job.errors import JobSpecError, Problem, Refused
+from submit_tf_job.fleet import listed_job
 from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
+from submit_tf_job.report.detail import description_object, events_object
 from submit_tf_job.report.job import job_object
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.sandbox.model import DaemonStatus, SandboxStatus
 from submit_tf_job.watch import Look
-from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.observed import AppAttempt, AppReport, ObservedService
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -75,6 +79,26 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 APP = AppReport.from_json(
     {"id": "application_1_1", "state": "FINISHED", "finalStatus": "FAILED", "user": "alice", "queue": "ml", "name": "mnist"}
 )
+LIVE = AppReport.from_json(
+    {
+        "id": "application_1_1",
+        "state": "RUNNING",
+        "timeouts": {"timeout": {"type": "LIFETIME", "remainingTimeInSeconds": 9, "expiryTime": "t"}},
+    }
+)
+SERVICE = ObservedService.from_json(
+    {
+        "name": "mnist",
+        "components": [
+            {
+                "name": "worker",
+                "number_of_containers": 1,
+                "configuration": {"properties": {"submit_tf_job.ports": "http=6006"}},
+                "containers": [{"component_instance_name": "worker-0", "bare_host": "n", "state": "READY"}],
+            }
+        ],
+    }
+)
 FAILURE = Failure("worker-1", 3, "exited", "worker-1 ended with status 3", "node1", ("Traceback",))
 REPORT = JobReport(
     submission="0",
@@ -102,6 +126,44 @@ def test_job() -> None:
 def test_what_is_not_known_of_a_job_is_null() -> None:
     bare = job_object(Look(Observation("mnist", None, None), Verdict(JobState.UNKNOWN)))
     assert set(bare) == {name for name in documented("Job") if "." not in name}
+
+
+def test_description() -> None:
+    task = {"task": "worker-0", "state": "running", "host": "n", "address": "a", "container": "c", "attempt": 0, "status": None}
+    seen = replace(LOOK.seen, app=LIVE, report=replace(REPORT, raw={"tasks": [task]}), service=SERVICE)
+    found = api.Description(replace(LOOK, seen=seen), (AppAttempt("appattempt_1_1_1", "RUNNING"),))
+    documented_here = documented("JobDescription") | documented("Job")
+    value = description_object(found, Diagnosis())
+    inner = {name for name in produced(value) if not name.startswith("links[]")}
+    assert inner - documented_here == set()
+    assert documented("JobDescription") - set(produced(value)) == set()
+    assert set(value["links"][0]) == documented("Link") - {"kind", "format", "reachable"}
+
+
+def test_lists(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "list_jobs", lambda *_arguments: (listed_job(APP),))
+    found = run("list")
+    check("ListedJob", found["jobs"][0])
+    assert set(found) == documented("JobList")
+
+
+def test_events() -> None:
+    check("EventList", events_object("mnist", [Event(1, "yarn", "it happened")]))
+
+
+def test_changes(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = api.Change("scale", api.JobRef("mnist", "application_1_1"), True, "it has 2 now", 2)
+    calls = [("start", "start"), ("scale", "scale", "web=2"), ("restart", "restart", "web-0"), ("set_priority", "priority", 3)]
+    for name, *words in [*calls, ("move", "move", "ml"), ("extend", "extend", "1h")]:
+        monkeypatch.setattr(api, name, lambda *_arguments, **_options: change)
+        check("Change", run(words[0], "mnist", *words[1:]))
+
+
+def test_links(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "find_link", lambda *_arguments: Link("board-0", "http", "node1", 6006, "http://node1:6006"))
+    monkeypatch.setattr(api, "is_reachable", lambda _link: False)
+    check("Link", run("open", "mnist", "board"))
+    check("Tunnel", run("tunnel", "mnist", "board"))
 
 
 def test_submission(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import pytest

@@ -117,6 +117,35 @@ def test_sidecars_are_not_waited_for() -> None:
     assert played.after(0) == states.RUNNING
 
 
+def test_sidecars_may_be_added() -> None:
+    played = Played({"chief": role(1, "decides"), "worker": role(1, "trains"), "board": role(1, "sidecar")})
+    played.start()
+    assert played.hello("board-3") == "welcome"
+    assert played.hello("worker-1") == "bad"
+    assert played.hello("board-100000") == "bad"
+    assert snapshot(played.job, played.now, over=False)["roles"]["board"]["wanted"] == 2
+    played.done("board-3", 1)
+    assert played.job.phase == states.RUNNING
+    played.done("worker-0")
+    played.done("chief-0")
+    assert played.after(0) == states.ENDING
+    assert played.job.verdict == states.SUCCEEDED
+
+
+def test_not_too_many_sidecars_may_be_added() -> None:
+    played = Played({"chief": role(1, "decides"), "board": role(1, "sidecar")})
+    assert {played.hello(f"board-{index}") for index in range(1000)} == {"welcome"}
+    assert played.hello("board-1000") == "bad"
+
+
+def test_a_sidecar_that_is_added_knows_itself() -> None:
+    task = description({"chief": role(1, "decides"), "board": role(1, "sidecar")})
+    env = {contract.ENV_INSTANCE: "board-4", contract.ENV_HOSTNAME: "board-4.mnist.alice.lan"}
+    assert Info(task, env, "/nowhere").name == "board-4"
+    with pytest.raises(ValueError, match="this container is chief-1, but the job has 1 of role 'chief'"):
+        Info(task, {**env, contract.ENV_INSTANCE: "chief-1"}, "/nowhere")
+
+
 def test_start_needs_every_task_and_every_name() -> None:
     played = chief_workers()
     assert played.job.unresolved == {"chief-0", "worker-0", "worker-1"}
@@ -505,6 +534,7 @@ def test_report_of_a_failed_job() -> None:
         "ended": 0,
         "lost": 0,
         "restarts": 0,
+        "max_restarts": 0,
     }
 
 

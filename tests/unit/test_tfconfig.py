@@ -189,3 +189,14 @@ def test_tf_config_of_all_tasks_is_one_cluster(counts: dict[str, int], legacy: b
 def test_names_come_back_from_their_instance(counts: dict[str, int]) -> None:
     for role, count in counts.items():
         assert tfconfig.split_instance(f"{role}-{count}") == (role, count)
+
+
+def test_added_sidecars_have_ports_of_their_own() -> None:
+    counts = {"chief": 1, "worker": 2, "board": 1, "monitor": 2}
+    found = [
+        tfconfig.ordinal(counts, role, index) for role, index in [*[("board", i) for i in range(5)], *[("monitor", i) for i in range(5)]]
+    ]
+    assert len(set(found)) == 10
+    assert sorted(found)[:3] == [3, 4, 5]
+    with pytest.raises(ValueError, match="no role 'ps'"):
+        tfconfig.ordinal(counts, "ps", 0)
