@@ -24,15 +24,14 @@ __all__ = ["LogServer", "log_server_of"]
 def log_server_of(properties: Mapping[str, str]) -> str | None:
     """Find the log server's REST address in what yarn-site.xml says; None where there is none.
 
-    `yarn.log.server.web-service.url` is that address; `yarn.log.server.url` is the JobHistoryServer's page for people.
+    `yarn.log.server.web-service.url` is that address; `yarn.log.server.url` is the server's page for people.
     """
     service = properties.get("yarn.log.server.web-service.url", "").strip().rstrip("/")
     if service.startswith(("http://", "https://")):
         return service
     page = urlsplit(properties.get("yarn.log.server.url", "").strip())
-    if page.scheme in ("http", "https") and page.netloc and "/jobhistory" in page.path:
-        return f"{page.scheme}://{page.netloc}/ws/v1/history"
-    return None
+    service = {"jobhistory": "history", "applicationhistory": "applicationhistory"}.get(page.path.strip("/").partition("/")[0], "")
+    return f"{page.scheme}://{page.netloc}/ws/v1/{service}" if service and page.scheme in ("http", "https") else None
 
 
 class LogServer:

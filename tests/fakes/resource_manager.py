@@ -79,6 +79,7 @@ class FakeRM:
         self.role = "active" if active else "standby"
         self.started_ms = EPOCH_MS
         self.services_enabled = True
+        self.aggregation: str | None = None  # logAggregationStatus of what is over
         self.post_delays: list[float] = []  # for the next POST: seconds before each of its steps
         self.die_in_post: int | None = None  # the process dies in the next POST, after so many steps
 
@@ -191,6 +192,7 @@ class FakeRM:
             "startedTime": app.started_ms,
             "finishedTime": app.finished_ms,
             "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
+            **({"logAggregationStatus": self.aggregation} if self.aggregation and app.ended else {}),
         }
 
     def _kill(self, asked: Asked, app_id: str) -> Answer:
