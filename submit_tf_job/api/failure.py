@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.records import AppReport
 
 __all__ = ["why_failed"]
+
+_log = logging.getLogger(__name__)
 
 LIMIT_S = 8.0
 STDERR_BYTES = 64 * 1024
@@ -57,13 +60,16 @@ def why_failed(cluster: Cluster, look: Look, *, limit_s: float = LIMIT_S) -> Roo
 def _investigate(cluster: Cluster, seen: Observation) -> RootCause | None:
     try:
         return _gather(cluster, seen)
-    except SubmitTFJobError:
-        return None
+    except SubmitTFJobError as error:
+        _log.info("why it failed could not be found out: %s", error.message)
+    except Exception:  # noqa: BLE001 - a verdict is not to be lost by what only explains it
+        _log.info("a defect in finding out why a job failed", exc_info=True)
+    return None
 
 
 def _gather(cluster: Cluster, seen: Observation) -> RootCause | None:
     from submit_tf_job.diagnose.failure import Clues, conclude, first_of, needs_am, suspect_of, suspects
-    from submit_tf_job.diagnose.findings import OF_MEMORY
+    from submit_tf_job.diagnose.witnesses import OF_MEMORY
     from submit_tf_job.yarn.amlog import container_ends, deciding_role, last_error
 
     if seen.app is None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from submit_tf_job import contract
 from submit_tf_job.diagnose.container_patterns import CONTAINER, NEVER_GRANTED
-from submit_tf_job.diagnose.findings import BOOTSTRAP_SAYS, Finding, by_bootstrap, by_container, by_program, by_status, by_yarn, role_of
 from submit_tf_job.diagnose.model import Consequence, RootCause
 from submit_tf_job.diagnose.patterns import recognise
 from submit_tf_job.diagnose.statuses import meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import PythonError
+from submit_tf_job.diagnose.witnesses import BOOTSTRAP_SAYS, Finding, by_bootstrap, by_container, by_program, by_status, by_yarn, role_of
 from submit_tf_job.observation import Evidence, Observation
 from submit_tf_job.yarn.amlog import ContainerEnd
 from submit_tf_job.yarn.records import AppReport, AppState, FinalStatus
@@ -202,6 +202,8 @@ def _weigh(clues: Clues, suspect: Suspect, end: ContainerEnd | None, asked: int 
         if ran and container is not None and container.code != "container-failed" and program is None:
             finding = container
         return finding or by_status(suspect.task, suspect.status, asked), error
+    if suspect.reason == "lost" and end is not None and end.status == 137:
+        return by_status(suspect.task, end.status, asked), error
     said = by_bootstrap(suspect.reason, suspect.message, suspect.status)
     return said or program or by_status(suspect.task, suspect.status, asked), error
 

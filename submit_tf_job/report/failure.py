@@ -62,7 +62,7 @@ def root_cause_lines(cause: RootCause) -> Iterator[str]:
 def _status(cause: RootCause) -> str:
     if cause.status is None:
         return ""
-    return f", exit status {cause.status}{f' ({cause.meaning})' if cause.meaning else ''}"
+    return f", exit status {cause.status}{f' ({cause.meaning})' if cause.meaning and cause.meaning not in cause.sentence else ''}"
 
 
 def _consequence_lines(ends: tuple[Consequence, ...]) -> Iterator[str]:

@@ -69,7 +69,7 @@ def container_ends(log: str) -> tuple[ContainerEnd, ...]:
     found = list(_RECORD.finditer(log))
     errors = {match[1]: match["error"].strip() for match in _LAUNCH.finditer(log)}
     hosts = {match[1]: match[2] for match in _ASSIGNED.finditer(log)}
-    borders = [match.start() for match in found[1:]] + [len(log)]
+    borders = [*(match.start() for match in found[1:]), len(log)][: len(found)]
     ends = (_end(match, log[match.end() : border], errors) for match, border in zip(found, borders, strict=True))
     return tuple(replace(end, host=hosts.get(end.container_id)) for end in ends)
 

@@ -1,0 +1,205 @@
+"""Why a job failed: each cause made to happen on a real cluster; what a sandbox has not (GPUs, Docker) is in tests/unit/test_failure.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.sandbox import SandboxInfo
+from tests.cluster.conftest import Result, Tool
+from tests.cluster.test_failures import script
+
+pytestmark = pytest.mark.cluster
+
+SMALL = {"memory": "256Mi"}
+LARGE = {"memory": "1Gi"}  # TensorFlow needs half of it
+AT_ONCE = 6  # jobs: the machine has two cores, and each ApplicationMaster is a Java of its own
+PAIR = {"chief": SMALL, "worker": SMALL}
+
+
+def python(code: str) -> list[str]:
+    return ["python3", "-c", code]
+
+
+def by_role(chief: str, worker: str) -> str:
+    return f"if [ $TFJOB_ROLE = worker ]; then {worker}; else {chief}; fi"
+
+
+TRAIN = "import json\n\n\ndef main():\n    import pandaz\n\n\nmain()\n"
+ALL_REDUCE = """
+import os, time
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@tf.function
+def step():
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.ones([4]))
+
+
+for number in range(300):
+    strategy.run(step)
+    if number == 3 and os.environ["TFJOB_ROLE"] == "worker":
+        os.kill(os.getpid(), 9)
+    time.sleep(0.1)
+"""
+SERVER = (
+    "import os, socket, tensorflow as tf; taken = socket.socket(); taken.bind(('0.0.0.0', 0)); taken.listen();"
+    " tf.distribute.Server({'worker': ['localhost:%d' % taken.getsockname()[1]]}, job_name='worker', task_index=0)"
+)
+WRONG_TASK = {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 3}}'}
+HDFS = {"hadoop": {"conf": "inline"}}
+
+# name → the job spec beyond its name, the code, the task, its status, words of the sentence, words of the hint
+CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
+    "why-pmem": (
+        {"roles": {"chief": {**SMALL, "command": "sleep 300"}, "worker": SMALL}, "strategy": "multi-worker"}
+        | {"command": ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(60)"]},
+        *("out-of-memory", "worker-0", -104, "of the 256 MB that its container may have", "roles.worker.memory is 256Mi: try "),
+    ),
+    "why-memory-error": (
+        {"command": python("bytearray(1 << 50)")},
+        *("out-of-memory", "worker-0", 1, "MemoryError", "roles.worker.memory is 256Mi: try 512Mi"),
+    ),
+    "why-killed": ({"command": python("import os; os.kill(os.getpid(), 9)")}, "killed", "worker-0", 137, "SIGKILL", "is 256Mi: try 512Mi"),
+    "why-bootstrap-killed": (
+        {"strategy": "multi-worker", "roles": PAIR, "grace": "5s", "command": by_role("sleep 300", "sleep 1; kill -9 $PPID")},
+        *("killed", "worker-0", 137, "SIGKILL", "roles.worker.memory is 256Mi"),
+    ),
+    "why-terminated": (
+        {"strategy": "multi-worker", "roles": PAIR, "command": by_role("sleep 300", "kill -TERM $PPID; sleep 5")},
+        *("stopped-from-outside", "worker-0", 143, "SIGTERM", "preempted"),
+    ),
+    "why-module": ({"command": "python3 train.py", "files": ["train.py"]}, "module-missing", "worker-0", 1, "pandaz", "`files`"),
+    "why-no-program": ({"command": "python3 train-it.py"}, "program-missing", "worker-0", 2, "train-it.py", "`files`"),
+    "why-not-found": ({"command": "pyhton train.py"}, "command-not-found", "worker-0", 127, "pyhton", "PATH"),
+    "why-not-executable": ({"command": "/etc/passwd --verbose"}, "not-executable", "worker-0", 126, "/etc/passwd", "executable"),
+    "why-crash": ({"command": python("import os; os.kill(os.getpid(), 11)")}, "crashed", "worker-0", 139, "SIGSEGV", "FAULTHANDLER"),
+    "why-abort": ({"command": python("import os; os.abort()")}, "aborted", "worker-0", 134, "SIGABRT", "last lines"),
+    "why-disk": ({"command": python("open('/dev/full', 'w').write('x' * 99999)")}, "disk-full", "worker-0", 1, "no space left", "HDFS"),
+    "why-no-file": ({"command": python("open('/data/part-7')")}, "file-missing", "worker-0", 1, "/data/part-7", "mount"),
+    "why-hdfs-permission": (
+        {"command": python("import fsspec; fsspec.open('hdfs:///x/y', 'wb').open()"), "env": {"HADOOP_USER_NAME": "alice"}, **HDFS},
+        *("hdfs-permission", "worker-0", 1, "user alice has no WRITE access to /", "owner"),
+    ),
+    "why-hdfs-path": (
+        {"command": python("import fsspec; fsspec.open('hdfs:///data/nothing.npz', 'rb').open()"), **HDFS},
+        *("hdfs-path-missing", "worker-0", 1, "/data/nothing.npz", "exist"),
+    ),
+    "why-elsewhere": (
+        {"strategy": "multi-worker", "roles": PAIR}
+        | {
+            "command": by_role(
+                "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'",
+                "sleep 1; python3 -c 'raise KeyError(\"label\")'",
+            )
+        },
+        *("python-exception", "worker-0", 1, "KeyError: 'label'", ""),
+    ),
+    "why-bare": (
+        {"bootstrap": False, "tf_config": "literal", "command": python("import nosuchmodule")},
+        *("module-missing", "worker-0", 1, "nosuchmodule", "image"),
+    ),
+    "why-tf-config": (
+        {"command": python("import tensorflow as tf; tf.distribute.MultiWorkerMirroredStrategy()"), "tf_config": "none"}
+        | {"env": WRONG_TASK, "roles": {"worker": LARGE}},
+        *("tf-config-invalid", "worker-0", 1, "TF_CONFIG", "strategy"),
+    ),
+    "why-grpc-port": (
+        {"command": python(SERVER), "roles": {"worker": LARGE}},
+        *("port-in-use", "worker-0", 1, "in use", "--replace"),
+    ),
+    "why-all-reduce": (
+        {"strategy": "multi-worker", "roles": {"chief": LARGE, "worker": LARGE}, "command": "python3 all_reduce.py"}
+        | {"files": ["all_reduce.py"]},
+        *("killed", "worker-0", 137, "SIGKILL", "roles.worker.memory is 1Gi: try 2Gi"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Result]]]:
+    """Run all the jobs, some at once: each takes 20 s, nearly all of it waiting."""
+    tool = Tool(session_environ, real_cluster.profile, tmp_path_factory.mktemp("diagnosis"))
+    (tool.cwd / "train.py").write_text(TRAIN)
+    (tool.cwd / "all_reduce.py").write_text(ALL_REDUCE)
+
+    def run(name: str) -> Result:
+        content = {"strategy": "single", "roles": {"worker": SMALL}, **CASES[name][0]}
+        return tool("submit", tool.spec(name, **content), "-o", "json")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {name: pool.submit(run, name) for name in reversed(CASES)}
+        list(pool.map(lambda job: tool("delete", job, "--force"), tool.jobs))
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_each_cause_is_named(outcomes: dict[str, Future[Result]], name: str) -> None:
+    done = outcomes[name].result()
+    assert done.status == 1, done.stderr
+    cause = done.json["root_cause"]
+    _, code, task, status, sentence, hint = CASES[name]
+    assert cause is not None, done.stdout
+    assert (cause["code"], cause["task"], cause["status"]) == (code, task, status), cause
+    assert sentence in cause["sentence"]
+    assert hint in cause["hint"]
+    assert cause["host"] == "localhost"
+    assert cause["container_id"].startswith("container_")
+
+
+def test_the_exception_and_its_place_are_told(outcomes: dict[str, Future[Result]], tool: Tool) -> None:
+    cause = outcomes["why-module"].result().json["root_cause"]
+    assert cause["exception"] == "ModuleNotFoundError: No module named 'pandaz'"
+    assert cause["facts"]["place"] == "train.py:5"
+    text = tool("status", "why-module")
+    assert "first cause  worker-0 could not import the module pandaz" in text.stdout
+    assert "ModuleNotFoundError: No module named 'pandaz'  (train.py:5)" in text.stdout
+
+
+def test_what_ended_because_of_it_is_told_apart(outcomes: dict[str, Future[Result]]) -> None:
+    elsewhere = outcomes["why-elsewhere"].result().json
+    assert elsewhere["failure"]["task"] == "chief-0", "the one that ended first; the verdict stays as it is"
+    (chief,) = elsewhere["root_cause"]["consequences"]
+    assert chief["task"] == "chief-0"
+    assert "it names worker-0" in chief["message"]
+    (chief,) = outcomes["why-all-reduce"].result().json["root_cause"]["consequences"]
+    assert (chief["task"], chief["message"].partition(":")[0]) == ("chief-0", "lost the connection to another task"), chief
+
+
+def test_a_killed_container_says_how_much_it_used(outcomes: dict[str, Future[Result]]) -> None:
+    cause = outcomes["why-pmem"].result().json["root_cause"]
+    assert cause["facts"]["asked_mib"] == 256
+    assert "beyond the 'PHYSICAL' memory limit" in cause["diagnostics"]
+
+
+def test_an_image_without_python(tool: Tool) -> None:
+    spec = tool.spec("why-no-python", strategy="single", command="true", python="/opt/none/python3", roles={"worker": SMALL})
+    done = tool("submit", spec, "-o", "json")
+    assert (done.status, done.json["failure"]) == (1, None)
+    cause = done.json["root_cause"]
+    assert (cause["code"], cause["task"], cause["status"]) == ("python-missing", "worker-0", 127), cause
+    assert "/opt/none/python3" in cause["sentence"]
+    again = tool("status", "why-no-python", "-o", "json").json["root_cause"]
+    assert again["code"] == "python-missing", "from the collected logs"
+
+
+def test_a_container_that_never_ran_its_bootstrap_is_the_cause(tool: Tool, tmp_path: Path) -> None:
+    broken = script(tmp_path, 'case "$TFJOB_INSTANCE" in worker-*) echo no luck >&2; exit 7 ;; esac\nexec /usr/bin/python3 "$@"\n')
+    spec = tool.spec("why-never", strategy="multi-worker", command="sleep 600", python=broken, roles=PAIR)
+    done = tool("submit", spec, "-o", "json")
+    assert done.status == 1, done.stderr
+    cause = done.json["root_cause"]
+    assert (cause["code"], cause["task"], cause["status"]) == ("container-failed", "worker-0", 7), cause
+    assert "no luck" in cause["last_lines"]
+
+
+def test_a_job_that_succeeds_has_no_root_cause(tool: Tool) -> None:
+    done = tool("submit", tool.spec("why-not", strategy="single", command="true", roles={"worker": SMALL}), "-o", "json")
+    assert (done.status, done.json["root_cause"]) == (0, None)

@@ -1,0 +1,563 @@
+# ruff: noqa: E501 - lines as clusters wrote them
+"""Why a job failed, from texts that real clusters wrote (facts: verified-docker 5 and 10, tensorflow A3; the rest from sandboxes)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job import contract
+from submit_tf_job.diagnose import witnesses
+from submit_tf_job.diagnose.container_patterns import CONTAINER, NEVER_GRANTED
+from submit_tf_job.diagnose.failure import Clues, Suspect, conclude, first_of, needs_am, suspect_of, suspects
+from submit_tf_job.diagnose.model import Consequence, RootCause
+from submit_tf_job.diagnose.patterns import PROGRAM
+from submit_tf_job.diagnose.statuses import EXECUTOR, YARN, meaning_of, of_executor
+from submit_tf_job.diagnose.tracebacks import python_error
+from submit_tf_job.diagnose.witnesses import by_container, by_program
+from submit_tf_job.observation import Evidence, JobReport, Observation
+from submit_tf_job.report.failure import root_cause_lines, root_cause_object
+from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
+from submit_tf_job.yarn.observed import AppReport, ObservedService
+
+ROOT = Path(__file__).parents[2]
+C2, C3 = "container_1795273005846_0008_01_000002", "container_1795273005846_0008_01_000003"
+
+# As a services AM of Hadoop 3.4.2 wrote it, without the lines between.
+PMEM = f"""\
+2026-11-21 14:57:14,466 [Component  dispatcher] INFO  component.Component - [COMPONENT worker]: Assigned {C3} to component instance worker-0 \
+and launch on host node7.example.com:10871{" "}
+2026-11-21 14:57:20,258 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE worker-0 : {C3}] failed without retry, \
+exitStatus=ContainerStatus: [ContainerId: {C3}, ExecutionType: GUARANTEED, State: COMPLETE, Capability: <memory:256, vCores:1>, \
+Diagnostics: [2026-11-21 14:57:19.576]Container [pid=8623,containerID={C3}] is running 287830016B beyond the 'PHYSICAL' memory limit. \
+Current usage: 530.5 MB of 256 MB physical memory used; 710.7 MB of 537.6 MB virtual memory used. Killing container.
+Dump of the process-tree for {C3} :
+\t|- PID PPID PGRPID SESSID CMD_NAME USER_MODE_TIME(MILLIS) SYSTEM_TIME(MILLIS) VMEM_USAGE(BYTES) RSSMEM_USAGE(PAGES) FULL_CMD_LINE
+\t|- 8623 8621 8623 8623 (python3) 9 3 100970496 4950 python3 bootstrap.py{" "}
+
+[2026-11-21 14:57:19.681]Container killed on request. Exit code is 143
+[2026-11-21 14:57:19.683]Container exited with a non-zero exit code 143.{" "}
+, ExitStatus: -104, IP: [127.0.0.1], Host: vm, ExposedPorts: , ContainerSubState: DONE]
+2026-11-21 14:57:20,258 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE worker-0 : {C3}] Transitioned from READY to INIT \
+on STOP event
+"""
+TOLD_TO_END = f"""\
+2026-11-21 14:57:25,275 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE chief-0 : {C2}] failed without retry, \
+exitStatus=ContainerStatus: [ContainerId: {C2}, ExecutionType: GUARANTEED, State: COMPLETE, Capability: <memory:256, vCores:1>, \
+Diagnostics: [2026-11-21 14:57:24.713]Exception from container-launch.
+Container id: {C2}
+Exit code: 93
+Exception message: bash: warning: setlocale: LC_ALL: cannot change locale (en_US.UTF-8)
+
+[2026-11-21 14:57:24.717]Container exited with a non-zero exit code 93. Error file: prelaunch.err.
+Last 4096 bytes of stderr.txt :
+[submit_tf_job] worker-0 is here, on localhost
+
+, ExitStatus: 93, IP: [127.0.0.1], Host: vm, ExposedPorts: , ContainerSubState: DONE]
+2026-11-21 14:57:25,275 [Component  dispatcher] INFO  service.ServiceScheduler - Dominate component chief finished, exiting Service Master... , \
+final status=Failed
+"""
+NEVER_LAUNCHED = f"""\
+2026-11-21 14:57:12,503 [pool-6-thread-1] ERROR containerlaunch.ContainerLaunchService - [COMPINSTANCE worker-0 : {C3}]: Failed to launch container.
+org.apache.hadoop.security.AccessControlException: Permission denied: user=bob, access=WRITE, inode="/tmp/.yarn/services":alice:supergroup:drwxr-xr-x
+\tat org.apache.hadoop.hdfs.server.namenode.FSPermissionChecker.check(FSPermissionChecker.java:661)
+2026-11-21 14:57:12,512 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE worker-0 : {C3}] failed without retry, exitStatus=null
+"""
+AGAIN = f"""\
+2026-11-21 14:57:12,512 [Component  dispatcher] ERROR instance.ComponentInstance - [COMPINSTANCE worker-1 : {C3}]: {C3} completed. \
+Reinsert back to pending list and requested a new container.
+ exitStatus=7, diagnostics=[2026-11-21 14:57:12.001]Exception from container-launch.
+Unable to find image 'local/nope:1' locally
+2026-11-21 14:57:12,600 [main] INFO  anything.Else - not of it
+"""
+
+
+# --- the ApplicationMaster's log --------------------------------------------------------------------------------------
+
+
+def test_how_containers_ended() -> None:
+    worker, chief = container_ends(PMEM + TOLD_TO_END)
+    assert (worker.task, worker.container_id, worker.status, worker.memory_mib) == ("worker-0", C3, -104, 256)
+    assert worker.host == "node7.example.com"
+    assert worker.diagnostics.startswith(f"Container [pid=8623,containerID={C3}] is running")
+    assert worker.diagnostics.endswith("Container exited with a non-zero exit code 143.")
+    assert (chief.task, chief.status, chief.host, chief.failed) == ("chief-0", 93, None, True)
+    assert "setlocale" not in chief.diagnostics
+    assert deciding_role(TOLD_TO_END) == "chief"
+    assert deciding_role(PMEM) is None
+
+
+def test_a_container_that_was_never_launched() -> None:
+    (end,) = container_ends(NEVER_LAUNCHED)
+    assert (end.status, end.failed) == (None, True)
+    assert end.diagnostics.startswith("org.apache.hadoop.security.AccessControlException: Permission denied: user=bob")
+    found = by_container(end)
+    assert found is not None
+    assert (found.code, found.sentence) == (
+        "hdfs-permission",
+        "YARN could not launch worker-0: user bob has no WRITE access to /tmp/.yarn/services on HDFS",
+    )
+
+
+def test_a_container_that_is_started_again() -> None:
+    (end,) = container_ends(AGAIN)
+    assert (end.task, end.status, end.again) == ("worker-1", 7, True)
+    assert end.diagnostics == "Exception from container-launch.\nUnable to find image 'local/nope:1' locally"
+
+
+def test_a_program_cannot_forge_the_status() -> None:
+    log = TOLD_TO_END.replace("worker-0 is here", ", ExitStatus: 0, IP: [127.0.0.1], Host: vm]")
+    (end,) = container_ends(log)
+    assert end.status == 93
+
+
+def test_a_log_that_begins_in_the_middle() -> None:
+    assert container_ends(PMEM[900:]) == ()
+    assert container_ends("") == ()
+    assert container_ends(PMEM[: PMEM.index(", ExitStatus")])[0].status is None
+
+
+def test_the_last_error_of_the_am_itself() -> None:
+    assert last_error(NEVER_LAUNCHED).startswith(f"[COMPINSTANCE worker-0 : {C3}]: Failed to launch container.: org.apache.hadoop.security")
+    assert last_error(PMEM) == ""
+
+
+# --- exit statuses ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (137, "SIGKILL: out of memory"),
+        (143, "SIGTERM"),
+        (139, "SIGSEGV"),
+        (134, "SIGABRT"),
+        (135, "SIGBUS"),
+        (150, "ended by SIG"),
+        (192, "ended by SIG"),
+        (127, "not found"),
+        (126, "could not be executed"),
+        (1, "failed"),
+        (2, "arguments"),
+        (-100, "lost with its node"),
+        (-102, "preempted"),
+        (-104, "over its memory"),
+        (-108, "make room"),
+        (-1000, "never ran"),
+        *((status, words) for status, words in contract.EXIT_MEANING.items() if status != contract.EXIT_TERMINATED),
+    ],
+)
+def test_what_a_status_means(status: int, words: str) -> None:
+    found = meaning_of(status)
+    assert words in found, found
+
+
+def test_a_status_of_the_program_s_own_means_nothing() -> None:
+    assert [meaning_of(status) for status in (None, 0, 3, 42, 255)] == [""] * 5
+
+
+def test_one_number_from_two_mouths() -> None:
+    assert meaning_of(7) == ""
+    assert of_executor(7) == "`docker run` failed"
+    assert of_executor(127) != meaning_of(127)
+    assert of_executor(-102) == YARN[-102]
+    assert of_executor(None) == "the ApplicationMaster could not launch it"
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+CHAINED = """\
+2026-11-21 15:28:37.543752: I tensorflow/core/util/port.cc:113] oneDNN custom operations are on.
+Traceback (most recent call last):
+  File "/work/app/train.py", line 7, in load
+    open("x")
+FileNotFoundError: [Errno 2] No such file or directory: 'x'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/work/app/train.py", line 12, in <module>
+    main()
+  File "/opt/env/lib/python3.11/site-packages/keras/engine.py", line 3, in fit
+    raise ValueError("first line\\nsecond")
+ValueError: first line
+second
+"""
+
+
+def test_the_last_exception_and_the_user_s_own_line() -> None:
+    error = python_error(CHAINED)
+    assert error is not None
+    assert (error.name, error.last_line, error.place) == ("ValueError", "ValueError: first line", "train.py:12")
+
+
+def test_lines_of_others_in_between_and_exceptions_that_python_ignored() -> None:
+    noisy = CHAINED.replace("ValueError: first line", "W0000 00:00 some C++ line\n2026-11-21 15:28: I tensorflow/x\nValueError: first line")
+    ignored = 'Exception ignored in: <function Pool.__del__>\nTraceback (most recent call last):\n  File "p.py", line 1, in f\nOSError: x\n'
+    error = python_error(noisy + ignored)
+    assert error is not None
+    assert error.last_line == "ValueError: first line"
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ('  File "train.py", line 3\n    x =\n      ^\nSyntaxError: invalid syntax\n', "SyntaxError: invalid syntax"),
+        ('Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nMemoryError\n', "MemoryError"),
+        (
+            'Traceback (most recent call last):\n  File "a.py", line 1, in f\nsocket.gaierror: [Errno -2] Name\n',
+            "socket.gaierror: [Errno -2] Name",
+        ),
+    ],
+)
+def test_short_exceptions(text: str, last: str) -> None:
+    error = python_error(text)
+    assert error is not None
+    assert error.last_line == last
+
+
+def test_no_exception() -> None:
+    assert python_error("all is well\nTraceback (most recent call last):\n") is None
+    assert python_error("") is None
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+TF = "tensorflow.python.framework.errors_impl"
+PROGRAMS = [
+    (
+        f"{TF}.ResourceExhaustedError: OOM when allocating tensor with shape[64,112] on /job:localhost/device:GPU:0 by allocator GPU_0_bfc",
+        "gpu-out-of-memory",
+    ),
+    ("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with shape (1000000000000,)", "out-of-memory"),
+    ("terminate called after throwing an instance of 'std::bad_alloc'", "out-of-memory"),
+    ("OSError: [Errno 28] No space left on device", "disk-full"),
+    ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException: The DiskSpace quota of /user/a is exceeded", "hdfs-quota"),
+    ("org.apache.hadoop.hdfs.server.namenode.SafeModeException: Cannot create file /x. Name node is in safe mode.", "hdfs-safe-mode"),
+    (
+        'RuntimeError: RPCError("…AccessControlException", "Permission denied: user=alice, access=WRITE, inode=\\"/\\":root',
+        "hdfs-permission",
+    ),
+    ("FileNotFoundError: File does not exist: /data/nothing.npz", "hdfs-path-missing"),
+    (f"{TF}.NotFoundError: Could not find directory hdfs:///data", "hdfs-path-missing"),
+    (f"{TF}.UnimplementedError: File system scheme 'hdfs' not implemented (file: 'hdfs://nn/x')", "hdfs-unsupported"),
+    ("javax.security.sasl.SaslException: GSS initiate failed", "hdfs-credentials"),
+    (f"{TF}.UnavailableError: Collective ops is aborted by: failed to connect /job:worker/replica:0/task:1", "peer-failed"),
+    (f"{TF}.UnavailableError: DNS resolution failed for worker-1.mnist.alice.example.com:24001", "name-not-found"),
+    (f"{TF}.UnknownError: Could not start gRPC server", "port-in-use"),
+    ("ValueError: The `task_id` 3 exceeds the maximum id of chief.", "tf-config-invalid"),
+    (f"{TF}.InternalError: cudaGetDevice() failed. Status: CUDA driver version is insufficient for CUDA runtime version", "cuda-mismatch"),
+    (f"{TF}.InvalidArgumentError: Could not satisfy device specification '/job:localhost/device:GPU:0'", "gpu-missing"),
+    ("tensorflow.python.training.basic_session_run_hooks.NanLossDuringTrainingError: NaN loss during training.", "loss-not-finite"),
+    ("ValueError: Attempt to convert a value (PerReplica:{", "keras-3"),
+    ("ModuleNotFoundError: No module named 'tensorflow'", "tensorflow-missing"),
+    ("ModuleNotFoundError: No module named 'pandas.core'", "module-missing"),
+    ("ImportError: libGL.so.1: cannot open shared object file: No such file or directory", "library-missing"),
+    ("python3: can't open file '/x/container_1_0001_01_000002/train.py': [Errno 2] No such file or directory", "program-missing"),
+    ("OSError: [Errno 30] Read-only file system: '/data/out'", "read-only"),
+    ("PermissionError: [Errno 13] Permission denied: '/data/private'", "permission-denied"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/data/part-7'", "file-missing"),
+    ("bash: line 1: /usr/bin/python3: Argument list too long", "arguments-too-long"),
+    ("OSError: [Errno 8] Exec format error: './run'", "wrong-architecture"),
+    ("The TensorFlow library was compiled to use AVX instructions, but these aren't available on your machine.", "cpu-too-old"),
+]
+
+
+@pytest.mark.parametrize(("line", "code"), PROGRAMS, ids=[f"{code}-{n}" for n, (_, code) in enumerate(PROGRAMS)])
+def test_what_a_program_s_last_words_show(line: str, code: str) -> None:
+    found, _ = by_program("worker-1", 1, f"epoch 3\n{line}\n")
+    assert found is not None
+    assert found.code == code
+    assert "worker-1" in found.sentence
+    assert not re.search(r"[{}]|  ", found.sentence + found.hint.replace("{conf: inline}", "")), found
+
+
+def test_harmless_warnings_of_tensorflow_are_no_cause() -> None:
+    warnings = "W tensorflow/compiler/xla: Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file\n"
+    found, _ = by_program("worker-0", 1, warnings + "step\n" * 40 + CHAINED[CHAINED.rindex("Traceback") :])
+    assert found is not None
+    assert found.code == "python-exception"
+
+
+def test_words_of_the_command_are_not_the_program_s() -> None:
+    said = '[submit_tf_job] starting: grep \'No space left on device\'\nsubmit_tf_job-outcome {"message":"MemoryError"}\n'
+    assert by_program("worker-0", 1, said) == (None, None)
+
+
+def test_a_line_without_end_takes_no_time() -> None:
+    by_program("worker-0", 1, "Call From " * 6000 + "UnknownHostException" * 1000)
+
+
+# --- containers that never ran their command --------------------------------------------------------------------------
+
+CONTAINERS = [
+    (
+        7,
+        "Unable to find image 'local/nope:1' locally\ndocker: Error response from daemon: Get \"https://r/v2/\": no such host",
+        "image-not-pulled",
+    ),
+    (7, "docker: Error response from daemon: pull access denied for private/tf, repository does not exist", "image-not-pulled"),
+    (
+        7,
+        'docker: Error response from daemon: OCI runtime create failed: exec: "bash": executable file not found in $PATH: unknown.',
+        "image-without-bash",
+    ),
+    (-1, "Image name 'Local/Base:1' doesn't match docker image name pattern", "image-name-invalid"),
+    (127, "image: other/base:1 is not trusted.\nDisable mount volume for untrusted image", "image-not-trusted"),
+    (
+        29,
+        "Configuration does not allow mount src='/etc/shadow', dest='/x'\ndocker error code=50, error message='Invalid read-only mount'",
+        "mount-refused",
+    ),
+    (29, "Could not determine real path of mount '/data/nope'\ndocker error code=49, error message='Invalid mount'", "mount-missing"),
+    (-1, "Unable to parse user supplied mount list: abc", "mount-invalid"),
+    (-1, "Disallowed network:  'foo' specified. Allowed networks: are [host, sbx, none, bridge]", "network-refused"),
+    (-1, "Privileged container being requested but privileged containers are not enabled on this cluster", "privileged-refused"),
+    (-1, "Disallowed runtime:  'nvidia' specified. Allowed runtimes: are [runc]", "runtime-refused"),
+    (29, "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", "docker-unreachable"),
+    (-1, "Hostname can not be greater than 64 characters: c-0.service.alice.example.com", "host-name-too-long"),
+    (-1, "ResourceHandlerChain.preStart() failed!", "gpu-not-prepared"),
+    (-1000, "Application application_1_1 initialization failed (exitCode=255) with output: main : User alice not found", "user-missing"),
+    (127, "/bin/bash: line 1: /opt/none/python3: No such file or directory", "python-missing"),
+    (1, "launch_container.sh: line 50: /bin/bash: Argument list too long", "arguments-too-long"),
+    (127, "launch_container.sh: line 49: find: command not found", "command-not-found"),
+    (36, "something new", "container-failed"),
+]
+
+
+@pytest.mark.parametrize(("status", "said", "code"), CONTAINERS, ids=[f"{code}-{n}" for n, (_, _, code) in enumerate(CONTAINERS)])
+def test_what_a_node_manager_says(status: int, said: str, code: str) -> None:
+    words = f"Exception from container-launch.\nExit code: {status}\nShell error output: {said}\n"
+    found = by_container(ContainerEnd("worker-1", C3, status, words))
+    assert found is not None
+    assert found.code == code
+    assert "{" not in found.sentence
+
+
+def test_a_status_that_nobody_knows_is_no_finding() -> None:
+    assert by_container(ContainerEnd("worker-1", C3, 77, "")) is None
+    assert set(EXECUTOR) & set(contract.EXIT_MEANING) <= {126, 127}
+
+
+# --- the weighing -----------------------------------------------------------------------------------------------------
+
+
+def failure(
+    task: str, status: int | None, reason: str = "exited", message: str = "", lines: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
+    found = {"task": task, "status": status, "reason": reason, "message": message or f"{task} ended with status {status}"}
+    return {**found, "host": "node1", "container": C3, "last_lines": list(lines), **more}
+
+
+def observed(
+    first: Mapping[str, Any] | None = None,
+    later: tuple[Mapping[str, Any], ...] = (),
+    *,
+    evidence: Evidence = Evidence.READ,
+    app: Mapping[str, Any] | None = None,
+    **said: Any,
+) -> Observation:
+    record = {"id": "application_1_1", "state": "FINISHED", "finalStatus": "FAILED", **(app or {})}
+    data = {"version": 1, "submission": "s", "state": "failed", "deciding": "chief-0", "container": C2, **said}
+    data |= {"first_failure": first, "later_failures": list(later)}
+    report = JobReport.parse(json.dumps(data).encode()) if evidence is Evidence.READ else None
+    service = {"components": [{"name": "worker", "resource": {"memory": "2048"}}, {"name": "chief", "resource": {"memory": "1024"}}]}
+    return Observation("mnist", "application_1_1", AppReport.from_json(record), ObservedService.from_json(service), report, evidence)
+
+
+def weigh(seen: Observation, log: str = "", stderr: str = "") -> RootCause | None:
+    """Put the clues together as api/failure.py does."""
+    known, ends = suspects(seen), container_ends(log)
+    suspect = known[0] if known else None
+    if needs_am(suspect):
+        suspect = first_of(suspect, suspect_of(ends, seen, deciding_role(log)), seen)
+    return conclude(Clues(seen, suspect, known[1:], ends, stderr, last_error(log)))
+
+
+def test_a_node_manager_that_killed_for_memory_comes_before_sigterm() -> None:
+    cause = weigh(observed(failure("worker-0", 143, "killed", "worker-0 was stopped by SIGTERM")), PMEM + TOLD_TO_END)
+    assert cause is not None
+    assert (cause.code, cause.task, cause.status, cause.meaning) == ("out-of-memory", "worker-0", -104, YARN[-104])
+    assert cause.sentence == "worker-0 used 530.5 MB of the 256 MB that its container may have, and the NodeManager killed it"
+    assert cause.hint == "roles.worker.memory is 256Mi: try 768Mi, or make the batch or the model smaller"
+    assert cause.facts["asked_mib"] == 256
+    assert "8621" not in cause.diagnostics, "no list of processes"
+
+
+def test_a_memory_error_names_what_was_asked_for() -> None:
+    cause = weigh(observed(failure("worker-1", 1)), stderr='Traceback (most recent call last):\n  File "t.py", line 2, in f\nMemoryError\n')
+    assert cause is not None
+    assert (cause.code, cause.hint) == ("out-of-memory", "roles.worker.memory is 2Gi: try 4Gi, or make the batch or the model smaller")
+    assert (cause.exception, cause.facts["place"]) == ("MemoryError", "t.py:2")
+
+
+def test_the_failure_is_elsewhere() -> None:
+    lost_peers = failure(
+        "chief-0", 1, lines=(f"{TF}.UnavailableError: Collective ops is aborted by: /job:worker/replica:0/task:1",), container=C2
+    )
+    own = failure("worker-1", 1, lines=("Traceback (most recent call last):", '  File "train.py", line 9, in f', "KeyError: 'label'"))
+    cause = weigh(observed(lost_peers, (own,)))
+    assert cause is not None
+    assert (cause.code, cause.task, cause.exception) == ("python-exception", "worker-1", "KeyError: 'label'")
+    assert cause.consequences == (
+        Consequence("chief-0", 1, "lost the connection to another task: the failure is elsewhere; it names worker-1"),
+    )
+
+
+def test_nobody_but_lost_peers() -> None:
+    lost_peers = failure("chief-0", 1, lines=(f"{TF}.UnavailableError: heartbeat timeout of /job:worker/task:3",))
+    cause = weigh(observed(lost_peers, (failure("worker-1", 143, "killed"),)))
+    assert cause is not None
+    assert (cause.code, cause.task) == ("peer-failed", "chief-0")
+    assert "it names worker-3" in cause.sentence
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "code"),
+    [
+        ("port-in-use", 91, "port-in-use"),
+        ("bootstrap-error", 90, "bootstrap-error"),
+        ("wrong-job", 96, "wrong-job"),
+        ("command-not-found", 127, "command-not-found"),
+        ("not-executable", 126, "not-executable"),
+        ("not-finished", None, "not-finished"),
+        ("peers-missing", None, "tasks-missing"),
+        ("lost", None, "task-lost"),
+        ("killed", 143, "stopped-from-outside"),
+        ("killed", 137, "killed"),
+        ("exited", 3, "exited"),
+    ],
+)
+def test_what_the_bootstrap_saw(reason: str, status: int | None, code: str) -> None:
+    cause = weigh(observed(failure("worker-1", status, reason, "so it was")))
+    assert cause is not None
+    assert (cause.code, cause.task, cause.status, cause.host) == (code, "worker-1", status, "node1")
+    assert cause.hint or code == "exited"
+
+
+def test_a_missing_task_whose_container_failed_is_the_cause() -> None:
+    seen = observed(failure("worker-1", None, "peers-missing", container="", host=""), missing=["worker-1"])
+    cause = weigh(seen, PMEM + AGAIN)
+    assert cause is not None
+    assert (cause.code, cause.task, cause.status) == ("image-not-pulled", "worker-1", 7)
+    assert cause.meaning == "`docker run` failed"
+
+
+def test_a_request_that_is_never_granted() -> None:
+    said = (
+        "Invalid resource request! Cannot allocate containers as requested resource is greater than maximum allowed allocation. "
+        "Requested resource type=[yarn.io/gpu], Requested resource=<memory:256, vCores:1, yarn.io/gpu: 3>, maximum allowed "
+        "allocation=<memory:8192, vCores:8, yarn.io/gpu: 2>, please note"
+    )
+    cause = weigh(observed(failure("worker-0", None, "peers-missing"), missing=["worker-0"], app={"diagnostics": said}))
+    assert cause is not None
+    assert (cause.code, cause.hint) == ("request-refused", "ask for less yarn.io/gpu")
+
+
+def test_no_outcome_of_the_deciding_task() -> None:
+    cause = weigh(observed(evidence=Evidence.MISSING), PMEM + TOLD_TO_END)
+    assert cause is not None
+    assert (cause.task, cause.code) == ("worker-0", "out-of-memory"), "told to end is never a cause"
+    assert [end.task for end in cause.consequences] == ["chief-0"]
+
+
+def test_a_job_that_yarn_stopped_before_its_report_could_name_anybody() -> None:
+    seen = observed(state="stopped", outcome={"status": 143, "signal": 15}, tasks=[{"task": "chief-0", "host": "node2"}])
+    cause = weigh(seen, TOLD_TO_END.replace("93", "-102"))
+    assert cause is not None
+    assert (cause.code, cause.task, cause.host, cause.status) == ("preempted", "chief-0", "node2", -102)
+
+
+def test_an_am_that_failed() -> None:
+    app = {"state": "FAILED", "diagnostics": "Application application_1_1 failed 2 times due to AM Container exited with exitCode: 1"}
+    error = "2026-11-21 14:57:12,503 [main] ERROR service.ServiceMaster - Error starting service master\norg.x.YarnException: cannot\n"
+    cause = weigh(observed(evidence=Evidence.MISSING, app=app), error)
+    assert cause is not None
+    assert (cause.code, cause.task) == ("application-master-failed", None)
+    assert "Error starting service master: org.x.YarnException: cannot" in cause.sentence
+    assert "2 times" in cause.diagnostics
+
+
+def test_yarn_says_succeeded_and_nothing_ran() -> None:
+    cause = weigh(observed(evidence=Evidence.MISSING, app={"finalStatus": "SUCCEEDED"}))
+    assert cause is not None
+    assert cause.code == "command-never-ran"
+
+
+def test_nothing_is_known() -> None:
+    assert weigh(observed(evidence=Evidence.UNREADABLE)) is None
+    assert weigh(observed(failure("worker-0", None, "a word of tomorrow"))) is None
+
+
+def test_a_report_of_somebody_else_s_making_does_no_harm() -> None:
+    seen = observed(failure("worker-0", 1), ({"task": "x"}, 3, None), tasks={"no": "list"})  # type: ignore[arg-type]
+    assert [suspect.task for suspect in suspects(seen)] == ["worker-0", "x"]
+    assert weigh(seen) is not None
+
+
+def test_whom_the_am_is_asked_about() -> None:
+    asked = [needs_am(suspect) for suspect in (None, Suspect("w", status=None, reason="lost"), Suspect("w", status=137, reason="killed"))]
+    assert asked == [True] * 3
+    assert not needs_am(Suspect("w", status=1, reason="exited"))
+
+
+# --- the documentation ------------------------------------------------------------------------------------------------
+
+
+def test_every_code_is_documented_and_none_too_many() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    section = page[page.index("\n## Why a job failed\n") :].partition("\n## A task failed")[0]
+    cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    documented = {code for cell in cells for code in re.findall(r"`([a-z0-9-]+)`", cell)}
+    tables = (witnesses._BY_YARN, witnesses._BY_BOOTSTRAP, witnesses._BY_STATUS)
+    produced = {pattern.code for pattern in (*PROGRAM, *CONTAINER, *NEVER_GRANTED)} | {row[0] for table in tables for row in table.values()}
+    source = "".join((ROOT / "submit_tf_job" / "diagnose" / name).read_text("utf-8") for name in ("failure.py", "witnesses.py"))
+    produced |= set(re.findall(r'(?:Finding|RootCause)\(\s*"([a-z-]+)"', source)) | {"exited"}
+    assert produced == documented
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def test_lines() -> None:
+    cause = RootCause(
+        *("module-missing", "worker-1 could not import the module pandas", "install it", "worker-1", "node1", C3, 1, "the program failed"),
+        exception="ModuleNotFoundError: No module named 'pandas'",
+        last_lines=("Traceback", "ModuleNotFoundError"),
+        diagnostics="not shown beside the program's own words",
+        consequences=tuple(Consequence(f"worker-{n}", None if n else 1, "" if n else "lost its peer") for n in range(7)),
+        facts={"place": "train.py:3"},
+    )
+    assert list(root_cause_lines(cause)) == [
+        "  first cause  worker-1 could not import the module pandas",
+        "  hint: install it",
+        "  failed task  worker-1 on node1, exit status 1 (the program failed)",
+        "  exception    ModuleNotFoundError: No module named 'pandas'  (train.py:3)",
+        "  last lines of worker-1's stderr:",
+        "    Traceback",
+        "    ModuleNotFoundError",
+        "  because of it:",
+        "    worker-0 (1): lost its peer",
+        *(f"    worker-{n}" for n in range(1, 5)),
+        "    and 2 more",
+    ]
+    assert json.loads(json.dumps(root_cause_object(cause)))["consequences"][0] == {
+        "task": "worker-0",
+        "status": 1,
+        "message": "lost its peer",
+    }
+
+
+def test_lines_where_only_yarn_speaks() -> None:
+    cause = RootCause(
+        "node-lost", "it was lost", diagnostics="Exception from container-launch.\nExit code: 1\nContainer released on a *lost* node"
+    )
+    assert list(root_cause_lines(cause)) == ["  first cause  it was lost", "  YARN says:", "    Container released on a *lost* node"]
+    silent = RootCause("crashed", "it crashed", task="w-0", status=139, meaning="it crashed", diagnostics="Exit code: 139")
+    assert list(root_cause_lines(silent)) == ["  first cause  it crashed", "  failed task  w-0, exit status 139"]
+    assert root_cause_object(None) is None
