@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from submit_tf_job.fleet import listed_job
 from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
 from submit_tf_job.report.detail import description_object, events_object
 from submit_tf_job.report.job import job_object
+from submit_tf_job.report.logs import inventory_object, line_object
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.sandbox.model import DaemonStatus, SandboxStatus
+from submit_tf_job.tasklogs.model import FileInfo, LogInventory, LogLine, TaskContainer
 from submit_tf_job.watch import Look
 from submit_tf_job.yarn.observed import AppAttempt, AppReport, ObservedService
 
@@ -164,6 +167,13 @@ def test_links(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "is_reachable", lambda _link: False)
     check("Link", run("open", "mnist", "board"))
     check("Tunnel", run("tunnel", "mnist", "board"))
+
+
+def test_log_lines_and_files() -> None:
+    container = TaskContainer("worker-0", "container_1_0001_01_000002", "node1")
+    check("LogLine", line_object(LogLine("worker-0", container.id, "stdout.txt", "x", datetime(2026, 5, 12, tzinfo=timezone.utc))))
+    files = (FileInfo("stdout.txt", 3),)
+    check("LogFiles", inventory_object(LogInventory("mnist", "application_1_0001", "nodes", ((container, files),))))
 
 
 def test_submission(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
