@@ -36,6 +36,7 @@ COMMANDS = {
     "priority": "changing",
     "move": "changing",
     "extend": "changing",
+    "doctor": "doctor",
     "config": "config",
     "sandbox": "sandbox",
     "version": "version",

@@ -1,232 +1,250 @@
-"""What each witness says of a failure: YARN, the bootstrap, the program's own words, the exit status."""
+"""What `doctor` finds: values, and the judgements that need nothing but what was read. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from submit_tf_job import contract
-from submit_tf_job.diagnose.container_patterns import CONTAINER
-from submit_tf_job.diagnose.patterns import PROGRAM, recognise
-from submit_tf_job.diagnose.statuses import meaning_of, of_executor
-from submit_tf_job.diagnose.tracebacks import PythonError, python_error
-from submit_tf_job.yarn.amlog import ContainerEnd
+from submit_tf_job.diagnose.situation import total_of
+from submit_tf_job.diagnose.words import listed, plural, seconds
+from submit_tf_job.yarn.observed import ClusterInfo, Node
+from submit_tf_job.yarn.queues import Scheduler
 
-__all__ = ["BOOTSTRAP_SAYS", "OF_MEMORY", "Finding", "by_bootstrap", "by_container", "by_program", "by_status", "by_yarn", "role_of"]
+__all__ = [
+    "FAILURE",
+    "OK",
+    "WARNING",
+    "Examination",
+    "Finding",
+    "clock",
+    "domain",
+    "gpus",
+    "inside",
+    "log_aggregation",
+    "nodes_in_service",
+    "placement",
+    "queue",
+    "resource_managers",
+    "runtime",
+]
 
-OF_MEMORY = ("out-of-memory", "killed")
-_LINE = 500
-_LAST_LINES = 30
-_TRACEBACK = 32_000
-_USED = re.compile(r"Current usage: (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) physical memory used")
-_USED_VIRTUAL = re.compile(r"; (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) virtual memory used")
-_PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
-_MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
-_GRAIN = 256
-BOOTSTRAP_SAYS = "[submit_tf_job] "
-_NOT_THE_PROGRAM = (BOOTSTRAP_SAYS, contract.OUTCOME_MARK)
+OK, WARNING, FAILURE = "ok", "warning", "failure"
+CLOCK_WARNING_S, CLOCK_FAILURE_S = 30.0, 300.0  # Kerberos refuses what is off by more than five minutes
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one witness says."""
+    """One thing that was looked at.
 
-    code: str
-    sentence: str
-    hint: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
+    Attributes:
+        id: A word for programs; documented in docs/doctor.md, never changes its meaning.
+        status: `ok`, `warning` or `failure`.
+        checked: What was seen.
+        breaks: What does not work because of it, "" where all is well.
+        fix: What to do, "" where there is nothing to do.
+        facts: What the sentences are made of.
+    """
+
+    id: str
+    status: str
+    checked: str
+    breaks: str = ""
+    fix: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def role_of(task: str) -> str:
-    """Return the role of a task: `worker` of `worker-3`."""
-    return task.rpartition("-")[0] or task
+@dataclass(frozen=True)
+class Examination:
+    """What a doctor found.
+
+    Attributes:
+        findings: In the order in which they were looked at.
+        skipped: What could not be looked at because something before it failed.
+    """
+
+    findings: tuple[Finding, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is broken."""
+        return any(finding.status == "failure" for finding in self.findings)
 
 
-# --- YARN ---
+def resource_managers(answers: Mapping[str, ClusterInfo | str]) -> Finding:
+    """Judge what each configured ResourceManager answered: its own account, or why there was none."""
+    states = {url: seen if isinstance(seen, str) else (seen.ha_state or seen.state or "UNKNOWN") for url, seen in answers.items()}
+    facts = {"resource_managers": dict(states)}
+    said = listed([f"{url} {state}" for url, state in states.items()], limit=4)
+    active = [url for url, seen in answers.items() if isinstance(seen, ClusterInfo) and (seen.ha_state or "ACTIVE") == "ACTIVE"]
+    if not active:
+        return Finding("resource-manager", FAILURE, said, "every command that needs the cluster", "check --rm and resource_managers", facts)
+    silent = [url for url, seen in answers.items() if isinstance(seen, str)]
+    if silent:
+        return Finding("resource-manager", WARNING, said, "a failover to the one that does not answer", "start it, or correct it", facts)
+    return Finding("resource-manager", OK, said, facts=facts)
 
-_BY_YARN = {
-    -100: ("node-lost", "{task}'s container was lost with its node, or released", "submit again; is the node well?"),
-    -101: ("disks-failed", "{task}'s node has no good disk left for containers", "submit again; the node's administrator should know"),
-    -102: (
-        "preempted",
-        "{task} was preempted: the scheduler gave its resources to somebody else",
-        "submit again, or use a queue that is not preempted; save checkpoints often",
-    ),
-    -105: ("stopped-by-yarn", "{task} was stopped by the ApplicationMaster", ""),
-    -106: ("stopped-by-yarn", "{task} was killed by the ResourceManager", "its words, and the node's state, say why"),
-    -108: ("preempted", "{task} was killed to make room for another container on its node", "submit again; ask for guaranteed containers"),
-    -109: ("logs-too-large", "{task} wrote more logs than its node allows", "log less, or to a file on HDFS"),
+
+def clock(offset_s: float) -> Finding:
+    """Judge how far this machine's clock is ahead of the ResourceManager's."""
+    facts = {"offset_s": round(offset_s, 1)}
+    off = f"this machine's clock is {seconds(abs(offset_s))} {'ahead of' if offset_s > 0 else 'behind'} the ResourceManager's"
+    if abs(offset_s) < CLOCK_WARNING_S:
+        return Finding("clock", OK, "this machine's clock and the ResourceManager's agree", facts=facts)
+    status = FAILURE if abs(offset_s) >= CLOCK_FAILURE_S else WARNING
+    return Finding("clock", status, off, "times shown for jobs and logs; Kerberos from 5 min on", "synchronise both by NTP", facts)
+
+
+def queue(name: str, scheduler: Scheduler | None, *, allowed: bool | None, said: str, user: str) -> Finding:
+    """Judge whether a user may submit to a queue; `allowed` is None where the scheduler does not say."""
+    found = scheduler.find(name) if scheduler else None
+    facts = {"queue": name, "allowed": allowed, "state": found.state if found else None}
+    broken = f"jobs for queue {name}"
+    if scheduler is not None and found is None:
+        leaves = listed([item.name for item in scheduler.queues if item.is_leaf], limit=8)
+        return Finding("queue", FAILURE, f"there is no queue {name}; there are {leaves}", broken, "correct `queue`", facts)
+    if allowed is False:
+        return Finding(
+            "queue", FAILURE, f"user {user} may not submit to queue {name}: {said or 'its access list'}", broken, "choose another", facts
+        )
+    if found is not None and found.state not in (None, "RUNNING"):
+        return Finding("queue", FAILURE, f"queue {found.path} is {found.state}", broken, "choose another, or have it started", facts)
+    if allowed is None:
+        return Finding("queue", WARNING, f"whether user {user} may submit to queue {name} was not to be had", "", "submit tells", facts)
+    return Finding("queue", OK, f"user {user} may submit to queue {name}", facts=facts)
+
+
+def nodes_in_service(nodes: tuple[Node, ...]) -> Finding:
+    """Judge the NodeManagers."""
+    counts = Counter(node.state or "UNKNOWN" for node in nodes)
+    said = listed([f"{count} {state}" for state, count in counts.most_common()], limit=8) or "none are known"
+    sick = next((node for node in nodes if node.state == "UNHEALTHY"), None)
+    words = f"; {sick.host} says: {' '.join((sick.health_report or '').split())[:200]}" if sick else ""
+    facts = {"nodes": dict(counts)}
+    if not counts["RUNNING"]:
+        return Finding("nodes", FAILURE, f"NodeManagers: {said}{words}", "every job: it stays PENDING", "start or mend NodeManagers", facts)
+    if counts["UNHEALTHY"] or counts["LOST"]:
+        return Finding("nodes", WARNING, f"NodeManagers: {said}{words}", "jobs that need many nodes", "mend those nodes", facts)
+    return Finding("nodes", OK, f"NodeManagers: {said}", facts=facts)
+
+
+def gpus(nodes: tuple[Node, ...], name: str) -> Finding:
+    """Judge whether there are GPUs."""
+    amounts = [total_of(node).amount(name) for node in nodes if node.state == "RUNNING"]
+    having = [amount for amount in amounts if amount]
+    facts = {"resource": name, "total": sum(amounts), "nodes": len(having), "most_on_one_node": max(amounts, default=0)}
+    if having:
+        return Finding("gpu", OK, f"{sum(having)} {name} on {plural(len(having), 'node')}, at most {max(having)} on one", facts=facts)
+    return Finding(
+        "gpu", WARNING, f"no node has any {name}", "jobs with gpus are refused", "set gpu_resource if it has another name here", facts
+    )
+
+
+_RUNTIME = "yarn.nodemanager.runtime.linux"
+
+
+def runtime(confs: Mapping[str, Mapping[str, str]], *, sandbox: bool) -> Finding:
+    """Judge, from the NodeManagers' own configurations, whether images are run by Docker.
+
+    Args:
+        confs: Host to configuration; empty where none was to be had.
+        sandbox: Whether the cluster is a sandbox, which runs plain processes on purpose.
+    """
+    if not confs:
+        return Finding("docker", WARNING, "no NodeManager tells its configuration", "", "doctor --deep tells whether containers run")
+    plain = [host for host, conf in confs.items() if "Linux" not in conf.get("yarn.nodemanager.container-executor.class", "")]
+    without = [host for host, conf in confs.items() if "docker" not in conf.get(f"{_RUNTIME}.allowed-runtimes", "")]
+    networks = sorted({item for conf in confs.values() for item in _split(conf.get(f"{_RUNTIME}.docker.allowed-container-networks", ""))})
+    facts = {"asked": sorted(confs), "networks": networks}
+    if plain and sandbox:
+        return Finding("docker", OK, "a sandbox: containers are plain processes, images are names only", facts=facts)
+    if plain:
+        return Finding(
+            "docker",
+            FAILURE,
+            f"{listed(plain)} {'runs' if len(plain) == 1 else 'run'} containers as plain processes (DefaultContainerExecutor)",
+            "images are ignored there: programs meet the node's own Python",
+            "yarn.nodemanager.container-executor.class: org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor",
+            facts,
+        )
+    if without:
+        fix = f"add docker to {_RUNTIME}.allowed-runtimes, and [docker] to container-executor.cfg"
+        return Finding("docker", FAILURE, f"{listed(without)}: the Docker runtime is not allowed", "every job with an image", fix, facts)
+    return Finding("docker", OK, f"Docker is allowed on {listed(sorted(confs))}, with the networks {listed(networks, 8)}", facts=facts)
+
+
+def _split(text: str) -> Iterable[str]:
+    return (item.strip() for item in text.split(",") if item.strip())
+
+
+def log_aggregation(conf: Mapping[str, str]) -> Finding:
+    """Judge whether logs survive their job."""
+    if not conf:
+        return Finding("log-aggregation", WARNING, "the ResourceManager does not tell its configuration", "", "")
+    if conf.get("yarn.log-aggregation-enable", "false").lower() == "true":
+        return Finding("log-aggregation", OK, f"logs are collected to {conf.get('yarn.nodemanager.remote-app-log-dir', 'HDFS')}")
+    return Finding(
+        "log-aggregation",
+        WARNING,
+        "logs are not collected",
+        "logs of a job that is over, and the second witness of its verdict",
+        "yarn.log-aggregation-enable: true, in yarn-site.xml of all nodes",
+    )
+
+
+def placement(conf: Mapping[str, str]) -> Finding:
+    """Judge whether roles may ask for placement."""
+    handler = conf.get("yarn.resourcemanager.placement-constraints.handler")
+    facts = {"handler": handler}
+    if handler == "disabled":
+        return Finding(
+            "placement",
+            WARNING,
+            "placement constraints are disabled",
+            "jobs with `placement` never get a container",
+            "leave placement out; or yarn.resourcemanager.placement-constraints.handler: scheduler",
+            facts,
+        )
+    said = f"placement constraints are handled by the {handler}" if handler else "how placement is handled was not to be had"
+    return Finding("placement", OK if handler else WARNING, said, facts=facts)
+
+
+def domain(conf: Mapping[str, str], ours: str | None) -> Finding:
+    """Judge whether the settings and the cluster agree on the domain of container names."""
+    theirs = conf.get("hadoop.registry.dns.domain-name")
+    facts = {"settings": ours, "cluster": theirs}
+    if ours and theirs and ours != theirs:
+        fix = f"set dns.domain to {theirs}"
+        return Finding(
+            "dns-domain", FAILURE, f"dns.domain is {ours}, the cluster says {theirs}", "tasks do not find each other", fix, facts
+        )
+    if not ours:
+        fix = f"set dns.domain to {theirs}" if theirs else "set dns.domain to hadoop.registry.dns.domain-name of the cluster"
+        return Finding("dns-domain", WARNING, "dns.domain is not set", "jobs without the bootstrap", fix, facts)
+    return Finding("dns-domain", OK, f"container names end in {ours}", facts=facts)
+
+
+_INSIDE = {
+    "resolver": ("containers' resolver", "tasks do not find each other", "point the nodes' resolv.conf to Registry DNS, or set dns.server"),
+    "own-name": ("a task's own name", "tasks do not find each other", "see docs/troubleshooting.md: missing tasks"),
+    "peer-name": ("a peer's name", "tasks do not find each other", "see docs/troubleshooting.md: missing tasks"),
+    "hdfs": ("HDFS from a container", "programs that read or write HDFS", "open the NameNode's port to the nodes' containers"),
+    "tokens": ("token file", "nothing under simple authentication; HDFS with Kerberos", ""),
+    "gpu": ("GPUs that a task sees", "training on GPUs", "only a job with gpus gets one"),
+    "disk": ("free disk in the working directory", "checkpoints and caches", "free space in yarn.nodemanager.local-dirs"),
+    "python": ("Python", "the bootstrap needs 3.7 or later", "use an image with a newer Python"),
+    "tensorflow": ("TensorFlow", "training with this image", "use an image that has TensorFlow"),
 }
 
 
-def by_yarn(end: ContainerEnd | None, asked_mib: int | None) -> Finding | None:
-    """Say why YARN itself ended a container: a negative exit status (ContainerExitStatus.java)."""
-    if end is None or end.status is None:
-        return None
-    if end.status in (-103, -104):
-        return _over_memory(end, asked_mib)
-    code, sentence, hint = _BY_YARN.get(end.status, ("", "", ""))
-    return Finding(code, sentence.format(task=end.task), hint) if code else None
-
-
-def _over_memory(end: ContainerEnd, asked_mib: int | None) -> Finding:
-    physical = end.status == -104
-    said = (_USED if physical else _USED_VIRTUAL).search(end.diagnostics)
-    kind = "" if physical else " of virtual memory"
-    used = f"used {said['used']}{kind} of the {said['limit']}" if said else f"used more memory{kind} than the amount"
-    sentence = f"{end.task} {used} that its container may have, and the NodeManager killed it"
-    facts = {"asked_mib": end.memory_mib or asked_mib, **(said.groupdict() if said else {})}
-    need = _mib(said["used"]) if said and physical else None
-    return Finding("out-of-memory", sentence, _more_memory(end.task, end.memory_mib or asked_mib, need), facts)
-
-
-def _mib(amount: str) -> float | None:
-    number, _, unit = amount.partition(" ")
-    return float(number) * _MIB[unit] if unit in _MIB else None
-
-
-def _more_memory(task: str, asked_mib: int | None, used_mib: float | None = None) -> str:
-    """Name the key to change, with the present value and one to try."""
-    key = f"roles.{role_of(task)}.memory"
-    if not asked_mib:
-        return f"ask for more {key}, or make the batch or the model smaller"
-    wanted = max(2 * asked_mib, 1.25 * (used_mib or 0))
-    rounded = -int(-wanted // _GRAIN) * _GRAIN
-    return f"{key} is {_spec(asked_mib)}: try {_spec(rounded)}, or make the batch or the model smaller"
-
-
-def _spec(mib: int) -> str:
-    """Write an amount as a job spec has it."""
-    return f"{mib // 1024}Gi" if mib % 1024 == 0 else f"{mib}Mi"
-
-
-# --- a container whose command never ran ---
-
-
-def by_container(end: ContainerEnd, stderr: str = "") -> Finding | None:
-    """Say why a container failed before its command ran, from the NodeManager's words."""
-    found = recognise(_short(f"{end.diagnostics}\n{stderr}"), CONTAINER, task=end.task, status=end.status)
-    if found:
-        return Finding(found.code, found.sentence, found.hint, found.facts)
-    meaning = of_executor(end.status)
-    if not meaning:
-        return None
-    return Finding("container-failed", f"the container of {end.task} failed before its command ran: {meaning}")
-
-
-# --- the bootstrap ---
-
-_BY_BOOTSTRAP = {
-    "port-in-use": (
-        "port-in-use",
-        "--replace takes other ports; so does another `ports.range` in the settings",
-    ),
-    "not-finished": ("not-finished", "`finish_timeout` says how long others may go on; does every worker run the same number of steps?"),
-    "command-not-found": ("command-not-found", "is it in the image, and on its PATH? python is often called python3"),
-    "not-executable": ("not-executable", "make it executable before it is shipped, or start it with its interpreter"),
-    "bootstrap-error": ("bootstrap-error", "its last lines say what it lacked in the container"),
-    "wrong-job": ("wrong-job", "another job uses the same ports on that host: --replace takes others"),
-    "lost": (
-        "task-lost",
-        "killed from outside, or its node died: its node's NodeManager knows; a memory limit of the kernel shows in its log as well",
-    ),
-    "peers-missing": (
-        "tasks-missing",
-        "YARN had no room for them, or their containers did not start: ask for less, or wait longer (`start_timeout`)",
-    ),
-}
-
-
-def by_bootstrap(reason: str, message: str, status: int | None) -> Finding | None:
-    """Say what the bootstrap itself saw; nothing where the program ended by itself."""
-    if status in (contract.EXIT_DECIDER_LOST, contract.EXIT_JOB_FAILED) and reason not in _BY_BOOTSTRAP:
-        return None
-    if reason in ("command-not-found", "not-executable") and " ended with status " in message:
-        return None  # bash said so of something within the command, and names it in its own words
-    if reason not in _BY_BOOTSTRAP:
-        return None
-    code, hint = _BY_BOOTSTRAP[reason]
-    return Finding(code, message, hint)
-
-
-# --- the program ---
-
-
-def by_program(task: str, status: int | None, stderr: str, asked_mib: int | None = None) -> tuple[Finding | None, PythonError | None]:
-    """Say what a program's last words show, and which Python exception ended it."""
-    stderr = _own_words(stderr)
-    error = python_error(stderr)
-    found = recognise(_telling(stderr, error), PROGRAM, task=task, status=status)
-    if found:
-        sentence, hint, facts = found.sentence, found.hint, dict(found.facts)
-        if found.code == "out-of-memory":
-            facts["asked_mib"] = asked_mib
-            sentence += f": {error.last_line}" if error else ""
-            hint = _more_memory(task, asked_mib)
-        elif found.code == "peer-failed":
-            facts |= _named_peer(task, stderr)
-            sentence += f"; it names {facts['peer']}" if "peer" in facts else ""
-        return Finding(found.code, sentence, hint, facts), error
-    if error:
-        return Finding("python-exception", f"{task} ended by a Python exception: {error.last_line}"), error
-    return None, None
-
-
-def _named_peer(task: str, stderr: str) -> dict[str, str]:
-    named = [f"{role}-{index}" for role, index in _PEER.findall(stderr[-_TRACEBACK:])]
-    other = next((name for name in reversed(named) if name != task), None)
-    return {"peer": other} if other else {}
-
-
-def _own_words(stderr: str) -> str:
-    """Leave out what the bootstrap and the shell say: the bootstrap quotes the command, which may hold any word."""
-    return "\n".join(line for line in stderr.splitlines() if not line.startswith(_NOT_THE_PROGRAM) and "setlocale: LC_ALL" not in line)
-
-
-def _telling(stderr: str, error: PythonError | None) -> str:
-    """Return the part of a stderr that tells of the end."""
-    end = "\n".join(stderr.rstrip().split("\n")[-_LAST_LINES:])
-    return _short(f"{error.last_line}\n{error.text[:_TRACEBACK]}\n{end}" if error else end)
-
-
-def _short(text: str) -> str:
-    return "\n".join(line[:_LINE] for line in text.splitlines())
-
-
-# --- the exit status ---
-
-_BY_STATUS = {
-    126: ("not-executable", "make it executable before it is shipped, or start it with its interpreter"),
-    127: ("command-not-found", "is it in the image, and on its PATH? python is often called python3"),
-    132: ("cpu-too-old", "send the job to newer nodes (`placement`), or use libraries built for these"),
-    134: ("aborted", "its last lines say why; an abort without a word is often native memory that could not be had"),
-    135: ("crashed", "Docker gives a container 64 MB of /dev/shm: read data with threads instead of processes"),
-    136: ("crashed", "PYTHONFAULTHANDLER=1 in `env` shows where"),
-    139: (
-        "crashed",
-        "PYTHONFAULTHANDLER=1 in `env` shows where; a role without tasks in TF_CONFIG, or mixed versions of native libraries, do this",
-    ),
-    143: (
-        "stopped-from-outside",
-        "YARN does not say by whom: preempted, its node drained, or killed by hand? the node's NodeManager log knows",
-    ),
-}
-
-
-def by_status(task: str, status: int | None, asked_mib: int | None) -> Finding | None:
-    """Say what the exit status alone tells."""
-    if not status:
-        return None
-    if status == 137:
-        hint = f"mostly the kernel, at a memory limit: {_more_memory(task, asked_mib)}"
-        return Finding("killed", f"{task} was killed by SIGKILL: {_no_name(status)}", hint, {"asked_mib": asked_mib})
-    code, hint = _BY_STATUS.get(status, ("exited", ""))
-    meaning = meaning_of(status)
-    if status > 128:
-        return Finding(code, f"{task} was {meaning}" if meaning else f"{task} ended with exit status {status}", hint)
-    return Finding(code, f"{task} ended with exit status {status}{': ' + meaning if meaning else ''}", hint)
-
-
-def _no_name(status: int) -> str:
-    return meaning_of(status).partition(": ")[2]
+def inside(answers: Mapping[str, Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """Judge what the probe said of each thing, from inside a container: `{id: {status, said}}`."""
+    found = []
+    for name, (what, breaks, fix) in _INSIDE.items():
+        answer = answers.get(name, {})
+        status = answer.get("status") if answer.get("status") in (OK, WARNING, FAILURE) else WARNING
+        said = f"{what}: {answer.get('said', 'the probe did not say')}"
+        found.append(Finding(f"inside-{name}", str(status), said, "" if status == OK else breaks, "" if status == OK else fix))
+    return tuple(found)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import struct
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DnsAnswer", "NotWell", "ask_dns", "ask_zookeeper", "get_json", "send"]
+from submit_tf_job.yarn.registrydns import DnsAnswer, ask
 
-_TYPES = {"A": 1, "SOA": 6, "TXT": 16, "AAAA": 28}
+__all__ = ["DnsAnswer", "NotWell", "ask_dns", "ask_zookeeper", "get_json", "send"]
 
 
 class NotWell(Exception):
@@ -90,44 +89,13 @@ def ask_zookeeper(port: int, timeout_s: float = 3.0) -> None:
         raise NotWell(f"port {port} answers {answer!r} instead of imok")
 
 
-class DnsAnswer:
-    """Result code and records of a DNS answer; `addresses` are those of its A records."""
-
-    def __init__(self, packet: bytes) -> None:
-        _, flags, _, self.count, _, _ = struct.unpack("!6H", packet[:12])
-        self.code = flags & 0xF
-        self.addresses: list[str] = []
-        at = _skip_name(packet, 12) + 4
-        for _ in range(self.count):
-            at = _skip_name(packet, at)
-            kind, _, _, size = struct.unpack("!HHIH", packet[at : at + 10])
-            at += 10
-            if kind == _TYPES["A"] and size == 4:
-                self.addresses.append(socket.inet_ntoa(packet[at : at + 4]))
-            at += size
-
-
-def _skip_name(packet: bytes, at: int) -> int:
-    while packet[at]:
-        if packet[at] >= 0xC0:
-            return at + 2
-        at += packet[at] + 1
-    return at + 1
-
-
 def ask_dns(server: str, port: int, name: str, kind: str = "A", timeout_s: float = 3.0) -> DnsAnswer:
     """Ask one DNS server one question over UDP.
 
     Raises:
         NotWell: when it does not answer.
     """
-    labels = b"".join(bytes([len(label)]) + label.encode("ascii") for label in name.rstrip(".").split("."))
-    question = struct.pack("!6H", 1, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!2H", _TYPES[kind], 1)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as connection:
-        connection.settimeout(timeout_s)
-        try:
-            connection.connect((server, port))
-            connection.send(question)
-            return DnsAnswer(connection.recv(4096))
-        except (OSError, struct.error, IndexError) as error:
-            raise NotWell(f"{server}:{port} does not answer: {error}") from None
+    try:
+        return ask(server, port, name, kind, timeout_s)
+    except OSError as error:
+        raise NotWell(f"{server}:{port} does not answer: {error}") from None

@@ -15,11 +15,13 @@ import pytest
 from submit_tf_job import api, cli
 from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
 from submit_tf_job.description import Event, Link
+from submit_tf_job.diagnose.findings import Examination, Finding
 from submit_tf_job.diagnose.model import Cause, Consequence, Diagnosis, RootCause
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.fleet import listed_job
 from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
 from submit_tf_job.report.detail import description_object, events_object
+from submit_tf_job.report.doctor import doctor_object
 from submit_tf_job.report.job import job_object
 from submit_tf_job.report.logs import inventory_object, line_object
 from submit_tf_job.sandbox import SandboxInfo
@@ -35,7 +37,7 @@ PAGE = (DOCS / "json.md").read_text("utf-8")
 # Objects whose keys are names that a user or a cluster chose: `*` in the page.
 OPEN = {"roles", "files", "origins", "settings"}
 # Objects and lists whose content is described in a sentence.
-CLOSED = {"pending[].facts", "progress.metrics", "ports", "details", "settings.*.value", "root_cause.facts"}
+CLOSED = {"findings[].facts", "pending[].facts", "progress.metrics", "ports", "details", "settings.*.value", "root_cause.facts"}
 
 
 def documented(kind: str) -> set[str]:
@@ -174,6 +176,10 @@ def test_log_lines_and_files() -> None:
     check("LogLine", line_object(LogLine("worker-0", container.id, "stdout.txt", "x", datetime(2026, 5, 12, tzinfo=timezone.utc))))
     files = (FileInfo("stdout.txt", 3),)
     check("LogFiles", inventory_object(LogInventory("mnist", "application_1_0001", "nodes", ((container, files),))))
+
+
+def test_doctor() -> None:
+    check("Doctor", doctor_object(Examination((Finding("queue", "ok", "it is there", facts={"queue": "ml"}),))))
 
 
 def test_submission(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
