@@ -70,12 +70,13 @@ def watch(
     cluster = api.connect(settings)
     ref = api.find(cluster, job)
     if not sys.stdout.isatty() or context.json or context.quiet:
-        return finish(context, talking(context, ref, lambda talk: _follow(cluster, ref, talk.look, talk.trouble), why=_why(cluster)))
+        look = talking(context, ref, lambda talk: _follow(cluster, ref, talk.look, talk.trouble), why=_why(cluster))
+        return finish(context, look, api.why_failed(cluster, look))
     context.interrupted = f"{ref.name} goes on. Watch it again: submit_tf_job watch {ref.name}"
     with _picture() as show:
         live = _LiveJob(cluster, show, with_lines=lines)
         look = _follow(cluster, ref, live.look, live.trouble)
-    return finish(context, look)
+    return finish(context, look, api.why_failed(cluster, look))
 
 
 def _why(cluster: api.Cluster) -> Callable[[Look], tuple[Cause, ...]]:

@@ -221,7 +221,9 @@ def _elsewhere(clues: Clues, asked: int | None) -> RootCause | None:
 
 
 def _root(clues: Clues, suspect: Suspect, end: ContainerEnd | None, finding: Finding, error: PythonError | None) -> RootCause:
-    status = end.status if end is not None and end.status is not None and end.status < 0 else suspect.status
+    status = suspect.status
+    if end is not None and end.status is not None and (status is None or end.status < 0):
+        status = end.status
     facts = dict(finding.facts)
     if error is not None and error.place:
         facts["place"] = error.place

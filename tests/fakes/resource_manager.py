@@ -208,7 +208,13 @@ class FakeRM:
         if app_id not in self.yarn.apps:
             return _app_not_found(app_id)
         number = app_id.partition("_")[2]
-        attempt = {"id": 1, "appAttemptId": f"appattempt_{number}_000001", "appAttemptState": "RUNNING", "nodeHttpAddress": "node1:8042"}
+        attempt = {
+            "id": 1,
+            "appAttemptId": f"appattempt_{number}_000001",
+            "appAttemptState": "RUNNING",
+            "containerId": f"container_{number}_01_000001",
+            "nodeHttpAddress": "node1:8042",
+        }
         return Answer.json({"appAttempts": {"appAttempt": [attempt]}})
 
     def _new_application(self, asked: Asked) -> Answer:

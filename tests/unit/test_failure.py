@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job import contract
+from submit_tf_job import api, contract
 from submit_tf_job.diagnose import witnesses
 from submit_tf_job.diagnose.container_patterns import CONTAINER, NEVER_GRANTED
 from submit_tf_job.diagnose.failure import Clues, Suspect, conclude, first_of, needs_am, suspect_of, suspects
@@ -20,10 +21,17 @@ from submit_tf_job.diagnose.patterns import PROGRAM
 from submit_tf_job.diagnose.statuses import EXECUTOR, YARN, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import python_error
 from submit_tf_job.diagnose.witnesses import by_container, by_program
-from submit_tf_job.observation import Evidence, JobReport, Observation
+from submit_tf_job.observation import Evidence, JobReport, Observation, verdict
 from submit_tf_job.report.failure import root_cause_lines, root_cause_object
+from submit_tf_job.settings import load_settings
+from submit_tf_job.watch import Look
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
+from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.observed import AppReport, ObservedService
+from submit_tf_job.yarn.records import dumps
+from tests.fakes.resource_manager import FakeCluster
+from tests.fakes.transport import Fault
+from tests.unit.test_yarn_behaviours import service_of
 
 ROOT = Path(__file__).parents[2]
 C2, C3 = "container_1795273005846_0008_01_000002", "container_1795273005846_0008_01_000003"
@@ -561,3 +569,92 @@ def test_lines_where_only_yarn_speaks() -> None:
     silent = RootCause("crashed", "it crashed", task="w-0", status=139, meaning="it crashed", diagnostics="Exit code: 139")
     assert list(root_cause_lines(silent)) == ["  first cause  it crashed", "  failed task  w-0, exit status 139"]
     assert root_cause_object(None) is None
+
+
+# --- gathering --------------------------------------------------------------------------------------------------------
+
+AM = "container_1700000000000_0001_01_000001"
+LOGS = "/ws/v1/node/containers"
+
+
+class Failed:
+    """A failed job on the fake cluster."""
+
+    def __init__(self, *said: Mapping[str, Any]) -> None:
+        self.fake = FakeCluster()
+        client = self.fake.client()
+        arguments = {"resource_managers": ["http://rm1:8088"], "user": "alice"}
+        settings = load_settings(arguments=arguments, environ={"HOME": "/nowhere"}, cwd=Path("/"))
+        self.api = api.Cluster(settings, client, NodeManagers(client), self.fake.clock, self.fake.clock.sleep)
+        client.post_service(dumps(service_of("mnist", "s1", "true")))
+        self.fake.clock.sleep(5)
+        [self.app] = self.fake.yarn.apps.values()
+        self.fake.yarn._end(self.app, "FINISHED", "FAILED")
+        self.seen = observed(said[0] if said else None, said[1:], app={"id": self.app.id}, evidence=Evidence.READ if said else Evidence.MISSING)
+        self.fake.network.log.clear()
+
+    def why(self, **options: Any) -> RootCause | None:
+        return api.why_failed(self.api, Look(self.seen, verdict(self.seen)), **options)
+
+    @property
+    def asked(self) -> list[str]:
+        return [path for _, _, path in self.fake.network.log]
+
+
+def test_a_program_s_stderr_is_enough_where_it_says_why() -> None:
+    job = Failed(failure("worker-0", 1))
+    job.fake.node.logs[C3, "stderr.txt"] = b"x" * 200_000 + b"\nModuleNotFoundError: No module named 'pandas'\n"
+    cause = job.why()
+    assert cause is not None
+    assert cause.code == "module-missing"
+    assert job.asked[-1] == f"{LOGS}/{C3}/logs/stderr.txt"
+    assert not any("appattempts" in path for path in job.asked)
+    assert len(job.asked) <= 3
+
+
+def test_the_am_is_asked_about_a_container_that_was_killed() -> None:
+    job = Failed(failure("worker-0", 143, "killed"))
+    job.fake.node.logs[AM, "serviceam.log"] = (PMEM + TOLD_TO_END).encode()
+    cause = job.why()
+    assert cause is not None
+    assert (cause.code, cause.status) == ("out-of-memory", -104)
+    assert len(job.asked) <= 6
+
+
+def test_no_more_is_asked_about_two_thousand_tasks() -> None:
+    counts = []
+    for size in (2, 2000):
+        job = Failed(failure("worker-0", 143, "killed"), *(failure(f"worker-{n}", 93, "exited") for n in range(1, min(size, 21))))
+        log = "".join(TOLD_TO_END.replace("chief-0", f"worker-{n}").replace(C2, f"{C2[:-6]}{n + 9:06}") for n in range(size))
+        job.fake.node.logs[AM, "serviceam.log"] = (log + PMEM).encode()
+        cause = job.why()
+        assert cause is not None
+        assert cause.code == "out-of-memory"
+        counts.append(len(job.asked))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("path", ["appattempts", "/nodes", "logs"])
+def test_trouble_leaves_the_plain_verdict(path: str) -> None:
+    job = Failed()
+    job.fake.network.faults += [Fault("refuse", path=path)] * 100
+    assert job.why() is None
+
+
+def test_a_defect_leaves_the_plain_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submit_tf_job.api.failure.tail_of", lambda *_arguments, **_options: 1 / 0)
+    assert Failed(failure("worker-0", 1)).why() is None
+
+
+def test_it_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = threading.Event()
+    monkeypatch.setattr("submit_tf_job.api.failure.tail_of", lambda *_arguments, **_options: held.wait(20))
+    assert Failed(failure("worker-0", 1)).why(limit_s=0.05) is None
+    held.set()
+
+
+def test_a_job_that_has_not_failed_is_not_asked_about() -> None:
+    job = Failed(failure("worker-0", 1))
+    job.seen = observed(app={"id": job.app.id, "finalStatus": "SUCCEEDED"}, state="succeeded", outcome={"status": 0})
+    assert job.why() is None
+    assert job.asked == []
