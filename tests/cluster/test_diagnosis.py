@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job import tfconfig
 from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import Result, Tool
 from tests.cluster.test_failures import script
@@ -176,6 +178,19 @@ def test_a_killed_container_says_how_much_it_used(outcomes: dict[str, Future[Res
     cause = outcomes["why-pmem"].result().json["root_cause"]
     assert cause["facts"]["asked_mib"] == 256
     assert "beyond the 'PHYSICAL' memory limit" in cause["diagnostics"]
+
+
+def test_a_port_that_somebody_has(tool: Tool) -> None:
+    submission = "0123456789abcdef"
+    ports = {"mode": "host", "first": 20000, "last": 32767}
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", tfconfig.task_port(ports, {"chief": 1, "worker": 1}, submission, "worker", 0)))
+        taken.listen()
+        spec = tool.spec("why-port", strategy="multi-worker", command="true", roles=PAIR)
+        done = tool("submit", spec, "--submission-id", submission, "-o", "json")
+    cause = done.json["root_cause"]
+    assert (cause["code"], cause["task"], cause["status"]) == ("port-in-use", "worker-0", 91), cause
+    assert "address already in use" in cause["sentence"].lower()
 
 
 def test_an_image_without_python(tool: Tool) -> None:

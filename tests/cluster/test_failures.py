@@ -89,6 +89,7 @@ def test_a_worker_that_vanishes_is_the_cause_also_when_nobody_watches(tool: Tool
     done = tool("wait", "vanished", "-o", "json")
     assert done.status == 1
     assert (done.json["failure"]["task"], done.json["failure"]["reason"]) == ("worker-1", "lost")
+    assert (done.json["root_cause"]["code"], done.json["root_cause"]["status"]) == ("killed", 137)
 
 
 def test_a_killed_application_master_comes_back_and_training_goes_on(tool: Tool) -> None:
@@ -220,6 +221,7 @@ def test_a_missing_task_is_named_at_the_start_deadline(tool: Tool) -> None:
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
     assert done.json["failure"]["reason"] == "peers-missing"
+    assert done.json["root_cause"]["code"] == "tasks-missing"
     assert "worker-1" in done.json["reason"] or "worker-0" in done.json["reason"]
     gone("missing")
 
@@ -313,6 +315,7 @@ def test_yarn_says_succeeded_but_the_command_never_ran(tool: Tool, tmp_path: Pat
     result = done.json
     assert result["yarn"]["final_status"] == "SUCCEEDED"
     assert (result["state"], result["evidence"]) == ("FAILED", "missing")
+    assert result["root_cause"]["code"] == "command-never-ran"
     assert result["reason"] == "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran"
     later = tool("wait", "swallowed", "-o", "json")
     assert (later.status, later.json["evidence"]) == (1, "missing"), "from the aggregated logs alone"

@@ -590,7 +590,9 @@ class Failed:
         self.fake.clock.sleep(5)
         [self.app] = self.fake.yarn.apps.values()
         self.fake.yarn._end(self.app, "FINISHED", "FAILED")
-        self.seen = observed(said[0] if said else None, said[1:], app={"id": self.app.id}, evidence=Evidence.READ if said else Evidence.MISSING)
+        self.seen = observed(
+            said[0] if said else None, said[1:], app={"id": self.app.id}, evidence=Evidence.READ if said else Evidence.MISSING
+        )
         self.fake.network.log.clear()
 
     def why(self, **options: Any) -> RootCause | None:
