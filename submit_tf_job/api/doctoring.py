@@ -98,7 +98,7 @@ def _bounded(name: str, check: _Check, patient: _Patient) -> list[Finding]:
     thread.join(CHECK_S)
     if not thread.is_alive():
         return found
-    return [*found, Finding(name, WARNING, f"no answer within {CHECK_S:g} s", "", "is something slow, or cut off by a firewall?")]
+    return [*found, Finding(name, FAILURE, f"no answer within {CHECK_S:g} s", "what needs it", "is it slow, or behind a firewall?")]
 
 
 # --- this machine ---------------------------------------------------------------------------------------------------------

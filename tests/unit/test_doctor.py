@@ -155,7 +155,7 @@ def test_a_check_that_breaks_or_hangs_stops_no_other(settings: Settings, monkeyp
         ("a", "warning"),
         ("before", "ok"),
         ("b", "failure"),
-        ("c", "warning"),
+        ("c", "failure"),
     ]
     assert found.findings[0].checked == "could not be checked: RuntimeError: boom"
     assert (found.findings[2].checked, found.findings[2].fix) == ("it is wrong", "mend it")

@@ -1,0 +1,67 @@
+"""doctor on a real cluster: whole, and with one thing broken at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from submit_tf_job.probe import CHECKS
+from submit_tf_job.sandbox import SandboxInfo
+from tests.cluster.conftest import Result, Tool
+
+pytestmark = pytest.mark.cluster
+
+
+def statuses(done: Result) -> dict[str, str]:
+    found: dict[str, Any] = done.json
+    assert found["ok"] is (done.status == 0)
+    return {finding["id"]: finding["status"] for finding in found["findings"]}
+
+
+def broken(done: Result) -> set[str]:
+    return {name for name, status in statuses(done).items() if status == "failure"}
+
+
+def test_a_whole_cluster(tool: Tool) -> None:
+    done = tool("doctor", "-o", "json")
+    assert (done.status, broken(done), done.json["skipped"]) == (0, set(), [])
+    warned = {name for name, status in statuses(done).items() if status == "warning"}
+    assert warned == {"gpu", "placement"}
+    assert {"services-api", "queue", "registry-dns", "hdfs", "clock", "log-aggregation"} <= set(statuses(done))
+    assert done.seconds < 20
+
+
+def test_one_thing_broken(tool: Tool) -> None:
+    queue = tool("doctor", "--queue", "nosuch", "-o", "json")
+    assert (queue.status, broken(queue)) == (1, {"queue"})
+    homeless = tool("doctor", "--user", "nobody-here", "-o", "json")
+    assert (homeless.status, broken(homeless)) == (1, {"hdfs"})
+    away = tool("doctor", "--rm", "http://localhost:1", "-o", "json")
+    assert (away.status, broken(away)) == (1, {"resource-manager"})
+    assert "services-api" in away.json["skipped"]
+    assert statuses(away)["hdfs"] == "ok"
+
+
+def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: SandboxInfo) -> None:
+    pid = json.loads((real_cluster.home / "state.json").read_text())["daemons"]["namenode"]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = tool("doctor", "-o", "json", timeout=90)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (done.status, broken(done)) == (1, {"hdfs"})
+
+
+def test_from_inside_containers(tool: Tool) -> None:
+    done = tool("doctor", "--deep", "--image", "library/python:3.11", "-o", "json")
+    found = statuses(done)
+    assert (done.status, broken(done)) == (0, set()), done.stdout
+    assert found["job"] == "ok"
+    assert {name for name in found if name.startswith("inside-")} == {f"inside-{name}" for name in CHECKS}
+    assert {found[f"inside-{name}"] for name in ("own-name", "peer-name", "hdfs", "python", "tensorflow")} == {"ok"}
+    name = next(f for f in done.json["findings"] if f["id"] == "job")["facts"]["application_id"]
+    assert tool("status", name, "-o", "json").json["state"] == "SUCCEEDED"  # the application is known, the service is gone

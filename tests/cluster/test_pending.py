@@ -1,0 +1,144 @@
+"""Why a job waits: on a real ResourceManager whose queues are made too small, stopped, and left without nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
+from tests.cluster.conftest import Tool
+
+pytestmark = pytest.mark.cluster
+
+Refresh = Callable[[Mapping[str, str]], None]
+SLEEP = ["sleep", "600"]
+SMALL = {"strategy": "custom", "deciding_role": "main", "queue": "ml", "roles": {"main": {"memory": "256Mi", "command": SLEEP}}}
+PREFIX = "yarn.scheduler.capacity.root.ml."
+
+
+@pytest.fixture
+def queues(real_cluster: SandboxInfo) -> Iterator[Refresh]:
+    """Change queue ml of the running ResourceManager, as an administrator does; it is as before at the end."""
+    state = json.loads((real_cluster.home / "state.json").read_text())
+    conf = real_cluster.home / "conf"
+    path = conf / "capacity-scheduler.xml"
+    before = path.read_text()
+
+    def refresh(changes: Mapping[str, str]) -> None:
+        rows = "".join(f"<property><name>{PREFIX}{name}</name><value>{value}</value></property>\n" for name, value in changes.items())
+        path.write_text(before.replace("</configuration>", f"{rows}</configuration>"))
+        argv = [f"{state['java_home']}/bin/java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{conf}:{state['jars']}/*"]
+        admin = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
+        done = subprocess.run([*argv, admin, "-refreshQueues"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+    yield refresh
+    refresh({})
+
+
+def causes_of(tool: Tool, job: str, code: str, within_s: float = 45) -> dict[str, Any]:
+    """Ask until a cause is there, and return all of them by code."""
+    deadline = time.monotonic() + within_s
+    while True:
+        seen = tool.status(job)
+        found = {cause["code"]: cause for cause in seen["pending"]}
+        if code in found:
+            return found
+        assert time.monotonic() < deadline, seen
+        time.sleep(1)
+
+
+def submitted(tool: Tool, name: str, **content: Any) -> None:
+    done = tool("submit", tool.spec(name, **{**SMALL, **content}), "--detach")
+    assert done.status == 0, done.stderr
+
+
+def test_queues_that_keep_a_job_waiting(
+    tool: Tool, queues: Refresh, sandbox: Sandbox, real_cluster: SandboxInfo, session_environ: dict[str, str]
+) -> None:
+    queues({"maximum-capacity": "50"})
+    submitted(
+        tool,
+        "pending-a",
+        roles={"main": {"memory": "2Gi", "command": SLEEP}, "worker": {"memory": "2Gi", "instances": 3, "command": SLEEP}},
+    )
+    full = causes_of(tool, "pending-a", "queue-full")["queue-full"]
+    assert full["facts"]["limit"]["memory-mb"] == 6144
+    assert full["facts"]["asked"]["memory-mb"] == 2048
+    assert "containers of worker ask for 2 GiB each" in full["sentence"]
+    assert "`queue`: default has room now" in full["hint"]
+
+    submitted(tool, "pending-b")
+    ahead = causes_of(tool, "pending-b", "others-ahead")
+    assert "pending-a" in ahead["others-ahead"]["sentence"]
+    followed = tool("wait", "pending-b", "--timeout", "7s")
+    assert followed.status == 8
+    assert "waits because: 1 job of queue ml that waits for containers too is before it" in followed.stderr
+    tool("delete", "pending-b", "--force")
+
+    queues({"user-limit-factor": "0.3"})
+    limit = causes_of(tool, "pending-a", "user-limit")["user-limit"]
+    assert limit["facts"]["used"]["memory-mb"] > limit["facts"]["limit"]["memory-mb"]
+
+    queues({"maximum-am-resource-percent": "0.01", "max-parallel-apps": "1"})
+    submitted(tool, "pending-c")
+    parallel = causes_of(tool, "pending-c", "parallel-limit")["parallel-limit"]
+    assert (parallel["facts"]["limit"], parallel["facts"]["running"]) == (1, 1)
+    tool("delete", "pending-c", "--force")
+
+    queues({"maximum-am-resource-percent": "0.01"})
+    submitted(tool, "pending-d")
+    masters = causes_of(tool, "pending-d", "am-limit-queue")["am-limit-queue"]
+    assert masters["facts"]["asked"]["memory-mb"] == 512
+    assert "pending-a" in masters["sentence"]
+
+    queues({"maximum-am-resource-percent": "0.01", "state": "STOPPED"})
+    assert {"am-limit-queue", "queue-stopped"} <= set(causes_of(tool, "pending-d", "queue-stopped"))
+    tool("delete", "pending-a", "--force")
+    tool("delete", "pending-d", "--force")
+    queues({})
+    _without_nodes(tool, sandbox, real_cluster, session_environ)
+
+
+def _without_nodes(tool: Tool, sandbox: Sandbox, real_cluster: SandboxInfo, environ: dict[str, str]) -> None:
+    daemons = json.loads((real_cluster.home / "state.json").read_text())["daemons"]
+    pid = daemons["nodemanager"]["pid"]
+    os.kill(pid, signal.SIGTERM)
+    try:
+        while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
+            time.sleep(0.2)
+        submitted(tool, "pending-e")
+        nowhere = causes_of(tool, "pending-e", "no-nodes")["no-nodes"]
+        assert nowhere["facts"]["nodes"] == {"SHUTDOWN": 1}
+        examined = tool("doctor", "-o", "json")
+        assert {f["id"] for f in examined.json["findings"] if f["status"] == "failure"} == {"nodes"}
+    finally:
+        tool("delete", "pending-e", "--force")
+        sandbox.up(SandboxOptions(), environ, print)
+
+
+def test_placement_on_a_cluster_that_refuses_it(tool: Tool) -> None:
+    submitted(tool, "pending-p", roles={"main": {"memory": "256Mi", "command": SLEEP, "placement": {"spread": "node"}}})
+    causes = causes_of(tool, "pending-p", "placement-disabled")
+    assert next(iter(causes)) == "placement-disabled"
+    text = tool("status", "pending-p").stdout
+    assert "waits because: the job asks for placement of main, and this cluster refuses all such requests" in text
+
+
+def test_a_container_for_which_no_node_has_room(tool: Tool) -> None:
+    submitted(
+        tool,
+        "pending-r",
+        roles={"main": {"memory": "9Gi", "command": SLEEP}, "worker": {"memory": "4Gi", "command": SLEEP}},
+    )
+    room = causes_of(tool, "pending-r", "no-room")["no-room"]
+    assert room["facts"]["asked"]["memory-mb"] == 4096
+    assert room["hint"] == "wait until others are done, or lower roles.worker.memory"
