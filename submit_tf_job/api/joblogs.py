@@ -151,11 +151,13 @@ class JobLogs:
             components = self._service().components
         except SubmitTFJobError:
             components = ()
+        if self.am or self.task == "am":
+            return ["am"]
         counts = {component.name: component.number_of_containers or len(component.containers) for component in components}
         tasks = [f"{role}-{index}" for role, count in counts.items() for index in range(count)]
-        return (
-            [task for task in tasks if self.task in (None, task, task.rpartition("-")[0])] if not self.am and self.task != "am" else ["am"]
-        )
+        if not tasks and self.task and re.search(r"-\d+$", self.task):
+            return [self.task]
+        return [task for task in tasks if self.task in (None, task, task.rpartition("-")[0])]
 
     def _roster(self) -> Roster:
         from submit_tf_job.tasklogs.follow import Roster

@@ -28,13 +28,12 @@ def log_text(reading: Reading, *, prefix: bool | None, colours: bool) -> Iterato
     """
     prefixed = len(reading.tasks) != 1 if prefix is None else prefix
     width = max(map(len, reading.tasks), default=0)
-    heads: dict[str, str] = {}
+    colour_of: dict[str, int | None] = {}
     for run in reading.runs():
-        head = ""
-        if prefixed:
-            task = run.origin.container.task
-            head = heads.get(task) or heads.setdefault(task, _head(task, width, _COLOURS[len(heads) % len(_COLOURS)] if colours else None))
-        yield _shown(run.data, head)
+        task = run.origin.container.task
+        width = max(width, len(task))  # tasks that are followed from the beginning come one by one
+        colour = colour_of.setdefault(task, _COLOURS[len(colour_of) % len(_COLOURS)] if colours else None)
+        yield _shown(run.data, _head(task, width, colour) if prefixed else "")
 
 
 def _head(task: str, width: int, colour: int | None) -> str:

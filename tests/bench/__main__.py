@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
+from tests.bench.logs import measure_logs
 from tests.bench.page import page, table
 from tests.bench.size import measure_size
 from tests.bench.startup import measure_startup, startup_rows
@@ -34,6 +35,8 @@ def main() -> int:
     if not options.quick:
         say(f"jobs on a sandbox, {options.rounds} rounds")
         rows += cluster_rows(measure_cluster(options.rounds, say))
+        say(f"logs against Hadoop's own client, {options.rounds} rounds")
+        rows += measure_logs(options.rounds)
         PAGE.write_text(page(rows, **_facts(load_before)))
         say(f"{PAGE.relative_to(ROOT)} is written")
     print(table(rows), end="")

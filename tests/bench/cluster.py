@@ -26,7 +26,7 @@ from typing import Any
 from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
 from tests.bench.measure import Row, Times, clean_environment
 
-__all__ = ["ClusterTimes", "cluster_rows", "measure_cluster"]
+__all__ = ["Bench", "ClusterTimes", "bench_sandbox", "cluster_rows", "measure_cluster"]
 
 ROOT = Path(__file__).parents[2]
 BARE_POST = Path(__file__).with_name("bare_post.py")
@@ -47,16 +47,20 @@ class ClusterTimes:
 
 
 @dataclass(frozen=True)
-class _Bench:
+class Bench:
+    """A sandbox, and the tool as its user calls it."""
+
     info: SandboxInfo
     environ: dict[str, str]
     home: Path
 
     def tool(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """Run one command."""
         argv = [sys.executable, "-m", "submit_tf_job", *map(str, words), "--profile", self.info.profile]
         return subprocess.run(argv, env=self.environ, cwd=self.home, capture_output=True, text=True, timeout=JOB_S, check=True)
 
     def get(self, path: str) -> dict[str, Any]:
+        """Ask the ResourceManager."""
         with urllib.request.urlopen(f"{self.info.rm_url}{path}", timeout=30) as answer:
             value: dict[str, Any] = json.load(answer)
         return value
@@ -80,7 +84,7 @@ def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
     """Run the jobs on a sandbox of their own, one after the other."""
     times = ClusterTimes()
     ways = {"tool": _by_tool, "bare": _by_bare_post, "plain": _by_plain_post}
-    with _sandbox() as bench:
+    with bench_sandbox() as bench:
         for number in range(-1, rounds):
             order = list(ways)[number % 3 :] + list(ways)[: number % 3]  # nobody always comes after the same neighbour
             for way in order:
@@ -98,13 +102,14 @@ def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
 
 
 @contextmanager
-def _sandbox() -> Iterator[_Bench]:
+def bench_sandbox() -> Iterator[Bench]:
+    """Start a sandbox for measurements, and take it down."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         home = Path(directory)
         environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
         sandbox = Sandbox("bench", SandboxDirs.standard(environ))
         try:
-            yield _Bench(sandbox.up(SandboxOptions(), environ, lambda _line: None), environ, home)
+            yield Bench(sandbox.up(SandboxOptions(), environ, lambda _line: None), environ, home)
         finally:
             sandbox.down()
 
@@ -122,19 +127,19 @@ class _Run:
     exit: float | None = None
 
 
-def _by_tool(bench: _Bench, name: str) -> _Run:
+def _by_tool(bench: Bench, name: str) -> _Run:
     spec, times = bench.spec(name)
     start = time.time()
     bench.tool("submit", spec)
     return _run(bench, name, start, times, exit_at=time.time())
 
 
-def _by_bare_post(bench: _Bench, name: str) -> _Run:
+def _by_bare_post(bench: Bench, name: str) -> _Run:
     spec, times = bench.spec(name)
     return _post(bench, name, bench.tool("render", spec).stdout, times)
 
 
-def _by_plain_post(bench: _Bench, name: str) -> _Run:
+def _by_plain_post(bench: Bench, name: str) -> _Run:
     spec, times = bench.spec(name)
     service = json.loads(bench.tool("render", spec).stdout)
     service["configuration"].pop("files", None)
@@ -144,7 +149,7 @@ def _by_plain_post(bench: _Bench, name: str) -> _Run:
     return _post(bench, name, json.dumps(service), times)
 
 
-def _post(bench: _Bench, name: str, body: str, times: Path) -> _Run:
+def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
     path = times.with_suffix(".body")
     path.write_text(body)
     argv = [sys.executable, str(BARE_POST), bench.info.rm_url, bench.info.user, str(path)]
@@ -156,7 +161,7 @@ def _post(bench: _Bench, name: str, body: str, times: Path) -> _Run:
     return _run(bench, name, json.loads(done.stdout)["sent"], times)
 
 
-def _run(bench: _Bench, name: str, start: float, times: Path, exit_at: float | None = None) -> _Run:
+def _run(bench: Bench, name: str, start: float, times: Path, exit_at: float | None = None) -> _Run:
     app = next(app for app in bench.get("/ws/v1/cluster/apps")["apps"]["app"] if app["name"] == name)
     first, last = map(float, times.read_text().split())
     return _Run(name, start, app["startedTime"] / 1000, first, last, app["finishedTime"] / 1000, exit_at)

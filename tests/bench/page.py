@@ -37,6 +37,10 @@ the acceptance, and the part after it is shared. The ratio of the plain medians 
 **End.** From the program's last line to the exit of `submit_tf_job submit`, split at the moment that the ResourceManager gives as the
 application's end. Before it: the container's end, its way through NodeManager and ApplicationMaster, and the {linger:g} seconds that YARN's
 service ApplicationMaster sleeps before it unregisters. After it: the tool's next look, and the verdict.
+
+**Logs.** Collected logs (TFile, not compressed) of a job of eight tasks, and of a job of one task that printed 50 MB. `submit_tf_job logs`
+against Hadoop's own LogsCLI for the same application, container or end of a file, each a process of its own, turn by turn. What the tail
+of the large log reads is asserted by `tests/cluster/test_task_logs.py`: less than 100 kB.
 """
 
 

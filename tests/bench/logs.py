@@ -1,0 +1,84 @@
+"""On a real cluster: collected logs by `submit_tf_job logs`, against Hadoop's own LogsCLI."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from submit_tf_job.sandbox.state import Layout, load_state
+from tests.bench.cluster import JOB_S, Bench, bench_sandbox
+from tests.bench.measure import Row, Sample, interleave, run_process
+
+__all__ = ["measure_logs"]
+
+GOAL = 1.0
+TASKS = 8
+LARGE = "for i in range(1100000): print('%010d step loss=%d the quick brown fox' % (i, (i * 7919) % 1000003))"
+SMALL = "for i in range(2000): print('step', i, 'loss', 1 / (i + 1))"
+
+
+def measure_logs(rounds: int) -> list[Row]:
+    """Run the jobs, wait until their logs are collected, and read them in both ways."""
+    with bench_sandbox() as bench:
+        many = _collected(bench, "many", SMALL, TASKS)
+        large = _collected(bench, "large", LARGE, 1)
+        cases: list[tuple[str, list[str], list[str]]] = [
+            (f"`logs` of all of {TASKS} tasks", ["many"], ["-applicationId", many]),
+            (
+                f"`logs` of one of {TASKS} tasks",
+                ["many", "worker-3"],
+                ["-applicationId", many, "-containerId", _container(bench, "many", 3)],
+            ),
+            ("`logs` of one task, 50 MB", ["large", "worker-0"], ["-applicationId", large, "-containerId", _container(bench, "large", 0)]),
+            (
+                "`logs --tail` of the same",
+                ["large", "worker-0", "--tail", "40", "--file", "stdout.txt"],
+                [
+                    *("-applicationId", large, "-containerId", _container(bench, "large", 0)),
+                    *("-log_files", "stdout.txt", "-size", "-2000"),
+                ],
+            ),
+        ]
+        return [_compare(bench, rounds, *case) for case in cases]
+
+
+def _collected(bench: Bench, name: str, program: str, tasks: int) -> str:
+    command = ["python3", "-c", program]
+    content = {
+        "name": name,
+        "image": "library/python:3.11",
+        "strategy": "multi-worker" if tasks > 1 else "single",
+        "command": command,
+        "roles": {"worker": {"memory": "128Mi", **({"instances": tasks} if tasks > 1 else {})}},
+    }
+    spec = bench.home / f"{name}.json"
+    spec.write_text(json.dumps(content))
+    app_id: str = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
+    deadline = time.monotonic() + JOB_S
+    while bench.get(f"/ws/v1/cluster/apps/{app_id}?user.name={bench.info.user}")["app"]["logAggregationStatus"] != "SUCCEEDED":
+        assert time.monotonic() < deadline, f"the logs of {name} were not collected"
+        time.sleep(0.5)
+    return app_id
+
+
+def _container(bench: Bench, name: str, index: int) -> str:
+    listed = json.loads(bench.tool("logs", name, f"worker-{index}", "--list", "-o", "json").stdout)
+    return str(listed["containers"][0]["container"])
+
+
+def _compare(bench: Bench, rounds: int, what: str, ours: list[str], theirs: list[str]) -> Row:
+    state = load_state(Layout(bench.info.home))
+    assert state is not None
+    tool = [sys.executable, "-m", "submit_tf_job", "logs", *ours, "--profile", bench.info.profile]
+    java = ["java", "-cp", f"{Layout(bench.info.home).conf}:{state.jars}/*", "org.apache.hadoop.yarn.client.cli.LogsCLI"]
+    hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
+    runs: dict[str, Callable[[], Sample]] = {
+        "tool": lambda: run_process(tool, bench.environ, bench.home),
+        "java": lambda: run_process([*java, *theirs, "-appOwner", bench.info.user], hadoop, bench.home),
+    }
+    samples = interleave(runs, rounds)
+    mine, floor = samples.wall("tool").median, samples.wall("java").median
+    return Row(what, "Hadoop's LogsCLI", mine / floor, GOAL, f"medians: {mine:.2f} s and {floor:.2f} s")
