@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.observation import JobState
@@ -16,7 +16,6 @@ from submit_tf_job.yarn.states import AppState, FinalStatus
 
 __all__ = ["Fleet", "ListedJob", "Selection", "listed_job"]
 
-VERSION_TAG = "version:"  # the service's version, which for our jobs is the submission's id (ServiceUtils.createVersionTag)
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
 _YARN_STATES = {
     JobState.PENDING: frozenset({AppState.NEW, AppState.NEW_SAVING, AppState.SUBMITTED, AppState.ACCEPTED}),
@@ -25,6 +24,7 @@ _YARN_STATES = {
     JobState.FAILED: frozenset({AppState.FINISHED, AppState.FAILED}),
     JobState.STOPPED: frozenset({AppState.FINISHED, AppState.KILLED}),
 }
+FORGOTTEN_S = 30.0
 LISTED_STATES = tuple(_YARN_STATES)
 
 
@@ -34,7 +34,6 @@ class ListedJob:
 
     Attributes:
         state: By YARN's word alone; RUNNING covers the start and the end of a job, too.
-        submission: The submission's id; None where the application has no version.
         containers: Containers that it holds now; None once it is over.
         memory_mib: Memory of these containers in MiB.
         elapsed_s: Seconds from submission to the end, or until now.
@@ -45,7 +44,6 @@ class ListedJob:
     state: JobState
     user: str | None
     queue: str | None
-    submission: str | None = None
     submitted_ms: int | None = None
     finished_ms: int | None = None
     elapsed_s: int | None = None
@@ -91,14 +89,12 @@ class Selection:
 
 def listed_job(app: AppReport) -> ListedJob:
     """Read one application of a list."""
-    version = next((tag[len(VERSION_TAG) :].strip() for tag in app.tags if tag.lower().startswith(VERSION_TAG)), None)
     return ListedJob(
         name=app.name or app.id,
         application_id=app.id,
         state=_state(app),
         user=app.user,
         queue=app.queue,
-        submission=version,
         submitted_ms=app.started_ms,
         finished_ms=app.finished_ms,
         elapsed_s=app.elapsed_ms // 1000 if app.elapsed_ms is not None else None,
@@ -121,7 +117,7 @@ def _positive(number: int | None) -> int | None:
 
 
 class Fleet:
-    """Watches a selection of jobs: keeps one row for each that is not over, and nothing of the others."""
+    """Watches a selection of jobs: keeps one row for each that is listed, and nothing of the looks before."""
 
     def __init__(self, look: Callable[[], tuple[ListedJob, ...]], *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
         """Prepare to look.
@@ -133,7 +129,8 @@ class Fleet:
         """
         self._look, self._clock, self._sleep = look, clock, sleep
         self._seen: dict[str, ListedJob] = {}
-        self._known = False
+        self._over: frozenset[str] | None = None  # what was over before the first look
+        self._missing: dict[str, float] = {}  # since when jobs that are not over have not been listed
 
     def watch(
         self,
@@ -144,7 +141,7 @@ class Fleet:
         on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
         jitter: Callable[[], float] = random.random,
     ) -> Iterator[tuple[tuple[ListedJob, ...], tuple[ListedJob, ...]]]:
-        """Yield, after each look, all jobs and those that have changed since the look before.
+        """Yield, after each look, the jobs, but those that were over before the first one, and those of them that have changed.
 
         Args:
             every_s: Seconds between two looks.
@@ -166,20 +163,32 @@ class Fleet:
                 on_trouble(error)
             else:
                 answered = self._clock()
+                jobs = self._with_missing_ones(self._without_old_ones(jobs))
                 yield jobs, self._changed(jobs)
                 if until_over and all(job.state.is_final for job in jobs):
                     return
             self._sleep(every_s * (0.8 + 0.4 * jitter()))
 
+    def _without_old_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
+        """Leave out what was over before the first look."""
+        if self._over is None:
+            self._over = frozenset(job.application_id for job in jobs if job.state.is_final)
+        return tuple(job for job in jobs if job.application_id not in (self._over or ()))
+
+    def _with_missing_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
+        """Keep what was there and is not over: a ResourceManager that recovers its state lists less for a moment (seen)."""
+        listed, now = {job.application_id for job in jobs}, self._clock()
+        missing = [job for job in self._seen.values() if job.application_id not in listed and not job.state.is_final]
+        self._missing = {job.application_id: self._missing.get(job.application_id, now) for job in missing}
+        forgotten = {app_id for app_id, since in self._missing.items() if now - since >= FORGOTTEN_S}
+        return (*jobs, *(replace(job, state=JobState.UNKNOWN) if job.application_id in forgotten else job for job in missing))
+
     def _changed(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Compare with the look before; a job that was over before the first look is no news."""
+        """Compare with the look before."""
         changed = tuple(job for job in jobs if self._is_news(job))
         self._seen = {job.application_id: job for job in jobs}
-        self._known = True
         return changed
 
     def _is_news(self, job: ListedJob) -> bool:
         before = self._seen.get(job.application_id)
-        if before is None:
-            return self._known or not job.state.is_final
-        return (before.state, before.containers, before.queue) != (job.state, job.containers, job.queue)
+        return before is None or (before.state, before.containers, before.queue) != (job.state, job.containers, job.queue)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from submit_tf_job import contract
 from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, NoSuchJob
 from submit_tf_job.observation import Evidence, JobReport, JobState, Observation, Verdict, verdict
-from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.client import Client, Deadline
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeManagers, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, FinalStatus, ObservedContainer, ObservedService, ServiceState
 
@@ -80,6 +80,7 @@ class Observer:
         bootstrap: bool | None,
         clock: Callable[[], float],
         user: str | None = None,
+        answer_s: float | None = None,
         read_finished: Callable[[AppReport], tuple[Evidence, bytes | None]] | None = None,
     ) -> None:
         """Prepare to look.
@@ -92,9 +93,12 @@ class Observer:
             bootstrap: Whether the job runs under our bootstrap; None to learn it from the service.
             clock: Monotonic seconds.
             user: Whose service it is.
+            answer_s: Seconds to look for a ResourceManager that answers, in one look; None for the client's own. A watch has patience of
+                its own, and should soon say that there is need of it.
             read_finished: Reads the report of an application that has ended from the aggregated logs.
         """
         self._client, self._nodes, self._clock, self._read_finished = client, nodes, clock, read_finished
+        self._answer_s = answer_s
         self._name, self._user, self._application_id, self._bootstrap = name, user, application_id, bootstrap
         self._service: ObservedService | None = None
         self._service_at = float("-inf")
@@ -119,7 +123,7 @@ class Observer:
         if self._application_id is None:
             self._ask_service()
         if self._application_id is not None:
-            app = self._client.app(self._application_id)
+            app = self._client.app(self._application_id, deadline=self._deadline())
         if app is not None and app.state not in FINAL_STATES and (detailed or self._service_is_old()):
             try:
                 self._ask_service()
@@ -137,6 +141,9 @@ class Observer:
             trouble=trouble,
         )
 
+    def _deadline(self) -> Deadline | None:
+        return None if self._answer_s is None else self._client.deadline(self._answer_s)
+
     def _service_is_old(self) -> bool:
         age = self._clock() - self._service_at
         if self._decider is None or self._report is None or self._evidence is not Evidence.READ or self._report.is_over:
@@ -144,7 +151,7 @@ class Observer:
         return age >= _SERVICE_EVERY_S and self._report.state == "waiting"
 
     def _ask_service(self) -> None:
-        service = self._client.get_service(self._name)
+        service = self._client.get_service(self._name, deadline=self._deadline())
         self._service_at = self._clock()
         if self._application_id is None:
             self._application_id = service.id or self._find_application(service)
@@ -164,7 +171,7 @@ class Observer:
 
     def _find_application(self, service: ObservedService) -> str | None:
         """Ask the ResourceManager which application a service is: Hadoop 3.1 says so only while it runs (facts: verified-versions 1.3)."""
-        apps = self._client.apps(user=self._user, name=self._name)
+        apps = self._client.apps(user=self._user, name=self._name, deadline=self._deadline())
         live = [app for app in apps if not app.ended]
         if live:
             return live[0].id
@@ -215,7 +222,7 @@ class Observer:
     def _read_log(self, host: str, container_id: str) -> bytes:
         """Read the report from whichever NodeManager of the host has the container."""
         if host not in self._node_addresses:
-            nodes = self._client.nodes()
+            nodes = self._client.nodes(deadline=self._deadline())
             self._node_addresses[host] = [node.http_address for node in nodes if node.host == host and node.http_address]
         gone: ContainerGone | NodeUnreachable = NodeUnreachable(f"no NodeManager of {host} is in service")
         for address in self._node_addresses[host]:

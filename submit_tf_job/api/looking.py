@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Description", "describe", "error_of", "fleet", "follow", "in_detail", "last_lines", "list_jobs", "observe", "status"]
 
 
-def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> Observer:
+ANSWER_S = 10.0  # a watch says so when the cluster has not answered for as long
+
+
+def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None, answer_s: float | None = None) -> Observer:
     """Prepare to look at a job."""
     from submit_tf_job.watch import Observer
 
@@ -36,6 +39,7 @@ def observe(cluster: Cluster, ref: JobRef, *, bootstrap: bool | None = None) -> 
         bootstrap=bootstrap,
         clock=cluster.clock,
         user=cluster.settings.user,
+        answer_s=answer_s,
         read_finished=lambda app: _read_finished(cluster.settings, app),
     )
 
@@ -94,7 +98,7 @@ def follow(
 
     settings = cluster.settings
     return watch(
-        _looker(observe(cluster, ref, bootstrap=bootstrap), details_every_s, cluster.clock),
+        _looker(observe(cluster, ref, bootstrap=bootstrap, answer_s=ANSWER_S), details_every_s, cluster.clock),
         until,
         on_look=on_look,
         on_trouble=on_trouble,
@@ -210,15 +214,18 @@ def in_detail(cluster: Cluster, ref: JobRef) -> Look:
     return Look(seen, verdict(seen))
 
 
-def list_jobs(cluster: Cluster, selection: Selection, *, now_ms: int | None = None) -> tuple[ListedJob, ...]:
+def list_jobs(cluster: Cluster, selection: Selection, *, now_ms: int | None = None, answer_s: float | None = None) -> tuple[ListedJob, ...]:
     """List jobs with one request, however many there are.
 
     Args:
         selection: Which.
         now_ms: This moment, for `selection.within_s`.
+        answer_s: Seconds to look for a ResourceManager that answers; None for `timeouts.failover`.
     """
     within = None if selection.within_s is None else int((now_ms or time.time() * 1000) - selection.within_s * 1000)
-    apps = cluster.client.apps(user=selection.user, queue=selection.queue, states=selection.yarn_states, started_after_ms=within)
+    deadline = None if answer_s is None else cluster.client.deadline(answer_s)
+    states = selection.yarn_states
+    apps = cluster.client.apps(user=selection.user, queue=selection.queue, states=states, started_after_ms=within, deadline=deadline)
     return selection.jobs(apps)
 
 
@@ -226,4 +233,5 @@ def fleet(cluster: Cluster, selection: Selection) -> Fleet:
     """Prepare to watch many jobs: one request for each look."""
     from submit_tf_job.fleet import Fleet
 
-    return Fleet(lambda: list_jobs(cluster, selection), clock=cluster.clock, sleep=cluster.sleep)
+    now_ms = int(time.time() * 1000)  # a job does not leave the selection by growing old
+    return Fleet(lambda: list_jobs(cluster, selection, now_ms=now_ms, answer_s=ANSWER_S), clock=cluster.clock, sleep=cluster.sleep)

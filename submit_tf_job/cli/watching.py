@@ -13,7 +13,7 @@ import typer
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context, command, printable
 from submit_tf_job.cli.follow import finish, seconds, talking
-from submit_tf_job.cli.listing import EverybodyOption, OwnerOption, QueueOption, SinceOption, StateOption, selection
+from submit_tf_job.cli.listing import EverybodyOption, OwnerOption, QueueOption, SinceOption, selection
 from submit_tf_job.errors import ClusterUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def watch(
     owner: OwnerOption = None,
     everybody: EverybodyOption = False,
     queue: QueueOption = None,
-    state: StateOption = None,
     since: SinceOption = None,
 ) -> int:
     """Watch a job until it is over, from any machine; the exit status is the job's. Without JOB, watch all jobs until all are over.
@@ -61,9 +60,9 @@ def watch(
         if lines:
             raise UsageError("--lines shows the log lines of one job", hint="submit_tf_job watch JOB --lines")
         return _watch_all(
-            context, api.fleet(api.connect(settings), selection(settings.user, owner, everybody, queue, state, since, None)), every
+            context, api.fleet(api.connect(settings), selection(settings.user, owner, everybody, queue, None, since, None)), every
         )
-    given = {"--owner": owner, "--all-users": everybody, "--queue": queue, "--state": state, "--since": since, "--every": every}
+    given = {"--owner": owner, "--all-users": everybody, "--queue": queue, "--since": since, "--every": every}
     for option, value in given.items():
         if value:
             raise UsageError(f"{option} chooses among many jobs, and one is named", hint=f"leave out {option}, or {job}")

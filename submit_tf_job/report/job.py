@@ -72,6 +72,8 @@ def change_line(look: Look, elapsed_s: float) -> str:
 
 def _what_happens(look: Look) -> str:
     report, state = look.seen.report, look.verdict.state
+    if state is JobState.UNKNOWN:
+        return "the ResourceManager does not know the application; one that has just been started may yet remember"
     if state is JobState.PENDING:
         return "accepted; waiting for YARN to start its ApplicationMaster"
     if report is None:

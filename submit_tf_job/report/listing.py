@@ -29,7 +29,6 @@ def listed_job_object(job: ListedJob) -> dict[str, Any]:
         "state": job.state.value,
         "user": job.user,
         "queue": job.queue,
-        "submission": job.submission,
         "submitted_at": instant(job.submitted_ms),
         "finished_at": instant(job.finished_ms),
         "elapsed_s": job.elapsed_s,

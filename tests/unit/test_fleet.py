@@ -45,11 +45,10 @@ def test_states(state: str, final: str, means: JobState) -> None:
 
 
 def test_a_row() -> None:
-    tags = "name: mnist,version: 0a6176368747740d,description: x"
-    row = listed_job(application(applicationTags=tags, elapsedTime=61_500, runningContainers=3, allocatedMB=2048, queue="root.ml"))
-    assert (row.submission, row.elapsed_s, row.containers, row.memory_mib, row.queue) == ("0a6176368747740d", 61, 3, 2048, "ml")
+    row = listed_job(application(elapsedTime=61_500, runningContainers=3, allocatedMB=2048, queue="root.ml"))
+    assert (row.elapsed_s, row.containers, row.memory_mib, row.queue) == (61, 3, 2048, "ml")
     over = listed_job(application(state="FINISHED", finalStatus="SUCCEEDED", runningContainers=-1, allocatedMB=-1))
-    assert (over.containers, over.memory_mib, over.submission) == (None, None, None)
+    assert (over.containers, over.memory_mib) == (None, None)
 
 
 def test_what_is_picked() -> None:
@@ -85,9 +84,16 @@ class Looks:
 
 def test_only_news_is_told() -> None:
     old = job(9, S)
-    looks = Looks((job(1), job(2, P), old), (job(1), job(2, P), old), (job(1, S), job(2, R), old), (job(1, S), job(2, S), job(3, S), old))
+    first, then = (job(1), job(2, P), old), (job(1, S), job(2, R), old)
+    looks = Looks(first, first, then, (job(1, S), job(2, S), job(3, S), old))
     assert looks.changes(every_s=5) == [[("1", R), ("2", P)], [], [("1", S), ("2", R)], [("2", S), ("3", S)]]
     assert looks.sleeps == [5, 5, 5]
+
+
+def test_a_resource_manager_that_recovers_lists_less() -> None:
+    assert Looks((job(1),), (), (), (job(1),), (job(1, S),)).changes(every_s=5) == [[("1", R)], [], [], [], [("1", S)]]
+    forgotten = Looks((job(1),), *[()] * 10).changes(every_s=5)
+    assert forgotten == [[("1", R)], *[[]] * 6, [("1", JobState.UNKNOWN)]]
 
 
 def test_trouble_is_borne_for_a_while() -> None:

@@ -60,16 +60,28 @@ class Cluster:
             raise answer
         return answer
 
-    def get_service(self, name: str) -> ObservedService:
+    deadline_s: float | None = None  # what the observer was told to allow itself
+
+    def deadline(self, seconds: float) -> str:
+        return f"within {seconds:g} s"
+
+    def _allowed(self, deadline: object) -> None:
+        assert deadline == (None if self.deadline_s is None else f"within {self.deadline_s:g} s")
+
+    def get_service(self, name: str, *, deadline: object) -> ObservedService:
+        self._allowed(deadline)
         return cast(ObservedService, self.answer("service", name))
 
-    def app(self, app_id: str) -> AppReport | None:
+    def app(self, app_id: str, *, deadline: object) -> AppReport | None:
+        self._allowed(deadline)
         return cast("AppReport | None", self.answer("app", app_id))
 
-    def apps(self, *, user: str | None, name: str) -> tuple[AppReport, ...]:
+    def apps(self, *, user: str | None, name: str, deadline: object) -> tuple[AppReport, ...]:
+        self._allowed(deadline)
         return cast("tuple[AppReport, ...]", self.answer("apps", user, name))
 
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self, *, deadline: object) -> tuple[Node, ...]:
+        self._allowed(deadline)
         return cast("tuple[Node, ...]", self.answer("nodes"))
 
     def read_log(self, address: str, container: str, file: str) -> LogText:
@@ -87,6 +99,7 @@ class Cluster:
             bootstrap=bootstrap,
             clock=lambda: self.now,
             user="alice",
+            answer_s=self.deadline_s,
             read_finished=self.read_finished if collected else None,
         )
 
@@ -358,3 +371,11 @@ def test_hadoop_3_1_hides_the_application(cluster: Cluster, state: str, apps: tu
     if found:
         cluster.expect("app", ID, gives=app())
     assert observer.look().application_id == found
+
+
+def test_a_watch_does_not_look_for_long(cluster: Cluster) -> None:
+    cluster.deadline_s = 10
+    observer = cluster.observer(application_id=None)
+    cluster.expect("service", "mnist", gives=ClusterUnavailable("away"))
+    with pytest.raises(ClusterUnavailable):
+        observer.look()
