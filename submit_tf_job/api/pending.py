@@ -48,7 +48,7 @@ def why_pending(cluster: Cluster, look: Look) -> tuple[Cause, ...]:
         >>> for cause in why_pending(cluster, status(cluster, "mnist")):  # doctest: +SKIP
         ...     print(cause.sentence)
     """
-    from submit_tf_job.diagnose.pending import diagnose
+    from submit_tf_job.diagnose.pending import NORMAL_S, diagnose
     from submit_tf_job.observation import JobState
 
     if look.seen.app is None or look.verdict.state not in (JobState.PENDING, JobState.STARTING):
@@ -57,7 +57,7 @@ def why_pending(cluster: Cluster, look: Look) -> tuple[Cause, ...]:
     if situation.app.state.value == "RUNNING" and not (situation.asks or situation.late or situation.wishes):
         return ()
     causes = diagnose(situation)
-    if any(cause.code in ("containers-coming", "unexplained") for cause in causes):
+    if situation.waiting_s >= NORMAL_S and any(cause.code in ("containers-coming", "unexplained") for cause in causes):
         return diagnose(_with_activities(cluster, situation))
     return causes
 

@@ -45,7 +45,10 @@ class Talk:
         now = time.monotonic()
         if now - self._asked_at < EXPLAIN_EVERY_S:
             return
-        causes = self._why(look)
+        from submit_tf_job.diagnose.pending import is_normal
+
+        waiting_s = (look.seen.app.elapsed_ms or 0) / 1000 if look.seen.app else 0.0
+        causes = [cause for cause in self._why(look) if not is_normal(cause, waiting_s)]
         self._asked_at = time.monotonic()
         if causes and causes[0].code != self._cause:
             self._cause = causes[0].code

@@ -16,7 +16,7 @@ from submit_tf_job.diagnose.words import listed, plural, seconds
 from submit_tf_job.yarn.observed import AppReport, items, text_of
 from submit_tf_job.yarn.queues import Resource
 
-__all__ = ["CODES", "diagnose"]
+__all__ = ["CODES", "NORMAL_S", "diagnose", "is_normal"]
 
 # Every code, what matters most first.
 CODES = (
@@ -51,6 +51,7 @@ CODES = (
     "unexplained",
 )
 NORMAL_S = 30.0  # an idle cluster needs 1 to 10 s for an ApplicationMaster, and as long again for the containers
+_NORMAL = frozenset({"am-waiting", "am-starting", "containers-coming"})
 _MINOR = frozenset({"preempted", "am-restarted", "queue-stopped"})  # true beside a cause, and none by themselves
 
 
@@ -66,6 +67,11 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
     if all(cause.code in _MINOR for cause in causes):
         causes = sorted([*causes, *_otherwise(situation)], key=lambda cause: CODES.index(cause.code))
     return tuple(causes)
+
+
+def is_normal(cause: Cause, waiting_s: float) -> bool:
+    """Whether every job waits so for a while, so that nobody need be told."""
+    return cause.code in _NORMAL and waiting_s < NORMAL_S
 
 
 def _refused(situation: Situation) -> Iterator[Cause]:
