@@ -220,13 +220,9 @@ def by_status(task: str, status: int | None, asked_mib: int | None) -> Finding |
         return None
     if status == 137:
         hint = f"mostly the kernel, at a memory limit: {_more_memory(task, asked_mib)}"
-        return Finding("killed", f"{task} was killed by SIGKILL: {_no_name(status)}", hint, {"asked_mib": asked_mib})
+        return Finding("killed", f"{task} was {meaning_of(status)}", hint, {"asked_mib": asked_mib})
     code, hint = _BY_STATUS.get(status, ("exited", ""))
     meaning = meaning_of(status)
     if status > 128:
         return Finding(code, f"{task} was {meaning}" if meaning else f"{task} ended with exit status {status}", hint)
     return Finding(code, f"{task} ended with exit status {status}{': ' + meaning if meaning else ''}", hint)
-
-
-def _no_name(status: int) -> str:
-    return meaning_of(status).partition(": ")[2]

@@ -45,7 +45,7 @@ def root_cause_lines(cause: RootCause) -> Iterator[str]:
     yield f"  first cause  {cause.sentence}"
     if cause.hint:
         yield f"  hint: {cause.hint}"
-    if cause.task:
+    if cause.task and (cause.host or cause.status is not None):
         yield f"  {'failed task':<12} {cause.task}{f' on {cause.host}' if cause.host else ''}{_status(cause)}"
     if cause.exception:
         place = cause.facts.get("place")

@@ -446,6 +446,7 @@ def test_what_the_bootstrap_saw(reason: str, status: int | None, code: str) -> N
     assert cause is not None
     assert (cause.code, cause.task, cause.status, cause.host) == (code, "worker-1", status, "node1")
     assert cause.hint or code == "exited"
+    assert status != 137 or cause.sentence == f"worker-1 was {meaning_of(137)}"
 
 
 def test_a_missing_task_whose_container_failed_is_the_cause() -> None:
