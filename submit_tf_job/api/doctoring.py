@@ -38,6 +38,16 @@ class _Patient:
     conf_dir: Path | None = None
 
 
+# What does not work when a check itself fails.
+_BREAKS = {
+    "services-api": "submitting, and finding a job by its name",
+    "queue": "knowing beforehand whether a job is let in",
+    "nodes": "knowing what the cluster has",
+    "limits": "submitting: every job is compared with them",
+    "hdfs": "every job: YARN keeps services there",
+}
+
+
 _Check = Callable[[_Patient], "Iterator[Finding]"]
 
 
@@ -89,7 +99,7 @@ def _bounded(name: str, check: _Check, patient: _Patient) -> list[Finding]:
         try:
             found.extend(check(patient))
         except SubmitTFJobError as error:
-            found.append(Finding(name, FAILURE, error.message, "what needs it", error.hint))
+            found.append(Finding(name, FAILURE, error.message, _BREAKS.get(name, "what needs it"), error.hint))
         except Exception as error:  # noqa: BLE001 - a defect in one check must not hide what the others see
             found.append(Finding(name, WARNING, f"could not be checked: {type(error).__name__}: {error}"))
 
@@ -98,7 +108,10 @@ def _bounded(name: str, check: _Check, patient: _Patient) -> list[Finding]:
     thread.join(CHECK_S)
     if not thread.is_alive():
         return found
-    return [*found, Finding(name, FAILURE, f"no answer within {CHECK_S:g} s", "what needs it", "is it slow, or behind a firewall?")]
+    return [
+        *found,
+        Finding(name, FAILURE, f"no answer within {CHECK_S:g} s", _BREAKS.get(name, "what needs it"), "is it slow, or behind a firewall?"),
+    ]
 
 
 # --- this machine ---------------------------------------------------------------------------------------------------------
@@ -319,7 +332,7 @@ def _announced(conf: Mapping[str, str]) -> str | None:
 
 
 def _hdfs(patient: _Patient) -> Iterator[Finding]:
-    """Write, read and remove a tiny file where YARN keeps services and we stage files: in the user's home."""
+    """Write, read and remove a tiny file in the user's home: YARN keeps services there, and files are staged there."""
     from submit_tf_job.diagnose.findings import FAILURE, OK, Finding
     from submit_tf_job.storage import open_storage
 
@@ -332,7 +345,7 @@ def _hdfs(patient: _Patient) -> Iterator[Finding]:
         fix = f"an administrator creates it: hdfs dfs -mkdir -p {home} and -chown {user}"
         yield Finding("hdfs", FAILURE, f"{storage.url(home)} does not exist", "every job: YARN keeps services there", fix)
         return
-    path = f"{home}/.submit_tf_job/doctor-{secrets.token_hex(4)}"
+    path = f"{home}/.submit_tf_job-doctor-{secrets.token_hex(4)}"
     content = secrets.token_bytes(16)
     storage.write(path, content)
     same = storage.read(path) == content

@@ -45,7 +45,7 @@ def doctor(
     if deep and "services-api" in found.skipped:
         found = replace(found, skipped=(*found.skipped, "job"))
     elif deep:
-        context.interrupted = "The job of the doctor is being deleted."
+        context.interrupted = "The job of the doctor is deleted."
         context.say("submitting a job of two small tasks; a first pull of its image takes minutes")
         found = replace(found, findings=(*found.findings, *look_inside(settings, image=image, queue=queue)))
     context.result((line for finding in found.findings for line in finding_lines(finding)), lambda: doctor_object(found))

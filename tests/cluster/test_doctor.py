@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -54,6 +55,27 @@ def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: SandboxInfo) -> Non
     finally:
         os.kill(pid, signal.SIGCONT)
     assert (done.status, broken(done)) == (1, {"hdfs"})
+
+
+def test_an_interrupted_doctor_leaves_no_job(tool: Tool) -> None:
+    process = tool.start("doctor", "--deep", "--image", "library/python:3.11")
+    try:
+        deadline = time.monotonic() + 60
+        while not (jobs := _doctors(tool)):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _out, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "The job of the doctor is deleted." in said
+    assert tool("status", jobs[0]).status == 5
+
+
+def _doctors(tool: Tool) -> list[str]:
+    listed = tool("list", "--state", "active", "-o", "json").json
+    return [job["name"] for job in listed["jobs"] if job["name"].startswith("doctor-")]
 
 
 def test_from_inside_containers(tool: Tool) -> None:
