@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 NODES_KEPT_S = 30.0
+REFRESH_S = 2.0
 FRAME_MAX = 8192
 _FRAME = re.compile(rb"LogLength:(\d+)\r?\nLogContents:\r?\n")
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")  # the epoch appears after an RM restart (facts: verified-security-ha 9)
@@ -227,10 +228,11 @@ class NodeManagers:
         now = self._client.clock()
         fresh = self._known_at is not None and now - self._known_at < NODES_KEPT_S
         if not fresh or (wanted.lower() not in self._known and now != self._known_at):
+            known = wanted.lower() in self._known
             try:
-                nodes = self._client.nodes(deadline=deadline)
+                nodes = self._client.nodes(deadline=self._client.deadline(min(REFRESH_S, deadline.left_s)) if known else deadline)
             except ClusterUnavailable:
-                if wanted.lower() not in self._known:
+                if not known:
                     raise
                 self._known_at = now  # the nodes serve logs without a ResourceManager, and their addresses have been its own words
                 return self._known
