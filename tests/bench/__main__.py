@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
 from tests.bench.logs import measure_logs
+from tests.bench.operate import measure_fleet_rows, measure_status
 from tests.bench.page import page, table
 from tests.bench.size import measure_size
 from tests.bench.startup import measure_startup, startup_rows
@@ -31,12 +32,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the sandbox is taken down
     load_before = os.getloadavg()[0]
     say(f"start-up, {STARTUP_ROUNDS} rounds")
-    rows = [*startup_rows(measure_startup(STARTUP_ROUNDS)), *measure_size()]
+    rows = [*startup_rows(measure_startup(STARTUP_ROUNDS)), *measure_size(), *measure_fleet_rows()]
     if not options.quick:
         say(f"jobs on a sandbox, {options.rounds} rounds")
         rows += cluster_rows(measure_cluster(options.rounds, say))
         say(f"logs against Hadoop's own client, {options.rounds} rounds")
         rows += measure_logs(options.rounds)
+        say(f"status against Hadoop's own client, {options.rounds} rounds")
+        rows += measure_status(options.rounds)
         PAGE.write_text(page(rows, **_facts(load_before)))
         say(f"{PAGE.relative_to(ROOT)} is written")
     print(table(rows), end="")

@@ -38,6 +38,11 @@ the acceptance, and the part after it is shared. The ratio of the plain medians 
 application's end. Before it: the container's end, its way through NodeManager and ApplicationMaster, and the {linger:g} seconds that YARN's
 service ApplicationMaster sleeps before it unregisters. After it: the tool's next look, and the verdict.
 
+**Status.** `submit_tf_job status` of a job that is over, with both witnesses, against Hadoop's own ApplicationCLI -status, which asks the
+ResourceManager alone; each a process of its own, turn by turn.
+
+**Many jobs.** The client of `watch` on a server that replays a recorded answer under 1,000 ids: requests counted, memory traced.
+
 **Logs.** Collected logs (TFile, not compressed) of a job of eight tasks, and of a job of one task that printed 50 MB. `submit_tf_job logs`
 against Hadoop's own LogsCLI for the same application, container or end of a file, each a process of its own, turn by turn. What the tail
 of the large log reads is asserted by `tests/cluster/test_task_logs.py`: less than 100 kB.

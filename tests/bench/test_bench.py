@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.measure import Samples, clean_environment
+from tests.bench.operate import measure_fleet
 from tests.bench.size import SIZE_GOAL, posted_bytes
 from tests.bench.startup import GOALS, SPEC, measure_startup, resource_manager
 
@@ -59,3 +60,9 @@ def test_a_command_imports_nothing_that_it_does_not_need(arguments: list[str], n
     assert done.returncode == 0, done.stderr
     modules = set(done.stdout.splitlines()[-1].split())
     assert sorted(modules & set(needless)) == []
+
+
+def test_a_thousand_jobs_cost_one_request_for_each_look_and_no_memory() -> None:
+    found = measure_fleet(1000, looks=25)
+    assert found.requests == found.looks
+    assert found.grown < 100_000, "what is kept of a look is replaced by the next"

@@ -1,0 +1,130 @@
+"""`status` against Hadoop's own ApplicationCLI; a thousand jobs watched by one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from submit_tf_job.fleet import Fleet, Selection
+from submit_tf_job.sandbox.state import Layout, load_state
+from submit_tf_job.yarn.auth import SimpleAuth
+from submit_tf_job.yarn.client import Client
+from tests.bench.cluster import bench_sandbox
+from tests.bench.measure import Row, Sample, interleave, run_process
+
+__all__ = ["FleetTimes", "measure_fleet", "measure_fleet_rows", "measure_status"]
+
+STATUS_GOAL = 1 / 6
+RECORDED = Path(__file__).with_name("application.json")  # as a ResourceManager of Hadoop 3.4.2 answered
+LOOKS = 40
+
+
+def measure_status(rounds: int) -> list[Row]:
+    """Ask for the state of a job that is over, in both ways, turn by turn."""
+    with bench_sandbox() as bench:
+        spec, _times = bench.spec("asked")
+        app_id = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
+        state = load_state(Layout(bench.info.home))
+        assert state is not None
+        tool = [sys.executable, "-m", "submit_tf_job", "status", app_id, "--profile", bench.info.profile]
+        classpath = f"{Layout(bench.info.home).conf}:{state.jars}/*"
+        java = ["java", "-cp", classpath, "org.apache.hadoop.yarn.client.cli.ApplicationCLI", "application", "-status", app_id]
+        hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
+        runs: dict[str, Callable[[], Sample]] = {
+            "tool": lambda: run_process(tool, bench.environ, bench.home),
+            "java": lambda: run_process(java, hadoop, bench.home),
+        }
+        samples = interleave(runs, rounds)
+    ours, theirs = samples.wall("tool"), samples.wall("java")
+    details = (
+        f"least of {rounds} rounds; medians {ours.median:.2f} s and {theirs.median:.2f} s; CPU {samples.cpu_ratio('tool', 'java'):.2f}"
+    )
+    return [Row("`status` of a job, both witnesses", "Hadoop's ApplicationCLI -status", ours.least / theirs.least, STATUS_GOAL, details)]
+
+
+@dataclass(frozen=True)
+class FleetTimes:
+    """What watching a number of jobs took.
+
+    Attributes:
+        requests: To the ResourceManager, for `looks` looks.
+        grown: Bytes that were allocated and kept between the fifth look and the last.
+        seconds: For each look.
+    """
+
+    jobs: int
+    looks: int
+    requests: int
+    grown: int
+    seconds: float
+
+
+def measure_fleet(jobs: int, looks: int = LOOKS) -> FleetTimes:
+    """Watch jobs that run, on a server that replays the recorded answer under as many ids."""
+    with _replaying(jobs) as (url, asked):
+        client = Client([url], SimpleAuth("alice"))
+        fleet = Fleet(lambda: Selection(user="alice").jobs(client.apps(user="alice")), clock=time.monotonic, sleep=lambda _seconds: None)
+        watched = fleet.watch()
+        tracemalloc.start()
+        try:
+            assert all(len(seen) == jobs for seen, _changed in islice(watched, 5))
+            before, _peak = tracemalloc.get_traced_memory()
+            start = time.perf_counter()
+            for _seen in islice(watched, looks - 5):
+                pass
+            seconds = (time.perf_counter() - start) / (looks - 5)
+            after, _peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            client.close()
+        return FleetTimes(jobs, looks, len(asked), after - before, seconds)
+
+
+def measure_fleet_rows() -> list[Row]:
+    """Compare a thousand jobs with one."""
+    one, many = measure_fleet(1), measure_fleet(1000)
+    details = f"{many.requests} requests for {many.looks} looks at {many.jobs} jobs; memory grew by {many.grown / 1024:.0f} KiB meanwhile"
+    return [Row("requests of `watch` for 1,000 jobs", "for one job", many.requests / one.requests, 1.0, details)]
+
+
+@contextmanager
+def _replaying(jobs: int) -> Iterator[tuple[str, list[str]]]:
+    application: dict[str, Any] = json.loads(RECORDED.read_text())
+    rows = [{**application, "id": f"application_1700000000000_{number:04}", "name": f"job-{number}"} for number in range(1, jobs + 1)]
+    body, asked = json.dumps({"apps": {"app": rows}}).encode(), list[str]()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            assert self.path.startswith("/ws/v1/cluster/apps?"), self.path
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json;charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
