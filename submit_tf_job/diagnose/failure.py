@@ -27,6 +27,8 @@ KEPT = 20
 _LINE = 500
 _TENSORFLOW = ("chief", "master", "worker", "ps", "evaluator")
 # A minimal image lacks en_US.UTF-8, which YARN's AM asks for (seen in every container of such images).
+_AM_STATUS = re.compile(r"exited with +exitCode: (-?\d+)")  # RMAppAttemptImpl
+_AM_TIMES = re.compile(r"failed (\d+) times")
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK)
 # How a task ends because another one has failed, or the job is over.
@@ -328,10 +330,15 @@ def _am_failed(clues: Clues, app: AppReport) -> RootCause:
     known = recognise(words, [*CONTAINER], task="the ApplicationMaster")
     if known is not None:
         return RootCause(known.code, known.sentence, known.hint, diagnostics=app.diagnostics[:2000], facts=known.facts)
-    said = f": {clues.am_error}" if clues.am_error else ""
+    ended, often = _AM_STATUS.search(app.diagnostics), _AM_TIMES.search(app.diagnostics)
+    status = int(ended[1]) if ended else None
+    times = f" {often[1]} times, the last time with" if often and often[1] != "1" else " with"
+    how = f"{times} exit status {status}{f' ({meaning_of(status)})' if meaning_of(status) else ''}" if ended else ""
     return RootCause(
         "application-master-failed",
-        f"YARN's ApplicationMaster of the job failed{said}",
-        "its log says why; the ResourceManager's words stand under diagnostics",
+        f"YARN's ApplicationMaster of the job failed{how}{f': {clues.am_error}' if clues.am_error else ''}",
+        f"submit_tf_job logs {clues.seen.name} --am shows its log",
+        status=status,
+        meaning=meaning_of(status),
         diagnostics=app.diagnostics[:2000],
     )

@@ -489,7 +489,8 @@ def test_an_am_that_failed() -> None:
     assert cause is not None
     assert (cause.code, cause.task) == ("application-master-failed", None)
     assert "Error starting service master: org.x.YarnException: cannot" in cause.sentence
-    assert "2 times" in cause.diagnostics
+    assert cause.sentence.startswith("YARN's ApplicationMaster of the job failed 2 times, the last time with exit status 1 (")
+    assert (cause.status, cause.hint) == (1, "submit_tf_job logs mnist --am shows its log")
 
 
 def test_yarn_says_succeeded_and_nothing_ran() -> None:
