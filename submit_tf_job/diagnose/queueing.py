@@ -107,7 +107,7 @@ def _shares(ask: Ask, situation: Situation, queue: Queue, line: tuple[Queue, ...
             continue
         if not _limits(item, situation) or (ask.each + (share.used or NO_RESOURCE)).fits(share.limit):
             continue
-        yield _full(ask, situation, item, share) if ask.each.fits(share.limit) else _too_small(ask, item, share)
+        yield _full(ask, situation, item, share) if ask.each.fits(share.limit) else _too_small(ask, situation, item, share)
         return
     yield from _user_limit(ask, situation, queue)
 
@@ -122,7 +122,14 @@ def _is_whole_cluster(queue: Queue) -> bool:
     return percent is not None and percent >= 100
 
 
-def _too_small(ask: Ask, queue: Queue, share: Partition) -> Cause:
+def _size_key(situation: Situation, queue: Queue) -> str:
+    """Name what an administrator gives a queue more by."""
+    if situation.scheduler is not None and not situation.scheduler.is_capacity:
+        return f"maxResources of {queue.path} in the scheduler's allocation file"
+    return f"yarn.scheduler.capacity.{queue.path}.maximum-capacity"
+
+
+def _too_small(ask: Ask, situation: Situation, queue: Queue, share: Partition) -> Cause:
     limit = share.limit or NO_RESOURCE
     kinds = ask.each.lacking(limit)
     return Cause(
@@ -130,7 +137,7 @@ def _too_small(ask: Ask, queue: Queue, share: Partition) -> Cause:
         f"{ask.who} {ask.verb} for {resource(ask.each, kinds)} in one container, and queue {queue.path} may have at most "
         f"{resource(limit, kinds)} in all: it can never start there",
         (f"lower {key_of(ask, kinds[0])}, or choose" if ask.roles else "choose")
-        + f" another `queue`; an administrator raises yarn.scheduler.capacity.{queue.path}.maximum-capacity",
+        + f" another `queue`; an administrator raises {_size_key(situation, queue)}",
         {"queue": queue.path, "limit": limit.to_json(), "asked": ask.each.to_json()},
     )
 
@@ -147,7 +154,7 @@ def _full(ask: Ask, situation: Situation, queue: Queue, share: Partition) -> Cau
         f"queue {queue.path} is full: it uses {resource(used, kinds)} of at most {resource(limit, kinds)}{percent}, "
         f"and {ask.who} {ask.verb} for {resource(ask.each, kinds)}{' each' if ask.count > 1 else ''}{f'; {holders}' if holders else ''}",
         f"wait until others are done, or set `queue`{f': {elsewhere} has room now' if elsewhere else ' to another one'}; "
-        f"an administrator raises yarn.scheduler.capacity.{queue.path}.maximum-capacity",
+        f"an administrator raises {_size_key(situation, queue)}",
         {
             "queue": queue.path,
             "used": used.to_json(),

@@ -356,8 +356,9 @@ def test_the_fair_scheduler() -> None:
     ours = found.find("ml")
     assert ours is not None
     assert (ours.path, ours.max_parallel, ours.partition().limit) == ("root.ml", 1, Resource(4096, 1))
-    codes = [cause.code for cause in diagnose(waiting(app=app("RUNNING"), asks=(WORKER,), scheduler=found))]
-    assert codes == ["queue-full"]
+    full = one(waiting(app=app("RUNNING"), asks=(WORKER,), scheduler=found))
+    assert full.code == "queue-full"
+    assert full.hint.endswith("an administrator raises maxResources of root.ml in the scheduler's allocation file")
 
 
 def test_the_fifo_scheduler_has_one_queue() -> None:
