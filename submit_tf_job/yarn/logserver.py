@@ -101,6 +101,7 @@ def _failure(reply: Reply, container_id: str) -> NoSuchJob | AuthError | Cluster
     words = reply.words
     if reply.status == 403 or "Permission denied" in words or "not authorized" in words:
         return AuthError(f"The log server does not give out the logs of {container_id}: {words}", details=reply.details())
-    if reply.status in (200, 404) or re.search("(?i)can ?not find", words):  # an unknown application is 503 (seen on 3.4.2)
+    # An unknown container or application is 503 with a NotFoundException of these words (seen on 3.4.2).
+    if reply.status in (200, 404) or re.search("(?i)can ?not (find|get) ", words):
         return ContainerGone(f"The log server has no logs of {container_id}: {words or f'HTTP {reply.status}'}", details=reply.details())
     return ClusterUnavailable(f"The log server failed: {words or f'HTTP {reply.status}'}", details=reply.details())

@@ -168,8 +168,9 @@ class HistoryServer:
             return Answer.json({"RemoteException": {"message": 'Permission denied: user=rm, inode="/tmp/logs/alice"'}}, 500)
         files = {name: data for (owner, name), data in self.logs.items() if owner == match[1]}
         if match[2] is None and not files:
-            words = "Can not find log metadata for any containers"
-            return Answer.json({"RemoteException": {"exception": "NotFoundException", "message": words}}, 404)
+            words = "org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: Can not get log meta for request."
+            java = "javax.ws.rs.WebApplicationException"
+            return Answer.json({"exception": "WebApplicationException", "message": words, "javaClassName": java}, 503)
         if match[2] is None:
             infos = [{"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": ""} for name, data in files.items()]
             return Answer.json([{"containerLogInfo": infos, "logAggregationType": "AGGREGATED", "containerId": match[1]}])
