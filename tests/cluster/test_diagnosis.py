@@ -79,7 +79,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
     ),
     "why-module": ({"command": "python3 train.py", "files": ["train.py"]}, "module-missing", "worker-0", 1, "pandaz", "`files`"),
     "why-no-program": ({"command": "python3 train-it.py"}, "program-missing", "worker-0", 2, "train-it.py", "`files`"),
-    "why-not-found": ({"command": "pyhton train.py"}, "command-not-found", "worker-0", 127, "pyhton", "PATH"),
+    "why-not-found": ({"command": "trainer train.py"}, "command-not-found", "worker-0", 127, "trainer", "PATH"),
     "why-not-executable": ({"command": "/etc/passwd --verbose"}, "not-executable", "worker-0", 126, "/etc/passwd", "executable"),
     "why-crash": ({"command": python("import os; os.kill(os.getpid(), 11)")}, "crashed", "worker-0", 139, "SIGSEGV", "FAULTHANDLER"),
     "why-abort": ({"command": python("import os; os.abort()")}, "aborted", "worker-0", 134, "SIGABRT", "last lines"),
