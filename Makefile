@@ -69,6 +69,10 @@ goldens: venv ## write tests/golden anew; read the difference before you commit 
 bench: venv java tensorflow ## measure, and write docs/performance.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.bench
 
+.PHONY: screenshots
+screenshots: venv java ## draw docs/images: what the tool shows on a terminal
+	$(BIN)/python -m tests.screenshots
+
 .PHONY: matrix
 matrix: venv java tensorflow ## every Hadoop version and Python version; writes docs/matrix.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix

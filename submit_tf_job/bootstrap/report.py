@@ -59,7 +59,8 @@ def _role(job: Job, role: str) -> dict[str, int]:
     counts = job.counts[role]
     wanted = sum(counts.values())
     shown = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)
-    found = {"wanted": wanted, "arrived": wanted - counts.get(states.ABSENT, 0), "restarts": job.restarts[role], "max_restarts": job.info.roles[role]["max_restarts"]}
+    found = {"wanted": wanted, "arrived": wanted - counts.get(states.ABSENT, 0), "restarts": job.restarts[role]}
+    found["max_restarts"] = job.info.roles[role]["max_restarts"]
     found.update({state: counts.get(state, 0) for state in shown})
     return found
 

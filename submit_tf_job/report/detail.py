@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["clock_time", "description_lines", "description_object", "events_lines", "events_object", "link_object", "task_rows"]
 
 _TASKS_SHOWN = 40
+_HEADING = ["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"]
 _EVENTS_SHOWN = 8
 
 
@@ -62,9 +63,7 @@ def description_lines(found: Description, diagnosis: Diagnosis, *, now_ms: int, 
     tasks = found.tasks
     if tasks:
         yield "tasks"
-        yield from columns(
-            [["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"], *task_rows(tasks, now_ms)], width, indent="  "
-        )
+        yield from columns([_HEADING, *task_rows(tasks, now_ms)], width, indent="  ", ids=(6,))
         if len(tasks) > _TASKS_SHOWN:
             yield f"  and {len(tasks) - _TASKS_SHOWN} more; -o json lists all"
     for limit in found.limits:

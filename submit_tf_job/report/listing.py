@@ -43,7 +43,8 @@ def listing_lines(jobs: Sequence[ListedJob], *, width: int | None = None, with_u
         yield "no jobs"
         return
     heading = ["NAME", "STATE", *(["USER"] if with_user else []), "QUEUE", "FOR", "CONTAINERS", "MEMORY", "APPLICATION"]
-    yield from columns([heading, *(_row(job, with_user) for job in jobs)], width)
+    last = len(heading) - 1
+    yield from columns([heading, *(_row(job, with_user) for job in jobs)], width, optional=(last - 2, last - 1), ids=(last,))
 
 
 def _row(job: ListedJob, with_user: bool) -> list[str]:

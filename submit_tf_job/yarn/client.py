@@ -17,7 +17,18 @@ from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.funnel import AnswerLost, Deadline, Funnel, Timeouts
 from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
-from submit_tf_job.yarn.observed import Answer, AppAttempt, AppReport, ClusterInfo, MaximumResources, Node, ObservedService, items, text_of, whole_of
+from submit_tf_job.yarn.observed import (
+    Answer,
+    AppAttempt,
+    AppReport,
+    ClusterInfo,
+    MaximumResources,
+    Node,
+    ObservedService,
+    items,
+    text_of,
+    whole_of,
+)
 from submit_tf_job.yarn.refusals import ServiceUnreadable, no_such_service, refusal, services_disabled, unexpected
 from submit_tf_job.yarn.states import AppState, ServiceState
 from submit_tf_job.yarn.trouble import Trouble

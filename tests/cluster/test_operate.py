@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -31,7 +30,7 @@ PORT = 19_765
 
 
 @pytest.fixture
-def operated(tool: Tool) -> Iterator[str]:
+def operated(tool: Tool) -> str:
     """A job with everything: progress, a role that may be restarted, a role that serves."""
     roles = {
         "chief": {**SMALL, "command": TICKS},

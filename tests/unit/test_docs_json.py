@@ -158,10 +158,11 @@ def test_events() -> None:
 
 def test_changes(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     change = api.Change("scale", api.JobRef("mnist", "application_1_1"), True, "it has 2 now", 2)
-    calls = [("start", "start"), ("scale", "scale", "web=2"), ("restart", "restart", "web-0"), ("set_priority", "priority", 3)]
-    for name, *words in [*calls, ("move", "move", "ml"), ("extend", "extend", "1h")]:
+    calls = [("start", "start"), ("scale", "scale web=2"), ("restart", "restart web-0"), ("set_priority", "priority 3")]
+    for name, words in [*calls, ("move", "move ml"), ("extend", "extend 1h")]:
         monkeypatch.setattr(api, name, lambda *_arguments, **_options: change)
-        check("Change", run(words[0], "mnist", *words[1:]))
+        verb, *rest = words.split()
+        check("Change", run(verb, "mnist", *rest))
 
 
 def test_links(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

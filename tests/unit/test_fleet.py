@@ -53,7 +53,10 @@ def test_a_row() -> None:
 
 def test_what_is_picked() -> None:
     apps = [application(1), application(2, state="FINISHED", finalStatus="FAILED", name="other"), application(3, state="ACCEPTED")]
-    ids = lambda selection: [found.application_id[-1] for found in selection.jobs(apps)]  # noqa: E731
+
+    def ids(selection: Selection) -> list[str]:
+        return [found.application_id[-1] for found in selection.jobs(apps)]
+
     assert ids(Selection()) == ["1", "2", "3"]
     assert ids(Selection(states=frozenset({F}))) == ["2"]
     assert ids(Selection(names=frozenset({"other", "application_1_0003"}))) == ["2", "3"]
