@@ -170,6 +170,7 @@ class Observation:
         report: The deciding task's report as last read.
         evidence: Whether the report could be read.
         trouble: Why something could not be read at this moment, for the talk.
+        foreign: Whether it is somebody else's, of whose tasks nothing can be learnt while it runs.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Observation:
     report: JobReport | None = None
     evidence: Evidence = Evidence.UNREADABLE
     trouble: str = ""
+    foreign: bool = False
 
     @property
     def containers(self) -> tuple[ObservedContainer, ...]:
@@ -245,6 +247,8 @@ def verdict(seen: Observation) -> Verdict:
 def _running_state(seen: Observation, app: AppReport) -> JobState:
     if app.state is not AppState.RUNNING:
         return JobState.PENDING if seen.report is None else _by_report(seen.report)
+    if seen.foreign:
+        return JobState.RUNNING
     return _by_report(seen.report) if seen.report else JobState.STARTING
 
 

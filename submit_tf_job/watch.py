@@ -124,7 +124,10 @@ class Observer:
             self._ask_service()
         if self._application_id is not None:
             app = self._client.app(self._application_id, deadline=self._deadline())
-        if app is not None and app.state not in FINAL_STATES and (detailed or self._service_is_old()):
+        foreign = app is not None and None not in (app.user, self._user) and app.user != self._user
+        if foreign and app is not None:
+            trouble = f"how its tasks stand: it is a job of {app.user}, and only {app.user} can ask its ApplicationMaster"
+        elif app is not None and app.state not in FINAL_STATES and (detailed or self._service_is_old()):
             try:
                 self._ask_service()
             except (ClusterUnavailable, NoSuchJob) as error:  # its ApplicationMaster is being started again; the RM knows the rest
@@ -139,6 +142,7 @@ class Observer:
             report=self._report,
             evidence=self._evidence,
             trouble=trouble,
+            foreign=foreign,
         )
 
     def _deadline(self) -> Deadline | None:

@@ -62,6 +62,7 @@ def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
         "ended": 2,
         "lost": 0,
         "restarts": 0,
+        "max_restarts": 0,
     }
     assert {task["task"]: task["state"] for task in report["tasks"]} == {
         "chief-0": "succeeded",

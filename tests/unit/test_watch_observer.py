@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -379,3 +379,13 @@ def test_a_watch_does_not_look_for_long(cluster: Cluster) -> None:
     cluster.expect("service", "mnist", gives=ClusterUnavailable("away"))
     with pytest.raises(ClusterUnavailable):
         observer.look()
+
+
+def test_somebody_elses_job_is_not_taken_for_ones_own_of_that_name(cluster: Cluster) -> None:
+    record = replace(RUNNING, user="bob")
+    observer = cluster.observer(bootstrap=None)
+    cluster.expect("app", ID, gives=record)
+    seen = observer.look(detailed=True)
+    assert (seen.app, seen.service, seen.foreign) == (record, None, True)
+    assert seen.trouble == "how its tasks stand: it is a job of bob, and only bob can ask its ApplicationMaster"
+    assert verdict(seen).state is JobState.RUNNING
