@@ -26,6 +26,7 @@ class Talk:
         """Start the clock; `why` says what a job waits for."""
         self._context, self._start, self._last, self._troubled = context, time.monotonic(), "", False
         self._why, self._asked_at, self._cause = why, float("-inf"), ""
+        self._attempt: int | None = None
 
     def look(self, look: Look) -> None:
         """Tell of a look."""
@@ -33,12 +34,19 @@ class Talk:
             self._context.say("the cluster answers again")
             self._troubled = False
         line = change_line(look, time.monotonic() - self._start)
+        self._tell_attempt(look)
         said = line.split("  ", 1)[1]
         if said != self._last:
             self._context.say(line)
             self._last = said
         if api.is_waiting(look):
             self._explain(look)
+
+    def _tell_attempt(self, look: Look) -> None:
+        attempt = look.seen.app.attempt if look.seen.app else None
+        if attempt is not None and self._attempt is not None and attempt > self._attempt:
+            self._context.say(f"     YARN started the ApplicationMaster again (attempt {attempt}); the tasks live on")
+        self._attempt = attempt or self._attempt
 
     def _explain(self, look: Look) -> None:
         """Say why it waits, when that is another cause than before; the questions cost the cluster something."""

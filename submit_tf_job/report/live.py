@@ -57,7 +57,8 @@ def _head(look: Look, now_ms: int) -> Iterator[str]:
     since = (app.started_ms if app else None) or now_ms
     yield f"{look.seen.name}  {look.verdict.state.value}  {duration((now_ms - since) / 1000)}"
     if app is not None:
-        yield f"  {app.id}  queue {app.queue}  user {app.user}"
+        again = f"  ApplicationMaster started {app.attempt} times" if (app.attempt or 1) > 1 else ""
+        yield f"  {app.id}  queue {app.queue}  user {app.user}{again}"
     if look.verdict.reason:
         yield f"  {look.verdict.reason}"
     if report is not None and report.state == "waiting":

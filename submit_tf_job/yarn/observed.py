@@ -218,6 +218,12 @@ class AppReport:
         """Whether the application is over."""
         return self.state.is_final
 
+    @property
+    def attempt(self) -> int | None:
+        """Which start of its AM this is, from 1; `None` where the ResourceManager does not say whose logs are the AM's."""
+        found = re.search(r"container_(?:e\d+_)?\d+_\d+_(\d+)_\d+", self.am_container_logs or "")
+        return int(found.group(1)) if found else None
+
 
 @dataclass(frozen=True)
 class AppAttempt:

@@ -269,3 +269,22 @@ def test_what_servers_say_is_cleaned(cli: Cli, stage: Stage) -> None:
     stage.on("status", lambda _cluster, _job: look(replace(app("FAILED", "FAILED"), diagnostics="\x1b]0;evil\x07"), Evidence.UNREADABLE))
     assert cli("status", "mnist").out.splitlines()[1] == "  the application failed: \\x1b]0;evil\\x07"
     assert JobState(cli("status", "mnist", "-o", "json").json["state"]) is JobState.FAILED
+
+
+def test_a_new_application_master_is_told_of(cli: Cli, stage: Stage) -> None:
+    def started(attempt: int) -> Look:
+        logs = f"http://node1:8042/node/containerlogs/container_e17_1_0001_{attempt:02}_000001/alice"
+        return look(
+            replace(app("RUNNING", "UNDEFINED"), am_container_logs=logs), state="running", roles={"worker": {"wanted": 2, "running": 2}}
+        )
+
+    def follow(_cluster: object, _ref: object, *, on_look: Any, **_named: Any) -> Look:
+        for attempt in (1, 1, 2, 2):
+            on_look(started(attempt))
+        return SUCCEEDED
+
+    stage.on("find", lambda _cluster, job: api.JobRef(job))
+    stage.on("follow", follow)
+    done = cli("wait", "mnist")
+    assert done.status == 0
+    assert done.err.count("YARN started the ApplicationMaster again (attempt 2); the tasks live on") == 1
