@@ -35,6 +35,7 @@ TASK_VERSION = 1
 
 # --- properties of the YARN service that say whose it is -------------------------------------------------------------
 PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
+PROPERTY_RERUN_OF = "submit_tf_job.rerun-of"  # the id that the same command has without --replace
 PROPERTY_DECIDING = "submit_tf_job.deciding-task"
 PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task leaves an outcome
 PROPERTY_STRATEGY = "submit_tf_job.strategy"

@@ -20,18 +20,23 @@ _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _NO_MORE_TO_COME = frozenset({"SUCCEEDED", "FAILED", "TIME_OUT", "DISABLED", None})  # LogAggregationStatus; the others are on their way
 
 
-def stored_submission(storage: Storage, user: str, name: str) -> str | None:
+def stored_submission(storage: Storage, user: str, name: str, mine: str) -> str | None:
     """Read the submission's id from the service as YARN keeps it (`~/.yarn/services/NAME/NAME.json`, SVC CoreFileSystem).
 
     The services API shows it only while the ApplicationMaster runs (seen): this is how a submission that waits or is over is recognised.
 
+    Args:
+        mine: The id that is looked for: a run that `submit --replace` made answers to the id of the command without it, too.
+
     Returns:
-        The id; None where there is no such service, it cannot be read, or it is not one of ours.
+        `mine`, or the id of another submission; None where there is no such service, it cannot be read, or it is not one of ours.
     """
     try:
         content = json.loads(storage.read(f"{storage.home(user)}/.yarn/services/{name}/{name}.json"))
         properties = content.get("configuration", {}).get("properties", {})
         submission = properties.get(contract.PROPERTY_SUBMISSION)
+        if properties.get(contract.PROPERTY_RERUN_OF) == mine:
+            return mine
     except (SubmitTFJobError, ValueError, AttributeError):
         return None
     return str(submission) if submission else None

@@ -119,19 +119,19 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
         user=planned.site.user,
         submission_id=planned.submission,
         deadline=cluster.client.deadline(cluster.settings["timeouts.submit"]),
-        stored=lambda: _stored_submission(cluster.settings, planned.job.name),
+        stored=lambda: _stored_submission(cluster.settings, planned.job.name, planned.submission),
     )
     return Submission(JobRef(planned.job.name, done.application_id), done.adopted, planned)
 
 
-def _stored_submission(settings: Settings, name: str) -> str | None:
+def _stored_submission(settings: Settings, name: str, mine: str) -> str | None:
     conf: Path | None = settings["hadoop_conf"]
     if conf is None:
         return None
     from submit_tf_job.leftovers import stored_submission
     from submit_tf_job.storage import open_storage
 
-    return stored_submission(open_storage(hadoop_conf=conf, user=settings.user), settings.user, name)
+    return stored_submission(open_storage(hadoop_conf=conf, user=settings.user), settings.user, name, mine)
 
 
 def _replace(planned: Plan, cluster: Cluster) -> Plan:
@@ -151,6 +151,8 @@ def _replace(planned: Plan, cluster: Cluster) -> Plan:
             hint=f"stop it first: submit_tf_job stop {name}",
         )
     stopping.delete(cluster.client, name, user=cluster.settings.user)
+    if planned.submission != plan(planned.job, planned.site).submission:
+        return planned  # a scheduler's own id
     return plan(planned.job, planned.site, after=service.id or "unknown")
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from submit_tf_job import contract
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.job import Job
 from submit_tf_job.plan import check
 from submit_tf_job.plan.service import Upload, build
 from submit_tf_job.plan.site import Site
-from submit_tf_job.yarn.records import Service, dumps
+from submit_tf_job.yarn.records import Configuration, Service, dumps
 
 __all__ = ["Plan", "Site", "Upload", "plan"]
 
@@ -66,18 +67,28 @@ def plan(job: Job, site: Site, *, submission: str | None = None, after: str = ""
     problems = check.check_job(job, site)
     if problems:
         raise JobSpecError(problems)
+    plain = ""
     if submission is None:
         # The id decides the ports, and so the service: what is hashed is the service with an id of zeros. The user need not stand in
         # it, and two users' jobs on one host must meet neither at a port nor at a rendezvous.
         draft, _ = build(job, site, _UNKNOWN_SUBMISSION, fits=check.fits)
-        submission = hashlib.sha256(f"{dumps(draft)}{site.user}\n{after}".encode()).hexdigest()[:16]
+        plain, submission = (hashlib.sha256(f"{dumps(draft)}{site.user}\n{salt}".encode()).hexdigest()[:16] for salt in ("", after))
     elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", submission):
         raise UsageError(
             f"{submission!r} is no submission id",
             hint="use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
         )
     service, uploads = build(job, site, submission, fits=check.fits)
+    if plain and after:
+        service = _rerun(service, plain)
     problems = check.check_service(job, site, service)
     if problems:
         raise JobSpecError(problems)
     return Plan(job, site, submission, service, uploads)
+
+
+def _rerun(service: Service, plain: str) -> Service:
+    """Note whose run it is, so that the command without --replace finds it."""
+    configuration = service.configuration or Configuration()
+    properties = {**configuration.properties, contract.PROPERTY_RERUN_OF: plain}
+    return replace(service, configuration=replace(configuration, properties=properties))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from submit_tf_job.contract import PROPERTY_SUBMISSION
+from submit_tf_job.contract import PROPERTY_RERUN_OF, PROPERTY_SUBMISSION
 from submit_tf_job.yarn.observed import AppReport, ObservedService
 from submit_tf_job.yarn.states import AppState, ServiceState
 
@@ -121,6 +121,8 @@ def whose_is(seen: Observation, submission_id: str) -> Whose:
     """Return whose the service is, by what it says, by its stored copy, or by our having made it."""
     said = None
     if seen.service is not None:
+        if seen.service.properties.get(PROPERTY_RERUN_OF) == submission_id:
+            return Whose.OURS
         said = seen.service.properties.get(PROPERTY_SUBMISSION) or seen.service.version
     said = said or seen.stored
     if said:

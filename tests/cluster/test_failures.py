@@ -116,10 +116,13 @@ def test_a_killed_application_master_comes_back_and_training_goes_on(tool: Tool)
         and b"ServiceMaster" in _cmdline(entry)
         and b"java" in _cmdline(entry)[:80]
     )
+    watch = tool.start("watch", "am-killed", "-o", "json")
+    time.sleep(3)
     os.kill(master, signal.SIGKILL)
-    done = tool("wait", "am-killed", "-o", "json")
-    assert done.status == 0, done.stdout + done.stderr
-    assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
+    stdout, stderr = watch.communicate(timeout=180)
+    assert watch.returncode == 0, stdout + stderr
+    assert (json.loads(stdout)["state"], json.loads(stdout)["confirmed"]) == ("SUCCEEDED", True)
+    assert stderr.count("YARN started the ApplicationMaster again (attempt 2)") == 1
     assert not Path(f"/proc/{trainer}").exists()
     marks = Path(f"/tmp/am-killed-{seen['submission']}")
     assert len(marks.read_text().splitlines()) == 1, "the finished task ran its command again"
@@ -184,6 +187,9 @@ def test_a_finished_submission_tells_its_verdict_again_and_replace_runs_it_anew(
     third = tool("submit", spec, "--replace", "-o", "json")
     assert third.status == 0, third.stderr
     assert third.json["application_id"] != first.json["application_id"]
+    fourth = tool("submit", spec, "-o", "json")
+    assert fourth.status == 0, fourth.stderr
+    assert fourth.json["application_id"] == third.json["application_id"]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class RealWorld:
 
     def stored(self, name: str) -> str | None:
         storage = open_storage(self.info.hdfs_uri, hadoop_conf=self.info.client_conf, user=self.user, timeout_s=30)
-        return stored_submission(storage, self.user, name)
+        return stored_submission(storage, self.user, name, "")
 
     def fault(self, kind: str, method: str) -> None:
         self.adapter.faults.append((kind, method))

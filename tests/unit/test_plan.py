@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job import contract
 from submit_tf_job import plan as package
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.job import (
@@ -352,6 +353,11 @@ def test_a_run_that_replaces_another_has_an_id_of_its_own() -> None:
     ids = {plan(make_job(), SITE, after=after).submission for after in ("", "application_1_0001", "application_1_0002")}
     assert len(ids) == 3
     assert plan(make_job(), SITE, after="application_1_0001").submission in ids
+    first, rerun = (plan(make_job(), SITE, after=after).service.configuration for after in ("", "application_1_0001"))
+    assert first is not None
+    assert rerun is not None
+    assert contract.PROPERTY_RERUN_OF not in first.properties
+    assert rerun.properties[contract.PROPERTY_RERUN_OF] == plan(make_job(), SITE).submission
 
 
 @pytest.mark.parametrize("submission", ["a", "A.b_c-9", "x" * 64, "0"])
