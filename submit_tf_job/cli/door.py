@@ -94,27 +94,38 @@ class Context:
             print(printable(line, sys.stderr), file=sys.stderr, flush=True)
 
 
-_COMMON = (
+_SETTINGS = (
     ("profile", "-p", "--profile", str | None, None, "NAME", "Settings profile."),
     ("rm", "--rm", None, list[str] | None, None, "URL", "ResourceManager, http://host:8088; may be given more than once."),
     ("user", "--user", None, str | None, None, "NAME", "User to submit as."),
+)
+_COMMON = (
     ("output", "-o", "--output", str, "text", "text|json", "Form of the result on stdout."),
     ("quiet", "-q", "--quiet", bool, False, None, "Say nothing on stderr but errors."),
     ("verbose", "-v", "--verbose", bool, False, None, "Say more; show tracebacks of defects."),
 )
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """Register a command: `function(context, …) -> exit status or None`, with the options that stand everywhere added."""
+def command(
+    app: typer.Typer, name: str | None = None, *, settings: bool = True
+) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
+    """Register a command: `function(context, …) -> exit status or None`, with the options that stand everywhere added.
+
+    Args:
+        app: Where.
+        name: Its name, where that is not the function's.
+        settings: Whether it reads the settings, and so has the options that decide about them.
+    """
+    rows = (*_SETTINGS, *_COMMON) if settings else _COMMON
 
     def register(function: Callable[..., int | None]) -> Callable[..., None]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "context"]
-        common = [_parameter(*row) for row in _COMMON]
+        common = [_parameter(*row) for row in rows]
 
         @functools.wraps(function)
         def guarded(**values: Any) -> None:
-            given = {row[0]: values.pop(row[0]) for row in _COMMON}
-            context = Context(**{**given, "rm": given["rm"] or []})
+            given = {row[0]: values.pop(row[0]) for row in rows}
+            context = Context(**{**given, "rm": given.get("rm") or []})
             raise SystemExit(_guard(context, lambda: function(context, **values)))
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]

@@ -21,8 +21,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     command(app, "render")(render)
     command(app, "validate")(validate)
-    command(app, "schema")(schema)
-    command(app, "init")(init)
+    command(app, "schema", settings=False)(schema)
+    command(app, "init", settings=False)(init)
 
 
 def render(

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="A real YARN cluster on this machine.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(_group)
     for name, function in (("up", up), ("down", down), ("status", status), ("logs", logs)):
-        command(group, name)(function)
+        command(group, name, settings=False)(function)
     app.add_typer(group, name="sandbox")
 
 

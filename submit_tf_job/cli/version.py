@@ -10,7 +10,7 @@ from submit_tf_job.cli.door import Context, command
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app, "version")(version)
+    command(app, "version", settings=False)(version)
 
 
 def version(context: Context) -> None:

@@ -107,7 +107,9 @@ class Tool:
     def argv(self, *arguments: object) -> list[str]:
         """Compose the command line."""
         words = [str(argument) for argument in arguments]
-        group = 2 if words[0] in ("config", "sandbox") else 1
+        if words[0] in ("sandbox", "version", "schema", "init"):
+            return [sys.executable, "-m", "submit_tf_job", *words]
+        group = 2 if words[0] == "config" else 1
         return [sys.executable, "-m", "submit_tf_job", *words[:group], "--profile", self.profile, *words[group:]]
 
     def spec(self, name: str, **content: Any) -> Path:
