@@ -350,14 +350,14 @@ class _Submission:
         if app is not None and not app.ended:
             return NameTaken(
                 f"The name {name} is taken by {app.id} ({app.state.value}{_age(app)}), {_whose_words(action.whose)}.",
-                hint=f"Choose another with --name, stop it with `stop {name}`, or replace it with --replace.",
+                hint=f"Choose another with --name, or stop it first: submit_tf_job stop {name}",
                 details=details,
             )
         what = details.get("application_id")
         holder = f"{what}, which has ended" if what else "a service that runs no application"
         return NameTaken(
             f"The name {name} is still held by {holder}, {_whose_words(action.whose)}.",
-            hint=f"Free it with `delete {name}`, use --replace, or choose another with --name.",
+            hint=f"Replace it with --replace, choose another with --name, or free it: submit_tf_job delete {name}",
             details=details,
         )
 
