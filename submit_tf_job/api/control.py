@@ -36,6 +36,8 @@ def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
 
     Raises:
         NameTaken: It is still running, and `force` was not given.
+        NoSuchJob: An application id was given, of an earlier run than the one that has the name now.
+        AuthError: It is somebody else's.
     """
     from submit_tf_job.yarn import stopping
 
@@ -46,16 +48,20 @@ def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
             f"{job} is a job of {theirs}, and you are {cluster.settings.user}: YARN lets nobody else free its name",
             hint=f"stop it, or if you may act for {theirs}: --user {theirs}",
         )
-    if not force:
-        try:
-            service = cluster.client.get_service(ref.name)
-        except NoSuchJob:
-            return False
-        app = cluster.client.app(service.id) if service.id else None
-        if app is not None and not app.ended:
-            raise NameTaken(
-                f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force"
-            )
+    if force and not ref.application_id:
+        return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)
+    try:
+        service = cluster.client.get_service(ref.name)
+    except NoSuchJob:
+        return False
+    if ref.application_id and service.id not in (None, ref.application_id):
+        raise NoSuchJob(
+            f"{job} is an earlier run of {ref.name}, whose name belongs to {service.id} now; there is nothing of it to delete",
+            hint=f"to delete the run that is there: submit_tf_job delete {ref.name}",
+        )
+    app = cluster.client.app(service.id) if service.id else None
+    if app is not None and not app.ended and not force:
+        raise NameTaken(f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force")
     return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)
 
 

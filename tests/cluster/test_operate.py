@@ -40,6 +40,9 @@ def operated(tool: Tool) -> str:
     spec = tool.spec("operated", strategy="custom", lifetime="10m", roles=roles)
     assert tool("submit", spec, "--detach", "-q").status == 0
     assert tool("wait", "operated", "--for", "ready", "-q").status == 0
+    tool.until(
+        "operated", lambda seen: seen["roles"]["web"]["running"] == 1 and seen["roles"]["worker"]["running"] == 2
+    )  # sidecars may be later
     return "operated"
 
 

@@ -103,3 +103,17 @@ def test_a_sidecar_is_scaled_once() -> None:
     assert api.scale(stage.alice, "mnist", "board", 3, wait=False).changed
     assert component["number_of_containers"] == 3
     assert not api.scale(stage.alice, "mnist", "board", 3).changed
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_earlier_run_is_not_deleted_in_place_of_the_one_that_has_the_name(force: bool) -> None:
+    stage = Stage()
+    stage.alice.client.stop_service("mnist")
+    stage.fake.clock.sleep(10)
+    again = api.start(stage.alice, "mnist").ref.application_id
+    with pytest.raises(NoSuchJob, match=f"is an earlier run of mnist, whose name belongs to {again} now"):
+        api.delete(stage.alice, stage.id, force=force)
+    with pytest.raises(AuthError, match="YARN lets nobody else free its name"):
+        api.delete(stage.bob, stage.id, force=force)
+    assert api.delete(stage.alice, again or "", force=True)
+    assert api.delete(stage.alice, "mnist") is False
