@@ -12,6 +12,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from submit_tf_job import kerberos
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.hadoopconf import read_xml, resource_managers
 
@@ -29,6 +31,8 @@ TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are no sett
 PROJECT_FILE = "submit_tf_job.yaml"
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
+AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
+_USER = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
 
 
 # --- the keys --------------------------------------------------------------------------------------------------------
@@ -68,9 +72,12 @@ def _url(value: Any) -> str:
         raise ValueError(f"{value!r} is no address of a ResourceManager; write it as http://rm.example.com:8088")
     if parts.username or parts.password:
         raise ValueError("a ResourceManager's address must not hold a user or a password")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError(f"{value!r} has a path; write only scheme, host and port: {parts.scheme}://{parts.netloc}")
-    return f"{parts.scheme}://{parts.netloc}"
+    if parts.query or parts.fragment:
+        raise ValueError(f"{value!r} has a query; write only the address: {parts.scheme}://{parts.netloc}")
+    path = parts.path.rstrip("/")
+    if re.match(r"/(cluster|ws|app|proxy|ui2)(/|$)", path):  # copied from a browser; a path of its own is a gateway's
+        raise ValueError(f"{value!r} is one of its pages; write only scheme, host and port: {parts.scheme}://{parts.netloc}")
+    return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def _path(value: Any) -> Path:
@@ -110,6 +117,26 @@ def _bool(value: Any) -> bool:
     return known[value]
 
 
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"{value!r} is none of {', '.join(choices)}")
+        return str(value)
+
+    return parse
+
+
+def _command(value: Any) -> tuple[str, ...]:
+    """Read a command as a list of words, or as a text with a shell's quoting; no shell runs it."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError(f"{value!r}: {error}") from None
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"expected a command, found {value!r}")
+    return tuple(words)
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a mapping, found {value!r}")
@@ -145,7 +172,22 @@ def _keys(*keys: Key) -> Mapping[str, Key]:
 
 KEYS = _keys(
     Key("resource_managers", _urls, (), "addresses of the ResourceManagers' web interfaces, http://host:8088", project=False),
-    Key("user", _name(r"[A-Za-z_][A-Za-z0-9._-]*\$?", "user name"), None, "user to submit as; default: who you are here", project=False),
+    Key("user", _name(_USER, "user name"), None, "user to submit as; default: who you are here", project=False),
+    Key("auth", _one_of(*AUTH_METHODS), "simple", "how to prove who you are; default: what the Hadoop configuration says", project=False),
+    Key(
+        "as_user", _name(_USER, "user name"), None, "submit as this user instead, where the ResourceManager lets you (doAs)", project=False
+    ),
+    Key(
+        "kerberos.principal",
+        _name(r"[^\s@]+(@[^\s@]+)?", "Kerberos principal"),
+        None,
+        "who to log in as; default: the ticket's",
+        project=False,
+    ),
+    Key("kerberos.keytab", _path, None, "keytab to log in with, instead of a ticket from kinit", project=False),
+    Key("kerberos.krb5_conf", _path, None, "krb5.conf to use instead of this machine's", project=False),
+    Key("credentials.file", _path, None, "file with the delegation token, the bearer token, or user:password", project=False),
+    Key("credentials.command", _command, None, "command that prints what credentials.file would hold", project=False),
     Key("ca_file", _path, None, "CA certificates that https ResourceManagers are checked against", project=False),
     Key("hadoop_conf", _path, None, "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml", project=False),
     Key("hadoop_version", _name(r"\d+\.\d+\.\d+\S*", "Hadoop version"), None, "Hadoop version, where the cluster is not to be asked"),
@@ -316,9 +358,22 @@ def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Set
         except ValueError as error:
             raise SettingsError(f"{origin}: {name}: {error}") from None
         origins[name] = origin
+    if values["as_user"] is not None:
+        values["user"], origins["user"] = values["as_user"], f"as_user, {origins['as_user']}"
     if values["user"] is None:
-        values["user"], origins["user"] = _os_user(), "who you are on this machine"
+        values["user"], origins["user"] = _who(values)
     return Settings(profile, values, origins, dirs)
+
+
+def _who(values: Mapping[str, Any]) -> tuple[str, str]:
+    """Find out who submits, where no setting says so: with Kerberos the first part of the principal (Hadoop's default auth_to_local)."""
+    if values["auth"] == "kerberos":
+        if values["kerberos.principal"]:
+            return re.split("[/@]", values["kerberos.principal"])[0], "kerberos.principal"
+        ticket = kerberos.ticket(values["kerberos.krb5_conf"])
+        if ticket is not None:
+            return re.split("[/@]", ticket.principal)[0], f"your Kerberos ticket, {ticket.principal}"
+    return _os_user(), "who you are on this machine"
 
 
 def _os_user() -> str:
@@ -466,6 +521,9 @@ def _hadoop_layer(directory: str, origin: str) -> _Values:
     domain = core.get("hadoop.registry.dns.domain-name")
     if domain:
         values["dns.domain"] = (domain, f"{origin}: {conf / 'core-site.xml'}")
+    method = core.get("hadoop.security.authentication", "").lower()
+    if method in ("simple", "kerberos"):
+        values["auth"] = (method, f"{origin}: {conf / 'core-site.xml'}")
     if yarn or core:
         values["hadoop_conf"] = (directory, origin)
     return values

@@ -39,6 +39,8 @@ class Context:
     profile: str | None = None
     rm: list[str] = field(default_factory=list)
     user: str | None = None
+    auth: str | None = None
+    as_user: str | None = None
     output: str = "text"
     quiet: bool = False
     verbose: bool = False
@@ -46,7 +48,8 @@ class Context:
 
     def settings(self) -> Settings:
         """Read the settings under these options."""
-        return load_settings(arguments={"resource_managers": list(self.rm), "user": self.user}, profile=self.profile)
+        given = {"resource_managers": list(self.rm), "user": self.user, "auth": self.auth, "as_user": self.as_user}
+        return load_settings(arguments=given, profile=self.profile)
 
     @property
     def width(self) -> int | None:
@@ -98,6 +101,8 @@ _SETTINGS = (
     ("profile", "-p", "--profile", str | None, None, "NAME", "Settings profile."),
     ("rm", "--rm", None, list[str] | None, None, "URL", "ResourceManager, http://host:8088; may be given more than once."),
     ("user", "--user", None, str | None, None, "NAME", "User to submit as."),
+    ("auth", "--auth", None, str | None, None, "METHOD", "simple, kerberos, delegation-token, basic or bearer."),
+    ("as_user", "--as-user", None, str | None, None, "NAME", "Submit for this user, as a proxy user (doAs)."),
 )
 _COMMON = (
     ("output", "-o", "--output", str, "text", "text|json", "Form of the result on stdout."),

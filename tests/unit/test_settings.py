@@ -71,6 +71,13 @@ def nested(name: str, value: object) -> dict[str, object]:
 RAW: dict[str, Callable[[int], Any]] = {
     "resource_managers": lambda n: [f"http://rm{n}.example.com:8088"],
     "user": lambda n: f"user{n}",
+    "auth": lambda n: ("simple", "kerberos", "delegation-token", "basic", "bearer")[n % 5],
+    "as_user": lambda n: f"other{n}",
+    "kerberos.principal": lambda n: f"alice{n}@EXAMPLE.COM",
+    "kerberos.keytab": lambda n: f"/keys/{n}.keytab",
+    "kerberos.krb5_conf": lambda n: f"/etc/{n}/krb5.conf",
+    "credentials.file": lambda n: f"/secrets/{n}",
+    "credentials.command": lambda n: f"print-token --number {n}",
     "ca_file": lambda n: f"/ca/{n}.pem",
     "hadoop_conf": lambda n: f"/conf/{n}",
     "hadoop_version": lambda n: f"3.{n}.0",
@@ -141,6 +148,7 @@ def test_what_holds_where_nobody_says_anything(host: Host) -> None:
     found = host.load(arguments={"user": "alice"})
     assert {name: found[name] for name in KEYS if found[name] not in (None, (), {})} == {
         "user": "alice",
+        "auth": "simple",
         "gpu_resource": "yarn.io/gpu",
         "ports.range": (20000, 32767),
         "timeouts.connect": 5.0,
@@ -218,8 +226,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("resource_managers", "http://rm:99999", f"'http://rm:99999' {ADDRESS}"),
     ("resource_managers", "http://rm:0", f"'http://rm:0' {ADDRESS}"),
     ("resource_managers", "http://al:pw@rm:1", "a ResourceManager's address must not hold a user or a password"),
-    ("resource_managers", "http://rm:1/cluster", "'http://rm:1/cluster' has a path; write only scheme, host and port: http://rm:1"),
-    ("resource_managers", "http://rm:1?a=b", "'http://rm:1?a=b' has a path; write only scheme, host and port: http://rm:1"),
+    ("resource_managers", "http://rm:1/cluster", "'http://rm:1/cluster' is one of its pages; write only scheme, host and port: http://rm:1"),
+    ("resource_managers", "http://rm:1?a=b", "'http://rm:1?a=b' has a query; write only the address: http://rm:1"),
     ("user", 5, "expected a text, found 5"),
     ("user", "", "expected a text, found ''"),
     ("user", "al ice", "'al ice' is no user name"),
@@ -340,7 +348,7 @@ def test_nobody_else_reads_the_environment() -> None:
             asked = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
             if asked in ("environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"):
                 line = text.splitlines()[node.lineno - 1].strip() if isinstance(node, ast.expr) else "import"
-                # hdfs-native takes the user from nowhere but this variable.
-                if not (name == "storage/hdfs.py" and "HADOOP_USER_NAME" in line):
+                # hdfs-native takes the user, and MIT Kerberos its files, from nowhere but these variables.
+                if not (name == "storage/hdfs.py" and "HADOOP_USER_NAME" in line) and not (name == "kerberos.py" and "KRB5" in line):
                     found.append(f"{name}: {line}")
     assert found == []

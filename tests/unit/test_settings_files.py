@@ -59,7 +59,7 @@ def test_a_mistake_in_the_users_file(host: Host, text: str, message: str) -> Non
 def test_an_unknown_setting_like_no_other_lists_them_all(host: Host) -> None:
     path = host.write(host.user_file, "zzzzzz: 1\n")
     message = refused(host).message
-    assert message.startswith(f"{path}:1:1: zzzzzz: unknown setting; known are ca_file, dns.domain, dns.server, gpu_resource, ")
+    assert message.startswith(f"{path}:1:1: zzzzzz: unknown setting; known are as_user, auth, ca_file, credentials.command, ")
 
 
 def test_a_mistake_in_the_system_file_and_in_profiles_d(host: Host) -> None:

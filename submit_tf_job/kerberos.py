@@ -1,0 +1,213 @@
+"""Who we are to Kerberos: the ticket that `kinit` got, or a keytab of our own; and what Kerberos' failures mean.
+
+The library is MIT's, reached by the packages that requests-kerberos brings (extra `kerberos`). A keytab needs no kinit and leaves no file:
+MIT's GSSAPI logs in by itself from KRB5_CLIENT_KTNAME into the cache that KRB5CCNAME names, one in memory, and again before the ticket
+ends. Both variables are set for this process, here and nowhere else, because hdfs-native reads them too and knows no other way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from submit_tf_job.errors import AuthError, SettingsError
+from submit_tf_job.secretfile import refuse_if_others_can_read
+
+__all__ = ["MISSING", "Ticket", "log_in", "meaning", "ticket", "use_configuration"]
+
+MISSING = "Kerberos needs the package requests-kerberos, which is not installed here"
+INSTALL = "pip install 'submit_tf_job[kerberos]'"  # gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The ticket-granting ticket in the ticket cache.
+
+    Attributes:
+        principal: Whose it is.
+        ends: When it ends, seconds since 1970; None where the cache holds no ticket-granting ticket.
+        cache: Name of the cache.
+    """
+
+    principal: str
+    ends: float | None
+    cache: str
+
+    def over(self, now: float | None = None) -> bool:
+        """Say whether it has ended."""
+        return self.ends is not None and self.ends <= (time.time() if now is None else now)
+
+
+def use_configuration(krb5_conf: Path | None) -> None:
+    """Let Kerberos in this process read another krb5.conf than this machine's."""
+    if krb5_conf is not None:
+        os.environ["KRB5_CONFIG"] = str(krb5_conf)
+
+
+def ticket(krb5_conf: Path | None = None) -> Ticket | None:
+    """Look into the ticket cache, None where there is none or Kerberos is not installed here."""
+    use_configuration(krb5_conf)
+    try:
+        import krb5
+    except ImportError:
+        return None
+    try:
+        context = krb5.init_context()
+        cache = krb5.cc_default(context)
+        principal = _text(krb5.cc_get_principal(context, cache).name)
+        ends = [cred.times.endtime for cred in cache if _text(cred.server.name).startswith("krbtgt/")]
+    except krb5.Krb5Error:
+        return None
+    return Ticket(principal, float(max(ends)) if ends else None, _text(bytes(cache.cache_type or b"") + b":" + bytes(cache.name or b"")))
+
+
+def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = None) -> None:
+    """Prepare this process for Kerberos; with a keytab, get a ticket into memory.
+
+    Args:
+        principal: Whom to log in as; None for the keytab's first, or the ticket's.
+        keytab: Keytab, None to use the ticket cache.
+        krb5_conf: Kerberos' configuration, None for this machine's.
+
+    Raises:
+        SettingsError: requests-kerberos is not installed, or others may read the keytab.
+        AuthError: The keytab gets no ticket.
+    """
+    use_configuration(krb5_conf)
+    if keytab is None:
+        return
+    refuse_if_others_can_read(keytab, "the keytab")
+    gssapi = library("gssapi")
+    os.environ["KRB5_CLIENT_KTNAME"] = f"FILE:{keytab.absolute()}"
+    os.environ["KRB5CCNAME"] = f"MEMORY:submit_tf_job-{os.getpid()}"
+    try:
+        name = gssapi.Name(principal, gssapi.NameType.user) if principal else None
+        _ = gssapi.Credentials(name=name, usage="initiate").lifetime
+    except gssapi.exceptions.GSSError as error:
+        raise explained(str(error), f"logging in with the keytab {keytab}", principal=principal) from None
+
+
+def library(name: str) -> Any:
+    """Import one of the packages of the extra `kerberos`.
+
+    Raises:
+        SettingsError: It is not installed; the hint is the command that installs it.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        detail = "" if isinstance(error, ModuleNotFoundError) else f": {error}"
+        raise SettingsError(f"{MISSING}{detail}", hint=INSTALL) from None
+
+
+def explained(words: str, doing: str, *, principal: str | None = None, host: str | None = None) -> AuthError:
+    """Return the error that says what a failure of Kerberos means.
+
+    Args:
+        words: What MIT's library said.
+        doing: What was tried: "logging in with the keytab …".
+        principal: Whom we wanted to be.
+        host: The server's host name, where one was asked for.
+    """
+    message, hint = meaning(words, principal=principal, host=host)
+    return AuthError(f"{doing} failed: {message}", hint=hint, details={"kerberos": words})
+
+
+# MIT's texts (lib/krb5/error_tables/krb5_err.et, k5e1_err.et; lib/gssapi/krb5), the more telling first, since one message may hold several.
+_MEANINGS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"Server '?(?P<server>[^\s']+)'? not found in Kerberos database",
+        "the KDC knows no service {server}: the ResourceManager is not called that",
+        "Write its address with the host name of its principal HTTP/<host> (yarn.resourcemanager.webapp.spnego-principal), not an alias or number.",
+    ),
+    (
+        r"Client '?(?P<client>[^\s']+)'? not found in Kerberos database",
+        "the KDC knows no {client}",
+        "Check kerberos.principal and its realm.",
+    ),
+    (r"Clock skew too great", "this machine's clock and the KDC's are too far apart", "Synchronise both by NTP; Kerberos bears 5 minutes."),
+    (
+        r"Cannot contact any KDC for (?:requested )?realm(?: '(?P<realm>[^']+)')?",
+        "no KDC of the realm {realm} answers",
+        "Check the network, and the kdc lines of {krb5_conf}.",
+    ),
+    (
+        r"Cannot find KDC for (?:requested )?realm(?: \"(?P<realm>[^\"]+)\")?",
+        "no KDC of the realm {realm} is known here",
+        "Name it below [realms] in {krb5_conf}, or set kerberos.krb5_conf.",
+    ),
+    (
+        r"Cannot determine realm for (?:numeric )?host|Configuration file does not specify default realm|Cannot locate default realm",
+        "the realm is not known here",
+        "Set default_realm and [domain_realm] in {krb5_conf}, or set kerberos.krb5_conf.",
+    ),
+    (
+        r"Preauthentication failed|Decrypt integrity check failed|Password incorrect",
+        "the keytab's key is not the principal's any more: its password or key was changed",
+        "Have the keytab made anew (kadmin: ktadd).",
+    ),
+    (
+        r"Keytab contains no suitable keys|no suitable keys for|Key table entry not found|No key table entry found",
+        "the keytab holds no key of {principal}",
+        "`klist -kt` shows whose keys it holds; set kerberos.principal to one of them.",
+    ),
+    (r"Unsupported key table format|Bad format in keytab", "the file is no keytab", "Name the file that kadmin's ktadd wrote."),
+    (
+        r"no support for encryption type|encryption type .*(?:not supported|not permitted)|[Ee]ncryption type not permitted|ETYPE",
+        "this machine and the KDC have no encryption type in common",
+        "Compare permitted_enctypes in {krb5_conf} with `klist -e`; old keytabs hold only RC4 or DES keys and have to be made anew.",
+    ),
+    (
+        r"[Tt]icket (?:has )?expired|credentials (?:have )?expired|Credential.* expired",
+        "the Kerberos ticket has expired{when}",
+        "Get a new one with kinit, or set kerberos.keytab.",
+    ),
+    (r"[Tt]icket not yet valid|not yet valid", "the Kerberos ticket is valid only later: is this machine's clock right?", "Check the clock; then kinit."),
+    (
+        r"No (?:Kerberos )?credentials|No credentials were supplied|No credentials cache|Credentials cache .*not found|Matching credential not found",
+        "there is no Kerberos ticket",
+        "Get one with kinit, or set kerberos.keytab and kerberos.principal.",
+    ),
+    (r"Credentials cache permissions incorrect|Permission denied", "the ticket cache or keytab may not be read", "Check who may read it: `klist` and ls -l."),
+    (r"policy rejects|revoked|Client not trusted|locked out", "the KDC has locked {principal}", "Ask whoever runs the KDC."),
+    (r"Can't open/find Kerberos configuration file|Included profile|Improper format of Kerberos", "{krb5_conf} cannot be read", "Mend it, or set kerberos.krb5_conf."),
+)  # fmt: skip
+
+
+def meaning(words: str, *, principal: str | None = None, host: str | None = None) -> tuple[str, str]:
+    """Return what a text of MIT's library means, and what to do.
+
+    Args:
+        words: The text.
+        principal: Whom we wanted to be.
+        host: The server's host name.
+    """
+    for pattern, message, hint in _MEANINGS:
+        found = re.search(pattern, words)
+        if found:
+            values = {"principal": principal or "the principal", "krb5_conf": _krb5_conf(), "when": _when(), "realm": "wanted"}
+            values |= {name: value for name, value in found.groupdict().items() if value}
+            return message.format_map(values), hint.format_map(values)
+    said = words.strip().splitlines()[-1] if words.strip() else "no reason was given"
+    return f"Kerberos says: {said}{f' (server {host})' if host else ''}", "`KRB5_TRACE=/dev/stderr` before the command shows each step."
+
+
+def _krb5_conf() -> str:
+    return os.environ.get("KRB5_CONFIG") or "/etc/krb5.conf"
+
+
+def _when() -> str:
+    found = ticket()
+    if found is None or not found.over():
+        return ""
+    return f" at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(found.ends))} ({found.principal})"
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", errors="replace")
