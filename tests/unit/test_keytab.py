@@ -1,0 +1,84 @@
+"""Keytabs: whose keys they hold, and what keeps them from being used."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from submit_tf_job import keytab
+from tests.fakes.keytabs import RECORDED
+from tests.fakes.keytabs import keytab as made
+
+SVC, ALICE = "svc/node1.example.com@EXAMPLE.COM", "alice@EXAMPLE.COM"
+
+
+def test_what_ktutil_wrote() -> None:
+    entries = keytab.read(RECORDED)
+    assert [(entry.principal, entry.version, keytab.encryption(entry.kind)) for entry in entries] == [
+        (SVC, 3, "aes256-cts-hmac-sha1-96"),
+        (SVC, 3, "aes128-cts-hmac-sha1-96"),
+        (ALICE, 300, "aes256-cts-hmac-sha384-192"),  # kvno 300 does not fit into the one byte before the key
+    ]
+    assert entries[0].made == 1795280509
+    assert "\\x" not in repr(entries)
+
+
+def test_one_principal_alone() -> None:
+    entries = keytab.read(RECORDED)
+    assert [entry.principal for entry in keytab.read(keytab.only(entries, ALICE))] == [ALICE]
+    assert b"".join(keytab.only(entries, name)[2:] for name in (SVC, ALICE)) == RECORDED[2:]
+
+
+def test_holes_and_an_early_end() -> None:
+    """`ktutil delent` leaves a hole of a negative size; a size of zero ends the file."""
+    hole = struct.pack(">i", -7) + b"\xaa" * 7
+    entry = made(ALICE)[2:]
+    content = keytab.MAGIC + hole + entry + hole + entry + b"\0\0\0\0" + b"rest"
+    assert [found.principal for found in keytab.read(content)] == [ALICE, ALICE]
+
+
+@pytest.mark.parametrize(
+    ("principal", "wanted", "is_it"),
+    [
+        (SVC, SVC, True),
+        (SVC, "svc/_HOST@EXAMPLE.COM", True),
+        (SVC, "svc/_HOST", True),
+        (SVC, "svc/node1.example.com", True),
+        (SVC, "svc/_HOST@OTHER.COM", False),
+        (SVC, "sv/_HOST@EXAMPLE.COM", False),
+        (SVC, "svc/node2.example.com@EXAMPLE.COM", False),
+        ("svc@EXAMPLE.COM", "svc/_HOST@EXAMPLE.COM", False),
+        (ALICE, ALICE, True),
+    ],
+)
+def test_who_is_who(principal: str, wanted: str, is_it: bool) -> None:
+    assert keytab.matches(principal, wanted) is is_it
+
+
+def test_what_keeps_one_from_being_used() -> None:
+    assert keytab.trouble(RECORDED, "svc/_HOST@EXAMPLE.COM") == ""
+    assert keytab.trouble(b"PK\x03\x04", SVC) == "it is no keytab of MIT's format (it does not begin with 05 02)"
+    assert keytab.trouble(b"", SVC) == "it is no keytab of MIT's format (it does not begin with 05 02)"
+    assert keytab.trouble(RECORDED[:-3], ALICE) == "it is a keytab that is cut off or damaged"
+    assert keytab.trouble(keytab.MAGIC, SVC) == f"it holds no key of {SVC}: it is empty"
+    assert keytab.trouble(RECORDED, "bob/_HOST@EXAMPLE.COM") == f"it holds no key of bob/_HOST@EXAMPLE.COM, only of {ALICE}, {SVC}"
+    des = made(SVC, kind=3) + made(SVC, kind=16)[2:] + made(ALICE)[2:]
+    assert keytab.trouble(des, SVC) == f"its keys of {SVC} are of types that Kerberos has given up: des-cbc-md5, des3-cbc-sha1"
+
+
+def test_weak_keys_can_be_used() -> None:
+    rc4 = made(SVC, kind=23)
+    assert keytab.trouble(rc4, SVC) == ""
+    assert keytab.weakness(rc4, SVC) == f"its keys of {SVC} are of weak types (arcfour-hmac), which Java 17 and later refuse"
+    assert keytab.weakness(rc4 + made(SVC, kind=18)[2:], SVC) == ""
+
+
+@given(st.binary(max_size=200))
+def test_rubbish_is_told_apart_from_a_keytab(content: bytes) -> None:
+    for text in (content, keytab.MAGIC + content, RECORDED[: len(content)] + content):
+        with contextlib.suppress(ValueError):  # and nothing else
+            keytab.read(text)
