@@ -230,11 +230,14 @@ class Funnel:
         """
         import requests
 
+        from submit_tf_job.yarn.transport import unbound
+
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
         try:
             response = self._ask(base, wanted, deadline, wanted.read_s)
             if response.status_code == 200:
+                unbound()
                 return Download(response, base + path)
             with response:
                 outcome = self._read(response, base + path, deadline)
@@ -280,6 +283,9 @@ class Funnel:
             return self._failed(error)
 
     def _ask(self, base: str, wanted: _Request, deadline: Deadline, read_s: float) -> requests.Response:
+        from submit_tf_job.yarn.transport import bound
+
+        bound(lambda: deadline.left_s, read_s)
         return self._open().request(
             wanted.method,
             base + wanted.path,
@@ -354,13 +360,14 @@ class Funnel:
         if self._session is None:
             import requests  # 140 ms that `render` and `--help` need not pay
 
+            from submit_tf_job.yarn.transport import DeadlineAdapter
+
             session = requests.Session()
             session.trust_env = False  # no proxies, .netrc or CA bundle out of the environment
             session.verify = str(self._ca_file) if self._ca_file else True
             session.headers.update({"Accept": "application/json, */*;q=0.1", "User-Agent": "submit_tf_job"})
-            if self._adapter is not None:
-                session.mount("http://", self._adapter)
-                session.mount("https://", self._adapter)
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, self._adapter or DeadlineAdapter())
             self.auth.prepare(session)
             self._session = session
         return self._session
