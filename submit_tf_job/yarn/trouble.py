@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,14 @@ __all__ = ["Trouble", "trouble_of"]
 
 _TLS_ALERT = "\\x15\\x03"  # what a TLS server says to plain HTTP, as urllib3 quotes it
 _RETRY_AFTER_MAX_S = 30.0
+_UNKNOWN_CA = "Set ca_file to the CA that signed the certificate."
+_CERTIFICATES = (  # OpenSSL's words, and whose turn it is
+    ("mismatch", "Write the address with a name that the certificate was issued for."),
+    ("expired", "The ResourceManager's administrator has to renew it; or is the clock of this machine wrong?"),
+    ("not yet valid", "Is the clock of this machine wrong?"),
+)
+_NOT_HTTP = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol)
+_NOT_HTTP_NAMES = ("InvalidChunkLength", "InvalidHeader", "HeaderParsingError")
 
 
 @dataclass(frozen=True)
@@ -62,12 +71,18 @@ def trouble_of(error: Exception) -> Trouble:
         return _unconnected(causes)
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return Trouble("no connection in time")
-    if isinstance(error, requests.exceptions.ReadTimeout) or any("timed out" in str(cause) for cause in causes):
+    if isinstance(error, requests.exceptions.ReadTimeout):
         return Trouble("no answer in time", sent=True)
+    if any("timed out" in str(cause) for cause in causes):
+        return Trouble("its answer did not end in time", sent=True)
+    if isinstance(error, requests.exceptions.ContentDecodingError):
+        return Trouble("its answer cannot be unpacked", sent=True)
     if any(_TLS_ALERT in repr(cause) for cause in causes):
         return Trouble("it speaks TLS", hopeless=True, advice="Write its address with https://.")
     if isinstance(error, requests.exceptions.InvalidURL):
         return Trouble("not a valid address", hopeless=True)
+    if any(isinstance(cause, _NOT_HTTP) or type(cause).__name__ in _NOT_HTTP_NAMES for cause in causes):
+        return Trouble("what it answers is not HTTP", sent=True, advice="Is this the web address of a ResourceManager?")
     return Trouble(_lost_words(causes), sent=True)
 
 
@@ -86,8 +101,9 @@ def _tls(causes: list[BaseException]) -> Trouble:
     if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text or "record layer" in text:
         return Trouble("it does not speak TLS", hopeless=True, advice="Write its address with http://.")
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        why = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0].partition("\n")[0] or "not trusted"
-        return Trouble(f"its certificate was refused: {why}", hopeless=True, advice="Set ca_file to the CA that signed the certificate.")
+        why = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0].partition("\n")[0].rstrip(".") or "not trusted"
+        advice = next((advice for words, advice in _CERTIFICATES if words in why.lower()), _UNKNOWN_CA)
+        return Trouble(f"its certificate was refused: {why}", hopeless=True, advice=advice)
     return Trouble("the TLS connection broke", sent=True)
 
 
