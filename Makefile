@@ -15,7 +15,7 @@ TF_ENV := $(CACHE)/tensorflow-$(shell sha256sum $(TF_REQUIREMENTS) | cut -c1-12)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml | kerberos
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
 	@echo "installing submit_tf_job into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; apt-get install python3-venv"; exit 1; }
@@ -24,6 +24,11 @@ $(VENV)/.installed: pyproject.toml
 
 .PHONY: venv
 venv: $(VENV)/.installed ## the virtual environment with the package and the development tools
+
+# Before the virtual environment: the extra `kerberos` is compiled against MIT's headers.
+.PHONY: kerberos
+kerberos: ## MIT Kerberos and what its tests need, installed by apt where that is possible
+	@bash .ci/install-kerberos $(PYTHON)
 
 .PHONY: java
 java: ## a JDK and Maven, installed by apt where that is possible

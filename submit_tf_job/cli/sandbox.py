@@ -12,7 +12,7 @@ from submit_tf_job.cli.door import Context, command
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxStatus
+    from submit_tf_job.sandbox import KerberosInfo, Sandbox, SandboxInfo, SandboxStatus
 
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which sandbox; several can stand side by side.")]
 
@@ -50,6 +50,10 @@ def up(
     resolver: Annotated[
         str | None, typer.Option("--resolver", metavar="auto|system|direct", help="How containers find names; system needs root.")
     ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option("--profile", metavar="simple|kerberos|ha|tls", help="What it has beyond a simple cluster; also kerberos+ha+tls."),
+    ] = None,
 ) -> None:
     """Start a real YARN cluster on this machine, or heal the one that is there.
 
@@ -60,9 +64,10 @@ def up(
       submit_tf_job sandbox up
       submit_tf_job sandbox up --container-path ~/venvs/tensorflow/bin
       submit_tf_job sandbox up --name old --hadoop 3.1.3
+      submit_tf_job sandbox up --name secure --profile kerberos+ha+tls
     """
     from submit_tf_job.errors import UsageError
-    from submit_tf_job.sandbox import SandboxOptions
+    from submit_tf_job.sandbox import SandboxOptions, parse_modes
 
     if resolver not in (None, "auto", "system", "direct"):
         raise UsageError(f"--resolver takes auto, system or direct, not {resolver!r}")
@@ -70,6 +75,7 @@ def up(
         hadoop_version=hadoop,
         hadoop_home=hadoop_home,
         container_path=tuple(path.absolute() for path in container_path) if container_path else None,
+        modes=parse_modes(profile) if profile else None,
         resolver=resolver,  # type: ignore[arg-type]  # checked above
     )
     context.interrupted = "The sandbox may be half up; `submit_tf_job sandbox down` takes away what there is."
@@ -107,9 +113,7 @@ def status(context: Context, name: SandboxName = "default") -> int:
 
 def logs(
     context: Context,
-    daemon: Annotated[
-        str, typer.Argument(metavar="DAEMON", help="zookeeper, namenode, datanode, resourcemanager, nodemanager, registrydns.")
-    ],
+    daemon: Annotated[str, typer.Argument(metavar="DAEMON", help="As `sandbox status` names them: namenode, resourcemanager, ….")],
     name: SandboxName = "default",
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", help="Only the last N lines.", min=0)] = None,
 ) -> None:
@@ -126,12 +130,18 @@ def _up_lines(info: SandboxInfo) -> Iterator[str]:
     did = f"started {', '.join(info.started)}" if info.started else "was up already"
     yield f"sandbox {info.name} is up (Hadoop {info.hadoop_version}, {did}, {info.seconds:.1f} s)"
     yield f"  profile          {info.profile}"
-    yield f"  ResourceManager  {info.rm_url}"
+    yield f"  ResourceManager  {', '.join(info.rm_urls)}"
     yield f"  NodeManager      {info.nm_url}"
     yield f"  NameNode         {info.namenode_url}  {info.hdfs_uri}"
     asked_by = "the containers' own resolver" if info.resolver == "system" else "the tasks, directly"
     yield f"  Registry DNS     {info.dns_server}, asked by {asked_by}"
     yield f"  client files     {info.client_conf}"
+    if info.kerberos:
+        yield f"  Kerberos         realm {info.kerberos.realm}, KDC {info.kerberos.kdc}, you are {info.kerberos.principal}"
+        yield f"    KRB5_CONFIG    {info.kerberos.krb5_conf}"
+        yield f"    keytabs        {info.kerberos.keytabs}"
+    if info.ca_file:
+        yield f"  CA               {info.ca_file}"
 
 
 def _info_object(info: SandboxInfo) -> dict[str, object]:
@@ -141,16 +151,30 @@ def _info_object(info: SandboxInfo) -> dict[str, object]:
         "name": info.name,
         "profile": info.profile,
         "hadoop_version": info.hadoop_version,
+        "modes": list(info.modes),
         "rm_url": info.rm_url,
+        "rm_urls": list(info.rm_urls),
         "nm_url": info.nm_url,
         "namenode_url": info.namenode_url,
         "hdfs_uri": info.hdfs_uri,
         "dns_server": info.dns_server,
         "resolver": info.resolver,
         "client_conf": str(info.client_conf),
+        "ca_file": str(info.ca_file) if info.ca_file else None,
+        "kerberos": _kerberos_object(info.kerberos) if info.kerberos else None,
         "ports": dict(info.ports),
         "started": list(info.started),
         "seconds": round(info.seconds, 2),
+    }
+
+
+def _kerberos_object(kerberos: KerberosInfo) -> dict[str, str]:
+    return {
+        "realm": kerberos.realm,
+        "kdc": kerberos.kdc,
+        "krb5_conf": str(kerberos.krb5_conf),
+        "keytabs": str(kerberos.keytabs),
+        "principal": kerberos.principal,
     }
 
 

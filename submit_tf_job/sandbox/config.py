@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
+from submit_tf_job.sandbox import hardening
 from submit_tf_job.sandbox.model import DOMAIN
 from submit_tf_job.sandbox.state import Layout, State
 from submit_tf_job.sandbox.versions import line_of
@@ -44,12 +45,29 @@ log4j.logger.org.apache.zookeeper=WARN
 """
 
 
-def daemon_files(state: State, layout: Layout) -> dict[str, str]:
-    """Return the files of the daemons' configuration directory by name."""
+def daemon_files(state: State, layout: Layout, rm_id: str | None = None) -> dict[str, str]:
+    """Return the files of the daemons' configuration directory by name.
+
+    Args:
+        state: The sandbox.
+        layout: Its files.
+        rm_id: The one of two ResourceManagers that reads them; None for every other reader.
+    """
+    identity = {"yarn.resourcemanager.ha.id": rm_id} if rm_id else {}
     return {
-        "core-site.xml": _xml({**_core_client(state), **_core_daemons(state, layout)}),
-        "hdfs-site.xml": _xml({**_hdfs_client(), **_hdfs_daemons(state, layout)}),
-        "yarn-site.xml": _xml({**_yarn_client(state), **_yarn_rm(state), **_yarn_nm(state, layout), **_yarn_services(state)}),
+        "core-site.xml": _xml({**_core_client(state), **_core_daemons(state, layout), **hardening.core_daemons(state, layout)}),
+        "hdfs-site.xml": _xml({**_hdfs_client(state), **_hdfs_daemons(state, layout), **hardening.hdfs_daemons(state, layout)}),
+        "yarn-site.xml": _xml(
+            {
+                **_yarn_client(state),
+                **_yarn_rm(state),
+                **_yarn_nm(state, layout),
+                **_yarn_services(state, layout),
+                **hardening.yarn_daemons(state, layout),
+                **identity,
+            }
+        ),
+        **{name: _xml(properties) for name, properties in hardening.ssl_files(state, layout).items()},
         "capacity-scheduler.xml": _xml(_scheduler()),
         "zoo.cfg": _zookeeper(state, layout),
         "log4j.properties": _LOG4J,
@@ -61,7 +79,7 @@ def client_files(state: State) -> dict[str, str]:
     """Return the files that a client needs, and no more: a job spec may carry them inline."""
     return {
         "core-site.xml": _xml(_core_client(state)),
-        "hdfs-site.xml": _xml(_hdfs_client()),
+        "hdfs-site.xml": _xml(_hdfs_client(state)),
         "yarn-site.xml": _xml(_yarn_client(state)),
     }
 
@@ -87,7 +105,7 @@ def _xml(properties: Mapping[str, str]) -> str:
 def _core_client(state: State) -> dict[str, str]:
     return {
         "fs.defaultFS": f"hdfs://localhost:{state.ports['namenode']}",
-        "hadoop.security.authentication": "simple",
+        "hadoop.security.authentication": "kerberos" if state.secure else "simple",
         "hadoop.registry.zk.quorum": f"localhost:{state.ports['zookeeper']}",
         "hadoop.registry.zk.root": "/registry",
         # Switches on the services API's check of names against DNS rules; Registry DNS itself does not look at it.
@@ -100,13 +118,12 @@ def _core_daemons(state: State, layout: Layout) -> dict[str, str]:
     user = state.user
     return {
         "hadoop.tmp.dir": str(layout.run / "tmp"),
-        f"hadoop.proxyuser.{user}.hosts": "*",
-        f"hadoop.proxyuser.{user}.groups": "*",
+        **hardening.proxy_users(state),
         # Who a request without user.name is; the default dr.who has no HDFS home.
         "hadoop.http.staticuser.user": user,
         "hadoop.security.group.mapping": "org.apache.hadoop.security.ShellBasedUnixGroupsMapping",
         # Users that the machine does not have would cost a failing `id` each.
-        "hadoop.user.group.static.mapping.overrides": f"{user}={user};alice=users;bob=users;dr.who=;",
+        "hadoop.user.group.static.mapping.overrides": hardening.groups(state),
         "hadoop.registry.zk.session.timeout.ms": "10000",
         "hadoop.registry.zk.connection.timeout.ms": "5000",
         "hadoop.registry.secure": "false",
@@ -114,7 +131,8 @@ def _core_daemons(state: State, layout: Layout) -> dict[str, str]:
         "hadoop.registry.dns.bind-port": str(state.dns_port),
         "hadoop.registry.dns.dns-ttl": "1",
         "hadoop.zk.address": f"localhost:{state.ports['zookeeper']}",
-        "hadoop.zk.timeout-ms": "10000",
+        # A ResourceManager that was killed is replaced when its session has run out.
+        "hadoop.zk.timeout-ms": "4000" if state.ha else "10000",
         # A finished service's AM otherwise lingers 24 to 35 s in its shutdown hook, and holds its memory and its logs.
         "hadoop.service.shutdown.timeout": "3s",
         "ipc.client.connect.max.retries": "10",
@@ -122,8 +140,12 @@ def _core_daemons(state: State, layout: Layout) -> dict[str, str]:
     }
 
 
-def _hdfs_client() -> dict[str, str]:
-    return {"dfs.replication": "1", "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER"}
+def _hdfs_client(state: State) -> dict[str, str]:
+    return {
+        "dfs.replication": "1",
+        "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
+        **hardening.hdfs_client(state),
+    }
 
 
 def _hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
@@ -148,14 +170,9 @@ def _hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
 
 
 def _yarn_client(state: State) -> dict[str, str]:
-    ports = state.ports
     return {
-        "yarn.resourcemanager.hostname": "localhost",
-        "yarn.resourcemanager.address": f"localhost:{ports['rm']}",
-        "yarn.resourcemanager.scheduler.address": f"localhost:{ports['rm_scheduler']}",
-        "yarn.resourcemanager.resource-tracker.address": f"localhost:{ports['rm_tracker']}",
-        "yarn.resourcemanager.admin.address": f"localhost:{ports['rm_admin']}",
-        "yarn.resourcemanager.webapp.address": f"localhost:{ports['rm_http']}",
+        **hardening.rm_addresses(state),
+        **hardening.yarn_client(state),
         "yarn.webapp.api-service.enable": "true",
         "yarn.log-aggregation-enable": "true",
         "yarn.nodemanager.remote-app-log-dir": "/tmp/logs",  # noqa: S108 - in HDFS
@@ -185,7 +202,7 @@ def _yarn_rm(state: State) -> dict[str, str]:
         "yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "0",
         "yarn.resourcemanager.connect.max-wait.ms": "120000",
         # Default 30 s: the first NodeManager would come late, and after a restart of the ResourceManager everyone.
-        "yarn.resourcemanager.connect.retry-interval.ms": "1000",
+        "yarn.resourcemanager.connect.retry-interval.ms": "500" if state.ha else "1000",
         "yarn.timeline-service.enabled": "false",
     }
 
@@ -196,7 +213,7 @@ def _yarn_nm(state: State, layout: Layout) -> dict[str, str]:
         "yarn.nodemanager.hostname": "localhost",
         "yarn.nodemanager.address": f"localhost:{ports['nm']}",
         "yarn.nodemanager.localizer.address": f"localhost:{ports['nm_localizer']}",
-        "yarn.nodemanager.webapp.address": f"localhost:{ports['nm_http']}",
+        f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"localhost:{ports['nm_http']}",
         "yarn.nodemanager.resource.memory-mb": str(state.memory_mib),
         "yarn.nodemanager.resource.cpu-vcores": str(state.vcores),
         "yarn.nodemanager.local-dirs": str(layout.nm_local),
@@ -235,10 +252,11 @@ def _container_path(state: State) -> dict[str, str]:
     return {"yarn.nodemanager.admin-env": f"MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX,PATH={path}"}
 
 
-def _yarn_services(state: State) -> dict[str, str]:
+def _yarn_services(state: State, layout: Layout) -> dict[str, str]:
     line = line_of(state.hadoop_version)
+    options = [_AM_OPTIONS, *([OPENS] if line.am_java_opts else []), *hardening.java_options(state, layout)]
     properties = {
-        "yarn.service.am.java.opts": f"{_AM_OPTIONS} {OPENS}" if line.am_java_opts else _AM_OPTIONS,
+        "yarn.service.am.java.opts": " ".join(options),
         "yarn.service.am-resource.memory": "512",
         # Default 30 s: STABLE, and the start of whatever depends on it, would come that late.
         "yarn.service.readiness-check-interval.seconds": "1",

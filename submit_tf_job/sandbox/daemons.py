@@ -1,4 +1,4 @@
-"""The six daemons: how each is started, and how each is seen to be well."""
+"""The daemons: how each is started, and how each is seen to be well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.access import NoTicket, access_of
 from submit_tf_job.sandbox.config import OPENS
+from submit_tf_job.sandbox.hardening import java_options
+from submit_tf_job.sandbox.kdc import KDC_MAIN, kdc_argv, kdc_environment, kdc_path
 from submit_tf_job.sandbox.model import DOMAIN
 from submit_tf_job.sandbox.processes import Process, is_alive, launch, listens, marker
 from submit_tf_job.sandbox.state import Layout, State
@@ -38,62 +41,98 @@ _JVM = (
 # Every step is an exec: the process whose number we hold becomes the JVM.
 _PRIVATE_RESOLVER = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
 
+_RESOURCEMANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
+
 
 @dataclass(frozen=True)
 class Daemon:
     """One daemon.
 
     Attributes:
-        main: Its main class.
-        heap: Its -Xmx.
+        main: Its main class, or its program.
+        heap: Its -Xmx; None where it is no JVM.
         ports: Purposes of the ports it listens on (TCP; `dns`: both).
         health: Raises NotWell unless the daemon is well.
     """
 
     name: str
     main: str
-    heap: str
+    heap: str | None
     ports: tuple[str, ...]
     health: Callable[[State], None]
+
+
+def _kdc_health(state: State) -> None:
+    login = access_of(state).login
+    if login is None:
+        raise NotWell("the sandbox is without Kerberos")
+    try:
+        login.ask_kdc()
+    except NoTicket as problem:
+        raise NotWell(str(problem)) from None
 
 
 def _zookeeper_health(state: State) -> None:
     ask_zookeeper(state.ports["zookeeper"])
 
 
-def _bean(port: int, name: str) -> Mapping[str, object]:
-    beans = get_json(f"http://localhost:{port}/jmx?qry={name}").get("beans")
+def _bean(state: State, purpose: str, name: str) -> Mapping[str, object]:
+    beans = get_json(f"http://localhost:{state.ports[purpose]}/jmx?qry={name}", access=access_of(state)).get("beans")
     if not isinstance(beans, list) or not beans or not isinstance(beans[0], dict):
         raise NotWell(f"{name} is not there yet")
     return beans[0]
 
 
 def _namenode_health(state: State) -> None:
-    info = _bean(state.ports["namenode_http"], "Hadoop:service=NameNode,name=NameNodeInfo")
+    info = _bean(state, "namenode_http", "Hadoop:service=NameNode,name=NameNodeInfo")
     if info.get("Safemode") != "":
         raise NotWell(str(info.get("Safemode")))
-    status, body = send("GET", f"http://localhost:{state.ports['namenode_http']}/webhdfs/v1/?op=GETFILESTATUS&user.name={state.user}")
+    url = f"{state.namenode_url}/webhdfs/v1/?op=GETFILESTATUS&user.name={state.user}"
+    status, body = send("GET", url, access=access_of(state))
     if status != 200:
         raise NotWell(f"WebHDFS answers {status}: {body[:200].decode(errors='replace')}")
 
 
 def _datanode_health(state: State) -> None:
-    info = _bean(state.ports["datanode_http"], "Hadoop:service=DataNode,name=DataNodeInfo")
+    info = _bean(state, "datanode_http", "Hadoop:service=DataNode,name=DataNodeInfo")
     actors = json.loads(str(info.get("BPServiceActorInfo") or "[]"))
     if not any(actor.get("ActorState") == "RUNNING" and int(actor.get("LastHeartbeat", 99)) < 10 for actor in actors):
         raise NotWell("it is not registered with the NameNode")
 
 
-def _resourcemanager_health(state: State) -> None:
-    base = f"http://localhost:{state.ports['rm_http']}"
-    info = get_json(f"{base}/ws/v1/cluster/info")["clusterInfo"]
-    if info.get("state") != "STARTED" or info.get("haState") != "ACTIVE":
+def _ha_state(state: State, url: str) -> str:
+    info = get_json(f"{url}/ws/v1/cluster/info", access=access_of(state))["clusterInfo"]
+    if info.get("state") != "STARTED" or info.get("haState") not in ("ACTIVE", "STANDBY"):
         raise NotWell(f"it is {info.get('state')}, {info.get('haState')}")
-    get_json(f"{base}/app/v1/services/version")
+    return str(info["haState"])
+
+
+def _resourcemanager_health(state: State, number: int = 0) -> None:
+    """Of two ResourceManagers one must be active and serve services, and the other stand by."""
+    url = state.rm_urls[number]
+    role = _ha_state(state, url)
+    if role == "ACTIVE":
+        get_json(f"{url}/app/v1/services/version", access=access_of(state))
+    elif not state.ha:
+        raise NotWell(f"it is STARTED, {role}")
+    if state.ha and _other_role(state, 1 - number) == role:
+        raise NotWell("both ResourceManagers are active" if role == "ACTIVE" else "it is standby, and the other one is not active")
+
+
+def _other_role(state: State, number: int) -> str:
+    try:
+        return _ha_state(state, state.rm_urls[number])
+    except NotWell:
+        # The one that is away tells of itself; here it matters only that it is not active.
+        return "STANDBY"
+
+
+def _resourcemanager2_health(state: State) -> None:
+    _resourcemanager_health(state, 1)
 
 
 def _nodemanager_health(state: State) -> None:
-    info = get_json(f"http://localhost:{state.ports['nm_http']}/ws/v1/node/info")["nodeInfo"]
+    info = get_json(f"{state.nm_url}/ws/v1/node/info", access=access_of(state))["nodeInfo"]
     if not info.get("nodeHealthy"):
         raise NotWell(f"it calls itself unhealthy: {info.get('healthReport')}")
 
@@ -107,6 +146,7 @@ def _registrydns_health(state: State) -> None:
 TABLE: Mapping[str, Daemon] = {
     daemon.name: daemon
     for daemon in (
+        Daemon("kdc", KDC_MAIN, None, ("kdc",), _kdc_health),
         Daemon("zookeeper", "org.apache.zookeeper.server.quorum.QuorumPeerMain", "128m", ("zookeeper",), _zookeeper_health),
         Daemon(
             "namenode",
@@ -124,10 +164,17 @@ TABLE: Mapping[str, Daemon] = {
         ),
         Daemon(
             "resourcemanager",
-            "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
+            _RESOURCEMANAGER,
             "512m",
             ("rm_scheduler", "rm_tracker", "rm", "rm_admin", "rm_http"),
             _resourcemanager_health,
+        ),
+        Daemon(
+            "resourcemanager2",
+            _RESOURCEMANAGER,
+            "512m",
+            ("rm2_scheduler", "rm2_tracker", "rm2", "rm2_admin", "rm2_http"),
+            _resourcemanager2_health,
         ),
         Daemon(
             "nodemanager",
@@ -170,13 +217,18 @@ def check_registered(state: State) -> None:
     Raises:
         NotWell: as long as that is not so.
     """
-    nodes = (get_json(f"http://localhost:{state.ports['rm_http']}/ws/v1/cluster/nodes").get("nodes") or {}).get("node") or []
+    nodes = (get_json(f"{_active(state)}/ws/v1/cluster/nodes", access=access_of(state)).get("nodes") or {}).get("node") or []
     ours = f"localhost:{state.ports['nm']}"
     if not any(node.get("id") == ours and node.get("state") == "RUNNING" for node in nodes):
         raise NotWell("the NodeManager is not registered with the ResourceManager")
     for node in nodes:
         if node.get("id") != ours and node.get("state") == "RUNNING":
             raise NotWell(f"a foreign NodeManager, {node.get('id')}, has joined the ResourceManager")
+
+
+def _active(state: State) -> str:
+    """Return the address of the ResourceManager that leads."""
+    return next((url for url in state.rm_urls if not state.ha or _ha_state(state, url) == "ACTIVE"), state.rm_urls[0])
 
 
 def environment(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[str, str]:
@@ -200,11 +252,21 @@ def environment(state: State, layout: Layout, environ: Mapping[str, str]) -> dic
     return result
 
 
+def conf_dir(name: str, state: State, layout: Layout) -> Path:
+    """Return a daemon's configuration directory: one for all, except that each of two ResourceManagers has its own."""
+    if state.ha and name in ("resourcemanager", "resourcemanager2"):
+        return layout.rm_conf(2 if name == "resourcemanager2" else 1)
+    return layout.conf
+
+
 def _java(state: State, layout: Layout, daemon: Daemon) -> list[str]:
     argv = [f"{state.java_home}/bin/java", *_JVM, f"-Xmx{daemon.heap}", marker(layout.home), f"-Dhadoop.log.dir={layout.run / 'log'}"]
     if state.hosts_file:
         argv.append(f"-Djdk.net.hosts.file={layout.conf / 'hosts'}")
-    return [*argv, "-cp", f"{layout.conf}:{layout.webroot}:{state.jars}/*", daemon.main]
+    argv += java_options(state, layout)
+    if state.native and daemon.name == "nodemanager":
+        argv.append(f"-Djava.library.path={state.native}")
+    return [*argv, "-cp", f"{conf_dir(daemon.name, state, layout)}:{layout.webroot}:{state.jars}/*", daemon.main]
 
 
 def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -> Process:
@@ -213,6 +275,11 @@ def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -
     Raises:
         SandboxError: when it could not be started at all.
     """
+    variables = environment(state, layout, environ)
+    if name == "kdc":
+        variables |= {**kdc_environment(layout), "PATH": kdc_path(variables["PATH"])}
+        return launch(kdc_argv(layout, marker(layout.home), environ), variables, layout.home, layout.log(name))
+    variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state, layout))
     argv = _java(state, layout, TABLE[name])
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))
@@ -229,7 +296,7 @@ def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -
             str(layout.conf / "resolv.conf"),
             *argv,
         ]
-    return launch(argv, environment(state, layout, environ), layout.home, layout.log(name))
+    return launch(argv, variables, layout.home, layout.log(name))
 
 
 def format_namenode(state: State, layout: Layout, environ: Mapping[str, str]) -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.access import access_of
+from submit_tf_job.sandbox.kdc import GATEWAY, USERS
 from submit_tf_job.sandbox.state import Layout, State
 from submit_tf_job.sandbox.web import NotWell, send
 
 __all__ = ["EXTRA_USERS", "directories", "prepare_hdfs"]
 
 # So that a job can be tried as somebody who is not the HDFS superuser.
-EXTRA_USERS = ("alice",)
+EXTRA_USERS = USERS
 
 
 def directories(state: State, layout: Layout) -> list[tuple[str, str, str | None]]:
@@ -24,7 +26,7 @@ def directories(state: State, layout: Layout) -> list[tuple[str, str, str | None
     """
     services = layout.run / "tmp" / ".yarn" / "services"
     parents = [(str(parent), "755", None) for parent in reversed(services.parents) if str(parent) not in ("/", "/tmp")]  # noqa: S108 - in HDFS
-    users = [(f"/user/{user}", "755", user) for user in (state.user, *EXTRA_USERS)]
+    users = [(f"/user/{user}", "755", user) for user in dict.fromkeys((state.user, *EXTRA_USERS, *([GATEWAY] if state.secure else [])))]
     return [("/tmp", "1777", None), ("/tmp/logs", "1777", None), ("/user", "755", None), *users, *parents, (str(services), "1777", None)]  # noqa: S108
 
 
@@ -59,9 +61,9 @@ def _upload(state: State, source: Path, target: str) -> None:
 
 
 def _call(state: State, method: str, path: str, query: dict[str, str]) -> bytes:
-    url = f"http://localhost:{state.ports['namenode_http']}/webhdfs/v1{quote(path)}?{urlencode({**query, 'user.name': state.user})}"
+    url = f"{state.namenode_url}/webhdfs/v1{quote(path)}?{urlencode({**query, 'user.name': state.user})}"
     try:
-        status, body = send(method, url, timeout_s=30)
+        status, body = send(method, url, timeout_s=30, access=access_of(state))
     except NotWell as error:
         raise SandboxError(f"could not prepare HDFS: {error}") from None
     if status not in (200, 201):

@@ -18,7 +18,7 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line
 
-__all__ = ["JarSet", "ensure_jars", "jars_of_home", "render_pom"]
+__all__ = ["MAVEN_TIMEOUT_S", "JarSet", "ensure_jars", "find_maven", "jars_of_home", "render_pom", "run_maven"]
 
 MAVEN_TIMEOUT_S = 900.0
 
@@ -85,13 +85,13 @@ def ensure_jars(version: str, cache_dir: Path, environ: Mapping[str, str], progr
     lock = cache_dir / f"hadoop-{version}.lock"
     with file_lock(lock, MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")):
         if not jars.directory.is_dir():
-            mvn = _find_maven(environ)
+            mvn = find_maven(environ)
             progress(f"fetching Hadoop {version} through Maven (once; about 100 MB)")
             _build(mvn, version, line, home, environ)
     return jars
 
 
-def _find_maven(environ: Mapping[str, str]) -> str:
+def find_maven(environ: Mapping[str, str]) -> str:
     mvn = shutil.which("mvn", path=environ.get("PATH", os.defpath))
     if mvn is None:
         raise SandboxError(
@@ -110,10 +110,10 @@ def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str,
         jars = work / "jars"
         quiet = (mvn, "-q", "-B")
         copy = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}")
-        _maven([*quiet, "-f", str(work / "pom.xml"), *copy], work, environ)
+        run_maven([*quiet, "-f", str(work / "pom.xml"), *copy], work, environ)
         for artifact in _SERVICES if line.services_alone else ():
             alone = ("dependency:copy", f"-Dartifact={_HADOOP}:{artifact}:{version}", f"-DoutputDirectory={jars}")
-            _maven([*quiet, *alone], work, environ)
+            run_maven([*quiet, *alone], work, environ)
         check_jars(jars, version)
         if not line.services_classpath:
             _pack(jars, work / "service-dep.tar.gz")
@@ -123,7 +123,7 @@ def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str,
         raise
 
 
-def _maven(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> None:
+def run_maven(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> None:
     try:
         done = subprocess.run(
             argv,

@@ -16,12 +16,18 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import config, daemons, ports
+from submit_tf_job.sandbox.access import require_gssapi
+from submit_tf_job.sandbox.certificates import make_certificates
+from submit_tf_job.sandbox.hardening import RM_IDS
 from submit_tf_job.sandbox.jars import JarSet, ensure_jars, jars_of_home
 from submit_tf_job.sandbox.java import find_java_home
+from submit_tf_job.sandbox.kdc import find_programs, make_kdc, principal_of
 from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.model import (
-    DAEMONS,
+    ALL_DAEMONS,
+    REALM,
     DaemonStatus,
+    KerberosInfo,
     Resolver,
     SandboxDirs,
     SandboxInfo,
@@ -30,6 +36,7 @@ from submit_tf_job.sandbox.model import (
     check_name,
     profile_name,
 )
+from submit_tf_job.sandbox.native import ensure_native
 from submit_tf_job.sandbox.profile import remove_profile, write_profile
 from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text
 from submit_tf_job.sandbox.shutdown import end_everything
@@ -85,7 +92,8 @@ class Sandbox:
             else:
                 end_everything(self._layout)
                 shutil.rmtree(self._layout.home, ignore_errors=True)
-                state, started = self._first_start_or_nothing(options, environ, progress), DAEMONS
+                state = self._first_start_or_nothing(options, environ, progress)
+                started = state.daemon_names
             write_profile(state, self._layout)
         return replace(self._info(state), started=tuple(started), seconds=time.monotonic() - begun)
 
@@ -124,7 +132,7 @@ class Sandbox:
         state = load_state(self._layout)
         if state is None:
             return SandboxStatus(self.name, "down")
-        rows = tuple(self._daemon_status(name, state) for name in DAEMONS)
+        rows = tuple(self._daemon_status(name, state) for name in state.daemon_names)
         if not any(row.alive for row in rows):
             return SandboxStatus(self.name, "down", rows)
         return SandboxStatus(self.name, "up" if all(row.healthy for row in rows) else "degraded", rows, self._info(state))
@@ -133,14 +141,14 @@ class Sandbox:
         """Return a daemon's log.
 
         Args:
-            daemon: One of `DAEMONS`.
+            daemon: One of `ALL_DAEMONS`.
             tail: Only so many of its last lines.
 
         Raises:
             SandboxError: when there is no such daemon or no such log.
         """
-        if daemon not in DAEMONS:
-            raise SandboxError(f"there is no daemon {daemon!r}", hint=f"daemons are {', '.join(DAEMONS)}")
+        if daemon not in ALL_DAEMONS:
+            raise SandboxError(f"there is no daemon {daemon!r}", hint=f"daemons are {', '.join(ALL_DAEMONS)}")
         path = self._layout.log(daemon)
         if not path.is_file():
             raise SandboxError(f"the sandbox {self.name} has no log of {daemon}", hint="`sandbox up` first")
@@ -169,6 +177,7 @@ class Sandbox:
         _check_path(self._layout.home)
         user = _user_name()
         java_home = find_java_home(environ)
+        native = self._prepare_kerberos(options, environ, progress)
         jars = self._jars(options, environ, progress)
         # Mostly the same ports for the same sandbox.
         first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % ports.BLOCKS
@@ -178,12 +187,21 @@ class Sandbox:
                 progress(f"containers will not find names by the system's resolver: {why_not}")
             hosts = hosts_file_text()
             state = self._new_state(options, user, java_home, jars, block, resolver, hosts is not None)
-            self._write_files(state, hosts)
+            state = replace(state, native=native)
+            self._write_files(state, hosts, environ)
             save_state(self._layout, state)
-            state = start_daemons(DAEMONS, state, self._layout, environ, progress)
+            state = start_daemons(state.daemon_names, state, self._layout, environ, progress)
         state = replace(state, ready=True)
         save_state(self._layout, state)
         return state
+
+    def _prepare_kerberos(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> str | None:
+        """Find what Kerberos needs, before anything is made; return the directory of libhadoop.so."""
+        if "kerberos" not in (options.modes or ()):
+            return None
+        require_gssapi()
+        find_programs(environ)
+        return str(ensure_native(options.hadoop_home, self._dirs.cache_dir.absolute(), environ, progress))
 
     def _new_state(
         self, options: SandboxOptions, user: str, java_home: Path, jars: JarSet, block: int, resolver: Resolver, hosts_file: bool
@@ -208,6 +226,8 @@ class Sandbox:
             memory_mib=options.memory_mib or _MEMORY_MIB,
             vcores=options.vcores or _VCORES,
             profile_path=str(self._profile_path()),
+            home=str(self._layout.home),
+            modes=options.modes or (),
             # The NodeManager's recovery store is leveldb, whose native library exists for this processor only.
             recovery=platform.machine() in ("x86_64", "AMD64"),
         )
@@ -220,11 +240,18 @@ class Sandbox:
             raise SandboxError(f"{options.hadoop_home} holds Hadoop {jars.version}, not {options.hadoop_version}")
         return jars
 
-    def _write_files(self, state: State, hosts: str | None) -> None:
+    def _write_files(self, state: State, hosts: str | None, environ: Mapping[str, str]) -> None:
         layout = self._layout
         layout.make()
-        for name, text in config.daemon_files(state, layout).items():
-            (layout.conf / name).write_text(text)
+        if state.secure:
+            make_kdc(state, layout, environ)
+        if state.tls:
+            make_certificates(state, layout, environ)
+        directories = {layout.conf: None, **({layout.rm_conf(n): rm_id for n, rm_id in enumerate(RM_IDS, 1)} if state.ha else {})}
+        for directory, rm_id in directories.items():
+            directory.mkdir(exist_ok=True)
+            for name, text in config.daemon_files(state, layout, rm_id).items():
+                (directory / name).write_text(text)
         for name, text in config.client_files(state).items():
             (layout.client_conf / name).write_text(text)
         if hosts is not None:
@@ -233,10 +260,12 @@ class Sandbox:
             (layout.conf / "resolv.conf").write_text(config.resolv_conf(state, Path("/etc/resolv.conf").read_text(errors="replace")))
 
     def _heal(self, state: State, environ: Mapping[str, str], progress: Progress) -> tuple[State, tuple[str, ...]]:
-        dead = tuple(name for name in DAEMONS if not alive(state, name))
+        dead = tuple(name for name in state.daemon_names if not alive(state, name))
         if not dead:
             wait_until_well(state, self._layout, _silent)
             return state, ()
+        if state.secure:
+            require_gssapi()
         if state.hadoop_home is None:
             ensure_jars(state.hadoop_version, Path(state.jars).parent.parent, environ, progress)
         with ports.keep_block(state.block, timeout_s=5.0):
@@ -274,13 +303,21 @@ class Sandbox:
             home=self._layout.home,
             client_conf=self._layout.client_conf,
             hdfs_uri=f"hdfs://localhost:{state.ports['namenode']}",
-            rm_url=f"http://localhost:{state.ports['rm_http']}",
-            nm_url=f"http://localhost:{state.ports['nm_http']}",
-            namenode_url=f"http://localhost:{state.ports['namenode_http']}",
+            rm_url=state.rm_urls[0],
+            rm_urls=state.rm_urls,
+            nm_url=state.nm_url,
+            namenode_url=state.namenode_url,
             dns_server=f"{state.dns_address}:{state.dns_port}",
             resolver=state.resolver,
             ports=state.ports,
+            modes=state.modes,
+            ca_file=self._layout.ca_file if state.tls else None,
+            kerberos=self._kerberos_info(state) if state.secure else None,
         )
+
+    def _kerberos_info(self, state: State) -> KerberosInfo:
+        layout = self._layout
+        return KerberosInfo(REALM, f"127.0.0.1:{state.ports['kdc']}", layout.krb5_conf, layout.keytabs, principal_of(state.user))
 
 
 def _user_name() -> str:
@@ -310,6 +347,7 @@ def _refuse_changes(state: State, options: SandboxOptions) -> None:
         "the resolver": (None if options.resolver == "auto" else options.resolver, state.resolver),
         "memory": (options.memory_mib, state.memory_mib),
         "vcores": (options.vcores, state.vcores),
+        "the profile": (None if options.modes is None else "+".join(options.modes) or "simple", "+".join(state.modes) or "simple"),
     }
     for what, (asked, running) in asked_and_running.items():
         if asked is not None and asked != running:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from submit_tf_job.errors import SandboxError
+from submit_tf_job.errors import SandboxError, UsageError
 from submit_tf_job.settings import directories
 
 __all__ = [
+    "ALL_DAEMONS",
     "DAEMONS",
     "DOMAIN",
+    "MODES",
+    "REALM",
     "DaemonStatus",
+    "KerberosInfo",
+    "Mode",
     "Resolver",
     "ResolverChoice",
     "SandboxDirs",
@@ -22,16 +27,47 @@ __all__ = [
     "SandboxOptions",
     "SandboxStatus",
     "check_name",
+    "daemons_of",
+    "parse_modes",
     "profile_name",
 ]
 
 Resolver = Literal["system", "direct"]
 ResolverChoice = Literal["auto", "system", "direct"]
 
+Mode = Literal["kerberos", "ha", "tls"]
+
+# What `up --profile` takes beside `simple`, in the order in which a combination is written.
+MODES: tuple[Mode, ...] = ("kerberos", "ha", "tls")
+
 DOMAIN = "sandbox.test"
+REALM = "SANDBOX.TEST"
 
 # In the order in which they are shown; also the names that `logs` takes.
-DAEMONS = ("zookeeper", "namenode", "datanode", "resourcemanager", "nodemanager", "registrydns")
+ALL_DAEMONS = ("kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2", "nodemanager", "registrydns")
+# Those of a simple sandbox.
+DAEMONS = tuple(name for name in ALL_DAEMONS if name not in ("kdc", "resourcemanager2"))
+
+
+def daemons_of(modes: Collection[Mode]) -> tuple[str, ...]:
+    """Return the daemons that a sandbox of these modes has."""
+    wanted = {*DAEMONS, *(["kdc"] if "kerberos" in modes else []), *(["resourcemanager2"] if "ha" in modes else [])}
+    return tuple(name for name in ALL_DAEMONS if name in wanted)
+
+
+def parse_modes(words: Iterable[str]) -> tuple[Mode, ...]:
+    """Read what `--profile` was given, such as `kerberos+ha`, each mode once and in their usual order.
+
+    Raises:
+        UsageError: when a word is no mode, or `simple` stands beside one.
+    """
+    asked = [part for word in words for part in word.split("+")]
+    unknown = [part for part in asked if part not in ("simple", *MODES)]
+    if unknown:
+        raise UsageError(f"--profile takes simple, {', '.join(MODES)}, or several of the latter as kerberos+ha+tls, not {unknown[0]!r}")
+    if "simple" in asked and set(asked) != {"simple"}:
+        raise UsageError("--profile simple means without the others; leave it out")
+    return tuple(mode for mode in MODES if mode in asked)
 
 
 @dataclass(frozen=True)
@@ -71,6 +107,7 @@ class SandboxOptions:
         resolver: How containers find names: `system` (root only), `direct`, or `auto`.
         memory_mib: Memory that the NodeManager offers; nominal, the machine need not have it. Default 12288.
         vcores: Cores that it offers, likewise nominal. Default 16.
+        modes: What it has beyond a simple cluster: Kerberos, two ResourceManagers, TLS. Default none.
     """
 
     hadoop_version: str | None = None
@@ -79,6 +116,26 @@ class SandboxOptions:
     resolver: ResolverChoice | None = None
     memory_mib: int | None = None
     vcores: int | None = None
+    modes: tuple[Mode, ...] | None = None
+
+
+@dataclass(frozen=True)
+class KerberosInfo:
+    """Where the Kerberos of a sandbox is.
+
+    Attributes:
+        realm: Its realm.
+        kdc: `address:port` of its KDC.
+        krb5_conf: Configuration for clients: `KRB5_CONFIG`.
+        keytabs: Directory with a keytab per principal, `alice.keytab` and `alice.localhost.keytab`.
+        principal: Who the profile logs in as.
+    """
+
+    realm: str
+    kdc: str
+    krb5_conf: Path
+    keytabs: Path
+    principal: str
 
 
 @dataclass(frozen=True)
@@ -95,11 +152,15 @@ class SandboxInfo:
         client_conf: Directory with core-site.xml, hdfs-site.xml and yarn-site.xml for clients.
         hdfs_uri: Default file system.
         rm_url, nm_url, namenode_url: Web addresses.
+        rm_urls: Web addresses of all ResourceManagers, `rm_url` first.
         dns_server: `address:port` of Registry DNS.
         resolver: `system` if containers' own resolver knows Registry DNS, else `direct`.
         ports: Every port, by purpose.
         started: Daemons that this `up` started; empty if all were well.
         seconds: How long this `up` took.
+        modes: What it has beyond a simple cluster.
+        ca_file: CA that its certificates are checked against, None without TLS.
+        kerberos: None without Kerberos.
     """
 
     name: str
@@ -118,6 +179,10 @@ class SandboxInfo:
     ports: Mapping[str, int]
     started: tuple[str, ...] = ()
     seconds: float = 0.0
+    rm_urls: tuple[str, ...] = ()
+    modes: tuple[Mode, ...] = ()
+    ca_file: Path | None = None
+    kerberos: KerberosInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +190,7 @@ class DaemonStatus:
     """One daemon as it is now.
 
     Attributes:
-        name: One of `DAEMONS`.
+        name: One of `ALL_DAEMONS`.
         pid: Its process, None if it never started.
         alive: The process is there, and is ours.
         healthy: It answers as it should.

@@ -1,4 +1,4 @@
-"""Ports of a sandbox: one block of twenty, taken whole, so that two sandboxes can never mix.
+"""Ports of a sandbox: one block of 25, taken whole, so that two sandboxes can never mix.
 
 A NodeManager checks no cluster id: one that finds another sandbox's ResourceManager on the port it was told joins that and runs
 its containers (seen). So a block is taken only if *every* port in it is free, and it stays reserved from the choice until the daemons
@@ -19,8 +19,8 @@ __all__ = ["BLOCKS", "PORT_NAMES", "Reserve", "block_ports", "dns_address", "pic
 
 # Below the ephemeral range (32768) and below the range of job tasks (20000 to 32767).
 _FIRST = 10000
-_SIZE = 20
-BLOCKS = 500
+_SIZE = 25
+BLOCKS = 400
 
 PORT_NAMES = (
     "zookeeper",
@@ -38,6 +38,12 @@ PORT_NAMES = (
     "nm_localizer",
     "nm_http",
     "dns",
+    "kdc",
+    "rm2_scheduler",
+    "rm2_tracker",
+    "rm2",
+    "rm2_admin",
+    "rm2_http",
 )
 
 

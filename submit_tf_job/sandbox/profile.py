@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from submit_tf_job.sandbox.kdc import principal_of, service_of
 from submit_tf_job.sandbox.model import DOMAIN
 from submit_tf_job.sandbox.state import Layout, State
 
@@ -18,14 +19,24 @@ def profile_text(state: State, layout: Layout) -> str:
     if state.resolver == "direct":
         dns["server"] = f"{state.dns_address}:{state.dns_port}"
     settings = {
-        "resource_managers": [f"http://localhost:{state.ports['rm_http']}"],
+        "resource_managers": list(state.rm_urls),
         "user": state.user,
+        **({"ca_file": str(layout.ca_file)} if state.tls else {}),
+        **(_kerberos(state, layout) if state.secure else {}),
         "hadoop_conf": str(layout.client_conf),
         "dns": dns,
         "sandbox": True,
     }
     head = f"# Written by `sandbox up`, removed by `sandbox down` (sandbox {state.name}).\n"
     return head + yaml.safe_dump(settings, sort_keys=False)
+
+
+def _kerberos(state: State, layout: Layout) -> dict[str, object]:
+    """Say how to log in without kinit, and as whom YARN runs jobs: it wants a principal with a host, and a keytab on the node."""
+    principal, service = principal_of(state.user), service_of(state.user)
+    login = {"principal": principal, "keytab": str(layout.keytab(principal)), "krb5_conf": str(layout.krb5_conf)}
+    job = {"principal": service, "keytab": layout.keytab(service).as_uri()}
+    return {"auth": "kerberos", "kerberos": login, "job": {"kerberos": job}}
 
 
 def write_profile(state: State, layout: Layout) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from submit_tf_job.sandbox import daemons
-from submit_tf_job.sandbox.model import DAEMONS
+from submit_tf_job.sandbox.model import ALL_DAEMONS
 from submit_tf_job.sandbox.processes import container_processes, end, marked_processes
 from submit_tf_job.sandbox.state import Layout
 
@@ -17,7 +17,8 @@ def end_everything(layout: Layout) -> bool:
         SandboxError: when a process could not be ended.
     """
     running = marked_processes(layout.home, {daemon.main: daemon.name for daemon in daemons.TABLE.values()})
-    by_name = {name: [process for process, other in running.items() if other == name] for name in DAEMONS}
+    by_name = {name: [process for process, other in running.items() if other == name] for name in ALL_DAEMONS}
+    # Both ResourceManagers have one main class, and end together.
     # The NodeManager ends its containers itself if it is asked to.
     end(by_name.pop("nodemanager"), grace_s=5.0)
     # Registry DNS does not end on SIGTERM, and even less once ZooKeeper is gone.

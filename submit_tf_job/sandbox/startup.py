@@ -9,7 +9,6 @@ from time import monotonic, sleep
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, ports
 from submit_tf_job.sandbox.hdfs import prepare_hdfs
-from submit_tf_job.sandbox.model import DAEMONS
 from submit_tf_job.sandbox.processes import Process, container_processes, end, is_alive
 from submit_tf_job.sandbox.shutdown import end_everything
 from submit_tf_job.sandbox.state import Layout, State, save_state
@@ -61,8 +60,12 @@ def start_daemons(names: Iterable[str], state: State, layout: Layout, environ: M
     progress(f"starting {', '.join(names)}")
     started: list[Process] = []
     try:
+        if "kdc" in names:
+            # The others log in as they start, and end where they cannot.
+            state = _start("kdc", state, layout, environ, started)
+            _wait("kdc", partial(daemons.check, "kdc", state), state, layout, monotonic() + START_TIMEOUT_S)
         # Formatting takes seconds, in which the daemons that do not need HDFS come up.
-        for name in (name for name in names if name not in _HDFS):
+        for name in (name for name in names if name not in ("kdc", *_HDFS)):
             state = _start(name, state, layout, environ, started)
         if "namenode" in names:
             daemons.format_namenode(state, layout, environ)
@@ -100,7 +103,7 @@ def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
     if not state.ready:
         progress("HDFS is up")
         prepare_hdfs(state, layout)
-    for name in DAEMONS:
+    for name in state.daemon_names:
         _wait(name, partial(daemons.check, name, state), state, layout, deadline)
     _wait("nodemanager", partial(daemons.check_registered, state), state, layout, deadline)
 
@@ -108,7 +111,7 @@ def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
 def _wait(name: str, check: Callable[[], None], state: State, layout: Layout, deadline: float) -> None:
     while problem := _problem(check):
         # Whichever daemon has ended is the one to name, not the one that waits for it.
-        for other in DAEMONS:
+        for other in state.daemon_names:
             if other in state.daemons and not alive(state, other):
                 raise _failure(other, "ended while it started", layout)
         if monotonic() > deadline:

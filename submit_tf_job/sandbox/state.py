@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.model import Resolver
+from submit_tf_job.sandbox.model import Mode, Resolver, daemons_of
 from submit_tf_job.sandbox.processes import Process
 
 __all__ = ["Layout", "State", "load_state", "save_state"]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,41 @@ class Layout:
     def namenode(self) -> Path:
         return self.run / "nn"
 
+    @property
+    def kdc(self) -> Path:
+        """Database and configuration of the KDC."""
+        return self.home / "kdc"
+
+    @property
+    def krb5_conf(self) -> Path:
+        return self.kdc / "krb5.conf"
+
+    @property
+    def keytabs(self) -> Path:
+        return self.home / "keytabs"
+
+    def keytab(self, principal: str) -> Path:
+        """Return the keytab of a principal: `alice/localhost@REALM` is in `alice.localhost.keytab`."""
+        return self.keytabs / f"{principal.partition('@')[0].replace('/', '.')}.keytab"
+
+    @property
+    def http_secret(self) -> Path:
+        """What web servers sign their cookies with."""
+        return self.keytabs / "http.secret"
+
+    @property
+    def tls(self) -> Path:
+        """Certificates and their stores."""
+        return self.home / "tls"
+
+    @property
+    def ca_file(self) -> Path:
+        return self.tls / "ca.pem"
+
+    def rm_conf(self, number: int) -> Path:
+        """Return the configuration directory of one of two ResourceManagers."""
+        return self.home / f"conf-rm{number}"
+
     def log(self, daemon: str) -> Path:
         return self.run / "log" / f"{daemon}.log"
 
@@ -71,6 +106,9 @@ class State:
         ready: A first `up` came to its end; otherwise the next one starts over.
         block: Block of ports.
         dns_address, dns_port: Where Registry DNS listens.
+        home: Directory of the sandbox.
+        modes: What it has beyond a simple cluster.
+        native: Directory of libhadoop.so; None where it is not needed.
         hosts_file: The daemons find names in a file of their own, because the machine's own name leads nowhere.
         daemons: Process of each daemon that was started.
     """
@@ -93,8 +131,50 @@ class State:
     vcores: int
     profile_path: str
     recovery: bool
+    home: str = ""
+    modes: tuple[Mode, ...] = ()
+    native: str | None = None
     ready: bool = False
     daemons: Mapping[str, Process] = field(default_factory=dict)
+
+    @property
+    def secure(self) -> bool:
+        """Whether there is Kerberos."""
+        return "kerberos" in self.modes
+
+    @property
+    def ha(self) -> bool:
+        """Whether there are two ResourceManagers."""
+        return "ha" in self.modes
+
+    @property
+    def tls(self) -> bool:
+        """Whether YARN's web interfaces speak https, and only that. HDFS keeps to http."""
+        return "tls" in self.modes
+
+    @property
+    def daemon_names(self) -> tuple[str, ...]:
+        """The daemons that it has."""
+        return daemons_of(self.modes)
+
+    @property
+    def rm_urls(self) -> tuple[str, ...]:
+        """Web addresses of the ResourceManagers."""
+        purposes = ("rm_http", "rm2_http") if self.ha else ("rm_http",)
+        return tuple(self._yarn_url(purpose) for purpose in purposes)
+
+    @property
+    def nm_url(self) -> str:
+        """Web address of the NodeManager."""
+        return self._yarn_url("nm_http")
+
+    @property
+    def namenode_url(self) -> str:
+        """Web address of the NameNode."""
+        return f"http://localhost:{self.ports['namenode_http']}"
+
+    def _yarn_url(self, purpose: str) -> str:
+        return f"{'https' if self.tls else 'http'}://localhost:{self.ports[purpose]}"
 
     def with_daemon(self, name: str, process: Process) -> State:
         """Return the state with one daemon's process replaced."""
@@ -119,6 +199,7 @@ def load_state(layout: Layout) -> State | None:
         if data.pop("format", None) != _FORMAT:
             raise ValueError("unknown format")
         data["container_path"] = tuple(data["container_path"])
+        data["modes"] = tuple(data["modes"])
         data["daemons"] = {name: Process(**value) for name, value in data["daemons"].items()}
         return State(**data)
     except FileNotFoundError:

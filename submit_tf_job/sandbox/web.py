@@ -1,4 +1,4 @@
-"""Ask the daemons: HTTP without any proxy, ZooKeeper's four letters, one DNS question."""
+"""Ask the daemons: HTTP without any proxy, https and Kerberos where they want it, ZooKeeper's four letters, one DNS question."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from submit_tf_job.sandbox.access import Access, NoTicket
 from submit_tf_job.yarn.registrydns import DnsAnswer, ask
 
 __all__ = ["DnsAnswer", "NotWell", "ask_dns", "ask_zookeeper", "get_json", "send"]
@@ -20,11 +21,17 @@ class NotWell(Exception):
     """A daemon did not answer, or not as a healthy one does; the text says how."""
 
 
-# A proxy from the environment has no business between this machine and itself.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_ANYBODY = Access()
 
 
-def send(method: str, url: str, timeout_s: float = 5.0, body: Path | None = None) -> tuple[int, bytes]:
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A standby ResourceManager redirects; a ticket is for the one that was asked."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow nothing."""
+
+
+def send(method: str, url: str, timeout_s: float = 5.0, body: Path | None = None, access: Access = _ANYBODY) -> tuple[int, bytes]:
     """Send one request to a daemon of ours and return status and body.
 
     Args:
@@ -32,19 +39,23 @@ def send(method: str, url: str, timeout_s: float = 5.0, body: Path | None = None
         url: Address, always on this machine.
         timeout_s: Longest silence.
         body: File to send.
+        access: How to be let in.
 
     Raises:
-        NotWell: when nothing answers.
+        NotWell: when nothing answers, or Kerberos gives no ticket.
     """
-    request = urllib.request.Request(url, method=method, headers={"Accept": "application/json"})  # noqa: S310 - built by us, always http
     try:
+        headers = {"Accept": "application/json", **access.headers()}
+        request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - built by us, always http
         if body is None:
-            return _open(request, timeout_s)
+            return _open(request, timeout_s, access)
         request.add_header("Content-Type", "application/octet-stream")
         request.add_header("Content-Length", str(body.stat().st_size))
         with body.open("rb") as handle:
             request.data = handle
-            return _open(request, timeout_s)
+            return _open(request, timeout_s, access)
+    except NoTicket as problem:
+        raise NotWell(str(problem)) from None
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read()
@@ -52,18 +63,20 @@ def send(method: str, url: str, timeout_s: float = 5.0, body: Path | None = None
         raise NotWell(f"{url.split('?')[0]} does not answer: {getattr(error, 'reason', error)}") from None
 
 
-def _open(request: urllib.request.Request, timeout_s: float) -> tuple[int, bytes]:
-    with _opener.open(request, timeout=timeout_s) as answer:
+def _open(request: urllib.request.Request, timeout_s: float, access: Access) -> tuple[int, bytes]:
+    # A proxy from the environment has no business between this machine and itself.
+    handlers = [urllib.request.ProxyHandler({}), _NoRedirects(), urllib.request.HTTPSHandler(context=access.context())]
+    with urllib.request.build_opener(*handlers).open(request, timeout=timeout_s) as answer:
         return answer.status, answer.read()
 
 
-def get_json(url: str, timeout_s: float = 5.0) -> Mapping[str, Any]:
+def get_json(url: str, timeout_s: float = 5.0, access: Access = _ANYBODY) -> Mapping[str, Any]:
     """Return the JSON object at a URL.
 
     Raises:
         NotWell: when there is none.
     """
-    status, body = send("GET", url, timeout_s)
+    status, body = send("GET", url, timeout_s, access=access)
     try:
         value = json.loads(body)
     except ValueError:

@@ -13,8 +13,9 @@ import pytest
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, hdfs, web
+from submit_tf_job.sandbox.access import Access
 from submit_tf_job.sandbox.config import client_files, daemon_files, resolv_conf
-from submit_tf_job.sandbox.model import DAEMONS
+from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS
 from submit_tf_job.sandbox.ports import PORT_NAMES, block_ports
 from submit_tf_job.sandbox.processes import Process, marker
 from submit_tf_job.sandbox.profile import profile_text, remove_profile, write_profile
@@ -71,7 +72,8 @@ def test_every_address_is_on_loopback_and_below_the_ports_of_tasks(state: State)
         if key.endswith(("address", "quorum", "defaultFS")) and "dns" not in key
     ]
     ports = [int(value.removeprefix("hdfs://").removeprefix("localhost:")) for value in addresses]
-    assert set(ports) == set(state.ports.values()) - {state.ports["dns"]}
+    others = {state.ports[name] for name in ("dns", "kdc", "rm2", "rm2_scheduler", "rm2_tracker", "rm2_admin", "rm2_http")}
+    assert set(ports) == set(state.ports.values()) - others
     assert all(10000 <= port < 20000 for port in ports)
     assert f"clientPort={state.ports['zookeeper']}\n" in files["zoo.cfg"]
 
@@ -175,7 +177,7 @@ def test_an_unchanged_profile_is_not_written_again(state: State, tmp_path: Path)
     assert Path(state.profile_path).stat().st_mtime_ns == before
 
 
-def test_hdfs_has_a_home_for_two_users_and_room_for_every_am(state: State) -> None:
+def test_hdfs_has_a_home_for_each_user_and_room_for_every_am(state: State) -> None:
     found = {path: (mode, owner) for path, mode, owner in hdfs.directories(state, LAYOUT)}
     assert found["/tmp"] == found["/tmp/logs"] == ("1777", None)
     assert found["/user/ann"] == ("755", "ann")
@@ -194,7 +196,7 @@ def test_a_sandbox_below_tmp_does_not_close_tmp(state: State) -> None:
 def test_hdfs_is_prepared_through_webhdfs(state: State, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sent: list[str] = []
 
-    def send(method: str, url: str, timeout_s: float = 5, body: Path | None = None) -> tuple[int, bytes]:
+    def send(method: str, url: str, timeout_s: float = 5, body: Path | None = None, access: Access | None = None) -> tuple[int, bytes]:
         sent.append(f"{method} {url.partition(str(state.ports['namenode_http']))[2]}{' + file' if body else ''}")
         return (201, b"") if body else (200, b'{"Location": "http://localhost:10063/webhdfs/v1/x"}')
 
@@ -215,7 +217,7 @@ def test_a_refusal_of_hdfs_is_told(state: State, monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_daemon_is_in_the_table_and_every_port_has_one_owner() -> None:
-    assert tuple(daemons.TABLE) == DAEMONS
+    assert tuple(daemons.TABLE) == ALL_DAEMONS
     owned = [port for daemon in daemons.TABLE.values() for port in daemon.ports]
     assert sorted(owned) == sorted(PORT_NAMES)
 
@@ -280,11 +282,14 @@ def test_a_state_of_another_version_is_one_of_our_errors(tmp_path: Path, text: s
 def _answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> None:
     """Let daemons answer by the end of the URL's path; anything else fails the test."""
 
-    def get_json(url: str, timeout_s: float = 5) -> Any:
-        path = url.partition("//localhost:")[2].partition("/")[2]
-        if path not in answers:
-            pytest.fail(f"asked for {path}")
-        return answers[path]
+    def get_json(url: str, timeout_s: float = 5, access: Access | None = None) -> Any:
+        port, _, path = url.partition("//localhost:")[2].partition("/")
+        if path not in answers and f"{port} {path}" not in answers:
+            pytest.fail(f"asked for {path} of {port}")
+        answer = answers.get(path, answers.get(f"{port} {path}"))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     monkeypatch.setattr(daemons, "get_json", get_json)
     monkeypatch.setattr(daemons, "is_alive", lambda _: True)

@@ -48,7 +48,7 @@ class Blocks:
 
 
 def test_ports_of_a_block() -> None:
-    assert BLOCKS * 20 == 10000
+    assert BLOCKS * 25 == 10000
     every = [port for block in range(BLOCKS) for port in block_ports(block).values()]
     assert len(every) == len(set(every)) == BLOCKS * len(PORT_NAMES)
     assert min(every) >= 10000
@@ -68,7 +68,7 @@ def test_a_block_is_taken_whole_and_held() -> None:
 def test_the_search_for_a_block_goes_round_and_ends() -> None:
     with pick_block(BLOCKS - 1, reserve=Blocks({BLOCKS - 1}), is_free=lambda _: True) as block:
         assert block == 0
-    with pytest.raises(SandboxError, match="no 20 free ports in a row"), pick_block(0, reserve=Blocks(set()), is_free=lambda _: False):
+    with pytest.raises(SandboxError, match="no 25 free ports in a row"), pick_block(0, reserve=Blocks(set()), is_free=lambda _: False):
         pass
 
 
@@ -239,8 +239,8 @@ def test_the_first_up_starts_everything_and_writes_the_profile(machine: Machine)
     assert machine.started == [DAEMONS]
     assert info.started == DAEMONS
     assert info.profile_path.is_file()
-    assert info.rm_url == "http://localhost:10070"
-    assert info.dns_server == "127.0.0.1:10074"
+    assert info.rm_url == "http://localhost:10085"
+    assert info.dns_server == "127.0.0.1:10089"
     state = machine.state()
     assert state is not None
     assert state.ready
@@ -267,7 +267,7 @@ def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(machine: Machine) 
     machine.sandbox().up(SandboxOptions(), ENVIRON)
     machine.alive.discard("zookeeper")
     machine.free = False
-    with pytest.raises(SandboxError, match="zookeeper is dead and cannot be started again: another process listens on its port 10060"):
+    with pytest.raises(SandboxError, match="zookeeper is dead and cannot be started again: another process listens on its port 10075"):
         machine.sandbox().up(SandboxOptions(), ENVIRON)
 
 
@@ -361,7 +361,7 @@ def test_status_names_the_dead_daemon(machine: Machine) -> None:
     assert status.state == "degraded"
     assert [(row.name, row.alive, row.reason) for row in status.daemons if not row.healthy] == [("registrydns", False, "it is not running")]
     rm = next(row for row in status.daemons if row.name == "resourcemanager")
-    assert rm.ports == (10066, 10067, 10068, 10069, 10070)
+    assert rm.ports == (10081, 10082, 10083, 10084, 10085)
 
 
 def test_logs(machine: Machine) -> None:
