@@ -106,7 +106,7 @@ class Client:
         Raises:
             ClusterUnavailable: when none could be reached.
         """
-        return ClusterInfo.from_json(_object(self._get(f"{_WS}/info", "describe itself", deadline=deadline).json_object(), "clusterInfo"))
+        return ClusterInfo.from_json(_described(self._get(f"{_WS}/info", "describe itself", deadline=deadline), "clusterInfo"))
 
     def process_of(self, resource_manager: str, *, deadline: Deadline | None = None) -> int | None:
         """Return when the process behind one configured address started, in its own milliseconds.
@@ -158,7 +158,10 @@ class Client:
         reply = self.funnel.request("GET", f"{_WS}/apps/{_app_id(app_id)}", deadline=deadline)
         if _unknown_app(reply):
             return None
-        return AppReport.from_json(_object(self._ok(reply, f"read {app_id}").json_object(), "app"))
+        report = AppReport.from_json(_described(self._ok(reply, f"read {app_id}"), "app"))
+        if report.id != app_id:
+            raise reply.bad(f"{reply.url} answered with JSON that does not describe {app_id}.")
+        return report
 
     def apps(
         self,
@@ -189,13 +192,13 @@ class Client:
             "deSelects": "resourceRequests",  # most of each answer, and of no use in a list (YARN-7717)
         }
         reply = self._get(f"{_WS}/apps", "list applications", {key: value for key, value in params.items() if value}, deadline=deadline)
-        found = [AppReport.from_json(item) for item in items(reply.json_object().get("apps"), "app")]
+        listed = items(reply.json_object().get("apps"), "app")
+        same = {key: value for key, value in (("user", user), ("name", name), ("applicationType", types)) if value is not None}
+        found = [AppReport.from_json(item) for item in listed if all(item.get(key) == value for key, value in same.items())]
         fits = [
             app
             for app in found
-            if user in (None, app.user)
-            and name in (None, app.name)
-            and types in (None, app.type)
+            if app.id
             and (queue is None or queue.rpartition(".")[2] == app.queue)
             and (started_after_ms is None or (app.started_ms or 0) >= started_after_ms)
             and (not wanted or app.state.value in wanted)
@@ -305,7 +308,10 @@ class Client:
         """
         reply = self.funnel.request("GET", _path(name), deadline=deadline)
         if reply.status == 200:
-            return ObservedService.from_json(reply.json_object())
+            service = ObservedService.from_json(reply.json_object())
+            if service.name != name:
+                raise reply.bad(f"{reply.url} answered with JSON that does not describe {name}.")
+            return service
         if reply.status == 404 and "json" in reply.content_type:
             raise no_such_service(reply, name)
         known = refusal(reply, f"read {name}")
@@ -444,6 +450,14 @@ class Client:
         """Raise where the odd answer comes from a services API that is not there (503 alone does not prove it: YARN-9827)."""
         if "json" not in reply.content_type:
             self.services_version(deadline=deadline)
+
+
+def _described(reply: Reply, key: str) -> Answer:
+    """Return what an answer describes: an object without which it is no answer of a ResourceManager."""
+    described = reply.json_object().get(key)
+    if not isinstance(described, Mapping):
+        raise reply.bad(f"{reply.url} answered with JSON of another shape: no {key} in it.")
+    return described
 
 
 def _object(answer: Answer, key: str) -> Answer:

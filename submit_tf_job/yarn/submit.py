@@ -309,6 +309,8 @@ class _Submission:
         if left <= 0:
             raise self._too_late(action.why)
         self._client.sleep(min(pause_s, left))
+        if not self._deadline.left_s:
+            raise self._too_late(action.why)
 
     # --- saying ----------------------------------------------------------------------------------------------------------
 

@@ -20,8 +20,6 @@ _CERTIFICATES = (  # OpenSSL's words, and whose turn it is
     ("expired", "The ResourceManager's administrator has to renew it; or is the clock of this machine wrong?"),
     ("not yet valid", "Is the clock of this machine wrong?"),
 )
-_NOT_HTTP = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol)
-_NOT_HTTP_NAMES = ("InvalidChunkLength", "InvalidHeader", "HeaderParsingError")
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def trouble_of(error: Exception) -> Trouble:
         return Trouble("it speaks TLS", hopeless=True, advice="Write its address with https://.")
     if isinstance(error, requests.exceptions.InvalidURL):
         return Trouble("not a valid address", hopeless=True)
-    if any(isinstance(cause, _NOT_HTTP) or type(cause).__name__ in _NOT_HTTP_NAMES for cause in causes):
+    if any(_is_not_http(cause) for cause in causes):
         return Trouble("what it answers is not HTTP", sent=True, advice="Is this the web address of a ResourceManager?")
     return Trouble(_lost_words(causes), sent=True)
 
@@ -105,6 +103,13 @@ def _tls(causes: list[BaseException]) -> Trouble:
         advice = next((advice for words, advice in _CERTIFICATES if words in why.lower()), _UNKNOWN_CA)
         return Trouble(f"its certificate was refused: {why}", hopeless=True, advice=advice)
     return Trouble("the TLS connection broke", sent=True)
+
+
+def _is_not_http(cause: BaseException) -> bool:
+    """Whether bytes came that are no answer; a connection that just ends is a BadStatusLine too, to Python."""
+    if isinstance(cause, (ConnectionError, http.client.IncompleteRead)):
+        return type(cause).__name__ == "InvalidChunkLength"
+    return isinstance(cause, http.client.HTTPException)
 
 
 def _lost_words(causes: list[BaseException]) -> str:
