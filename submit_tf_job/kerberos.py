@@ -124,7 +124,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"Server '?(?P<server>[^\s']+)'? not found in Kerberos database",
         "the KDC knows no service {server}: the ResourceManager is not called that",
-        "Write its address with the host name of its principal HTTP/<host> (yarn.resourcemanager.webapp.spnego-principal), not an alias or number.",
+        "Write its address with the host name of its principal HTTP/<host>, not with an alias or a number.",
     ),
     (
         r"Client '?(?P<client>[^\s']+)'? not found in Kerberos database",
@@ -168,16 +168,24 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
         "the Kerberos ticket has expired{when}",
         "Get a new one with kinit, or set kerberos.keytab.",
     ),
-    (r"[Tt]icket not yet valid|not yet valid", "the Kerberos ticket is valid only later: is this machine's clock right?", "Check the clock; then kinit."),
+    (r"[Tt]icket not yet valid|not yet valid", "the Kerberos ticket is valid only later", "Is this machine's clock right? Then kinit."),
     (
-        r"No (?:Kerberos )?credentials|No credentials were supplied|No credentials cache|Credentials cache .*not found|Matching credential not found",
+        r"No (?:Kerberos )?credentials|Credentials cache .*not found|Matching credential not found",
         "there is no Kerberos ticket",
         "Get one with kinit, or set kerberos.keytab and kerberos.principal.",
     ),
-    (r"Credentials cache permissions incorrect|Permission denied", "the ticket cache or keytab may not be read", "Check who may read it: `klist` and ls -l."),
+    (
+        r"Credentials cache permissions incorrect|Permission denied",
+        "the ticket cache or keytab may not be read",
+        "Check who may read it: `klist` and ls -l.",
+    ),
     (r"policy rejects|revoked|Client not trusted|locked out", "the KDC has locked {principal}", "Ask whoever runs the KDC."),
-    (r"Can't open/find Kerberos configuration file|Included profile|Improper format of Kerberos", "{krb5_conf} cannot be read", "Mend it, or set kerberos.krb5_conf."),
-)  # fmt: skip
+    (
+        r"Can't open/find Kerberos configuration file|Included profile|Improper format of Kerberos",
+        "{krb5_conf} cannot be read",
+        "Mend it, or set kerberos.krb5_conf.",
+    ),
+)
 
 
 def meaning(words: str, *, principal: str | None = None, host: str | None = None) -> tuple[str, str]:

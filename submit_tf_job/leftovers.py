@@ -42,36 +42,38 @@ def stored_submission(storage: Storage, user: str, name: str, mine: str) -> str 
     return str(submission) if submission else None
 
 
-def collected_logs(app: AppReport, hadoop_conf: Path, user: str, *, now_ms: int | None = None) -> AggregatedLogs:
+def collected_logs(app: AppReport, hadoop_conf: Path, user: str, *, as_proxy: bool = False, now_ms: int | None = None) -> AggregatedLogs:
     """Open the logs that the NodeManagers collected of an application; nothing is read yet.
 
     Args:
         app: The application.
         hadoop_conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
         user: Who asks, under simple authentication.
+        as_proxy: Ask for `user` as a proxy user.
         now_ms: What the time is: without it, logs that are not there cannot be told to be deleted by age.
     """
     settings = LogSettings.from_properties(read_xml(hadoop_conf / "yarn-site.xml"))
     root = settings.root if "://" in settings.root else None
     said = WhatYarnSays(app.log_aggregation_status, running=not app.ended, finished_ms=app.finished_ms, now_ms=now_ms)
-    storage = open_storage(root, hadoop_conf=hadoop_conf, user=user)
+    storage = open_storage(root, hadoop_conf=hadoop_conf, user=user, as_proxy=as_proxy)
     return AggregatedLogs(storage, app.id, user=app.user or user, settings=settings, said=said)
 
 
-def read_report(app: AppReport, hadoop_conf: Path, user: str) -> tuple[Evidence, bytes | None]:
+def read_report(app: AppReport, hadoop_conf: Path, user: str, *, as_proxy: bool = False) -> tuple[Evidence, bytes | None]:
     """Read the deciding task's report from the aggregated logs of an application that is over.
 
     Args:
         app: The application.
         hadoop_conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
         user: Who asks, under simple authentication.
+        as_proxy: Ask for `user` as a proxy user.
 
     Returns:
         READ with the report; MISSING where the logs show that none was written; NONE_EXPECTED where they show a job without bootstrap;
         COLLECTED_SOON while they are on their way, UNREADABLE where they do not show anything.
     """
     try:
-        logs = collected_logs(app, hadoop_conf, user)
+        logs = collected_logs(app, hadoop_conf, user, as_proxy=as_proxy)
         newest = max(logs.find(contract.REPORT_FILE), key=lambda found: (found.container_id, found.uploaded_ms), default=None)
         if newest is not None:
             return Evidence.READ, logs.read(newest.container_id, contract.REPORT_FILE)

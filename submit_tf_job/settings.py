@@ -229,12 +229,14 @@ class Settings:
         profile: Name of the profile in force, or None.
         values: Key to value, for every key of `KEYS`.
         origins: Key to the place its value came from.
+        login: Who we say we are; another than `user` where `as_user` is set.
     """
 
     profile: str | None
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     directories: Directories
+    login: str = ""
     hints: tuple[str, ...] = field(default=())
 
     def __getitem__(self, key: str) -> Any:
@@ -242,8 +244,13 @@ class Settings:
 
     @property
     def user(self) -> str:
-        """User to submit as."""
+        """User that jobs belong to."""
         return str(self.values["user"])
+
+    @property
+    def as_proxy(self) -> bool:
+        """Whether we act for `user` as a proxy user."""
+        return self.values["as_user"] is not None
 
     @property
     def resource_managers(self) -> tuple[str, ...]:
@@ -358,11 +365,12 @@ def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Set
         except ValueError as error:
             raise SettingsError(f"{origin}: {name}: {error}") from None
         origins[name] = origin
-    if values["as_user"] is not None:
-        values["user"], origins["user"] = values["as_user"], f"as_user, {origins['as_user']}"
     if values["user"] is None:
         values["user"], origins["user"] = _who(values)
-    return Settings(profile, values, origins, dirs)
+    login = values["user"]
+    if values["as_user"] is not None:
+        values["user"], origins["user"] = values["as_user"], f"as_user, {origins['as_user']}"
+    return Settings(profile, values, origins, dirs, login)
 
 
 def _who(values: Mapping[str, Any]) -> tuple[str, str]:

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import NoSuchJob
+from submit_tf_job.errors import AuthError, NoSuchJob, SettingsError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
+    from submit_tf_job.yarn.auth import Auth
     from submit_tf_job.yarn.client import Client
     from submit_tf_job.yarn.nodemanager import NodeManagers
 
-__all__ = ["Cluster", "JobRef", "connect", "find"]
+__all__ = ["Cluster", "JobRef", "authenticate", "check_identity", "connect", "find"]
 
 _APPLICATION = re.compile(r"application_\d+_\d+")
 
@@ -43,21 +44,74 @@ def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, 
     """Prepare to talk to the cluster of the settings; nothing is sent yet.
 
     Raises:
-        SettingsError: No ResourceManager is known.
+        SettingsError: No ResourceManager is known, or the settings do not say how to prove who we are.
+        AuthError: The keytab gets no ticket.
     """
-    from submit_tf_job.yarn.auth import SimpleAuth
     from submit_tf_job.yarn.client import Client, Timeouts
     from submit_tf_job.yarn.nodemanager import NodeManagers
 
     client = Client(
         settings.resource_managers,
-        SimpleAuth(settings.user),
+        authenticate(settings),
         timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"], total_s=settings["timeouts.failover"]),
         ca_file=settings["ca_file"],
         clock=clock,
         sleep=sleep,
     )
     return Cluster(settings, client, NodeManagers(client), clock, sleep)
+
+
+def authenticate(settings: Settings) -> Auth:
+    """Choose how to prove who we are, as the settings say; with a keytab this gets a ticket.
+
+    Raises:
+        SettingsError: The settings do not say enough, or a package is missing.
+        AuthError: The keytab gets no ticket.
+    """
+    from submit_tf_job.yarn import auth
+    from submit_tf_job.yarn.credentials import Credentials
+
+    method, as_user = settings["auth"], settings["as_user"]
+    if method == "simple":
+        return auth.SimpleAuth(settings.login, as_user)
+    if method == "kerberos":
+        from submit_tf_job import kerberos
+        from submit_tf_job.yarn.negotiate import KerberosAuth
+
+        kerberos.log_in(settings["kerberos.principal"], settings["kerberos.keytab"], settings["kerberos.krb5_conf"])
+        return KerberosAuth(settings.user, settings["kerberos.principal"], as_user)
+    if as_user is not None:
+        raise SettingsError(f"as_user does not go with auth {method}: it says itself whose jobs they are", hint="leave as_user out")
+    what = {"delegation-token": "delegation token", "basic": "password", "bearer": "bearer token"}[method]
+    credentials = Credentials(what, settings["credentials.file"], settings["credentials.command"])
+    if method == "delegation-token":
+        return auth.DelegationTokenAuth(settings.user, credentials)
+    for url in settings.resource_managers:
+        auth.check_protected(url, what)
+    return auth.GatewayAuth(method.capitalize(), settings.user, credentials)
+
+
+def check_identity(cluster: Cluster) -> None:
+    """Ask the ResourceManager who we are to it, before anything is done in somebody's name.
+
+    Where its filter does not know doAs it ignores it, and a proxy user would submit as itself (facts: verified-security-ha 6).
+
+    Raises:
+        AuthError: We are somebody else to it than the settings say.
+    """
+    if cluster.settings["auth"] == "simple" and cluster.client.auth.as_user is None:
+        return  # it believes the name we give
+    found = cluster.client.who_am_i()
+    if found is None or found == cluster.settings.user:
+        return
+    if cluster.client.auth.as_user is not None:
+        message = f"the ResourceManager ignores as_user {cluster.settings.user}: to it you are {found}"
+        hint = "its web filter does not know proxy users (yarn.resourcemanager.webapp.delegation-token-auth-filter.enabled)"
+    else:
+        origin = cluster.settings.origins["user"]
+        message = f"to the ResourceManager you are {found}, not {cluster.settings.user} ({origin})"
+        hint = f"say --user {found} (or set `user`): host names and HDFS directories go by it"
+    raise AuthError(message, hint=hint)
 
 
 def find(cluster: Cluster, job: str) -> JobRef:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from submit_tf_job.api.cluster import authenticate
 from submit_tf_job.errors import AuthError, SettingsError, SubmitTFJobError
 from submit_tf_job.settings import Settings
 
@@ -165,11 +166,14 @@ def _dns(patient: _Patient) -> Iterator[Finding]:
 
 def _resource_managers(patient: _Patient) -> Iterator[Finding]:
     from submit_tf_job.diagnose import findings
-    from submit_tf_job.yarn.auth import SimpleAuth
     from submit_tf_job.yarn.client import Client, Timeouts
 
     settings = patient.settings
-    auth = SimpleAuth(settings.user)
+    try:
+        auth = authenticate(settings)
+    except SubmitTFJobError as error:
+        yield findings.Finding("authentication", findings.FAILURE, error.message, "every command", error.hint)
+        return
     limits = Timeouts(connect_s=3, read_s=8, total_s=8)
     client = Client(settings.resource_managers, auth, timeouts=limits, ca_file=settings["ca_file"])
     answers: dict[str, ClusterInfo | AuthError | str] = {}
@@ -235,18 +239,22 @@ def _services(patient: _Patient) -> Iterator[Finding]:
 
 
 def _authentication(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import FAILURE, OK, Finding
+    from submit_tf_job.diagnose.findings import authentication
+    from submit_tf_job.kerberos import ticket
     from submit_tf_job.yarn.inspection import configuration
 
-    client = _of(patient)
+    client, settings = _of(patient), patient.settings
     patient.conf = configuration(client)
-    user, method = patient.settings.user, patient.conf.get("hadoop.security.authentication", "simple")
-    facts = {"user": user, "method": method}
-    if method.lower() == "kerberos":
-        fix = "only clusters with simple authentication can be used yet"
-        yield Finding("authentication", FAILURE, "the cluster wants Kerberos", "submitting, and HDFS", fix, facts)
-    else:
-        yield Finding("authentication", OK, f"simple: jobs run as {user} ({patient.settings.origins['user']})", facts=facts)
+    known = ticket() if settings["auth"] == "kerberos" else None
+    yield authentication(
+        settings["auth"],
+        cluster=patient.conf.get("hadoop.security.authentication", "simple").lower(),
+        user=settings.user,
+        origin=settings.origins["user"],
+        known_as=client.who_am_i(),
+        ticket_s=known.ends - patient.wall() if known and known.ends else None,
+        renews=settings["kerberos.keytab"] is not None,
+    )
 
 
 def _queue(patient: _Patient) -> Iterator[Finding]:
@@ -339,7 +347,7 @@ def _hdfs(patient: _Patient) -> Iterator[Finding]:
     if patient.conf_dir is None:
         return
     user = patient.settings.user
-    storage = open_storage(None, hadoop_conf=patient.conf_dir, user=user, timeout_s=8)
+    storage = open_storage(None, hadoop_conf=patient.conf_dir, user=user, as_proxy=patient.settings.as_proxy, timeout_s=8)
     home = storage.home(user)
     if not storage.exists(home):
         fix = f"an administrator creates it: hdfs dfs -mkdir -p {home} and -chown {user}"

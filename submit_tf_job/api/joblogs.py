@@ -257,7 +257,8 @@ class JobLogs:
 
         app, stop_at, waits = self.app, self.cluster.clock() + _COLLECTED_WITHIN_S, 0
         while True:
-            logs = collected_logs(app, conf, self.cluster.settings.user, now_ms=int(self.wall() * 1000))
+            settings = self.cluster.settings
+            logs = collected_logs(app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=int(self.wall() * 1000))
             try:
                 archive = collected(logs, self.task)
             except NoLogs as error:

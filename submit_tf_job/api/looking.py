@@ -52,7 +52,7 @@ def _read_finished(settings: Settings, app: AppReport) -> tuple[Evidence, bytes 
         return Evidence.UNREADABLE, None
     from submit_tf_job.leftovers import read_report
 
-    return read_report(app, conf, settings.user)
+    return read_report(app, conf, settings.user, as_proxy=settings.as_proxy)
 
 
 def status(cluster: Cluster, job: str) -> Look:

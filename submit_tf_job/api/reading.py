@@ -180,4 +180,5 @@ def _from_collected(cluster: Cluster, app: AppReport, container_id: str, file: s
         return None
     from submit_tf_job.leftovers import collected_logs
 
-    return collected_logs(app, conf, cluster.settings.user).read(container_id, file, tail=max_bytes, node=host)
+    logs = collected_logs(app, conf, cluster.settings.user, as_proxy=cluster.settings.as_proxy)
+    return logs.read(container_id, file, tail=max_bytes, node=host)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.api.cluster import Cluster, JobRef
+from submit_tf_job.api.cluster import Cluster, JobRef, check_identity
 from submit_tf_job.api.control import stop
 from submit_tf_job.api.looking import follow
 from submit_tf_job.errors import AuthError, ClusterUnavailable, InternalError, NameTaken, NoSuchJob
@@ -109,6 +109,7 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
     """
     from submit_tf_job.yarn.submit import submit as post
 
+    check_identity(cluster)
     if replace:
         planned = _replace(planned, cluster)
     _prepare(planned, cluster)
@@ -131,7 +132,7 @@ def _stored_submission(settings: Settings, name: str, mine: str) -> str | None:
     from submit_tf_job.leftovers import stored_submission
     from submit_tf_job.storage import open_storage
 
-    return stored_submission(open_storage(hadoop_conf=conf, user=settings.user), settings.user, name, mine)
+    return stored_submission(open_storage(hadoop_conf=conf, user=settings.user, as_proxy=settings.as_proxy), settings.user, name, mine)
 
 
 def _replace(planned: Plan, cluster: Cluster) -> Plan:
@@ -181,7 +182,7 @@ def _upload(planned: Plan, settings: Settings) -> None:
     from submit_tf_job.staging import stage
     from submit_tf_job.storage import open_storage
 
-    storage = open_storage(planned.site.staging, hadoop_conf=settings["hadoop_conf"], user=settings.user)
+    storage = open_storage(planned.site.staging, hadoop_conf=settings["hadoop_conf"], user=settings.user, as_proxy=settings.as_proxy)
     for upload in planned.uploads:
         file = ShippedFile(upload.uri.rpartition("/")[2], upload.content)
         try:

@@ -18,6 +18,7 @@ __all__ = [
     "WARNING",
     "Examination",
     "Finding",
+    "authentication",
     "clock",
     "domain",
     "gpus",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"
+TICKET_WARNING_S = 3600.0
 CLOCK_WARNING_S, CLOCK_FAILURE_S = 30.0, 300.0  # Kerberos refuses what is off by more than five minutes
 
 
@@ -95,6 +97,40 @@ def clock(offset_s: float) -> Finding:
         return Finding("clock", OK, "this machine's clock and the ResourceManager's agree", facts=facts)
     status = FAILURE if abs(offset_s) >= CLOCK_FAILURE_S else WARNING
     return Finding("clock", status, off, "times shown for jobs and logs; Kerberos from 5 min on", "synchronise both by NTP", facts)
+
+
+def authentication(
+    method: str, *, cluster: str, user: str, origin: str, known_as: str | None, ticket_s: float | None, renews: bool
+) -> Finding:
+    """Judge whether the cluster takes us for who we are.
+
+    Args:
+        method: How we prove who we are.
+        cluster: `hadoop.security.authentication` as the ResourceManager tells it.
+        user: Whose jobs they will be.
+        origin: Where that comes from.
+        known_as: Who we are to the ResourceManager, None where it does not say.
+        ticket_s: Seconds for which the Kerberos ticket lasts, None where there is none to see.
+        renews: Whether a keytab gets the next ticket.
+    """
+    facts = {"user": user, "method": method, "cluster": cluster, "known_as": known_as, "ticket_s": round(ticket_s) if ticket_s else None}
+    if known_as is not None and method != "simple" and known_as != user:
+        fix = f"say --user {known_as}, or set `user`"
+        breaks = "host names of tasks, and HDFS directories"
+        return Finding("authentication", FAILURE, f"jobs are to run as {user}, and you are {known_as}", breaks, fix, facts)
+    seen = f"{method}: jobs run as {user} ({origin})"
+    if method == "simple" and cluster == "kerberos":
+        return Finding(
+            "authentication", WARNING, f"{seen}; the cluster is a Kerberos one", "HDFS, and logs on nodes", "say --auth kerberos", facts
+        )
+    if method != "kerberos" or renews:
+        return Finding("authentication", OK, seen, facts=facts)
+    if ticket_s is not None and ticket_s < TICKET_WARNING_S:
+        breaks = "watching a job for longer"
+        return Finding(
+            "authentication", WARNING, f"{seen}; the ticket lasts {seconds(ticket_s)}", breaks, "kinit, or kerberos.keytab", facts
+        )
+    return Finding("authentication", OK, f"{seen}{f'; the ticket lasts {seconds(ticket_s)}' if ticket_s else ''}", facts=facts)
 
 
 def queue(name: str, scheduler: Scheduler | None, *, allowed: bool | None, said: str, user: str) -> Finding:

@@ -10,17 +10,25 @@ The libraries are imported when a storage is opened, not before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import UsageError
-from submit_tf_job.storage.hadoop import default_fs, properties
+from submit_tf_job.storage.hadoop import default_fs, is_secure, properties, web_address
 from submit_tf_job.storage.model import NoSuchPath, PathExists, RangeReader, Space, Stat, Storage
 
 __all__ = ["NoSuchPath", "PathExists", "RangeReader", "Space", "Stat", "Storage", "default_fs", "open_storage"]
 
 
-def open_storage(uri: str | None = None, *, hadoop_conf: Path | None = None, user: str | None = None, timeout_s: float = 60.0) -> Storage:
+def open_storage(
+    uri: str | None = None,
+    *,
+    hadoop_conf: Path | None = None,
+    user: str | None = None,
+    as_proxy: bool = False,
+    timeout_s: float = 60.0,
+) -> Storage:
     """Open the storage that a URI names, or the cluster's default file system. Nothing is connected before the first use.
 
     Args:
@@ -28,6 +36,7 @@ def open_storage(uri: str | None = None, *, hadoop_conf: Path | None = None, use
             None for `fs.defaultFS` of `hadoop_conf`.
         hadoop_conf: Directory of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is never looked at here.
         user: Who to be under simple authentication; None for the login name. With Kerberos the ticket decides.
+        as_proxy: Act for `user` as a proxy user (doAs); with Kerberos through WebHDFS, because hdfs-native knows no proxy users.
         timeout_s: Limit of each single call, in seconds.
 
     Raises:
@@ -45,27 +54,31 @@ def open_storage(uri: str | None = None, *, hadoop_conf: Path | None = None, use
         return LocalStorage()
     if not authority:
         raise UsageError(f"{uri}: names no host", hint=f"Write {scheme}://host:port, or give a Hadoop configuration whose default it is.")
+    conf = properties(hadoop_conf) if scheme.endswith(("hdfs", "viewfs")) else {}
+    proxied = as_proxy and is_secure(conf)
+    if scheme == "hdfs" and proxied:
+        scheme, authority = web_address(authority, conf)
     if scheme in ("hdfs", "viewfs"):
         from submit_tf_job.storage.hdfs import HdfsStorage
 
-        return HdfsStorage(scheme, authority, conf=properties(hadoop_conf), user=user, timeout_s=timeout_s)
+        return HdfsStorage(scheme, authority, conf=conf, user=user, timeout_s=timeout_s)
     if scheme in ("webhdfs", "swebhdfs"):
-        return _web_hdfs(scheme, authority, hadoop_conf, user, timeout_s)
+        return _web_hdfs(scheme, authority, conf, user, timeout_s, proxied=proxied)
     from submit_tf_job.storage.objects import ObjectStorage
 
     return ObjectStorage(scheme, authority)
 
 
-def _web_hdfs(scheme: str, authority: str, hadoop_conf: Path | None, user: str | None, timeout_s: float) -> Storage:
+def _web_hdfs(scheme: str, authority: str, conf: Mapping[str, str], user: str | None, timeout_s: float, *, proxied: bool) -> Storage:
     from submit_tf_job.storage.webhdfs import WebHdfsStorage
 
-    conf = properties(hadoop_conf)
     default = conf.get("fs.defaultFS", "").rstrip("/")
     return WebHdfsStorage(
         scheme,
         authority,
         user=user,
-        kerberos=conf.get("hadoop.security.authentication", "simple").lower() == "kerberos",
+        kerberos=is_secure(conf),
+        proxied=proxied,
         hdfs_root=default if default.startswith("hdfs://") else None,
         timeout_s=timeout_s,
     )

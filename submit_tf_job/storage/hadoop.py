@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.hadoopconf import read_xml
 
-__all__ = ["default_fs", "expanded", "name_nodes", "properties"]
+__all__ = ["default_fs", "expanded", "is_secure", "name_nodes", "properties", "web_address"]
 
 NAMENODE_RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 MAX_SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
@@ -63,6 +63,23 @@ def default_fs(hadoop_conf: Path) -> str:
             f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set", hint="Name the storage itself, such as hdfs://namenode:8020."
         )
     return found.rstrip("/") if urlsplit(found).netloc else found
+
+
+def is_secure(conf: Mapping[str, str]) -> bool:
+    """Say whether HDFS wants Kerberos (UserGroupInformation.isSecurityEnabled)."""
+    return conf.get("hadoop.security.authentication", "simple").lower() == "kerberos"
+
+
+def web_address(authority: str, conf: Mapping[str, str]) -> tuple[str, str]:
+    """Return scheme and authority of WebHDFS for a NameNode's RPC address (DFSUtil.getInfoServer); of a nameservice, the first one's."""
+    https = conf.get("dfs.http.policy", "HTTP_ONLY") == "HTTPS_ONLY"
+    ids = [item.strip() for item in conf.get(f"dfs.ha.namenodes.{authority}", "").split(",") if item.strip()]
+    suffix = f".{authority}.{ids[0]}" if ids else ""
+    found = conf.get(f"dfs.namenode.{'https' if https else 'http'}-address{suffix}", "")
+    host, _, port = found.rpartition(":")
+    if host in ("", "0.0.0.0"):  # noqa: S104 - "every address" names none
+        host = name_nodes(authority, conf)[0].partition(":")[0]
+    return ("swebhdfs" if https else "webhdfs"), f"{host}:{port or (9871 if https else 9870)}"
 
 
 def name_nodes(authority: str, conf: Mapping[str, str]) -> list[str]:

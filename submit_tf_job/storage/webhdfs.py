@@ -7,6 +7,7 @@ file contents (`_fetch_range` looks at no status) and need two requests more to 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from fsspec.implementations.webhdfs import WebHDFS
 
 from submit_tf_job.errors import BadAnswer, UsageError
+from submit_tf_job.kerberos import library
 from submit_tf_job.storage.failures import translated
 from submit_tf_job.storage.model import PathExists, Space, Stat, Storage, join
 
@@ -65,17 +67,30 @@ class WebHdfsStorage(Storage):
     Args:
         scheme: `webhdfs` or `swebhdfs` (TLS).
         authority: `host:port` of the NameNode's web server or of an HttpFS gateway.
-        user: For simple authentication.
+        user: For simple authentication, or the one to act for as a proxy user.
         kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then tells the user.
+        proxied: Whether to act for `user` (doas).
         hdfs_root: `hdfs://…` of the same file system, if known: what `url` gives to YARN.
         timeout_s: Limit of each single request's silence.
     """
 
-    def __init__(self, scheme: str, authority: str, *, user: str | None, kerberos: bool, hdfs_root: str | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        scheme: str,
+        authority: str,
+        *,
+        user: str | None,
+        kerberos: bool,
+        hdfs_root: str | None,
+        timeout_s: float,
+        proxied: bool = False,
+    ) -> None:
         super().__init__(f"{scheme}://{authority}")
         host, _, port = authority.partition(":")
         self._hdfs_root = hdfs_root
-        options = {"kerberos": True} if kerberos else {"user": user}
+        options: dict[str, Any] = {"kerberos": True, "kerb_kwargs": _spnego()} if kerberos else {"user": user}
+        if proxied:
+            options["proxy_to"] = user
         with translated(self.root):
             self._client = _Client(timeout_s, host=host, port=port or DEFAULT_PORTS[scheme], use_https=scheme == "swebhdfs", **options)
 
@@ -162,6 +177,13 @@ class WebHdfsStorage(Storage):
     def _mkdir(self, path: str, mode: int) -> None:
         if not self._json("MKDIRS", path, "put", permission=f"{mode:o}").get("boolean"):
             raise UsageError(f"{self.root}{path}: the directory could not be made")
+
+
+def _spnego() -> dict[str, Any]:
+    """Send the ticket at once, which tells why where there is none; the server's proof stands on every answer to it."""
+    requests_kerberos = library("requests_kerberos")
+    logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)  # it logs the Authorization header
+    return {"force_preemptive": True, "mutual_authentication": requests_kerberos.OPTIONAL, "send_cbt": False}
 
 
 def _whole(pieces: Iterable[bytes], broken: list[Exception]) -> Iterator[bytes]:

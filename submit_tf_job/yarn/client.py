@@ -108,6 +108,13 @@ class Client:
         """
         return ClusterInfo.from_json(_described(self._get(f"{_WS}/info", "describe itself", deadline=deadline), "clusterInfo"))
 
+    def who_am_i(self, *, deadline: Deadline | None = None) -> str | None:
+        """Return who we are to the ResourceManager, `None` where it does not say (before Hadoop 3.1.1, YARN-8319; behind some gateways)."""
+        reply = self.funnel.request("GET", f"{_WS}/userinfo", deadline=deadline)
+        if reply.status != 200 or "json" not in reply.content_type:
+            return None
+        return text_of(_object(reply.json_object(), "clusterUserInfo") or reply.json_object(), "requestedUser")
+
     def process_of(self, resource_manager: str, *, deadline: Deadline | None = None) -> int | None:
         """Return when the process behind one configured address started, in its own milliseconds.
 

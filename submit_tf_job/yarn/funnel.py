@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import BadAnswer, ClusterUnavailable
+from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable
 from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.auth import Auth
-from submit_tf_job.yarn.ha import ResourceManagers
+from submit_tf_job.yarn.ha import ResourceManagers, Standby
 from submit_tf_job.yarn.trouble import Trouble, trouble_of
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ class Funnel:
         self._ca_file = ca_file
         self._jitter = jitter
         self._adapter = adapter
-        self._session: requests.Session | None = None
+        self._sessions: dict[bool, requests.Session] = {}
+        self._opening = threading.Lock()
 
     def deadline(self, seconds: float | None = None) -> Deadline:
         """Return the moment `seconds` from now, by default the total for one operation."""
@@ -165,9 +167,8 @@ class Funnel:
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        while self._sessions:
+            self._sessions.popitem()[1].close()
 
     def request(
         self,
@@ -194,7 +195,7 @@ class Funnel:
             rounds: How often to ask all ResourceManagers in turn, at most.
 
         Raises:
-            AuthError: when authentication failed (401).
+            AuthError: when authentication failed.
             AnswerLost: when a request that is not repeatable was sent and no answer came.
             ClusterUnavailable: when no active ResourceManager answered before the deadline.
             BadAnswer: when the answer is too large, or a redirect to somewhere else.
@@ -206,6 +207,8 @@ class Funnel:
             reply = self._round(wanted, deadline, seen)
             if reply is not None:
                 return reply
+            if len(seen) == len(self.rms.urls) and (refusal := _refusal_of_all(seen)) is not None:
+                raise refusal
             if not deadline.left_s or attempt == rounds - 1 or all(trouble.hopeless for trouble in seen.values()):
                 break
             self._pause(attempt, seen, deadline)
@@ -253,10 +256,11 @@ class Funnel:
             outcome = self._send(url, wanted, deadline, others=len(waiting))
             if isinstance(outcome, Reply):
                 standby = self.rms.standby(outcome, url)
-                if standby is None and not _stumbled(outcome, wanted):
+                unknown = len(self.rms.urls) > 1 and self.auth.unknown_to_standby(outcome)
+                if standby is None and not unknown and not _stumbled(outcome, wanted):
                     self.rms.worked(url)
                     return self._checked(outcome)
-                outcome = Trouble.of_standby(standby) if standby else Trouble.of_gateway(outcome)
+                outcome = self._passed_over(outcome, standby, unknown=unknown)
                 active = standby.active if standby else None
                 if active is not None and active in waiting:
                     waiting.remove(active)
@@ -269,6 +273,13 @@ class Funnel:
                     details={"method": wanted.method, "url": url + wanted.path, "resource_manager": url, "reason": outcome.why},
                 )
         return None
+
+    def _passed_over(self, reply: Reply, standby: Standby | None, *, unknown: bool) -> Trouble:
+        if standby is not None:
+            return Trouble.of_standby(standby)
+        if unknown:
+            return Trouble("a standby, or it does not know the token", refusal=self.auth.refused(reply))
+        return Trouble.of_gateway(reply)
 
     def _send(self, base: str, wanted: _Request, deadline: Deadline, *, others: int) -> Reply | Trouble:
         """Try once. Where other ResourceManagers wait for their turn, a silent one may not use up their time."""
@@ -286,10 +297,11 @@ class Funnel:
         from submit_tf_job.yarn.transport import bound
 
         bound(lambda: deadline.left_s, read_s)
-        return self._open().request(
+        node = base not in self.rms.urls
+        return self._open(node=node).request(
             wanted.method,
             base + wanted.path,
-            params={**wanted.params, **self.auth.params()},
+            params={**wanted.params, **self.auth.params(node=node)},
             data=None if wanted.body is None else wanted.body.encode(),
             headers={"Content-Type": "application/json"} if wanted.body is not None else {},
             timeout=(min(self.timeouts.connect_s, max(deadline.left_s, 0.001)), read_s),
@@ -325,8 +337,9 @@ class Funnel:
 
     def _checked(self, reply: Reply) -> Reply:
         """Refuse answers that mean the same whatever was asked."""
-        if reply.status == 401:
-            raise self.auth.explain_401(reply)
+        refused = self.auth.refused(reply) if reply.status in (401, 403) else None
+        if refused is not None:
+            raise refused
         if 300 <= reply.status < 400 and reply.status != 307:
             target = reply.headers.get("location", "nowhere").partition("?")[0]
             raise reply.bad(f"{reply.url} redirects to {target}, which is not followed.")
@@ -356,21 +369,32 @@ class Funnel:
             f"No ResourceManager could be reached: {tried}.", hint=advice or "Check --rm and resource_managers.", details=details
         )
 
-    def _open(self) -> requests.Session:
-        if self._session is None:
-            import requests  # 140 ms that `render` and `--help` need not pay
+    def _open(self, *, node: bool) -> requests.Session:
+        """Return the session for ResourceManagers, or the one for nodes: what is proven to one of them is no business of the other."""
+        with self._opening:
+            if node not in self._sessions:
+                self._sessions[node] = self._new_session(node=node)
+            return self._sessions[node]
 
-            from submit_tf_job.yarn.transport import DeadlineAdapter
+    def _new_session(self, *, node: bool) -> requests.Session:
+        import requests  # 140 ms that `render` and `--help` need not pay
 
-            session = requests.Session()
-            session.trust_env = False  # no proxies, .netrc or CA bundle out of the environment
-            session.verify = str(self._ca_file) if self._ca_file else True
-            session.headers.update({"Accept": "application/json, */*;q=0.1", "User-Agent": "submit_tf_job"})
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, self._adapter or DeadlineAdapter())
-            self.auth.prepare(session)
-            self._session = session
-        return self._session
+        from submit_tf_job.yarn.transport import DeadlineAdapter
+
+        session = requests.Session()
+        session.trust_env = False  # no proxies, .netrc or CA bundle out of the environment
+        session.verify = str(self._ca_file) if self._ca_file else True
+        session.headers.update({"Accept": "application/json, */*;q=0.1", "User-Agent": "submit_tf_job"})
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, self._adapter or DeadlineAdapter())
+        self.auth.prepare(session, node=node)
+        return session
+
+
+def _refusal_of_all(seen: Mapping[str, Trouble]) -> AuthError | None:
+    """Return why authentication failed where every ResourceManager refuses it: then none of them is just a standby that cannot know."""
+    refusals = [trouble.refusal for trouble in seen.values()]
+    return refusals[0] if all(refusals) else None
 
 
 def _stumbled(reply: Reply, wanted: _Request) -> bool:

@@ -47,7 +47,7 @@ class ResourceManagers:
     """The configured ResourceManagers, the one that answered last in front.
 
     Args:
-        urls: Addresses as `http://host:port`.
+        urls: Addresses as `http://host:port`, behind a gateway with its path.
         resolve: Host name to addresses; recognises one host under two names.
 
     Raises:
@@ -125,6 +125,6 @@ def _has_port(parts: SplitResult) -> bool:
 def _checked(url: str) -> str:
     parts = urlsplit(url.rstrip("/"))
     valid = parts.scheme in ("http", "https") and bool(parts.hostname) and _has_port(parts)
-    if not valid or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+    if not valid or parts.query or parts.fragment or "@" in parts.netloc:
         raise SettingsError(f"{url!r} is no address of a ResourceManager.", hint="Write it as http://rm.example.com:8088.")
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"

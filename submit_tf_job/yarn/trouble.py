@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from submit_tf_job.errors import AuthError
 from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.ha import Standby
 
@@ -32,6 +33,7 @@ class Trouble:
         hopeless: Whether trying the same address again is pointless.
         refused: Whether nothing listens there: the process that did is gone.
         advice: What to do about it.
+        refusal: What it means should every ResourceManager say so.
     """
 
     why: str
@@ -41,6 +43,7 @@ class Trouble:
     advice: str = ""
     unconfigured: str | None = None
     retry_after_s: float = 0.0
+    refusal: AuthError | None = None
 
     @classmethod
     def of_standby(cls, standby: Standby) -> Trouble:

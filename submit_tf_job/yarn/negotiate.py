@@ -1,0 +1,177 @@
+"""SPNEGO by requests-kerberos: one exchange for a session, a cookie from then on, and a reason for every refusal.
+
+Each exchange sends the ticket at once (no 401 first) and insists on the server's own proof. The `hadoop.auth` cookie that comes back
+lasts ten hours and spares the next exchange; when the server calls it lapsed, the request is negotiated anew, which is safe: a request
+that was refused was not executed. Nothing is ever delegated, and no redirect is followed, so that no ticket reaches a host we do not know.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from submit_tf_job import kerberos
+from submit_tf_job.errors import AuthError
+from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.yarn.auth import Method, impersonation_refused
+
+if TYPE_CHECKING:
+    import requests
+
+__all__ = ["KerberosAuth"]
+
+_COOKIE = re.compile(r'\bhadoop\.auth="?[^";\s]')  # a 401 sets an empty one
+
+
+class KerberosAuth(Method):
+    """The ticket in the cache, or a keytab's, whoever it belongs to.
+
+    Args:
+        user: Short name of the principal.
+        principal: Principal to choose in the ticket cache, `None` for its default.
+        as_user: User to act for, who then owns the jobs (doAs).
+        wall: Seconds since 1970, to compare with the server's clock.
+    """
+
+    def __init__(
+        self, user: str, principal: str | None = None, as_user: str | None = None, *, wall: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(user, as_user)
+        self._principal = principal
+        self._wall = wall
+
+    def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (every host gets a ticket of its own)
+        """Let the session negotiate.
+
+        Raises:
+            SettingsError: requests-kerberos is not installed.
+        """
+        package = kerberos.library("requests_kerberos")
+        logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)  # it logs the Authorization header
+        session.auth = _Negotiate(self._exchange(package), session)
+
+    def _exchange(self, package: Any) -> Callable[[], Any]:
+        # Not thread-safe and not reusable (it keeps its last context and that it has authenticated): one for each exchange.
+        return lambda: package.HTTPKerberosAuth(
+            mutual_authentication=package.REQUIRED, force_preemptive=True, principal=self._principal, send_cbt=False
+        )
+
+    def explain(self, error: Exception) -> AuthError | None:
+        """Say why no ticket could be sent, or why the server's proof is missing."""
+        import requests
+
+        if not isinstance(error, requests.RequestException):
+            return None
+        kind = type(error).__name__
+        if kind == "KerberosExchangeError":
+            return kerberos.explained(str(error), "authentication by Kerberos", principal=self._principal)
+        if kind == "MutualAuthenticationError":
+            return AuthError(
+                "The answer came without the server's proof of who it is: it does not speak SPNEGO here.",
+                hint="Is this cluster without Kerberos? Then say --auth simple. Or does something stand between it and us?",
+            )
+        return None
+
+    def refused(self, reply: Reply) -> AuthError | None:
+        """Say why the server did not take the ticket."""
+        host = urlsplit(reply.url).hostname or ""
+        said = f"{reply.reason} {reply.words}"
+        if reply.status == 403 and "Clock skew" in said:
+            return AuthError(
+                f"{reply.url} refuses the Kerberos ticket: this machine's clock is {self._skew(reply)} the server's.",
+                hint="Synchronise both by NTP; Kerberos bears 5 minutes.",
+                details=reply.details(),
+            )
+        if reply.status == 403 and "GSSException" in said:
+            why, hint = _gss_reason(said, host)
+            return AuthError(f"{reply.url} refuses the Kerberos ticket: {why}.", hint=hint, details=reply.details())
+        if reply.status != 401:
+            return impersonation_refused(reply)
+        challenge = reply.headers.get("www-authenticate", "")
+        if "negotiate" not in challenge.lower():
+            method = challenge.partition(" ")[0]
+            hint = f"Say --auth {method.lower()}." if method.lower() in ("basic", "bearer") else "Is it a ResourceManager with Kerberos?"
+            return AuthError(
+                f"{reply.url} does not speak SPNEGO here{f'; it wants {method}' if method else ''}.", hint=hint, details=reply.details()
+            )
+        return AuthError(
+            f"{reply.url} does not accept the Kerberos ticket for HTTP/{host}.",
+            hint="Is that the host name of its principal (yarn.resourcemanager.webapp.spnego-principal)? Write its address with that name.",
+            details=reply.details(),
+        )
+
+    def _skew(self, reply: Reply) -> str:
+        date = email.utils.parsedate_tz(reply.headers.get("date", ""))
+        if date is None:
+            return "too far from"
+        ahead = self._wall() - email.utils.mktime_tz(date)
+        return f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
+
+
+class _Negotiate:
+    """Gives `requests` the cookie where there is one, else an exchange."""
+
+    def __init__(self, exchange: Callable[[], Any], session: requests.Session) -> None:
+        self._exchange = exchange
+        self._session = session
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if _COOKIE.search(request.headers.get("Cookie") or ""):
+            request.hooks["response"].append(self._renewed)
+            return request
+        return self._exchange()(request)  # type: ignore[no-any-return]
+
+    def _renewed(self, response: requests.Response, **options: Any) -> requests.Response:
+        """Negotiate where the cookie has lapsed."""
+        if response.status_code != 401:
+            return response
+        request = response.request.copy()
+        request.headers.pop("Cookie", None)
+        request.hooks = {"response": []}
+        exchange = self._exchange()
+        exchange(request)
+        _ = response.content
+        response.close()
+        again = response.connection.send(request, **options)
+        again.history.append(response)
+        return exchange.handle_response(again, **_sendable(options))  # type: ignore[no-any-return]
+
+
+def _sendable(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name in ("stream", "timeout", "verify", "cert", "proxies")}
+
+
+# Java's own words (sun.security.krb5), behind "GSSException: Failure unspecified at GSS-API level (Mechanism level: ".
+_GSS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"Checksum failed|Integrity check",
+        "the keys of HTTP/{host} in its keytab are not those of the KDC",
+        "Its administrator has to renew its keytab.",
+    ),
+    (
+        r"Specified version of key is not available",
+        "its keytab holds an older key of HTTP/{host}",
+        "Its administrator has to renew its keytab; get a new ticket with kinit then.",
+    ),
+    (
+        r"[Ee]ncryption type|Cannot find key of appropriate type",
+        "it has no key of the ticket's encryption type",
+        "Compare `klist -e` with `klist -ket` of its keytab.",
+    ),
+    (r"Request is a replay", "it takes the request for a repeated one", "Try again."),
+    (r"Ticket expired", "the ticket has expired by its clock", "Get a new one with kinit; are the clocks the same?"),
+    (r"Ticket not yet valid", "the ticket is valid only later by its clock", "Are the clocks the same?"),
+)
+
+
+def _gss_reason(said: str, host: str) -> tuple[str, str]:
+    for pattern, why, hint in _GSS:
+        if re.search(pattern, said):
+            return why.format(host=host), hint
+    found = re.search(r"Mechanism level: ([^()]*)", said)
+    return (found[1].strip() if found else said.strip()), "The ResourceManager's log says more."
