@@ -107,6 +107,13 @@ def _ha_state(state: State, url: str) -> str:
     return str(info["haState"])
 
 
+def _role(state: State, url: str) -> str:
+    try:
+        return _ha_state(state, url)
+    except NotWell as problem:
+        return str(problem)
+
+
 def _resourcemanager_health(state: State, number: int = 0) -> None:
     """Of two ResourceManagers one must be active and serve services, and the other stand by."""
     url = state.rm_urls[number]
@@ -115,16 +122,11 @@ def _resourcemanager_health(state: State, number: int = 0) -> None:
         get_json(f"{url}/app/v1/services/version", access=access_of(state))
     elif not state.ha:
         raise NotWell(f"it is STARTED, {role}")
-    if state.ha and _other_role(state, 1 - number) == role:
-        raise NotWell("both ResourceManagers are active" if role == "ACTIVE" else "it is standby, and the other one is not active")
-
-
-def _other_role(state: State, number: int) -> str:
-    try:
-        return _ha_state(state, state.rm_urls[number])
-    except NotWell:
-        # The one that is away tells of itself; here it matters only that it is not active.
-        return "STANDBY"
+    other_leads = state.ha and _role(state, state.rm_urls[1 - number]) == "ACTIVE"
+    if role == "ACTIVE" and other_leads:
+        raise NotWell("both ResourceManagers are active")
+    if role == "STANDBY" and not other_leads:
+        raise NotWell("it is standby, and the other one is not active")
 
 
 def _resourcemanager2_health(state: State) -> None:
@@ -228,7 +230,7 @@ def check_registered(state: State) -> None:
 
 def _active(state: State) -> str:
     """Return the address of the ResourceManager that leads."""
-    return next((url for url in state.rm_urls if not state.ha or _ha_state(state, url) == "ACTIVE"), state.rm_urls[0])
+    return next((url for url in state.rm_urls if not state.ha or _role(state, url) == "ACTIVE"), state.rm_urls[0])
 
 
 def environment(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[str, str]:

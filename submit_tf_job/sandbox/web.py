@@ -27,8 +27,9 @@ _ANYBODY = Access()
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A standby ResourceManager redirects; a ticket is for the one that was asked."""
 
-    def redirect_request(self, *_: object) -> None:
+    def redirect_request(self, *_: object) -> urllib.request.Request | None:
         """Follow nothing."""
+        return None
 
 
 def send(method: str, url: str, timeout_s: float = 5.0, body: Path | None = None, access: Access = _ANYBODY) -> tuple[int, bytes]:
