@@ -16,7 +16,7 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, lifecycle, ports, resolver, startup
 from submit_tf_job.sandbox.jars import JarSet
 from submit_tf_job.sandbox.lifecycle import Sandbox
-from submit_tf_job.sandbox.model import DAEMONS, SandboxDirs, SandboxOptions, check_name, profile_name
+from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS, SandboxDirs, SandboxOptions, check_name, profile_name
 from submit_tf_job.sandbox.ports import BLOCKS, PORT_NAMES, block_ports, dns_address, keep_block, pick_block
 from submit_tf_job.sandbox.processes import Process
 from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text, why_not_system
@@ -182,11 +182,17 @@ class Machine:
         self.alive: set[str] = set()
         self.started: list[tuple[str, ...]] = []
         self.ended = 0
+        self.made: list[str] = []
         self.free = True
         self.failure: SandboxError | None = None
         patches: dict[str, Any] = {
             "find_java_home": lambda environ: Path("/jvm"),
             "ensure_jars": lambda version, cache, environ, progress: JarSet(version, Path("/cache/jars/x")),
+            "require_gssapi": lambda: None,
+            "find_programs": lambda environ: {},
+            "ensure_native": lambda home, cache, environ, progress: Path("/cache/native"),
+            "make_kdc": lambda state, layout, environ: self.made.append("kdc"),
+            "make_certificates": lambda state, layout, environ: self.made.append("certificates"),
             "choose_resolver": lambda wanted, block, environ: ("direct", ""),
             "hosts_file_text": lambda: None,
             "start_daemons": self._start,
@@ -281,6 +287,7 @@ def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(machine: Machine) 
         (SandboxOptions(resolver="system"), "is up with the resolver direct, not system"),
         (SandboxOptions(memory_mib=1024), "is up with memory 12288, not 1024"),
         (SandboxOptions(vcores=1), "is up with vcores 16, not 1"),
+        (SandboxOptions(modes=("kerberos", "ha")), r"is up with the profile simple, not kerberos\+ha"),
     ],
 )
 def test_a_running_sandbox_is_not_changed_on_the_way(machine: Machine, options: SandboxOptions, message: str) -> None:
@@ -295,6 +302,29 @@ def test_the_same_options_again_are_fine(machine: Machine) -> None:
     machine.sandbox().up(options, ENVIRON)
     machine.sandbox().up(options, ENVIRON)
     machine.sandbox().up(replace(options, resolver="auto"), ENVIRON)
+
+
+def test_a_profile_brings_its_daemons_and_its_files(machine: Machine) -> None:
+    options = SandboxOptions(modes=("kerberos", "ha", "tls"))
+    info = machine.sandbox().up(options, ENVIRON)
+    assert info.started == ALL_DAEMONS
+    assert machine.made == ["kdc", "certificates"]
+    assert (info.modes, info.ca_file) == (options.modes, info.home / "tls" / "ca.pem")
+    assert info.rm_urls == ("https://localhost:10085", "https://localhost:10095")
+    assert info.rm_url == info.rm_urls[0]
+    assert info.kerberos is not None
+    assert (info.kerberos.kdc, info.kerberos.keytabs) == ("127.0.0.1:10090", info.home / "keytabs")
+    ids = [(info.home / name / "yarn-site.xml").read_text().count("ha.id</name>") for name in ("conf", "conf-rm1", "conf-rm2")]
+    assert ids == [0, 1, 1]
+    assert [row.name for row in machine.sandbox().status().daemons] == list(ALL_DAEMONS)
+    assert machine.sandbox().up(SandboxOptions(), ENVIRON).modes == options.modes, "left out means: as it is"
+    with pytest.raises(SandboxError, match=r"is up with the profile kerberos\+ha\+tls, not simple"):
+        machine.sandbox().up(SandboxOptions(modes=()), ENVIRON)
+    machine.alive -= {"kdc", "resourcemanager2"}
+    assert machine.sandbox().up(SandboxOptions(), ENVIRON).started == ("kdc", "resourcemanager2")
+    machine.sandbox().down(keep=True)
+    again = machine.sandbox().up(SandboxOptions(), ENVIRON)
+    assert (again.started, machine.made) == (ALL_DAEMONS, ["kdc", "certificates"]), "keys and certificates are kept, too"
 
 
 def test_a_failed_first_up_keeps_the_logs_and_the_next_one_starts_over(machine: Machine) -> None:

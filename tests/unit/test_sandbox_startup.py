@@ -10,7 +10,7 @@ import pytest
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, shutdown, startup
-from submit_tf_job.sandbox.model import DAEMONS
+from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS
 from submit_tf_job.sandbox.ports import block_ports
 from submit_tf_job.sandbox.processes import Process
 from submit_tf_job.sandbox.shutdown import end_everything
@@ -107,6 +107,23 @@ def test_a_first_start_formats_while_others_come_up(world: World) -> None:
     assert said == [f"starting {', '.join(DAEMONS)}", "HDFS is up"]
 
 
+def test_the_kdc_is_well_before_anybody_logs_in(world: World) -> None:
+    world.sick = {"kdc": 3}
+    state = world.state(modes=("kerberos", "ha"))
+    start_daemons(state.daemon_names, state, world.layout, {}, lambda _: None)
+    others = ["zookeeper", "resourcemanager", "resourcemanager2", "nodemanager", "registrydns"]
+    assert world.did == ["kdc", *others, "format", "namenode", "datanode", "directories"]
+    assert world.sick["kdc"] == 0
+
+
+def test_a_kdc_that_ends_is_named(world: World) -> None:
+    world.dies = {"kdc"}
+    state = world.state(modes=("kerberos",))
+    with pytest.raises(SandboxError, match=r"^kdc ended while it started; the end of its log:\nlast words of kdc$"):
+        start_daemons(state.daemon_names, state, world.layout, {}, lambda _: None)
+    assert world.did == ["kdc", "end kdc", "end everything"]
+
+
 def test_a_restart_starts_only_what_it_is_told(world: World) -> None:
     start_daemons(("datanode",), world.state(ready=True), world.layout, {}, lambda _: None)
     assert world.did == ["datanode"]
@@ -151,7 +168,7 @@ def test_a_nodemanager_that_cannot_recover_finds_no_old_containers(world: World)
 
 
 def test_the_order_in_which_everything_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    running = {Process(number, 1): name for number, name in enumerate(DAEMONS)}
+    running = {Process(number, 1): name for number, name in enumerate(ALL_DAEMONS)}
     containers = [[Process(50, 1)], [Process(51, 1)], []]
     ended: list[tuple[list[str], float]] = []
 
@@ -165,7 +182,7 @@ def test_the_order_in_which_everything_is_ended(monkeypatch: pytest.MonkeyPatch,
     assert ended == [
         (["nodemanager"], 5.0),
         (["registrydns"], 0.5),
-        (["zookeeper", "namenode", "datanode", "resourcemanager"], 3.0),
+        (["kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2"], 3.0),
         (["50"], 1.0),
         (["51"], 1.0),
     ]
