@@ -340,6 +340,8 @@ class Funnel:
         refused = self.auth.refused(reply) if reply.status in (401, 403) else None
         if refused is not None:
             raise refused
+        if reply.status == 404 and "to a Hadoop IPC port" in reply.words:
+            raise reply.bad(f"{reply.url.partition('/', 8)[0]} is Hadoop's RPC port, not its web address.")
         if 300 <= reply.status < 400 and reply.status != 307:
             target = reply.headers.get("location", "nowhere").partition("?")[0]
             raise reply.bad(f"{reply.url} redirects to {target}, which is not followed.")
@@ -379,11 +381,11 @@ class Funnel:
     def _new_session(self, *, node: bool) -> requests.Session:
         import requests  # 140 ms that `render` and `--help` need not pay
 
-        from submit_tf_job.yarn.transport import DeadlineAdapter
+        from submit_tf_job.yarn.transport import DeadlineAdapter, authorities
 
         session = requests.Session()
         session.trust_env = False  # no proxies, .netrc or CA bundle out of the environment
-        session.verify = str(self._ca_file) if self._ca_file else True
+        session.verify = authorities(self._ca_file) if self._ca_file else True
         session.headers.update({"Accept": "application/json, */*;q=0.1", "User-Agent": "submit_tf_job"})
         for scheme in ("http://", "https://"):
             session.mount(scheme, self._adapter or DeadlineAdapter())

@@ -10,9 +10,11 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import ssl
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -20,7 +22,24 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-__all__ = ["DeadlineAdapter", "bound", "unbound"]
+from submit_tf_job.errors import SettingsError
+
+__all__ = ["DeadlineAdapter", "authorities", "bound", "unbound"]
+
+
+def authorities(ca_file: Path) -> str:
+    """Return a file of CA certificates as the session wants it.
+
+    Raises:
+        SettingsError: It cannot be read, or there is no certificate in it.
+    """
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=ca_file)
+    except ssl.SSLError:
+        raise SettingsError(f"{ca_file}: there are no certificates in it (ca_file wants them as PEM)") from None
+    except OSError as error:
+        raise SettingsError(f"{ca_file}: cannot be read: {error.strerror} (ca_file)") from None
+    return str(ca_file)
 
 
 @dataclass

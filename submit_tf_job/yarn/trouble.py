@@ -112,7 +112,7 @@ def _is_not_http(cause: BaseException) -> bool:
     """Whether bytes came that are no answer; a connection that just ends is a BadStatusLine too, to Python."""
     if isinstance(cause, (ConnectionError, http.client.IncompleteRead)):
         return type(cause).__name__ == "InvalidChunkLength"
-    return isinstance(cause, http.client.HTTPException)
+    return isinstance(cause, http.client.HTTPException) or type(cause).__name__ == "InvalidHeader"
 
 
 def _lost_words(causes: list[BaseException]) -> str:
