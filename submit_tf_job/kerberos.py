@@ -88,7 +88,24 @@ def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = 
         name = gssapi.Name(principal, gssapi.NameType.user) if principal else None
         _ = gssapi.Credentials(name=name, usage="initiate").lifetime
     except gssapi.exceptions.GSSError as error:
-        raise explained(str(error), f"logging in with the keytab {keytab}", principal=principal) from None
+        words = _refusal(principal, keytab) or str(error)
+        raise explained(words, f"logging in with the keytab {keytab}", principal=principal) from None
+
+
+def _refusal(principal: str | None, keytab: Path) -> str:
+    """Return why a keytab gets no ticket: GSSAPI only says that there is none."""
+    krb5 = library("krb5")
+    try:
+        context = krb5.init_context()
+        table = krb5.kt_resolve(context, f"FILE:{keytab}".encode())
+        names = [_text(entry.principal.name) for entry in table]
+        wanted = krb5.parse_name_flags(context, (principal or names[0] if names else "nobody").encode())
+        if _text(wanted.name) not in names:
+            return f"Keytab contains no suitable keys for {_text(wanted.name)}"
+        krb5.get_init_creds_keytab(context, wanted, krb5.get_init_creds_opt_alloc(context), table)
+    except krb5.Krb5Error as error:
+        return str(error)
+    return ""
 
 
 def library(name: str) -> Any:
