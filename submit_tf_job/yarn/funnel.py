@@ -341,7 +341,7 @@ class Funnel:
         if refused is not None:
             raise refused
         if reply.status == 404 and "to a Hadoop IPC port" in reply.words:
-            raise reply.bad(f"{reply.url.partition('/', 8)[0]} is Hadoop's RPC port, not its web address.")
+            raise reply.bad(f"{'/'.join(reply.url.split('/')[:3])} is Hadoop's RPC port, not its web address.")
         if 300 <= reply.status < 400 and reply.status != 307:
             target = reply.headers.get("location", "nowhere").partition("?")[0]
             raise reply.bad(f"{reply.url} redirects to {target}, which is not followed.")
