@@ -203,7 +203,7 @@ def test_a_bearer_token_from_a_command(proxy: Proxy, shell: Shell) -> None:
     proxy.accept("token-2")
     stdout, stderr = running.communicate(timeout=120)
     assert (running.returncode, "SUCCEEDED" in stdout) == (0, True), (stdout, stderr)
-    assert "token-1" not in stdout + stderr and "token-2" not in stdout + stderr
+    assert "token-" not in stdout + stderr
     log = (proxy.directory / "access.log").read_text()
     assert " 401 " in log, "the first token was never refused"
 

@@ -53,7 +53,8 @@ class Kdc:
         """Write the configuration and make the database."""
         (self.directory / "krb5.conf").write_text(
             f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n rdns = false\n dns_canonicalize_hostname = false\n"
-            f" udp_preference_limit = 1\n[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{self.port}\n }}\n[domain_realm]\n localhost = {REALM}\n"
+            f" udp_preference_limit = 1\n[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{self.port}\n }}\n"
+            f"[domain_realm]\n localhost = {REALM}\n"
             f" 127.0.0.1 = {REALM}\n"
         )
         (self.directory / "kdc.conf").write_text(

@@ -8,11 +8,10 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from tests.kerberos.conftest import REALM, Client, Kdc
+from tests.kerberos.conftest import REALM, Client
 
 RM = "http://localhost:1"  # nobody listens: what is said about Kerberos is said before
 
