@@ -293,6 +293,7 @@ def watch(
             if clock() - last_answer > patience.unreachable_s:
                 raise
             on_trouble(error)
+            last_change = clock()  # it may be back any moment, and asking once a second is little for a look that is patient by itself
         else:
             now = clock()
             current = Look(seen, verdict(seen))

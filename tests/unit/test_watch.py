@@ -228,8 +228,16 @@ def test_patience_has_an_end() -> None:
 def test_an_answer_renews_it() -> None:
     away: list[Observation | Exception] = [AWAY] * 9
     scene = Scene(*[*away, RUNNING] * 20)
-    assert scene.watch(patience=Patience(unreachable_s=200)).seen == DONE
-    assert scene.now - 1000 > 400
+    assert scene.watch(patience=Patience(unreachable_s=100)).seen == DONE
+    assert scene.now - 1000 > 190
+
+
+def test_a_cluster_that_comes_back_is_not_slept_through() -> None:
+    quiet: list[Observation | Exception] = [RUNNING] * 60
+    scene = Scene(*quiet, AWAY, AWAY, RUNNING, RUNNING)
+    scene.watch()
+    assert scene.sleeps[59] == 15.0, "nothing had changed for long"
+    assert scene.sleeps[60:] == [1.0, 1.0, 1.0, 1.0]
 
 
 def test_a_cluster_that_never_answered_is_given_up_too() -> None:
