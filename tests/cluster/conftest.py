@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox import Mode, Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
 from submit_tf_job.settings import Settings, load_settings
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -56,6 +57,39 @@ def real_cluster(sandbox: Sandbox, session_environ: dict[str, str], tensorflow: 
         yield sandbox.up(SandboxOptions(container_path=(tensorflow / "bin",)), session_environ, print)
     finally:
         sandbox.down()
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A sandbox that is up."""
+
+    sandbox: Sandbox
+    info: SandboxInfo
+
+    def hdfs_environ(self) -> dict[str, str]:
+        """What lets a program reach HDFS: the configuration, and with Kerberos who it is."""
+        environ = {"HADOOP_CONF_DIR": str(self.info.client_conf), "PATH": "/usr/bin:/bin"}
+        if self.info.kerberos is None:
+            return environ
+        keytab = self.info.kerberos.keytabs / f"{self.info.user}.keytab"
+        kerberos = {"KRB5_CONFIG": str(self.info.kerberos.krb5_conf), "KRB5_CLIENT_KTNAME": f"FILE:{keytab}", "KRB5CCNAME": "MEMORY:"}
+        return {**environ, **kerberos}
+
+    def pid_of(self, daemon: str) -> int:
+        """The process of a daemon."""
+        pid = next(row.pid for row in self.sandbox.status().daemons if row.name == daemon)
+        assert pid
+        return pid
+
+
+@contextlib.contextmanager
+def a_sandbox_of(modes: tuple[Mode, ...], environ: dict[str, str], tensorflow: Path) -> Iterator[Profiled]:
+    """Start a sandbox with Kerberos, two ResourceManagers or TLS beside the session's own, and take it down at the end."""
+    made = Sandbox(f"test{os.getpid()}-{'-'.join(modes)}", SandboxDirs.standard(environ))
+    try:
+        yield Profiled(made, made.up(SandboxOptions(container_path=(tensorflow / "bin",), modes=modes), environ, print))
+    finally:
+        made.down()
 
 
 @pytest.fixture(scope="session")

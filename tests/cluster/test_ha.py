@@ -1,0 +1,223 @@
+"""Two ResourceManagers, and what happens to them while a job is submitted, followed and stopped: the verdict is right each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.api.cluster import connect
+from submit_tf_job.sandbox import SandboxOptions
+from submit_tf_job.settings import load_settings
+from submit_tf_job.yarn.states import AppState
+from tests.cluster.conftest import Profiled, Tool, a_sandbox_of, gone
+
+pytestmark = pytest.mark.cluster
+
+SMALL = {"memory": "256Mi"}
+MANAGERS = ("resourcemanager", "resourcemanager2")
+
+
+class Pair:
+    """The two ResourceManagers, as somebody sees them who does not go through the tool."""
+
+    def __init__(self, cluster: Profiled, environ: dict[str, str]) -> None:
+        self.cluster = cluster
+        self._environ = environ
+
+    def get(self, url: str) -> dict[str, Any]:
+        """Ask one of them, following nothing; {} for anything but an answer of 200 in JSON."""
+        try:
+            with urllib.request.build_opener(_NoRedirects()).open(url, timeout=5) as answer:
+                found: dict[str, Any] = json.loads(answer.read())
+                return found
+        except (OSError, ValueError):
+            return {}
+
+    def active(self) -> int | None:
+        """Which of them leads."""
+        for number, url in enumerate(self.cluster.info.rm_urls):
+            if self.get(f"{url}/ws/v1/cluster/info").get("clusterInfo", {}).get("haState") == "ACTIVE":
+                return number
+        return None
+
+    def kill_active(self) -> int:
+        """End it with SIGKILL, and say which one it was."""
+        number = self.active()
+        assert number is not None
+        os.kill(self.cluster.pid_of(MANAGERS[number]), signal.SIGKILL)
+        return number
+
+    def apps(self, name: str) -> list[dict[str, Any]]:
+        """All applications of a job, as the active one tells them."""
+        number = self.active()
+        assert number is not None
+        found = self.get(f"{self.cluster.info.rm_urls[number]}/ws/v1/cluster/apps").get("apps") or {}
+        return [app for app in found.get("app", []) if app["name"] == name]
+
+    def heal(self) -> tuple[str, ...]:
+        """Start what is dead."""
+        return self.cluster.sandbox.up(SandboxOptions(), self._environ).started
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def cluster(session_environ: dict[str, str], tensorflow: Path) -> Iterator[Profiled]:
+    with a_sandbox_of(("ha",), session_environ, tensorflow) as found:
+        yield found
+
+
+@pytest.fixture
+def pair(cluster: Profiled, session_environ: dict[str, str]) -> Pair:
+    """Both ResourceManagers, well."""
+    made = Pair(cluster, session_environ)
+    made.heal()
+    return made
+
+
+@pytest.fixture
+def tool(pair: Pair, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
+    made = Tool(session_environ, pair.cluster.info.profile, tmp_path)
+    yield made
+    for job in made.jobs:
+        made("delete", job, "--force")
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
+    """Wait for a command, and let no traceback pass."""
+    stdout, stderr = process.communicate(timeout=180)
+    assert "Traceback" not in stderr, stderr
+    return process.returncode, json.loads(stdout), stderr
+
+
+def one_application(pair: Pair, name: str) -> dict[str, Any]:
+    """The application that ran the job; one that was doomed by a lost answer may stand beside it, killed."""
+    found = [app for app in pair.apps(name) if app["state"] != "KILLED"]
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("later_s", [0.0, 0.3])
+def test_the_active_one_is_killed_while_it_takes_a_job(tool: Tool, pair: Pair, later_s: float) -> None:
+    name = f"submitting-{int(later_s * 10)}"
+    spec = tool.spec(name, strategy="single", command="sleep 3; echo trained", roles={"worker": SMALL})
+    info = pair.cluster.info
+    stored = f"{info.namenode_url}/webhdfs/v1/user/{info.user}/.yarn/services/{name}/{name}.json?op=GETFILESTATUS&user.name={info.user}"
+    submitting = tool.start("submit", spec, "-o", "json")
+    while not pair.get(stored):  # the POST is inside the ResourceManager from here on
+        assert submitting.poll() is None, submitting.communicate()
+        time.sleep(0.02)
+    time.sleep(later_s)
+    pair.kill_active()
+    status, job, stderr = ended(submitting)
+    assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
+    assert one_application(pair, name)["id"] == job["application_id"]
+    again = tool("submit", spec, "-o", "json")
+    assert (again.status, again.json["application_id"]) == (0, job["application_id"])
+    gone(name)
+
+
+def test_the_active_one_is_killed_while_a_job_is_followed_and_while_one_is_stopped(tool: Tool, pair: Pair) -> None:
+    spec = tool.spec("followed", strategy="single", command="sleep 25", roles={"worker": SMALL})
+    following = tool.start("submit", spec, "-o", "json")
+    stopped = tool.spec("stopped", strategy="single", command="sleep 600", roles={"worker": SMALL})
+    assert tool("submit", stopped, "--detach").status == 0
+    tool.until("followed", lambda seen: seen["state"] == "RUNNING")
+    tool.until("stopped", lambda seen: seen["state"] == "RUNNING")
+    stopping = tool.start("stop", "stopped", "-o", "json")
+    time.sleep(0.6)  # about when its first requests go out
+    first = pair.kill_active()
+    status, job, stderr = ended(stopping)
+    assert (status, job["state"]) == (0, "STOPPED"), stderr
+    assert pair.heal() == (MANAGERS[first],)
+    status, job, stderr = ended(following)
+    assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
+    assert one_application(pair, "followed")["finalStatus"] == "SUCCEEDED"
+    assert tool("wait", "stopped").status == 3
+    gone("stopped")
+    gone("followed")
+
+
+def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, pair: Pair) -> None:
+    spec = tool.spec("alone", strategy="single", command="sleep 15; exit 4", roles={"worker": SMALL})
+    following = tool.start("submit", spec, "-o", "json")
+    tool.until("alone", lambda seen: seen["state"] == "RUNNING")
+    for name in MANAGERS:
+        os.kill(pair.cluster.pid_of(name), signal.SIGKILL)
+    unreachable = tool("status", "alone", timeout=60)
+    assert unreachable.status == 7, unreachable.stderr
+    assert all(url in unreachable.stderr for url in pair.cluster.info.rm_urls)
+    time.sleep(max(0.0, 30 - unreachable.seconds))
+    assert following.poll() is None, "nobody gives up after half a minute"
+    assert pair.heal() == MANAGERS
+    status, job, stderr = ended(following)
+    assert (status, job["state"], job["reason"]) == (1, "FAILED", "worker-0 ended with status 4"), stderr
+    assert "cannot be reached" in stderr or "could be reached" in stderr
+    one_application(pair, "alone")
+    gone("alone")
+
+
+def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, pair: Pair) -> None:
+    spec = tool.spec("tough", strategy="single", command="sleep 45; echo trained", roles={"worker": SMALL})
+    following = tool.start("submit", spec, "-o", "json")
+    tool.until("tough", lambda seen: seen["state"] == "RUNNING")
+    os.kill(_master_of("tough"), signal.SIGKILL)
+    time.sleep(2)
+    pair.kill_active()
+    os.kill(pair.cluster.pid_of("nodemanager"), signal.SIGKILL)
+    assert "nodemanager" in pair.heal()
+    status, job, stderr = ended(following)
+    assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
+    one_application(pair, "tough")
+    gone("tough")
+
+
+def _master_of(name: str) -> int:
+    for entry in Path("/proc").iterdir():
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"/java\0" in command[:80] and b"ServiceMaster" in command and f"-service_name\0{name}\0".encode() in command:
+            return int(entry.name)
+    raise AssertionError(f"no ApplicationMaster of {name}")
+
+
+def test_an_answer_comes_within_two_seconds_of_there_being_one(tool: Tool, pair: Pair, session_environ: dict[str, str]) -> None:
+    spec = tool.spec("asked", strategy="single", command="sleep 600", roles={"worker": SMALL})
+    assert tool("submit", spec, "--detach").status == 0
+    app_id = tool.until("asked", lambda seen: seen["state"] == "RUNNING")["application_id"]
+    client = connect(load_settings(profile=pair.cluster.info.profile, environ=session_environ, cwd=Path("/"))).client
+    assert client.app(app_id) is not None
+    answered: list[float] = []
+
+    def ask() -> None:
+        found = client.app(app_id)
+        assert found is not None
+        assert found.state in (AppState.ACCEPTED, AppState.RUNNING)
+        answered.append(time.monotonic())
+
+    dead = pair.kill_active()
+    asking = threading.Thread(target=ask)
+    asking.start()
+    url = f"{pair.cluster.info.rm_urls[1 - dead]}/ws/v1/cluster/apps/{app_id}"
+    while not pair.get(url):
+        time.sleep(0.02)
+    possible = time.monotonic()
+    asking.join(60)
+    assert answered, "no answer at all"
+    print(f"failover: the client's answer came {answered[0] - possible:.2f} s after there was one")
+    assert answered[0] - possible <= 2.0
