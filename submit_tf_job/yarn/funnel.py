@@ -379,11 +379,9 @@ class Funnel:
             return self._sessions[node]
 
     def _new_session(self, *, node: bool) -> requests.Session:
-        import requests  # 140 ms that `render` and `--help` need not pay
+        from submit_tf_job.yarn.transport import DeadlineAdapter, Session, authorities  # 140 ms that `render` and `--help` need not pay
 
-        from submit_tf_job.yarn.transport import DeadlineAdapter, authorities
-
-        session = requests.Session()
+        session = Session()
         session.trust_env = False  # no proxies, .netrc or CA bundle out of the environment
         session.verify = authorities(self._ca_file) if self._ca_file else True
         session.headers.update({"Accept": "application/json, */*;q=0.1", "User-Agent": "submit_tf_job"})

@@ -24,7 +24,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from submit_tf_job.errors import SettingsError
 
-__all__ = ["DeadlineAdapter", "authorities", "bound", "unbound"]
+__all__ = ["DeadlineAdapter", "Session", "authorities", "bound", "unbound"]
 
 
 def authorities(ca_file: Path) -> str:
@@ -142,3 +142,10 @@ class DeadlineAdapter(HTTPAdapter):
         """Make a pool of connections of our kind."""
         super().init_poolmanager(*args, **named)
         self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+
+
+class Session(requests.Session):
+    """A session that follows nothing: without this it would still read `Location`, and stumble over one that is no address."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Return `None`."""
