@@ -15,6 +15,7 @@ from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_clust
 from tests.bench.logs import measure_logs
 from tests.bench.operate import measure_fleet_rows, measure_status
 from tests.bench.page import page, table
+from tests.bench.secure import measure_secure
 from tests.bench.size import measure_size
 from tests.bench.startup import measure_startup, startup_rows
 
@@ -40,6 +41,8 @@ def main() -> int:
         rows += measure_logs(options.rounds)
         say(f"status against Hadoop's own client, {options.rounds} rounds")
         rows += measure_status(options.rounds)
+        say("Kerberos and failovers")
+        rows += measure_secure(options.rounds)
         PAGE.write_text(page(rows, **_facts(load_before)))
         say(f"{PAGE.relative_to(ROOT)} is written")
     print(table(rows), end="")

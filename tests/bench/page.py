@@ -43,6 +43,12 @@ ResourceManager alone; each a process of its own, turn by turn.
 
 **Many jobs.** The client of `watch` on a server that replays a recorded answer under 1,000 ids: requests counted, memory traced.
 
+**Kerberos.** The first and the second call of a session on a sandbox with Kerberos: the second carries the cookie and no ticket, which
+`tests/cluster/test_kerberos.py` asserts.
+
+**Failover.** The active of two ResourceManagers is killed while a client asks. The clock starts when the other one first answers as the
+active one, which a second client, that asks it all the time, finds out; it stops when the first client has its answer.
+
 **Logs.** Collected logs (TFile, not compressed) of a job of eight tasks, and of a job of one task that printed 50 MB. `submit_tf_job logs`
 against Hadoop's own LogsCLI for the same application, container or end of a file, each a process of its own, turn by turn. What the tail
 of the large log reads is asserted by `tests/cluster/test_task_logs.py`: less than 100 kB.

@@ -1,0 +1,97 @@
+"""Kerberos and two ResourceManagers: what an exchange costs, and how long a failover takes longer than it must."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from submit_tf_job.api.cluster import connect
+from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
+from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.yarn.client import Client
+from tests.bench.measure import Row, clean_environment
+
+__all__ = ["measure_secure"]
+
+FAILOVER_GOAL = 2.0
+LOOK_S = 0.05
+
+
+def measure_secure(rounds: int) -> list[Row]:
+    """Measure on a sandbox of its own with Kerberos and two ResourceManagers."""
+    with tempfile.TemporaryDirectory() as home:
+        environ = clean_environment(Path(home))
+        sandbox = Sandbox(f"bench{os.getpid()}", SandboxDirs.standard(environ))
+        try:
+            info = sandbox.up(SandboxOptions(modes=("kerberos", "ha")), environ)
+            settings = load_settings(profile=info.profile, environ=environ, cwd=Path("/"))
+            rows = [_exchanges(settings, rounds * 20)]
+            return [*rows, _failovers(sandbox, info, settings, environ, max(2, rounds // 2))]
+        finally:
+            sandbox.down()
+
+
+def _exchanges(settings: Settings, calls: int) -> Row:
+    """Compare a call that carries the cookie with one that negotiates."""
+    negotiated, cookies = [], []
+    for _ in range(calls):
+        client = connect(settings).client
+        negotiated.append(_timed(client.cluster_info))
+        cookies.append(_timed(client.cluster_info))
+        client.close()
+    first, second = statistics.median(negotiated), statistics.median(cookies)
+    details = f"medians of {calls}: {second * 1000:.1f} ms and {first * 1000:.1f} ms, connection included"
+    return Row("a call with the cookie", "the first call of a session, with its SPNEGO exchange", second / first, 1.0, details)
+
+
+def _failovers(sandbox: Sandbox, info: SandboxInfo, settings: Settings, environ: dict[str, str], rounds: int) -> Row:
+    """Kill the active ResourceManager while a client asks; count from the moment that another one would have answered."""
+    late, whole = [], []
+    for _ in range(rounds):
+        client = connect(settings).client
+        client.apps()
+        active = client.funnel.rms.urls[0]
+        probe = _Probe(settings, next(url for url in info.rm_urls if url != active))
+        daemon = "resourcemanager" if active == info.rm_urls[0] else "resourcemanager2"
+        killed = time.monotonic()
+        os.kill(next(row.pid or 0 for row in sandbox.status().daemons if row.name == daemon), signal.SIGKILL)
+        probe.start()
+        client.apps(deadline=client.deadline(120))
+        answered = time.monotonic()
+        probe.join(120)
+        late.append(max(0.0, answered - probe.answered))
+        whole.append(answered - killed)
+        client.close()
+        sandbox.up(SandboxOptions(), environ)
+    details = f"worst of {rounds}; from the kill to the answer {', '.join(f'{seconds:.1f}' for seconds in whole)} s, YARN's election in it"
+    return Row("seconds from an active ResourceManager to our next answer", "1 s", max(late), FAILOVER_GOAL, details)
+
+
+class _Probe(threading.Thread):
+    """Asks one ResourceManager all the time until it is the active one."""
+
+    def __init__(self, settings: Settings, url: str) -> None:
+        super().__init__(daemon=True)
+        self._client = Client([url], connect(settings).client.auth, ca_file=settings["ca_file"])
+        self.answered = 0.0
+
+    def run(self) -> None:
+        """Ask until it answers."""
+        while not self.answered:
+            try:
+                self._client.apps(deadline=self._client.deadline(3))
+                self.answered = time.monotonic()
+            except Exception:  # noqa: BLE001 - a standby, or nobody yet
+                time.sleep(LOOK_S)
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

@@ -1,0 +1,230 @@
+"""Proving who we are to a real ResourceManager with Kerberos: tickets, cookies, tokens, proxy users, and each refusal in words."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+from requests.adapters import HTTPAdapter
+
+from submit_tf_job.api.cluster import authenticate
+from submit_tf_job.errors import AuthError
+from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.yarn.client import Client
+from tests.cluster.conftest import Profiled, Result, Tool
+
+pytestmark = pytest.mark.cluster
+
+REALM = "SANDBOX.TEST"
+
+
+class Watched(HTTPAdapter):
+    """Passes requests on, and remembers how each proved who we are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, bool, bool]] = []
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+        response = super().send(request, **options)
+        negotiated = "Authorization" in request.headers
+        self.seen.append((str(response.status_code), negotiated, "hadoop.auth" in (request.headers.get("Cookie") or "")))
+        return response
+
+
+class Shell:
+    """The tool as one of the sandbox's users, who has settings and a ticket cache of their own."""
+
+    def __init__(self, cluster: Profiled, environ: Mapping[str, str], home: Path) -> None:
+        self.cluster = cluster
+        self.home = home
+        assert cluster.info.kerberos
+        self.krb5_conf = cluster.info.kerberos.krb5_conf
+        kept = {name: value for name, value in environ.items() if not name.startswith("KRB5")}
+        self.environ = {**kept, "HOME": str(home), "KRB5CCNAME": f"FILE:{home}/krb5cc"}
+
+    def keytab(self, user: str) -> Path:
+        assert self.cluster.info.kerberos
+        return self.cluster.info.kerberos.keytabs / f"{user}.keytab"
+
+    def site(self, **more: object) -> dict[str, object]:
+        return {
+            "resource_managers": [self.cluster.info.rm_url],
+            "auth": "kerberos",
+            "hadoop_conf": str(self.cluster.info.client_conf),
+            "dns": {"domain": "sandbox.test"},
+            **more,
+        }
+
+    def settings(self, **content: object) -> None:
+        path = self.home / ".config/submit_tf_job/settings.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump({"profiles": {"secure": content}}))
+
+    def login(self, who: str, **more: object) -> dict[str, object]:
+        """Settings of somebody who logs in with a keytab."""
+        return self.site(
+            kerberos={"principal": f"{who}@{REALM}", "keytab": str(self.keytab(who)), "krb5_conf": str(self.krb5_conf)}, **more
+        )
+
+    def kinit(self, user: str) -> None:
+        argv = ["kinit", "-c", f"{self.home}/krb5cc", "-kt", str(self.keytab(user)), user]
+        subprocess.run(argv, env={**self.environ, "KRB5_CONFIG": str(self.krb5_conf)}, check=True, timeout=30)
+
+    def __call__(self, *words: object, prefix: tuple[str, ...] = ()) -> Result:
+        tool = Tool(self.environ, "secure", self.home)
+        if not prefix:
+            return tool(*words)
+        done = subprocess.run([*prefix, *tool.argv(*words)], env=self.environ, cwd=self.home, capture_output=True, text=True, timeout=60)
+        assert "Traceback" not in done.stderr, done.stderr
+        return Result(done.returncode, done.stdout, done.stderr, 0.0)
+
+
+@pytest.fixture
+def shell(kerberos_cluster: Profiled, session_environ: dict[str, str], tmp_path: Path) -> Shell:
+    return Shell(kerberos_cluster, session_environ, tmp_path)
+
+
+@pytest.fixture
+def root(kerberos_cluster: Profiled, session_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The sandbox's own profile, in this process."""
+    for name in ("KRB5_CONFIG", "KRB5_CLIENT_KTNAME", "KRB5CCNAME"):
+        monkeypatch.setenv(name, "")  # put back at the end: the client sets them
+    return load_settings(profile=kerberos_cluster.info.profile, environ=session_environ, cwd=Path("/"))
+
+
+def watched(settings: Settings, **more: Any) -> tuple[Client, Watched]:
+    adapter = Watched()
+    return Client(settings.resource_managers, authenticate(settings), ca_file=settings["ca_file"], adapter=adapter, **more), adapter
+
+
+def test_one_exchange_and_then_a_cookie(root: Settings) -> None:
+    client, network = watched(root)
+    for _ in range(3):
+        client.cluster_info()
+    assert network.seen == [("200", True, False), ("200", False, True), ("200", False, True)]
+
+
+def test_a_cookie_that_has_lapsed_renews_silently(root: Settings) -> None:
+    client, network = watched(root)
+    client.cluster_info()
+    for cookie in client.funnel._open(node=False).cookies:
+        cookie.value = re.sub(r"e=\d+", "e=1000", cookie.value or "")  # the signature no longer fits: the server calls it invalid
+    network.seen.clear()
+    assert client.who_am_i() == root.user
+    client.cluster_info()
+    assert network.seen == [("401", False, True), ("200", True, False), ("200", False, True)]
+
+
+def test_a_ticket_of_kinit_and_no_ticket(shell: Shell) -> None:
+    shell.settings(**shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)}))
+    without = shell("list")
+    assert (without.status, without.stdout) == (4, ""), without
+    assert "there is no Kerberos ticket" in without.stderr
+    shell.kinit("alice")
+    assert shell("list").status == 0
+    shown = shell("config", "show", "-o", "json").json
+    assert "alice" in json.dumps(shown)
+    examined = shell("doctor", "-o", "json").json
+    found = {finding["id"]: finding for finding in examined["findings"]}
+    assert found["authentication"]["status"] == "ok", found["authentication"]
+    assert found["hdfs"]["status"] == "ok", found["hdfs"]
+
+
+def test_who_is_not_believed(shell: Shell) -> None:
+    """Simple authentication, a name that is not the ticket's, an address that Kerberos does not know, and a clock that is wrong."""
+    shell.settings(**shell.site(auth="simple", user="alice"))
+    simple = shell("list")
+    assert (simple.status, "--auth kerberos" in simple.stderr) == (4, True), simple
+    shell.settings(**shell.login("alice", user="bob"))
+    (shell.home / "job.yaml").write_text(
+        yaml.safe_dump({"name": "imposter", "image": "a/b", "strategy": "single", "command": "true", "roles": {"worker": {}}})
+    )
+    other = shell("submit", "job.yaml")
+    assert (other.status, "you are alice, not bob" in other.stderr) == (4, True), other
+    number = shell("list", "--rm", shell.cluster.info.rm_url.replace("localhost", "127.0.0.1"))
+    assert (number.status, "knows no service HTTP/127.0.0.1" in number.stderr) == (4, True), number
+    shell.settings(**shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)}))
+    shell.kinit("alice")
+    early = shell("list", prefix=("faketime", "-f", "+600s"))
+    assert early.status == 4, early
+    assert re.search(r"clock is 60\d s ahead of the server's|clock and the KDC's are too far apart", early.stderr), early
+
+
+def test_a_proxy_user(shell: Shell) -> None:
+    shell.settings(**shell.login("gw"))
+    (shell.home / "job.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": "for-alice",
+                "image": "library/python:3.11",
+                "strategy": "single",
+                "command": "true",
+                "roles": {"worker": {"memory": "128Mi"}},
+            }
+        )
+    )
+    submitted = shell("submit", "job.yaml", "--as-user", "alice", "--detach", "-o", "json")
+    assert submitted.status == 0, submitted
+    try:
+        jobs = shell("list", "--as-user", "alice", "-o", "json").json["jobs"]
+        assert [(job["name"], job["user"]) for job in jobs] == [("for-alice", "alice")]
+    finally:
+        deleted = shell("delete", "for-alice", "--as-user", "alice", "--force")
+    assert deleted.status == 0, deleted
+    refused = shell("submit", "job.yaml", "--as-user", "mallory")
+    assert (refused.status, "may not submit for mallory" in refused.stderr, "hadoop.proxyuser.gw" in refused.stderr) == (4, True, True), (
+        refused
+    )
+    shell.settings(**shell.login("alice"))
+    nobody = shell("list", "--as-user", "bob")
+    assert (nobody.status, "may not submit for bob" in nobody.stderr) == (4, True), nobody
+
+
+def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(shell: Shell, root: Settings) -> None:
+    client, _ = watched(root)
+    body = json.dumps({"renewer": root.user})
+    made = client.funnel.request("POST", "/ws/v1/cluster/delegation-token", body=body).json_object()
+    token = shell.home / "rm.token"
+    token.write_text(f"{made['token']}\n")
+    token.chmod(0o600)
+    shell.settings(**shell.site(auth="delegation-token", user=root.user, credentials={"file": str(token)}))
+    assert shell("list").status == 0
+    token.chmod(0o644)
+    readable = shell("list")
+    assert (readable.status, "chmod 600" in readable.stderr) == (2, True), readable
+    token.write_text("AAAA\n")
+    token.chmod(0o600)
+    refused = shell("list")
+    assert (refused.status, "does not accept the delegation token" in refused.stderr) == (4, True), refused
+    assert str(made["token"]) not in refused.stderr
+
+
+def test_kerberos_where_nobody_speaks_it(root: Settings, real_cluster: SandboxInfo) -> None:
+    client = Client([real_cluster.rm_url], authenticate(root))
+    with pytest.raises(AuthError) as caught:
+        client.cluster_info()
+    assert "does not speak SPNEGO here" in caught.value.message
+    assert "--auth simple" in (caught.value.hint or "")
+
+
+def test_without_the_package_the_command_that_installs_it_is_named(shell: Shell) -> None:
+    shell.settings(**shell.login("alice"))
+    blocked = shell.home / "blocked"
+    blocked.mkdir()
+    for name in ("gssapi", "krb5", "requests_kerberos"):
+        (blocked / f"{name}.py").write_text("raise ModuleNotFoundError(__name__)\n")
+    shell.environ["PYTHONPATH"] = str(blocked)
+    said = shell("list")
+    assert (said.status, said.stdout) == (2, ""), said
+    assert "pip install 'submit_tf_job[kerberos]'" in said.stderr
+    shutil.rmtree(blocked)
