@@ -19,8 +19,10 @@ __all__ = [
     "Duration",
     "HadoopConf",
     "Job",
-    "KerberosPrincipal",
+    "Kerberos",
+    "Krb5Conf",
     "Mount",
+    "OwnLogin",
     "Place",
     "Placement",
     "Restart",
@@ -175,12 +177,46 @@ class Role:
         return self.name not in TRAINING_ROLES
 
 
+class OwnLogin(str, Enum):
+    """When the tasks of a job log in with its keytab instead of living on YARN's delegation tokens."""
+
+    AUTO = "auto"  # where the job may outlive its tokens
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True)
-class KerberosPrincipal:
-    """The identity of the job's own ApplicationMaster on a kerberised cluster."""
+class Krb5Conf:
+    """How krb5.conf reaches the containers.
+
+    Attributes:
+        kind: "inline" (sent with the job), "node" (a file of the node, mounted read-only) or "image" (whatever the image has).
+        location: The file of the node.
+        content: For inline: the file, what it includes put in.
+    """
+
+    kind: str = "image"
+    location: str = ""
+    content: bytes = b""
+
+
+@dataclass(frozen=True)
+class Kerberos:
+    """Who the job is on a cluster with Kerberos.
+
+    Attributes:
+        principal: Service principal of the ApplicationMaster; `_HOST` in it stands for the host that it runs on.
+        keytab: `hdfs://…`, `file:///…` (on every node), or the path on this host where `secret` came from.
+        secret: The bytes of a keytab of this host, which is staged for the job; never in the service or a log.
+        krb5_conf: How krb5.conf reaches the containers.
+        login: When the tasks log in themselves.
+    """
 
     principal: str
     keytab: str
+    secret: bytes | None = field(default=None, repr=False)
+    krb5_conf: Krb5Conf = Krb5Conf()
+    login: OwnLogin = OwnLogin.AUTO
 
 
 @dataclass(frozen=True)
@@ -223,7 +259,7 @@ class Job:
     queue: str | None = None
     network: str = "host"
     hadoop: HadoopConf | None = None
-    kerberos: KerberosPrincipal | None = None
+    kerberos: Kerberos | None = None
     lifetime_s: Duration | None = None
     start_timeout_s: Duration = 900
     finish_timeout_s: Duration = 600

@@ -24,7 +24,7 @@ from submit_tf_job import kerberos
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.hadoopconf import read_xml, resource_managers
 
-__all__ = ["KEYS", "Directories", "Key", "Settings", "directories", "duration_s", "load_settings", "process_environment"]
+__all__ = ["KEYS", "Directories", "Key", "Settings", "directories", "duration_s", "krb5_conf_files", "load_settings", "process_environment"]
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are no settings
@@ -272,6 +272,15 @@ class Settings:
 def process_environment() -> dict[str, str]:
     """Return a copy of the process's environment, for programs that we start."""
     return dict(os.environ)
+
+
+def krb5_conf_files(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Find what krb5.conf is here: the setting's, else KRB5_CONFIG's (which may name several), else this machine's if it has one."""
+    if settings["kerberos.krb5_conf"]:
+        return (settings["kerberos.krb5_conf"],)
+    named = (os.environ if environ is None else environ).get("KRB5_CONFIG", "")
+    found = [Path(part) for part in named.split(":") if part] or [Path("/etc/krb5.conf")]
+    return tuple(path for path in found if named or path.is_file())
 
 
 def directories(environ: Mapping[str, str] | None = None) -> Directories:

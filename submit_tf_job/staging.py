@@ -15,11 +15,12 @@ from datetime import datetime, timedelta, timezone
 
 from submit_tf_job.errors import AuthError, SubmitTFJobError
 from submit_tf_job.job import ShippedFile
-from submit_tf_job.storage.model import NoSuchPath, PathExists, Stat, Storage, join, name_of
+from submit_tf_job.storage.model import NoSuchPath, PathExists, Stat, Storage, join, name_of, parent_of
 
-__all__ = ["StagedFile", "StaleFile", "default_root", "stage", "sweep"]
+__all__ = ["StagedFile", "StaleFile", "default_root", "stage", "stage_secret", "sweep"]
 
 USED = ".used"
+SECRET_MODE = 0o400
 USED_AGAIN_AFTER = timedelta(hours=1)
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -89,6 +90,42 @@ def stage(
     """
     moment = now or datetime.now(timezone.utc)
     return [_stage_one(file, storage, root, user, directory_mode, moment) for file in files]
+
+
+def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, levels: int) -> bool:
+    """Put a secret where its owner alone can read it: mode 0400, in directories of mode 0700.
+
+    Args:
+        storage: Where to.
+        path: Where there.
+        content: The bytes; written again where others stand there.
+        user: Who must own the directories.
+        levels: How many directories above it are its own, and must not be open to others.
+
+    Returns:
+        Whether there was no file before.
+
+    Raises:
+        AuthError: The directories are somebody else's, or the storage keeps no rights.
+    """
+    path = storage.path(path)
+    directory = parent_of(path)
+    storage.mkdirs(directory, 0o700)
+    for _ in range(levels):
+        found = storage.stat(directory)
+        _refuse_strangers(storage, found, user)
+        if found.mode != 0o700:
+            storage.chmod(directory, 0o700)
+        directory = parent_of(directory)
+    there = _look(storage, path)
+    if there is None or storage.read(path) != content:
+        storage.write(path, content, mode=SECRET_MODE)
+    if storage.stat(path).mode != SECRET_MODE:
+        storage.chmod(path, SECRET_MODE)
+        if storage.stat(path).mode != SECRET_MODE:
+            storage.remove(path)
+            raise AuthError(f"{storage.url(path)}: cannot be closed to others there", hint="Use HDFS for `staging`.")
+    return there is None
 
 
 def _stage_one(file: ShippedFile, storage: Storage, root: str, user: str | None, directory_mode: int, now: datetime) -> StagedFile:

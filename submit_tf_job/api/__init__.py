@@ -14,6 +14,7 @@ from submit_tf_job.api.cluster import Cluster, JobRef, connect, find
 from submit_tf_job.api.control import delete, owner, stop
 from submit_tf_job.api.diagnosing import diagnose
 from submit_tf_job.api.failure import why_failed
+from submit_tf_job.api.identity import warnings
 from submit_tf_job.api.looking import Description, describe, error_of, fleet, follow, in_detail, last_lines, list_jobs, observe, status
 from submit_tf_job.api.pending import is_waiting, why_pending
 from submit_tf_job.api.reaching import find_link, is_reachable, tunnel_command
@@ -61,6 +62,7 @@ __all__ = [
     "submit",
     "tail_of",
     "tunnel_command",
+    "warnings",
     "why_failed",
     "why_pending",
 ]

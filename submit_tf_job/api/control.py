@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from submit_tf_job.api.cluster import Cluster, find
+from submit_tf_job.api.cluster import Cluster, JobRef, find
+from submit_tf_job.api.identity import forget_keytabs
 from submit_tf_job.api.looking import status
-from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob
+from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, SubmitTFJobError
 
 if TYPE_CHECKING:
     from submit_tf_job.watch import Look
@@ -28,20 +30,32 @@ def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:
     return status(cluster, app.id if app else ref.name)
 
 
-def delete(cluster: Cluster, job: str, *, force: bool = False) -> bool:
-    """Forget a job and free its name; say whether there was one.
+def delete(
+    cluster: Cluster, job: str, *, force: bool = False, on_trouble: Callable[[SubmitTFJobError], None] = lambda _error: None
+) -> bool:
+    """Forget a job, free its name, and remove the keytab that was staged for it; say whether there was one.
 
     Args:
         force: Stop it first where it is running.
+        on_trouble: Told where a keytab may be left on HDFS.
 
     Raises:
         NameTaken: It is still running, and `force` was not given.
         NoSuchJob: An application id was given, of an earlier run than the one that has the name now.
         AuthError: It is somebody else's.
     """
+    ref = find(cluster, job)
+    deleted = _delete(cluster, job, ref, force)
+    try:
+        forget_keytabs(ref.name, cluster.settings)
+    except SubmitTFJobError as error:
+        on_trouble(error)
+    return deleted
+
+
+def _delete(cluster: Cluster, job: str, ref: JobRef, force: bool) -> bool:
     from submit_tf_job.yarn import stopping
 
-    ref = find(cluster, job)
     theirs = owner(cluster, job) if ref.application_id else None
     if theirs is not None and theirs != cluster.settings.user:  # the services API would take this user's own service of the same name
         raise AuthError(

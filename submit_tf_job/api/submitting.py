@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from submit_tf_job.api import identity
 from submit_tf_job.api.cluster import Cluster, JobRef, check_identity
 from submit_tf_job.api.control import stop
 from submit_tf_job.api.looking import follow
-from submit_tf_job.errors import AuthError, ClusterUnavailable, InternalError, NameTaken, NoSuchJob
-from submit_tf_job.settings import Settings
+from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, InternalError, NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.settings import Settings, krb5_conf_files
 
 if TYPE_CHECKING:
     from submit_tf_job.job import Job
@@ -50,17 +51,32 @@ def load_job(path: Path, settings: Settings, *, overrides: Sequence[str] = (), n
     from submit_tf_job import specfile
 
     defaults = specfile.Defaults(settings["job"], settings["shapes"], settings.origins["job"])
-    conf: Path | None = settings["hadoop_conf"]
-    if text is not None:
-        return specfile.loads(text, source=str(path), base=Path.cwd(), overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf)
-    return specfile.load(path, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf)
+    conf, krb5 = settings["hadoop_conf"], krb5_conf_files(settings)
+    if text is None:
+        return specfile.load(path, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5)
+    return specfile.loads(
+        text, source=str(path), base=Path.cwd(), overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5
+    )
 
 
 def site_of(settings: Settings) -> Site:
     """Collect the facts of the cluster that a plan depends on."""
     from submit_tf_job.plan import Site
 
-    return Site.from_settings(settings, staging=_staging_root(settings))
+    return Site.from_settings(settings, staging=_staging_root(settings), token_life_s=_token_life_s(settings))
+
+
+def _token_life_s(settings: Settings) -> int:
+    """Read how long HDFS renews a token (DFSConfigKeys.DFS_NAMENODE_DELEGATION_TOKEN_MAX_LIFETIME_KEY), where this host was told."""
+    from submit_tf_job.plan.site import TOKEN_LIFE_S
+
+    conf: Path | None = settings["hadoop_conf"]
+    if conf is None or settings["auth"] == "simple":
+        return TOKEN_LIFE_S
+    from submit_tf_job.hadoopconf import read_xml
+
+    told = read_xml(conf / "hdfs-site.xml").get("dfs.namenode.delegation.token.max-lifetime", "")
+    return int(told) // 1000 if told.isdigit() else TOKEN_LIFE_S
 
 
 def _staging_root(settings: Settings) -> str | None:
@@ -112,16 +128,27 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
     check_identity(cluster)
     if replace:
         planned = _replace(planned, cluster)
+    identity.check_keytab(planned, cluster.settings)
     _prepare(planned, cluster)
-    done = post(
-        cluster.client,
-        planned.body,
-        name=planned.job.name,
-        user=planned.site.user,
-        submission_id=planned.submission,
-        deadline=cluster.client.deadline(cluster.settings["timeouts.submit"]),
-        stored=lambda: _stored_submission(cluster.settings, planned.job.name, planned.submission),
-    )
+    staged = identity.stage_keytab(planned, cluster.settings)
+    try:
+        done = post(
+            cluster.client,
+            planned.body,
+            name=planned.job.name,
+            user=planned.site.user,
+            submission_id=planned.submission,
+            deadline=cluster.client.deadline(cluster.settings["timeouts.submit"]),
+            stored=lambda: _stored_submission(cluster.settings, planned.job.name, planned.submission),
+        )
+    except (ClusterUnavailable, DeadlinePassed, InternalError):
+        raise  # it may have been accepted, and then needs its keytab
+    except SubmitTFJobError:
+        if staged:
+            identity.forget_keytab(planned, cluster.settings)
+        raise
+    if not done.adopted:
+        identity.forget_other_keytabs(planned, cluster.settings)
     return Submission(JobRef(planned.job.name, done.application_id), done.adopted, planned)
 
 
@@ -159,7 +186,7 @@ def _replace(planned: Plan, cluster: Cluster) -> Plan:
 
 def _prepare(planned: Plan, cluster: Cluster) -> None:
     """Ask the cluster for its limits, and upload meanwhile: they are different servers, and what is staged for nothing harms nobody."""
-    if not planned.uploads:
+    if all(upload.secret for upload in planned.uploads):
         _check_limits(planned, cluster)
         return
     from concurrent.futures import ThreadPoolExecutor
@@ -183,7 +210,7 @@ def _upload(planned: Plan, settings: Settings) -> None:
     from submit_tf_job.storage import open_storage
 
     storage = open_storage(planned.site.staging, hadoop_conf=settings["hadoop_conf"], user=settings.user, as_proxy=settings.as_proxy)
-    for upload in planned.uploads:
+    for upload in (upload for upload in planned.uploads if not upload.secret):
         file = ShippedFile(upload.uri.rpartition("/")[2], upload.content)
         try:
             (staged,) = stage([file], storage, root=planned.site.staging or "", user=settings.user)

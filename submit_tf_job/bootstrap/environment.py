@@ -19,6 +19,8 @@ LEAKED = ("JAVA_HOME", "HADOOP_HOME", "HADOOP_COMMON_HOME", "HADOOP_HDFS_HOME", 
 CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR", "KERAS_HOME", "TMPDIR")
 JARS = ("common/lib", "common", "hdfs", "hdfs/lib")  # what libhdfs needs of `hadoop classpath --glob`; one variable holds 128 KiB
 ONE_VARIABLE = 120000
+JAVA_KRB5_CONF = "java.security.krb5.conf"
+JAVA_OPTIONS = ("HADOOP_OPTS", "LIBHDFS_OPTS")  # Hadoop's own scripts, and libhdfs
 SITE = (
     """import os, sys
 with open(os.environ["%s"]) as file:
@@ -46,6 +48,7 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
     _homes(info, env)
     env.update({name: str(value) for name, value in role.get("env", {}).items()})
     _hadoop_conf(info, env, warnings)
+    _krb5_conf(info, env, warnings)
     _libhdfs(env)
     no_proxy(env, [info.suffix.split(".", 2)[-1]] if info.suffix else [])
     if not role.get("gpus") and "CUDA_VISIBLE_DEVICES" not in role.get("env", {}):
@@ -120,6 +123,24 @@ def _hadoop_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
     if not os.path.isdir(path):
         warnings.append("the Hadoop configuration %s does not exist in this container" % path)
     env["HADOOP_CONF_DIR"] = path
+
+
+def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
+    """Say where krb5.conf is, to MIT's libraries and to Java, which does not read KRB5_CONFIG.
+
+    Without a default realm Java's HDFS client fails also with a token (seen). JAVA_TOOL_OPTIONS would reach every Java, but each of them
+    then writes a line about it to stderr.
+    """
+    path = (info.task.get("kerberos") or {}).get("krb5_conf")
+    if not path:
+        return
+    path = os.path.join(info.cwd, path)
+    if not os.path.isfile(path):
+        warnings.append("the file %s (krb5.conf) does not exist in this container" % path)
+    path = env.setdefault("KRB5_CONFIG", path)
+    for name in JAVA_OPTIONS:
+        if JAVA_KRB5_CONF not in env.get(name, "") and ":" not in path:
+            env[name] = " ".join([part for part in [env.get(name)] if part] + ["-D%s=%s" % (JAVA_KRB5_CONF, path)])
 
 
 def _libhdfs(env: dict[str, str]) -> None:

@@ -60,6 +60,7 @@ class Info:
         self.total = sum(self.counts.values())
         self.run = uuid.uuid4().hex[:12]  # tells a process that came back from one that was started again
         self.attempt = 0
+        self.credentials: list[dict[str, Any]] = []  # what is no secret in them
         self.started = time.monotonic()
         self.wall = time.time() - self.started
         self.node = env.get("NM_HOST") or socket.gethostname()

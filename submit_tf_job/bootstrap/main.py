@@ -68,8 +68,7 @@ def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
     problem = None
     try:
         agent.open()  # first: from now on the others can be told what goes wrong
-        for warning in _prepare(info, signals, files_tar, env):
-            agent.warn(warning)
+        _prepare(info, signals, files_tar, env, agent)
     except Problem as err:
         problem = err
     status = agent.run(env, problem)
@@ -81,16 +80,48 @@ def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
     return status
 
 
-def _prepare(info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str]) -> list[str]:
+def _prepare(info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str], agent: Agent) -> None:
     archive = os.path.join(info.cwd, contract.PAYLOAD_ARCHIVE)
     if files_tar:
         files.unpack(files_tar, info.cwd)
     elif os.path.isfile(archive):
         files.unpack(archive, info.cwd)
-    warnings = environment.prepare(info, env)
+    for warning in environment.prepare(info, env):
+        agent.warn(warning)
     if info.role in info.cluster() and info.total > 1:
         ports.listen(info.port(info.role, info.index), info.name, info.node, signals).close()
-    return warnings
+    _credentials(info, env, agent)
+
+
+def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
+    """Give the program what it proves to HDFS with who it is: delegation tokens, or a ticket of its own."""
+    if not info.task.get("tokens"):
+        return
+    from submit_tf_job.bootstrap.tokens import Tokens  # travels only to clusters that have them
+
+    tokens = None
+    try:
+        tokens = Tokens(env)
+        info.credentials += tokens.accounts
+        for sentence in tokens.sentences(env):
+            say(sentence)
+    except ValueError as err:
+        agent.warn(str(err))
+    login = None
+    if "login" in info.task.get("kerberos", {}):
+        from submit_tf_job.bootstrap.login import log_in  # travels only with such jobs
+
+        login, warnings = log_in(info, env)
+        for warning in warnings:
+            agent.warn(warning)
+    if login:
+        info.credentials.append({"kind": "kerberos-ticket", "owner": login.principal, "until": login.until})
+        login.keep(lambda text: agent.post(lambda: agent.warn(text)))
+    try:
+        if tokens:
+            tokens.give(env, info.cwd, own_login=login is not None)
+    except OSError as err:
+        agent.warn("the delegation tokens cannot be written under their other names: %s" % err)
 
 
 def _been_here(info: Info, marker: Mapping[str, Any]) -> int:

@@ -47,6 +47,8 @@ def snapshot(job: Job, now: float, over: bool) -> dict[str, Any]:
         "progress": job.progress,
         "events": job.events,
     }
+    if info.credentials:
+        report["credentials"] = info.credentials
     if len(job.members) <= TASKS_LISTED:
         report["tasks"] = [
             dict({key: getattr(m, key) for key in ("host", "address", "container", "state", "attempt", "status")}, task=m.name)

@@ -49,7 +49,9 @@ def delete(
     \b
     Example: submit_tf_job delete mnist
     """
-    deleted = api.delete(api.connect(context.settings()), job, force=force)
+    deleted = api.delete(
+        api.connect(context.settings()), job, force=force, on_trouble=lambda error: context.say(f"{error.message}; {error.hint}")
+    )
     context.result(
         [f"{job} is deleted" if deleted else f"there is no job {job}; nothing to delete"],
         lambda: {"kind": "Deletion", "format": 1, "job": job, "deleted": deleted},

@@ -46,6 +46,8 @@ def submit(
         raise UsageError("--timeout says how long to follow, and --detach not to follow at all", hint="leave one of them out")
     settings = context.settings()
     planned = api.make_plan(read_job(spec, settings, overrides, name), settings, submission=submission_id)
+    for warning in api.warnings(planned.job, settings):
+        context.say(f"warning: {warning}")
     context.interrupted = f"It is not certain whether {planned.job.name} was submitted. The same command again finds out."
     cluster = api.connect(settings)
     done = api.submit(planned, cluster, replace=replace)

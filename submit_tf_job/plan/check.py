@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from submit_tf_job import contract
 from submit_tf_job.errors import Problem
-from submit_tf_job.job import Job, Role, TFConfigMode
+from submit_tf_job.job import Job, Kerberos, OwnLogin, Role, TFConfigMode
 from submit_tf_job.plan import secrets
 from submit_tf_job.plan.service import literal_tf_config
 from submit_tf_job.plan.site import Site
@@ -60,7 +60,7 @@ def fits(service: Service) -> bool:
 
 def check_job(job: Job, site: Site) -> list[Problem]:
     """Find every problem that can be known before the service is built."""
-    problems = [*_names(job, site), *_network(job, site), *_tf_config(job, site), *_identity(job)]
+    problems = [*_names(job, site), *_network(job, site), *_tf_config(job, site), *_identity(job, site)]
     for role in job.roles.values():
         problems += [*_role(job, role), *_env(job, role), *_mounts(job, role)]
         problems += [job.problem(path, message) for path, message in secrets.find(role)]
@@ -142,17 +142,38 @@ def _tf_config(job: Job, site: Site) -> Iterator[Problem]:
             return
 
 
-def _identity(job: Job) -> Iterator[Problem]:
+def _identity(job: Job, site: Site) -> Iterator[Problem]:
     if not PYTHON.fullmatch(job.python):
         yield job.problem("python", f"{job.python!r} is no path of an interpreter")
-    if job.kerberos and "/" not in job.kerberos.principal:
-        yield job.problem(
-            "kerberos.principal", f"{job.kerberos.principal!r} has no '/'; YARN takes service principals only: user/_HOST@REALM"
-        )
-    if job.kerberos and not re.match(r"(hdfs|file|s3a?|abfs|webhdfs|viewfs)://", job.kerberos.keytab):
+    if job.kerberos is not None:
+        yield from _kerberos(job, job.kerberos, site)
+
+
+def _kerberos(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
+    if "/" not in kerberos.principal:
+        yield job.problem("kerberos.principal", f"{kerberos.principal!r} has no '/'; YARN takes service principals only: user/_HOST@REALM")
+    if kerberos.secret is None and not re.match(r"hdfs://|file:///", kerberos.keytab):
         yield job.problem(
             "kerberos.keytab",
-            f"{job.kerberos.keytab!r} has no scheme; say hdfs:///path (fetched as you) or file:///path (there on every node)",
+            f"{kerberos.keytab!r} is none that YARN fetches; say hdfs:///path (fetched as you) or file:///path (there on every node)",
+        )
+    if kerberos.secret is not None and not (site.staging or "").startswith("hdfs://"):
+        yield job.problem(
+            "kerberos.keytab",
+            "a keytab of this host is put on HDFS for the job, and no HDFS is known; set hadoop_conf, or staging: hdfs://…",
+        )
+    elif kerberos.secret is not None and not site.secure:
+        yield job.problem(
+            "kerberos.keytab",
+            "this cluster believes everybody's name (auth: simple), so that everybody could read a keytab that is put on its HDFS; "
+            "leave `kerberos` out, or set auth: kerberos",
+        )
+    if not job.bootstrap and kerberos.login is OwnLogin.ALWAYS:
+        yield job.problem("kerberos.login", "without the bootstrap nobody logs in for the task; leave login out, or the bootstrap in")
+    asked = job.places.get("kerberos.krb5_conf")
+    if not job.bootstrap and kerberos.krb5_conf.kind == "inline" and asked is not None and asked.source != "default":
+        yield job.problem(
+            "kerberos.krb5_conf", "without the bootstrap nobody unpacks it in the container; say none, or the path of one there"
         )
 
 

@@ -19,6 +19,7 @@ from importlib import resources
 
 from submit_tf_job import contract
 from submit_tf_job.job import HadoopConf, Job, Role, ShippedFile
+from submit_tf_job.plan import identity
 from submit_tf_job.plan.site import Site
 from submit_tf_job.tfconfig import CLUSTER_ROLES
 
@@ -62,8 +63,10 @@ def bootstrap_file(job: Job, site: Site, submission: str, files: bytes | None) -
 
 def pack(task: Mapping[str, object], files: bytes | None) -> str:
     """Write `bootstrap.py` from a task description and the tar of the role's files."""
+    kerberos = task.get("kerberos")
+    code = _code(tokens=bool(task.get("tokens")), login=isinstance(kerberos, dict) and "login" in kerberos)
     packed = _base64_lines(zlib.compress(files, 9)) if files else ""
-    return f'{_HEADER}{_safe_json(task)}\n"""\nCODE = """\n{_base64_lines(_code())}\n"""\nFILES = """\n{packed}\n"""\n{_FOOTER}'
+    return f'{_HEADER}{_safe_json(task)}\n"""\nCODE = """\n{_base64_lines(code)}\n"""\nFILES = """\n{packed}\n"""\n{_FOOTER}'
 
 
 def content_id(content: bytes) -> str:
@@ -73,6 +76,7 @@ def content_id(content: bytes) -> str:
 
 def task_description(job: Job, site: Site, submission: str) -> dict[str, object]:
     """Build what the bootstrap needs to know; the form is documented in docs/tf-config.md."""
+    kerberos = identity.description(job, site)
     return {
         "version": contract.TASK_VERSION,
         "job": job.name,
@@ -89,6 +93,8 @@ def task_description(job: Job, site: Site, submission: str) -> dict[str, object]
         "finish_timeout_s": job.finish_timeout_s,
         "grace_s": job.grace_s,
         "hadoop_conf": _hadoop_conf(job.hadoop),
+        **({"tokens": True} if kerberos or site.secure else {}),
+        **({"kerberos": kerberos} if kerberos else {}),
         "roles": {name: _role(job, role) for name, role in job.roles.items()},
     }
 
@@ -157,16 +163,22 @@ def files_tar(files: Iterable[ShippedFile]) -> bytes | None:
     return buffer.getvalue()
 
 
-@lru_cache(maxsize=1)
-def _code() -> bytes:
-    """Pack our own modules that run in the container; in one stream they take two thirds of what a zip of them would."""
+@lru_cache(maxsize=3)
+def _code(*, tokens: bool = False, login: bool = False) -> bytes:
+    """Pack our own modules that run in the container; in one stream they take two thirds of what a zip of them would.
+
+    Args:
+        tokens: With what reads delegation tokens.
+        login: With what a login of the task's own needs.
+    """
     root = resources.files("submit_tf_job")
-    modules = {
-        "submit_tf_job/__init__.py": "",
-        **{f"submit_tf_job/{n}": (root / n).read_text("utf-8") for n in ("contract.py", "tfconfig.py")},
-    }
+    left_out = (set() if tokens else {"tokens.py"}) | (set() if login else {"gss.py", "keytab.py", "login.py"})
+    modules = {"submit_tf_job/__init__.py": ""}
+    for name in ("contract.py", "keytab.py", "tfconfig.py"):
+        if name not in left_out:
+            modules[f"submit_tf_job/{name}"] = (root / name).read_text("utf-8")
     for item in sorted((root / "bootstrap").iterdir(), key=lambda entry: entry.name):
-        if item.name.endswith(".py"):
+        if item.name.endswith(".py") and item.name not in left_out:
             modules[f"submit_tf_job/bootstrap/{item.name}"] = item.read_text("utf-8")
     return zlib.compress(json.dumps(modules).encode("ascii"), 9)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from submit_tf_job import contract
 from submit_tf_job.job import Job, Placement, Restart, Role, ShippedFile, TFConfigMode
-from submit_tf_job.plan import payload, shell
+from submit_tf_job.plan import identity, payload, shell
 from submit_tf_job.plan.site import Site
 from submit_tf_job.tfconfig import host_name, task_port, tf_config
 from submit_tf_job.yarn.records import (
@@ -45,10 +45,15 @@ SERVICE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class Upload:
-    """A content that must stand at `uri` before the service is posted."""
+    """A content that must stand at `uri` before the service is posted.
+
+    Attributes:
+        secret: Whether it is the job's keytab: readable by its owner alone, in a directory of its own, and removed with the job.
+    """
 
     uri: str
-    content: bytes
+    content: bytes = field(repr=False)
+    secret: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,13 @@ def build(job: Job, site: Site, submission: str, *, fits: Callable[[Service], bo
         service = _service(job, site, submission, delivery, uploads)
         if fits(service):
             break
-    return service, tuple(Upload(uri, content) for uri, content in uploads.items())
+    return service, (*(Upload(uri, content) for uri, content in uploads.items()), *_secrets(job, site, submission))
+
+
+def _secrets(job: Job, site: Site, submission: str) -> tuple[Upload, ...]:
+    if job.kerberos is None or job.kerberos.secret is None:
+        return ()
+    return (Upload(identity.keytab_uri(job, job.kerberos, site, submission), job.kerberos.secret, secret=True),)
 
 
 def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]) -> Service:
@@ -88,7 +99,9 @@ def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads
         queue=job.queue,
         lifetime=job.lifetime_s,
         docker_client_config=job.docker_client_config,
-        kerberos_principal=KerberosPrincipal(kerberos.principal, kerberos.keytab) if kerberos else None,
+        kerberos_principal=KerberosPrincipal(kerberos.principal, identity.keytab_uri(job, kerberos, site, submission))
+        if kerberos
+        else None,
         configuration=Configuration(
             properties={
                 **SERVICE_PROPERTIES,
@@ -157,6 +170,7 @@ def _bootstrap(
         config_files.append(ConfigFile("TEMPLATE", contract.BOOTSTRAP_FILE, properties={"content": text}))
     if job.hadoop and job.hadoop.kind == "archive":
         config_files.append(ConfigFile("ARCHIVE", contract.HADOOP_CONF_LINK, job.hadoop.location))
+    config_files += identity.config_files(job, site, submission)
     # `exec`: YARN appends redirections, bash would stay process 1, and the program would never see SIGTERM (seen).
     return f"exec {job.python} {path}", tuple(config_files)
 
@@ -165,7 +179,7 @@ def _role_files(job: Job, role: Role) -> list[ShippedFile]:
     files = list(role.files)
     if job.hadoop and job.hadoop.kind == "inline":
         files += [ShippedFile(f"{HADOOP_CONF_DIRECTORY}/{file.name}", file.content) for file in job.hadoop.files]
-    return files
+    return files + identity.files(job)
 
 
 def _stage(site: Site, name: str, content: bytes, uploads: dict[str, bytes]) -> str:
@@ -179,6 +193,7 @@ def _env(job: Job, role: Role, site: Site, submission: str) -> dict[str, str]:
     mounts = [str(mount) for mount in role.mounts]
     if job.hadoop and job.hadoop.kind == "node":
         mounts.append(f"{job.hadoop.location}:{job.hadoop.location}:ro")
+    mounts += [f"{path}:{path}:ro" for path in identity.node_files(job, site)]
     if mounts:
         env["YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS"] = ",".join(mounts)
     if job.bootstrap:

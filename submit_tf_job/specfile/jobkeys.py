@@ -6,21 +6,20 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from submit_tf_job.job import HadoopConf, Job, KerberosPrincipal, ShippedFile
+from submit_tf_job.job import HadoopConf, Job, Kerberos, ShippedFile
 from submit_tf_job.specfile import units
+from submit_tf_job.specfile.kerberos import read_kerberos
 from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.roles import LABEL, NO_LABEL
-from submit_tf_job.specfile.shipping import HADOOP_FILES
+from submit_tf_job.specfile.shipping import HADOOP_FILES, Host
 from submit_tf_job.specfile.values import Section, Value
-from submit_tf_job.specfile.vocabulary import HADOOP, KERBEROS
+from submit_tf_job.specfile.vocabulary import HADOOP
 
 __all__ = ["Settings", "read_settings"]
 
 _NETWORK = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _QUEUE = re.compile(r"[^\s,]+")
 _PYTHON = re.compile(r"(?![0-9.]+$)[A-Za-z0-9_./+-]+")
-_PRINCIPAL = re.compile(r"[^\s/@]+/[^\s/@]+(@[^\s/@]+)?")
-_KEYTAB = re.compile(r"(hdfs://|file:///)\S+")
 _CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")
 _HADOOP_PATH = re.compile(r"([a-z][a-z0-9+.-]*://|/)\S+")
 
@@ -34,7 +33,7 @@ class Settings:
     queue: str | None
     network: str | None
     hadoop: HadoopConf | None
-    kerberos: KerberosPrincipal | None
+    kerberos: Kerberos | None
     lifetime_s: int | None
     start_timeout_s: int | None
     finish_timeout_s: int | None
@@ -43,7 +42,7 @@ class Settings:
     docker_client_config: str | None
 
 
-def read_settings(section: Section, hadoop_conf: Path | None) -> Settings:
+def read_settings(section: Section, host: Host) -> Settings:
     """Read them all; None where a value is missing without a default, or wrong."""
     return Settings(
         name=section.required("name", lambda item: item.matching(LABEL, NO_LABEL), "give the job a name, e.g. name: mnist"),
@@ -54,8 +53,8 @@ def read_settings(section: Section, hadoop_conf: Path | None) -> Settings:
             lambda item: item.matching(_NETWORK, "is no Docker network; say host, bridge, or the name of an allowed one"),
             Job.network,
         ),
-        hadoop=section.optional("hadoop", lambda item: _hadoop(item, hadoop_conf)),
-        kerberos=section.optional("kerberos", _kerberos),
+        hadoop=section.optional("hadoop", lambda item: _hadoop(item, host.hadoop_conf)),
+        kerberos=section.optional("kerberos", lambda item: read_kerberos(item, host)),
         lifetime_s=section.optional("lifetime", units.duration),
         start_timeout_s=section.read("start_timeout", units.duration, Job.start_timeout_s),
         finish_timeout_s=section.read("finish_timeout", units.duration, Job.finish_timeout_s),
@@ -104,21 +103,3 @@ def _inline_files(value: Value, directory: Path | None) -> tuple[ShippedFile, ..
     if not found:
         return value.fail(f"{directory} holds none of {', '.join(HADOOP_FILES)}; point HADOOP_CONF_DIR to the directory that does")
     return found
-
-
-def _kerberos(value: Value) -> KerberosPrincipal | None:
-    section = value.section(KERBEROS, "a mapping such as {principal: svc/_HOST@EXAMPLE.COM, keytab: hdfs:///user/svc/svc.keytab}")
-    if section is None:
-        return None
-    principal = section.required(
-        "principal",
-        # ServiceApiUtil.validateKerberosPrincipal: must hold a '/'
-        lambda item: item.matching(_PRINCIPAL, "is no service principal; YARN wants name/host@REALM, as in svc/_HOST@EXAMPLE.COM"),
-        "say principal: svc/_HOST@EXAMPLE.COM",
-    )
-    keytab = section.required(
-        "keytab",
-        lambda item: item.matching(_KEYTAB, "is no keytab that YARN can fetch; write hdfs:///path, or file:///path for one on every node"),
-        "say keytab: hdfs:///user/svc/svc.keytab",
-    )
-    return KerberosPrincipal(principal, keytab) if principal and keytab else None

@@ -13,6 +13,7 @@ from submit_tf_job.specfile.json_text import read_json
 from submit_tf_job.specfile.native import Defaults, read_job
 from submit_tf_job.specfile.nodes import Entry, Kind, Node, Scalar, Table
 from submit_tf_job.specfile.notes import Notes, Unreadable
+from submit_tf_job.specfile.shipping import Host
 from submit_tf_job.specfile.yaml_text import read_yaml
 
 __all__ = ["MAX_BYTES", "NO_DEFAULTS", "load", "loads"]
@@ -29,6 +30,7 @@ def load(
     name: str | None = None,
     defaults: Defaults = NO_DEFAULTS,
     hadoop_conf: Path | None = None,
+    krb5_conf: Sequence[Path] = (),
 ) -> Job:
     """Read a job spec file.
 
@@ -38,6 +40,7 @@ def load(
         name: The job's name instead of the file's.
         defaults: What the site's settings say for jobs that are silent.
         hadoop_conf: The Hadoop configuration directory of this host, for `hadoop.conf: inline`.
+        krb5_conf: What is krb5.conf on this host, for `kerberos.krb5_conf: inline`.
 
     Raises:
         JobSpecError: The file cannot be read, or is not a valid job spec; it holds every problem found.
@@ -51,7 +54,16 @@ def load(
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise JobSpecError([Problem(0, 0, "", f"cannot be read: {why[:1].lower()}{why[1:]}", str(path))]) from None
-    return loads(content, source=str(path), base=path.parent, overrides=overrides, name=name, defaults=defaults, hadoop_conf=hadoop_conf)
+    return loads(
+        content,
+        source=str(path),
+        base=path.parent,
+        overrides=overrides,
+        name=name,
+        defaults=defaults,
+        hadoop_conf=hadoop_conf,
+        krb5_conf=krb5_conf,
+    )
 
 
 def loads(
@@ -63,6 +75,7 @@ def loads(
     name: str | None = None,
     defaults: Defaults = NO_DEFAULTS,
     hadoop_conf: Path | None = None,
+    krb5_conf: Sequence[Path] = (),
 ) -> Job:
     """Read a job spec from text.
 
@@ -74,6 +87,7 @@ def loads(
         name: As for `load`.
         defaults: As for `load`.
         hadoop_conf: As for `load`.
+        krb5_conf: As for `load`.
 
     Raises:
         JobSpecError: It is not a valid job spec; it holds every problem found.
@@ -90,7 +104,7 @@ def loads(
     if isinstance(root, Table) and name is not None:
         place = Place("--name")
         root = root.with_entry(Entry("name", place, Scalar(Kind.TEXT, name, place)))
-    return read_job(root, notes, base=base, defaults=defaults, hadoop_conf=hadoop_conf)
+    return read_job(root, notes, host=Host(base, hadoop_conf, tuple(krb5_conf)), defaults=defaults)
 
 
 def _decode(text: str | bytes, source: str) -> str:

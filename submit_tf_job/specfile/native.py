@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 
 from submit_tf_job.job import Job, Place, Role, Strategy, TFConfigMode
@@ -16,7 +15,7 @@ from submit_tf_job.specfile.notes import Notes
 from submit_tf_job.specfile.overrides import SET
 from submit_tf_job.specfile.roles import LABEL, NO_LABEL, RoleDraft, Shapes, read_role
 from submit_tf_job.specfile.rules import JobDraft
-from submit_tf_job.specfile.shipping import Shipper
+from submit_tf_job.specfile.shipping import Host, Shipper
 from submit_tf_job.specfile.values import Section, Value
 from submit_tf_job.specfile.vocabulary import JOB, SITE, STRATEGIES, closest, role_meant
 
@@ -40,20 +39,19 @@ class Defaults:
     source: str = "settings"
 
 
-def read_job(root: Node, notes: Notes, *, base: Path | None, defaults: Defaults, hadoop_conf: Path | None) -> Job:
+def read_job(root: Node, notes: Notes, *, host: Host, defaults: Defaults) -> Job:
     """Read a job.
 
     Args:
         root: The job spec, overrides applied.
         notes: Where problems and places go.
-        base: Directory that `files` start from; None where no file of this host may be read.
+        host: What it may find on this host.
         defaults: What the site says.
-        hadoop_conf: Directory on this host for `hadoop.conf: inline`.
 
     Raises:
         JobSpecError: with every problem found.
     """
-    shipper = Shipper(base)
+    shipper = Shipper(host.base)
     site_layer, site = _read_site(defaults, notes, shipper)
     whole = Value(root, "", Place(root.place.source, 1, 1), notes)
     own = whole.section(JOB, "keys such as name: and roles:")
@@ -61,7 +59,7 @@ def read_job(root: Node, notes: Notes, *, base: Path | None, defaults: Defaults,
         notes.check()
         raise AssertionError("a root that is no mapping is a problem")
     section = Section(whole, _filled_from(own.table, site), own.meant)
-    draft, settings = _read_draft(own, section, Shapes(defaults.shapes, defaults.source), shipper, hadoop_conf)
+    draft, settings = _read_draft(own, section, Shapes(defaults.shapes, defaults.source), shipper, host)
     if "image" not in draft.layer.states:
         draft.layer.image = site_layer.image
     deciding = rules.decide(draft)
@@ -89,12 +87,12 @@ def _filled_from(table: Table, site: Table) -> Table:
     return table
 
 
-def _read_draft(own: Section, section: Section, shapes: Shapes, shipper: Shipper, hadoop_conf: Path | None) -> tuple[JobDraft, Settings]:
+def _read_draft(own: Section, section: Section, shapes: Shapes, shipper: Shipper, host: Host) -> tuple[JobDraft, Settings]:
     notes = section.notes
     strategy = section.required(
         "strategy", lambda item: item.one_of(Strategy, STRATEGIES), "say how the tasks train together, e.g. strategy: multi-worker"
     )
-    settings = read_settings(section, hadoop_conf)
+    settings = read_settings(section, host)
     roles, roles_read = _read_roles(section, shapes, shipper)
     mode = TFConfigMode.NONE if strategy is Strategy.CUSTOM else TFConfigMode.COUNTS
     draft = JobDraft(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from submit_tf_job.job import ShippedFile
@@ -12,7 +13,7 @@ from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.values import Value
 from submit_tf_job.specfile.vocabulary import SHIPPED
 
-__all__ = ["HADOOP_FILES", "MAX_BYTES", "MAX_FILES", "MAX_LEVELS", "Shipper"]
+__all__ = ["HADOOP_FILES", "MAX_BYTES", "MAX_FILES", "MAX_LEVELS", "Host", "Shipper"]
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_FILES = 5_000
@@ -21,6 +22,21 @@ HADOOP_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _LONGEST_NAME = 1024
 _SKIPPED = frozenset(("__pycache__", ".git"))
 _EXPECTED = "a path, or {src: path, dst: name}"
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a job spec may find on this host.
+
+    Attributes:
+        base: The directory that relative paths start from; None where no file of this host may be read (a gateway's callers).
+        hadoop_conf: The Hadoop configuration directory, for `hadoop.conf: inline`.
+        krb5_conf: The files that are krb5.conf here, in the order of their weight.
+    """
+
+    base: Path | None = None
+    hadoop_conf: Path | None = None
+    krb5_conf: tuple[Path, ...] = ()
 
 
 class _CannotShip(Exception):

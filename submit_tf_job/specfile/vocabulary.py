@@ -303,7 +303,19 @@ PLACEMENT = Keys(
 RESTART = Keys(("policy", "max"), {"max_restarts": "max", "max_retries": "max", "limit": "max", "retries": "max", "when": "policy"})
 SHAPE = Keys(("cpus", "memory", "gpus"), {key: meant for key, meant in ROLE.synonyms.items() if meant in ("cpus", "memory", "gpus")})
 HADOOP = Keys(("conf",), {"config": "conf", "configuration": "conf", "conf_dir": "conf", "hadoop_conf_dir": "conf"})
-KERBEROS = Keys(("principal", "keytab"), {"principal_name": "principal", "user": "principal", "keytab_file": "keytab"})
+KERBEROS = Keys(
+    ("principal", "keytab", "krb5_conf", "login"),
+    {
+        "principal_name": "principal",
+        "user": "principal",
+        "keytab_file": "keytab",
+        "krb5": "krb5_conf",
+        "krb5_config": "krb5_conf",
+        "conf": "krb5_conf",
+        "own_login": "login",
+        "renew": "login",
+    },
+)
 SHIPPED = Keys(("src", "dst"), {"source": "src", "from": "src", "path": "src", "target": "dst", "to": "dst", "dest": "dst", "name": "dst"})
 # Other tools' words for values, without hyphens.
 STRATEGIES = {

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 GOLDEN = Path(__file__).parent
 HADOOP_CONF = GOLDEN / "hadoop-conf"
+KRB5_CONF = HADOOP_CONF / "krb5.conf"
 STAGING = "hdfs://nn.example.com:8020/user/alice/.submit_tf_job/staging"
 SITE = Site("alice", domain="example.com", staging=STAGING)
 SITE_WITHOUT_STAGING = replace(SITE, staging=None)
@@ -24,7 +25,7 @@ SUBMISSION = "0123456789abcdef"
 
 def load(path: Path) -> Job:
     """Read one of the example job specs."""
-    return specfile.load(path, hadoop_conf=HADOOP_CONF)
+    return specfile.load(path, hadoop_conf=HADOOP_CONF, krb5_conf=[KRB5_CONF])
 
 
 def make_role(name: str = "worker", **values: Any) -> Role:

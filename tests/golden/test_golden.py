@@ -29,7 +29,8 @@ UPDATE = bool(os.environ.get("SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS"))
 def shortened(bootstrap: str) -> str:
     """Replace what is compressed in a bootstrap.py by what it holds."""
     code, files = block(bootstrap, "CODE"), block(bootstrap, "FILES")
-    assert code == payload._base64_lines(payload._code())
+    task = json.loads(block(bootstrap, "TASK"))
+    assert code == payload._base64_lines(payload._code(tokens="tokens" in task, login="login" in task.get("kerberos", {})))
     out = bootstrap.replace(f'CODE = """\n{code}\n"""', 'CODE = """\ncontract.py, tfconfig.py and bootstrap/ of submit_tf_job\n"""')
     return out.replace(f'FILES = """\n{files}\n"""', f'FILES = """\n{listed(files)}\n"""')
 

@@ -12,7 +12,7 @@ import pytest
 
 from submit_tf_job.job import Command, ShippedFile, Strategy
 from submit_tf_job.plan import plan
-from tests.golden.fixed import HADOOP_CONF, ROOT, SITE, SITE_WITHOUT_STAGING, SPECS, STAGING, load, make_job, make_role
+from tests.golden.fixed import HADOOP_CONF, KRB5_CONF, ROOT, SITE, SITE_WITHOUT_STAGING, SPECS, STAGING, load, make_job, make_role
 
 
 def render(spec: Path, home: Path, *options: str, **environment: str) -> bytes:
@@ -20,6 +20,7 @@ def render(spec: Path, home: Path, *options: str, **environment: str) -> bytes:
     env = {
         "HOME": str(home),
         "HADOOP_CONF_DIR": str(HADOOP_CONF),
+        "KRB5_CONFIG": str(KRB5_CONF),
         "SUBMIT_TF_JOB_USER": SITE.user,
         "SUBMIT_TF_JOB_STAGING": STAGING,
         "PYTHONPATH": str(ROOT),

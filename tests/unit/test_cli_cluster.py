@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job import api
-from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
+from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, SubmitTFJobError
 from submit_tf_job.observation import Evidence, JobState, Observation, verdict
 from submit_tf_job.plan import Plan
 from submit_tf_job.watch import Look
@@ -97,7 +97,8 @@ def test_stop(cli: Cli, stage: Stage) -> None:
 def test_delete(cli: Cli, stage: Stage, deleted: bool, text: str) -> None:
     forces: list[bool] = []
 
-    def delete(_cluster: object, _job: str, *, force: bool) -> bool:
+    def delete(_cluster: object, _job: str, *, force: bool, on_trouble: Callable[[SubmitTFJobError], None]) -> bool:
+        assert callable(on_trouble)
         forces.append(force)
         return deleted
 

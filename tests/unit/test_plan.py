@@ -20,7 +20,7 @@ from submit_tf_job.job import (
     Command,
     HadoopConf,
     Job,
-    KerberosPrincipal,
+    Kerberos,
     Mount,
     Place,
     Placement,
@@ -50,7 +50,7 @@ def test_what_is_said_of_the_whole_job() -> None:
         queue="ml",
         lifetime_s=60,
         docker_client_config="hdfs:///config.json",
-        kerberos=KerberosPrincipal("svc/_HOST@REALM", "hdfs:///svc.keytab"),
+        kerberos=Kerberos("svc/_HOST@REALM", "hdfs:///svc.keytab"),
     )
     service = json.loads(plan(job, SITE, submission=SUBMISSION).body)
     del service["components"]
@@ -284,7 +284,7 @@ OTHER_JOB: dict[str, Any] = {
     "queue": "other",
     "network": "bridge",
     "hadoop": HadoopConf("node", "/etc/hadoop/conf"),
-    "kerberos": KerberosPrincipal("a/b", "hdfs:///k"),
+    "kerberos": Kerberos("a/b", "hdfs:///k"),
     "lifetime_s": 1,
     "start_timeout_s": 1,
     "finish_timeout_s": 1,
@@ -303,6 +303,8 @@ OTHER_SITE: dict[str, Any] = {
     "gpu_resource": "nvidia.com/gpu",
     "port_range": (20000, 30000),
     "staging": None,  # where files go changes nothing, as long as they fit; below
+    "secure": True,
+    "token_life_s": None,  # only whether a job with Kerberos outlives them; test_identity
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import Problem
-from submit_tf_job.job import Command, HadoopConf, Job, KerberosPrincipal, Mount, Place, Placement, Restart, Strategy, TFConfigMode
+from submit_tf_job.job import Command, HadoopConf, Job, Kerberos, Mount, Place, Placement, Restart, Strategy, TFConfigMode
 from submit_tf_job.specfile import Defaults, example, load, loads
 
 FULL = """\
@@ -72,7 +72,7 @@ def test_everything_at_once() -> None:
     assert list(job.roles) == ["chief", "worker", "ps", "evaluator", "tensorboard"]
     assert job.counts == {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1, "tensorboard": 1}
     assert (job.network, job.hadoop) == ("overlay_1", HadoopConf("node", "/etc/hadoop/conf"))
-    assert job.kerberos == KerberosPrincipal("svc/_HOST@EXAMPLE.COM", "hdfs:///user/svc/svc.keytab")
+    assert job.kerberos == Kerberos("svc/_HOST@EXAMPLE.COM", "hdfs:///user/svc/svc.keytab")
     assert (job.lifetime_s, job.start_timeout_s, job.finish_timeout_s, job.grace_s) == (129_600, 5_400, 90, 120)
     assert (job.tf_config, job.python, job.deciding_role) == (TFConfigMode.LITERAL, "/opt/conda/bin/python", "chief")
     assert (job.legacy_master, job.bootstrap, job.docker_client_config) == (False, True, "hdfs:///user/me/config.json")

@@ -14,6 +14,7 @@ from submit_tf_job.specfile.nodes import Items, Kind, Node, Scalar, Table
 from submit_tf_job.specfile.notes import Notes, Unreadable
 from submit_tf_job.specfile.vocabulary import HADOOP, JOB, KERBEROS, PLACEMENT, RESTART, ROLE, SHIPPED
 from submit_tf_job.specfile.yaml_text import read_yaml
+from tests.fakes.keytabs import keytab
 from tests.unit import bad_specs, test_specfile_good
 
 SCHEMA = schema()
@@ -41,6 +42,8 @@ ONLY_THE_READER = {
     "files: two of one name",
     "hadoop: inline from a directory without any",
     "hadoop: inline without a configuration",
+    "kerberos: a keytab that is not here",
+    "kerberos: inline without a krb5.conf",
     "legacy_master: with an evaluator",
     "mounts: one target twice",
     "network: none, for tasks that have to meet",
@@ -140,6 +143,8 @@ def test_examples_of_the_schema_are_good_for_the_reader(key: str, tmp_path: Any)
         (tmp_path / name).write_text("x")
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "prod.yaml").write_text("x")
+    (tmp_path / "svc.keytab").write_bytes(keytab("svc/node1@EXAMPLE.COM"))
+    (tmp_path / "svc.keytab").chmod(0o600)
     part = SCHEMA["properties"][key]
     part = SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
     for shown in part["examples"]:
@@ -149,7 +154,8 @@ def test_examples_of_the_schema_are_good_for_the_reader(key: str, tmp_path: Any)
         if key == "hadoop" or key == "kerberos":
             for name, inner in part["properties"].items():
                 for value in inner["examples"]:
-                    loads(json.dumps({**spec, key: {**shown, name: value}}), source="x", base=tmp_path, hadoop_conf=tmp_path)
+                    text = json.dumps({**spec, key: {**shown, name: value}})
+                    loads(text, source="x", base=tmp_path, hadoop_conf=tmp_path, krb5_conf=[tmp_path / "core-site.xml"])
         loads(json.dumps({**spec, key: shown}), source="x.json", base=tmp_path, hadoop_conf=tmp_path)
 
 

@@ -1,0 +1,181 @@
+"""A login of the task's own, from the job's keytab: for jobs that outlive YARN's delegation tokens.
+
+The ticket cache is a file that is replaced as a whole, by this process, when half of the ticket's life is over. MIT's GSSAPI (hdfs-native)
+could renew by itself from KRB5_CLIENT_KTNAME; Java's clients only read the file again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+from submit_tf_job import contract, keytab
+from submit_tf_job.bootstrap import gss
+from submit_tf_job.bootstrap.info import Problem, say
+from submit_tf_job.bootstrap.tokens import when
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from submit_tf_job.bootstrap.info import Info
+
+CACHE = "tfjob-krb5cc"
+OWN_KEYTAB = "tfjob-own.keytab"
+ATTEMPTS_S = (0.0, 2.0, 8.0)  # pauses before each: a KDC that many tasks ask at once may miss a question
+ONE_ATTEMPT_S = 30.0
+LEAST_PAUSE_S = 5.0
+KINIT_LIFE_S = 3600.0  # kinit does not say how long the ticket lives
+
+
+class LoginFailed(Exception):
+    """Why there is no ticket."""
+
+
+class Login:
+    """One principal of a keytab, and its ticket cache.
+
+    Raises:
+        LoginFailed: The keytab cannot be used.
+    """
+
+    def __init__(self, info: Info, env: Mapping[str, str]) -> None:
+        """Find the principal and its keys."""
+        self.task = info.task["kerberos"]
+        self.cache = os.path.join(info.cwd, CACHE)
+        self.keytab = os.path.join(info.cwd, self.task["keytab"])
+        self.env = {name: value for name, value in env.items() if name not in ("KRB5CCNAME", "KRB5_CLIENT_KTNAME")}
+        try:
+            with open(self.keytab, "rb") as source:
+                content = source.read(keytab.LONGEST)
+        except OSError as err:
+            raise LoginFailed("the keytab %s cannot be read: %s" % (self.keytab, err.strerror)) from err
+        why = keytab.trouble(content, self.task["principal"])
+        if why:
+            raise LoginFailed("the keytab %s cannot be used: %s" % (self.keytab, why))
+        entries = keytab.read(content)
+        self.principal = choose([entry.principal for entry in entries], self.task["principal"], info.node)
+        if any(entry.principal != self.principal for entry in entries):  # GSSAPI takes the first principal of a keytab, whoever that is
+            self.keytab = os.path.join(info.cwd, OWN_KEYTAB)
+            handle = os.open(self.keytab, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as sink:
+                sink.write(keytab.only(entries, self.principal))
+        self.until = 0.0
+
+    def begin(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Log in for the first time.
+
+        Raises:
+            LoginFailed: There is no ticket.
+        """
+        for number, pause_s in enumerate(ATTEMPTS_S):
+            sleep(pause_s)
+            try:
+                self.renew()
+            except LoginFailed as err:
+                if number + 1 == len(ATTEMPTS_S):
+                    raise
+                say("the login of %s failed, and is tried again: %s" % (self.principal, err))
+            else:
+                say("%s is logged in from its keytab until %s; the ticket is renewed here" % (self.principal, when(self.until)))
+                return
+
+    def renew(self) -> None:
+        """Get a new ticket, and put it in the old one's place.
+
+        Raises:
+            LoginFailed: There is none.
+        """
+        fresh = self.cache + ".new"
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+        env = dict(self.env, KRB5CCNAME="FILE:" + fresh, KRB5_CLIENT_KTNAME="FILE:" + self.keytab, LC_ALL="C")
+        life_s = self._by_library(env) or self._by_kinit(env, fresh)
+        if not os.path.exists(fresh):
+            raise LoginFailed("no ticket came of it")
+        os.chmod(fresh, 0o600)
+        os.replace(fresh, self.cache)
+        self.until = time.time() + life_s
+
+    def _by_library(self, env: Mapping[str, str]) -> float:
+        """Log in by MIT's library; 0 where there is none."""
+        word, _, rest = _output([sys.executable, os.path.abspath(gss.__file__)], env).partition(" ")
+        if word == "ok" and rest.isdigit() and int(rest):
+            return float(rest)
+        if word in ("none", ""):  # no library, or one that crashed
+            return 0.0
+        raise LoginFailed(rest or "the Kerberos library did not say why")
+
+    def _by_kinit(self, env: Mapping[str, str], fresh: str) -> float:
+        kinit = shutil.which("kinit", path=env.get("PATH"))
+        if not kinit:
+            raise LoginFailed("the image has neither %s nor kinit, so that nothing here can log in" % gss.LIBRARY)
+        said = _output([kinit, "-k", "-t", self.keytab, "-c", "FILE:" + fresh, self.principal], env)
+        if not os.path.exists(fresh):
+            raise LoginFailed(said or "kinit did not say why")
+        return KINIT_LIFE_S
+
+    def give(self, env: dict[str, str]) -> None:
+        """Tell the program where ticket and keytab are."""
+        env["KRB5CCNAME"] = "FILE:" + self.cache
+        env["KRB5_CLIENT_KTNAME"] = "FILE:" + self.keytab
+
+    def keep(self, warn: Callable[[str], None]) -> None:
+        """Renew from now on, in a thread; `warn` is called by it when that begins to fail."""
+        threading.Thread(target=self._keep, args=(warn, time.sleep), name="login", daemon=True).start()
+
+    def _keep(self, warn: Callable[[str], None], sleep: Callable[[float], None]) -> None:
+        well = True
+        while True:
+            sleep(max(LEAST_PAUSE_S, (self.until - time.time()) / 2))
+            try:
+                self.renew()
+                if not well:
+                    warn("%s is logged in again, until %s" % (self.principal, when(self.until)))
+                well = True
+            except (LoginFailed, OSError) as err:
+                if well:
+                    warn("the ticket of %s could not be renewed; it ends at %s: %s" % (self.principal, when(self.until), err))
+                well = False
+
+
+def choose(principals: list[str], wanted: str, node: str) -> str:
+    """Choose who to be: the very principal, that of this node, or the first that `_HOST` may stand for; to HDFS all are one user."""
+    mine = [name for name in principals if keytab.matches(name, wanted)]
+    here = wanted.replace(keytab.HOST, node.lower())  # SecurityUtil.replacePattern
+    return next((name for name in mine if keytab.matches(name, here)), mine[0])
+
+
+def _output(argv: list[str], env: Mapping[str, str]) -> str:
+    """Run a program and return what it said; its status may be reaped by whoever waits for the training command, so nobody asks for it."""
+    try:
+        done = subprocess.run(
+            argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=ONE_ATTEMPT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise LoginFailed("no answer within %d s" % ONE_ATTEMPT_S) from None
+    except OSError as err:
+        raise LoginFailed("%s cannot be run: %s" % (argv[0], err.strerror)) from err
+    return " ".join(done.stdout.decode("utf-8", "replace").split())[:500]
+
+
+def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
+    """Log in where the job asks for it; return the login, and warnings.
+
+    Raises:
+        Problem: It failed, and the job is not to run without.
+    """
+    try:
+        login = Login(info, env)
+        login.begin()
+    except LoginFailed as err:
+        text = "the login of %s failed: %s" % (info.task["kerberos"]["principal"], err)
+        if info.task["kerberos"]["login"] == "always":
+            raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", text) from err
+        return None, [text + "; the program has only YARN's delegation tokens, and HDFS ends with them"]
+    login.give(env)
+    return login, []

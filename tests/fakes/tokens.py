@@ -1,0 +1,50 @@
+"""Token files as a NodeManager writes them, with passwords that are none."""
+
+from __future__ import annotations
+
+from submit_tf_job.bootstrap.tokens import HDFS, MAGIC, Token, number
+
+PASSWORD = b"not-a-password-!"
+
+
+def text(value: str | bytes) -> bytes:
+    """Write bytes behind their count."""
+    raw = value.encode() if isinstance(value, str) else value
+    return number(len(raw)) + raw
+
+
+def identifier(owner: str = "alice", renewer: str = "rm", real_user: str = "rm/localhost@R", until: float = 4e9) -> bytes:
+    """Write what AbstractDelegationTokenIdentifier writes."""
+    dates = number(int((until - 604800) * 1000)) + number(int(until * 1000))
+    return b"\0" + text(owner) + text(renewer) + text(real_user) + dates + number(1) + number(2)
+
+
+def hdfs_token(service: str = "127.0.0.1:9000", **more: object) -> Token:
+    """Make a token of HDFS."""
+    return Token(service.encode(), identifier(**more), PASSWORD, HDFS, service.encode())  # type: ignore[arg-type]
+
+
+def token_file(*tokens: Token, secrets: dict[str, bytes] | None = None) -> bytes:
+    """Write a file of format 0."""
+    out = MAGIC + b"\0" + number(len(tokens))
+    for token in tokens:
+        out += b"".join(text(part) for part in (token.alias, token.identifier, token.password, token.kind, token.service))
+    return out + number(len(secrets or {})) + b"".join(text(name) + text(value) for name, value in (secrets or {}).items())
+
+
+def _field(number_: int, value: bytes) -> bytes:
+    size, out = len(value), bytes([number_ << 3 | 2])
+    while size > 127:
+        out, size = out + bytes([size & 127 | 128]), size >> 7
+    return out + bytes([size]) + value
+
+
+def token_file_protobuf(*tokens: Token, secrets: dict[str, bytes] | None = None) -> bytes:
+    """Write a file of format 1 (CredentialsProto)."""
+    message = b""
+    for token in tokens:
+        inner = b"".join(_field(at, part) for at, part in enumerate((token.identifier, token.password, token.kind, token.service), 1))
+        message += _field(1, _field(1, token.alias) + _field(2, inner))
+    for name, value in (secrets or {}).items():
+        message += _field(2, _field(1, name.encode()) + _field(3, value))
+    return MAGIC + b"\1" + _field(0, message)[1:]
