@@ -1,0 +1,48 @@
+"""The command line in this process, as the unit tests call it, and servers on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.server import Answering, Authority, HostileServer
+from tests.unit.test_cli import cli, home
+
+__all__ = ["cli", "home"]
+
+Serve = Callable[..., HostileServer]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start servers that end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(answering: Answering, tls: ssl.SSLContext | None = None) -> HostileServer:
+            return stack.enter_context(HostileServer(answering, tls).listening())
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("ca"), "sandbox-ca")
+
+
+@pytest.fixture
+def short(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up soon."""
+    for name, value in {"FAILOVER": "500ms", "READ": "400ms", "CONNECT": "500ms", "SUBMIT": "20s"}.items():
+        monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", value)
+
+
+@pytest.fixture
+def train(home: Path) -> Path:
+    """A job spec of somebody who means no harm."""
+    path = home / "train.yaml"
+    path.write_text("name: mnist\nimage: library/tf:2\nstrategy: single\ncommand: [python, t.py]\nroles:\n  worker: {memory: 1Gi}\n")
+    return path

@@ -1,0 +1,324 @@
+"""Servers that answer anything but what a ResourceManager does: one clear message, the right exit status, in time, and nothing lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import resource
+import socket
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hostile.conftest import Serve
+from tests.hostile.server import Answering, Asked, Authority, always, raw
+from tests.unit.test_cli import Cli, Done
+
+pytestmark = pytest.mark.usefixtures("short", "train")
+
+STATUS, SUBMIT = ("status", "mnist"), ("submit", "train.yaml", "--detach")
+COMMANDS = {"status": STATUS, "submit": SUBMIT}
+APP = "application_1700000000000_0001"
+JSON = "application/json"
+
+
+def said(done: Done, status: int, sentence: str) -> None:
+    """Assert that there is one message, this one, and nothing else."""
+    assert done.status == status, done
+    assert done.out == ""
+    error, *more = done.err.splitlines()
+    assert re.fullmatch(f"error: {sentence}", error), error
+    assert len(more) <= 1, more
+    assert all(line.startswith("  hint: ") for line in more), more
+    assert all(c.isprintable() or c == "\n" for c in done.err)
+
+
+def trickle(answer: bytes, at_once: int) -> Answering:
+    """Answer so slowly that no wait for the next byte is ever long."""
+
+    def drip(_asked: Asked, stream: socket.socket) -> None:
+        stream.sendall(answer[:at_once])
+        for byte in answer[at_once:]:
+            time.sleep(0.2)
+            stream.sendall(bytes([byte]))
+
+    return drip
+
+
+HTML = raw(200, b"<html><title>Welcome \x1b[31m</title>hello</html>", "text/html")
+BODY = raw(200, b"{" + b" " * 1000)
+BOMB = zlib.compress(b" " * 300_000_000, 1)
+NOT_OF_THIS_SHAPE = r"http://\S+ answered 200 with JSON that is cut off or of another shape\."
+DESCRIBES_NOTHING = r"http://\S+ answered with JSON (of another shape|that does not describe mnist).*\."
+UNREACHED = r"No ResourceManager could be reached: http://\S+ \(%s\)\."
+NOT_UNPACKED, NOT_HTTP = UNREACHED % "its answer cannot be unpacked", UNREACHED % "what it answers is not HTTP"
+RPC_SAYS = (  # Hadoop's Server.RECEIVED_HTTP_REQ_RESPONSE
+    b"It looks like you are making an HTTP request to a Hadoop IPC port."
+    b" This is not the correct port for the web interface on this daemon.\r\n"
+)
+NO_ANSWERS: dict[str, tuple[bytes | Answering, str]] = {
+    "html": (HTML, r"http://localhost:\d+/\S+ answered 200 with text/html instead of JSON\."),
+    "nothing": (raw(200), NOT_OF_THIS_SHAPE),
+    "no type": (b"HTTP/1.1 200 OK\r\n\r\n{}", r"http://\S+ answered 200 with no content type instead of JSON\."),
+    "10 MB": (raw(200, b"[" + b"1," * 5_000_000 + b"1]"), NOT_OF_THIS_SHAPE),
+    "deep": (raw(200, b'{"a":' * 100_000), NOT_OF_THIS_SHAPE),
+    "long number": (raw(200, b'{"name":%s}' % (b"9" * 10_000)), NOT_OF_THIS_SHAPE),
+    "a list": (raw(200, b"[1, 2]"), NOT_OF_THIS_SHAPE),
+    "another object": (raw(200, b'{"apps": [[5]], "app": {"id": {}}, "clusterInfo": 7}'), DESCRIBES_NOTHING),
+    "an object for everything": (raw(200, b'{"app": {}, "clusterInfo": []}'), DESCRIBES_NOTHING),
+    "bomb": (raw(200, BOMB, "application/json", "Content-Encoding: deflate"), r"http://\S+ answered with more than 64 MiB\."),
+    "rubbish, packed": (raw(200, b"\x1f\x8bnothing", "application/json", "Content-Encoding: gzip"), NOT_UNPACKED),
+    "bomb in a bomb": (raw(200, gzip.compress(gzip.compress(b" " * 10**6)), JSON, "Content-Encoding: gzip, gzip"), NOT_UNPACKED),
+    "bytes": (b"\x00\x01\x02" * 100, NOT_HTTP),
+    "fields without end": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200, NOT_HTTP),
+    "a field without end": (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, NOT_HTTP),
+    "bad chunk": (raw(200, b"zz\r\n{}\r\n0\r\n\r\n", JSON, "Transfer-Encoding: chunked", length=False), NOT_HTTP),
+    "hang up": (b"", UNREACHED % "the connection broke"),
+    "cut off": (raw(200, b"{" * 50)[:-25], UNREACHED % "its answer was cut off"),
+    "login page": (
+        raw(302, b"", "text/html", "Location: https://sso.example/?token=s3cret"),
+        r"http://\S+ redirects to https://sso\.example/, which is not followed\.",
+    ),
+    "Hadoop's RPC": (raw(404, RPC_SAYS, "text/plain"), r"http://localhost:\d+ is Hadoop's RPC port, not its web address\."),
+    "slow head": (trickle(BODY, 5), UNREACHED % "no answer in time"),
+    "slow body": (trickle(BODY, 110), UNREACHED % "its answer did not end in time"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize(("answer", "sentence"), NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_no_answer_of_a_resource_manager(
+    cli: Cli, serve: Serve, answer: bytes | Answering, sentence: str, command: tuple[str, ...]
+) -> None:
+    server = serve(always(answer) if isinstance(answer, bytes) else answer)
+    start = time.monotonic()
+    done = cli(*command, "--rm", server.url())
+    said(done, 7, sentence)
+    assert time.monotonic() - start < 12, "it took too long, even for a busy machine"
+    assert all(asked.method == "GET" for asked in server.asked), "a job went to a server that is no ResourceManager"
+
+
+@pytest.mark.parametrize("answer", [HTML, raw(200, b"[]"), b"\x00" * 9], ids=["html", "a list", "bytes"])
+def test_a_program_is_told_too(cli: Cli, serve: Serve, answer: bytes) -> None:
+    server = serve(always(answer))
+    for command in (*COMMANDS.values(), ("status", APP), ("logs", "mnist"), ("describe", "mnist"), ("list",)):
+        done = cli(*command, "--rm", server.url(), "-o", "json", "-v")
+        assert (done.status, done.out, json.loads(done.err)["exit_status"]) == (7, "", 7), (command, done)
+
+
+def test_a_bomb_is_not_unpacked_in_memory(cli: Cli, serve: Serve) -> None:
+    server = serve(always(raw(200, BOMB, "application/json", "Content-Encoding: deflate")))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert cli(*STATUS, "--rm", server.url()).status == 7
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 250 * 1024, "more than 64 MiB and their copies were kept"
+
+
+def test_ten_megabytes_of_applications_that_nobody_asked_for(cli: Cli, serve: Serve) -> None:
+    service = raw(200, b'{"name": "mnist", "state": "STOPPED"}')
+    many = raw(200, b'{"apps":{"app":[' + b'{"id":"application_1_1","name":"x"},' * 280_000 + b"{}]}}")
+    server = serve(lambda asked, stream: stream.sendall(service if "services" in asked.path else many))
+    start = time.monotonic()
+    done = cli(*STATUS, "--rm", server.url())
+    assert (done.status, done.out.splitlines()[0]) == (0, "mnist  UNKNOWN")
+    assert time.monotonic() - start < 15
+
+
+# --- where credentials go ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("command", [STATUS, SUBMIT], ids=["status", "submit"])
+def test_no_redirect_leads_away(cli: Cli, serve: Serve, status: int, command: tuple[str, ...]) -> None:
+    trap = serve(always(raw(200, b'{"name": "mnist", "id": "application_1_0001", "state": "STABLE"}')))
+    target = trap.url("127.0.0.1") + "/app/v1/services/mnist?user.name=alice"
+    server = serve(always(raw(status, b"", "text/plain", f"Location: {target}", f"Refresh: 1;url={target}")))
+    done = cli(*command, "--rm", server.url())
+    where = re.escape(trap.url("127.0.0.1"))
+    if status == 307:  # as a standby says it
+        said(done, 7, rf"The active ResourceManager is {where}, which is not configured; tried http://\S+ \(standby of {where}\)\.")
+    else:
+        said(done, 7, rf"http://\S+ redirects to {where}/app/v1/services/mnist, which is not followed\.")
+    assert not trap.asked, "a redirect was followed to a host that is not configured"
+
+
+def test_what_a_redirect_says_does_not_reach_the_terminal(cli: Cli, serve: Serve) -> None:
+    server = serve(always(raw(302, b"", "text/html", "Location: http://x/\x1b]0;owned\x07\x9b31m")))
+    said(cli(*STATUS, "--rm", server.url()), 7, r"http://\S+ redirects to http://x/\\x1b\]0;owned\\x07\\x9b31m, which is not followed\.")
+
+
+def test_a_cookie_is_not_taken(cli: Cli, serve: Serve) -> None:
+    answer = raw(404, b'{"diagnostics": "no"}', "application/json", 'Set-Cookie: hadoop.auth="u=mallory&t=simple"; Path=/')
+    server = serve(always(answer))
+    for _ in range(2):
+        assert cli(*STATUS, "--rm", server.url()).status == 5
+    cli(*SUBMIT, "--rm", server.url())
+    assert len(server.asked) >= 3
+    assert not any("cookie:" in asked.head.lower() for asked in server.asked)
+    assert all("user.name=alice" in asked.target for asked in server.asked)
+
+
+def test_nothing_of_the_environment_goes_along(cli: Cli, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, proxy = serve(always(raw(404, b"{}"))), serve(always(raw(200, b"{}")))
+    (home / ".netrc").write_text("machine localhost login alice password s3cret\n")
+    (home / ".netrc").chmod(0o600)
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, proxy.url())
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere")
+    cli(*STATUS, "--rm", server.url())
+    assert server.asked
+    assert not proxy.asked, "a proxy out of the environment was used"
+    assert not any("authorization" in asked.head.lower() for asked in server.asked), "a password out of .netrc was sent"
+
+
+@pytest.mark.parametrize("user", ["alice\r\nX-Admin: yes", "alice bob", "", "alice\x00"])
+def test_no_header_field_can_be_made_out_of_a_name(cli: Cli, serve: Serve, user: str) -> None:
+    server = serve(always(raw(200, b"{}")))
+    done = cli(*STATUS, "--rm", server.url(), "--user", user)
+    assert (done.status, done.out) == (2, ""), done
+    assert not server.asked
+
+
+def test_a_name_cannot_leave_its_place_in_the_address(cli: Cli, serve: Serve) -> None:
+    server = serve(always(raw(404, b'{"diagnostics": "no"}')))
+    for job in ("../../ws/v1/cluster/apps", "a/b?user.name=root#", "mnist\r\nX-Admin: yes"):
+        assert cli("status", job, "--rm", server.url()).status in (2, 5)
+    assert {asked.path for asked in server.asked} <= {
+        "/app/v1/services/..%2F..%2Fws%2Fv1%2Fcluster%2Fapps",
+        "/app/v1/services/a%2Fb%3Fuser.name%3Droot%23",
+        "/app/v1/services/mnist%0D%0AX-Admin%3A%20yes",
+    }
+
+
+# --- what arrives of a submission -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HTML,
+        raw(200, b"[]"),
+        raw(202, b'{"diagnostics": "Application ID: '),
+        b"",
+        b"\x00" * 40,
+        raw(502, b"<title>Bad</title>", "text/html"),
+    ],
+    ids=["html", "a list", "cut off", "hang up", "bytes", "gateway"],
+)
+def test_a_post_whose_answer_is_rubbish_is_looked_for(cli: Cli, serve: Serve, answer: bytes) -> None:
+    posted: list[dict[str, Any]] = []
+
+    def almost(asked: Asked, stream: socket.socket) -> None:
+        if asked.method == "POST" and asked.path == "/app/v1/services":
+            posted.append(json.loads(asked.body))
+            stream.sendall(answer)
+        else:
+            stream.sendall(_resource_manager(asked, posted))
+
+    server = serve(almost)
+    done = cli(*SUBMIT, "--rm", server.url(), "-o", "json")
+    assert (done.status, len(posted)) == (0, 1), done
+    assert (done.json["application_id"], done.json["adopted"]) == (APP, True)
+
+
+def _resource_manager(asked: Asked, there: list[dict[str, Any]]) -> bytes:
+    """Answer like a ResourceManager that took the job."""
+    app = {"id": APP, "user": "alice", "name": "mnist", "state": "RUNNING", "finalStatus": "UNDEFINED", "applicationType": "yarn-service"}
+    if asked.path == "/ws/v1/cluster/info":
+        return raw(200, b'{"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "hadoopVersion": "3.4.2", "startedOn": 1}}')
+    if asked.path == "/ws/v1/cluster/apps/new-application":
+        return raw(200, b'{"application-id": "x", "maximum-resource-capability": {"memory": 8192, "vCores": 8}}')
+    if asked.path == f"/ws/v1/cluster/apps/{APP}":
+        return raw(200, json.dumps({"app": app}).encode())
+    if asked.path.startswith("/ws/v1/cluster/apps"):
+        return raw(200, json.dumps({"apps": {"app": [app]} if there else None}).encode())
+    if asked.path == "/app/v1/services/version":
+        return raw(200, b'{"hadoop_version": "3.4.2 from x"}')
+    if not there:
+        return raw(404, b'{"diagnostics": "Service mnist not found", "code": 404004}')
+    return raw(200, json.dumps({**there[0], "id": APP, "state": "STABLE"}).encode())
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_certificate_of_the_sites_own_authority(cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(always(raw(404, b'{"diagnostics": "no"}')), authority.server("good", "localhost"))
+    unknown = r"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: (unable to get|self).*\)\."
+    done = cli(*STATUS, "--rm", server.url())
+    said(done, 7, unknown)
+    assert done.err.endswith("  hint: Set ca_file to the CA that signed the certificate.\n")
+    assert not server.asked
+    monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
+    assert cli(*STATUS, "--rm", server.url()).status == 5
+    assert server.asked
+
+
+@pytest.mark.parametrize(
+    ("host", "expired", "why", "hint"),
+    [
+        (
+            "rm.example.com",
+            False,
+            r"Hostname mismatch, certificate is not valid for 'localhost'",
+            "Write the address with a name that the certificate was issued for.",
+        ),
+        (
+            "localhost",
+            True,
+            "certificate has expired",
+            "The ResourceManager's administrator has to renew it; or is the clock of this machine wrong?",
+        ),
+    ],
+)
+def test_a_certificate_that_is_not_good(
+    cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch, host: str, expired: bool, why: str, hint: str
+) -> None:
+    monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
+    server = serve(always(raw(200, b"{}")), authority.server("bad", host, expired=expired))
+    for command in (STATUS, SUBMIT):
+        start = time.monotonic()
+        done = cli(*command, "--rm", server.url())
+        said(done, 7, rf"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: {why}\)\.")
+        assert done.err.endswith(f"  hint: {hint}\n")
+        assert time.monotonic() - start < 5, "what can never work was tried again and again"
+    assert not server.asked
+
+
+def test_the_scheme_is_kept(cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither http where https was said, nor the reverse; and an address of the other scheme is another address."""
+    monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
+    plain, secure = serve(always(raw(200, b"{}"))), serve(always(raw(200, b"{}")), authority.server("good", "localhost"))
+    done = cli(*STATUS, "--rm", f"https://localhost:{plain.port}")
+    said(done, 7, rf"No ResourceManager could be reached: https://localhost:{plain.port} \(it does not speak TLS\)\.")
+    assert done.err.endswith("  hint: Write its address with http://.\n")
+    assert not plain.asked
+    done = cli(*STATUS, "--rm", f"http://localhost:{secure.port}")
+    said(done, 7, rf"No ResourceManager could be reached: http://localhost:{secure.port} \(it speaks TLS\)\.")
+    assert done.err.endswith("  hint: Write its address with https://.\n")
+    down = serve(always(raw(307, b"", "text/plain", f"Location: http://localhost:{plain.port}/ws")), authority.server("good", "localhost"))
+    done = cli(*STATUS, "--rm", down.url(), "--rm", f"https://localhost:{plain.port}")
+    said(done, 7, rf"The active ResourceManager is http://localhost:{plain.port}, which is not configured; tried .*")
+    assert not plain.asked, "https became http because a server said so"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no certificate\n"], ids=["absent", "empty", "rubbish"])
+def test_authorities_that_cannot_be_read(
+    cli: Cli, serve: Serve, authority: Authority, home: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    server = serve(always(raw(200, b"{}")), authority.server("good", "localhost"))
+    path = home / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(path))
+    said(cli(*STATUS, "--rm", server.url()), 2, rf"{path}: .*")
+    assert not server.asked
+
+
+def test_a_name_that_leads_nowhere(cli: Cli) -> None:
+    for command in (STATUS, SUBMIT):
+        done = cli(*command, "--rm", "http://no-such-host.invalid:8088")
+        said(done, 7, r"No ResourceManager could be reached: http://no-such-host\.invalid:8088 \(unknown host name\)\.")
