@@ -93,6 +93,13 @@ def a_sandbox_of(modes: tuple[Mode, ...], environ: dict[str, str], tensorflow: P
 
 
 @pytest.fixture(scope="session")
+def kerberos_cluster(session_environ: dict[str, str], tensorflow: Path) -> Iterator[Profiled]:
+    """Start a sandbox with Kerberos, and take it down at the end."""
+    with a_sandbox_of(("kerberos",), session_environ, tensorflow) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
 def cluster_settings(real_cluster: SandboxInfo, session_environ: dict[str, str]) -> Settings:
     """The settings of the sandbox's profile."""
     return load_settings(profile=real_cluster.profile, environ=session_environ, cwd=Path("/"))
