@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CACHE = "tfjob-krb5cc"
 OWN_KEYTAB = "tfjob-own.keytab"
 ATTEMPTS_S = (0.0, 2.0, 8.0)  # pauses before each: a KDC that many tasks ask at once may miss a question
+PASSING = ("Cannot contact", "no answer", "temporarily")  # what another attempt may mend; a KDC that says no says it again
 ONE_ATTEMPT_S = 30.0
 LEAST_PAUSE_S = 5.0
 KINIT_LIFE_S = 3600.0  # kinit does not say how long the ticket lives
@@ -77,7 +78,7 @@ class Login:
             try:
                 self.renew()
             except LoginFailed as err:
-                if number + 1 == len(ATTEMPTS_S):
+                if number + 1 == len(ATTEMPTS_S) or not any(word in str(err) for word in PASSING):
                     raise
                 say("the login of %s failed, and is tried again: %s" % (self.principal, err))
             else:
