@@ -23,6 +23,10 @@ __all__ = ["Auth", "DelegationTokenAuth", "GatewayAuth", "Method", "SimpleAuth",
 TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER
 
 
+# What the filter throws at a token: unknown or expired, cut off, of another format (DelegationTokenAuthenticationHandler).
+_BAD_TOKEN = ("AuthenticationException", "InvalidToken", "EOFException", "IOException", "VersionMismatch", "NegativeArraySizeException")
+
+
 class Auth(Protocol):
     """What the request funnel needs to know of an authentication method.
 
@@ -139,7 +143,7 @@ class DelegationTokenAuth(Method):
         if reply.status == 401 and "negotiate" in reply.headers.get("www-authenticate", "").lower():
             message = f"{reply.url} wants Kerberos: it does not take the ResourceManager's delegation tokens."
             return AuthError(message, hint="NodeManagers never do; say --auth kerberos.", details=reply.details())
-        if reply.status == 401 or "InvalidToken" in reply.text or "can't be found in cache" in words or "is expired" in words:
+        if reply.status == 401 or reply.java_class in _BAD_TOKEN or "InvalidToken" in reply.text:
             return AuthError(
                 f"{reply.url} does not accept the delegation token: {words or 'no reason was given'}",
                 hint="It has expired, was cancelled, or is of another cluster: get a new one.",

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,20 +102,25 @@ def root(kerberos_cluster: Profiled, session_environ: dict[str, str], monkeypatc
     return load_settings(profile=kerberos_cluster.info.profile, environ=session_environ, cwd=Path("/"))
 
 
-def watched(settings: Settings, **more: Any) -> tuple[Client, Watched]:
+@pytest.fixture
+def watched(root: Settings) -> Iterator[tuple[Client, Watched]]:
+    """A client of the sandbox's own user, and what it sends."""
     adapter = Watched()
-    return Client(settings.resource_managers, authenticate(settings), ca_file=settings["ca_file"], adapter=adapter, **more), adapter
+    client = Client(root.resource_managers, authenticate(root), ca_file=root["ca_file"], adapter=adapter)
+    yield client, adapter
+    client.close()
+    adapter.close()
 
 
-def test_one_exchange_and_then_a_cookie(root: Settings) -> None:
-    client, network = watched(root)
+def test_one_exchange_and_then_a_cookie(watched: tuple[Client, Watched]) -> None:
+    client, network = watched
     for _ in range(3):
         client.cluster_info()
     assert network.seen == [("200", True, False), ("200", False, True), ("200", False, True)]
 
 
-def test_a_cookie_that_has_lapsed_renews_silently(root: Settings) -> None:
-    client, network = watched(root)
+def test_a_cookie_that_has_lapsed_renews_silently(watched: tuple[Client, Watched], root: Settings) -> None:
+    client, network = watched
     client.cluster_info()
     for cookie in client.funnel._open(node=False).cookies:
         cookie.value = re.sub(r"e=\d+", "e=1000", cookie.value or "")  # the signature no longer fits: the server calls it invalid
@@ -147,7 +152,9 @@ def test_who_is_not_believed(shell: Shell) -> None:
     assert (simple.status, "--auth kerberos" in simple.stderr) == (4, True), simple
     shell.settings(**shell.login("alice", user="bob"))
     (shell.home / "job.yaml").write_text(
-        yaml.safe_dump({"name": "imposter", "image": "a/b", "strategy": "single", "command": "true", "roles": {"worker": {}}})
+        yaml.safe_dump(
+            {"name": "imposter", "image": "a/b", "strategy": "single", "command": "true", "roles": {"worker": {"memory": "128Mi"}}}
+        )
     )
     other = shell("submit", "job.yaml")
     assert (other.status, "you are alice, not bob" in other.stderr) == (4, True), other
@@ -190,8 +197,10 @@ def test_a_proxy_user(shell: Shell) -> None:
     assert (nobody.status, "may not submit for bob" in nobody.stderr) == (4, True), nobody
 
 
-def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(shell: Shell, root: Settings) -> None:
-    client, _ = watched(root)
+def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(
+    shell: Shell, root: Settings, watched: tuple[Client, Watched]
+) -> None:
+    client, _ = watched
     body = json.dumps({"renewer": root.user})
     made = client.funnel.request("POST", "/ws/v1/cluster/delegation-token", body=body).json_object()
     token = shell.home / "rm.token"
@@ -213,6 +222,7 @@ def test_kerberos_where_nobody_speaks_it(root: Settings, real_cluster: SandboxIn
     client = Client([real_cluster.rm_url], authenticate(root))
     with pytest.raises(AuthError) as caught:
         client.cluster_info()
+    client.close()
     assert "does not speak SPNEGO here" in caught.value.message
     assert "--auth simple" in (caught.value.hint or "")
 
