@@ -16,6 +16,7 @@ class FakeNM:
         self.ended: set[str] = set()  # containers that have ended
         self.address = address
         self.log_server: str | None = None
+        self.process: object = address
 
     def serve(self, asked: Asked) -> Answer:
         """Answer a request for a container's logs (yarn-services 9; the frame as seen on 3.4.2)."""

@@ -94,6 +94,10 @@ class FakeRM:
         if self.role == "standby":
             self.role = "active"
 
+    @property
+    def process(self) -> object:
+        return None if self.role == "down" else self.started_ms
+
     # --- answering -------------------------------------------------------------------------------------------------------
 
     def serve(self, asked: Asked) -> Answer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +18,8 @@ import urllib3
 from requests.adapters import BaseAdapter
 
 from tests.fakes.clock import FakeClock
+
+LATE_S = 6.0  # twice what a ResourceManager was seen to hang (facts: verified-security-ha 9)
 
 
 @dataclass
@@ -56,6 +60,10 @@ class Answer:
 class Server(Protocol):
     """Something that listens at one address."""
 
+    @property
+    def process(self) -> object:
+        """What tells the process that listens from its successor."""
+
     def serve(self, asked: Asked) -> Answer:
         """Answer a request, or raise what `requests` raises when there is no answer."""
 
@@ -68,7 +76,9 @@ class Fault:
         kind: `refuse`, `unsent-timeout`: nothing arrives; `lost`: nothing arrives, and that cannot be known; `reset`, `silent`: it takes
             effect and the answer is lost; `truncate`: the answer is cut off; `gateway`: it takes effect and a proxy answers 502;
             `gateway-before`: a proxy answers 503 and passes nothing on; `error`, `error-after`: Hadoop answers 500 with words that say
-            nothing, before or after the effect.
+            nothing, before or after the effect; `duplicate`, `duplicate-late`: something on the way sends it twice, and the first or the
+            second answer arrives; `late`: the connection breaks, and its server gets to it seconds later, should it live; `crash`,
+            `crash-before`: the client is killed when the request has been answered, or before it is sent.
         method: Which requests it fits.
         path: Pattern of their paths.
     """
@@ -79,6 +89,10 @@ class Fault:
 
     def fits(self, asked: Asked) -> bool:
         return self.method in ("", asked.method) and re.search(self.path, asked.path) is not None
+
+
+class Killed(BaseException):
+    """The client is no more; nothing of it catches this."""
 
 
 class FakeNetwork(BaseAdapter):
@@ -128,10 +142,20 @@ class FakeNetwork(BaseAdapter):
         if fault is None:
             return server.serve(asked)
         self.faults.remove(fault)
+        if fault.kind == "crash-before":
+            raise Killed
+        if fault.kind == "late":
+            self.clock.after(LATE_S, partial(self._too_late, server, asked, server.process))
+            raise connection_broke()
         if fault.kind in ("refuse", "unsent-timeout", "lost", "gateway-before", "error"):
             return self._instead(fault.kind, connect_s)
         arrived = self.clock()
         answer = server.serve(asked)
+        if fault.kind == "crash":
+            raise Killed
+        if fault.kind in ("duplicate", "duplicate-late"):
+            second = server.serve(asked)
+            return answer if fault.kind == "duplicate" else second
         if fault.kind == "reset":
             raise connection_broke()
         if fault.kind == "silent":
@@ -143,6 +167,13 @@ class FakeNetwork(BaseAdapter):
             return answer
         assert fault.kind in ("gateway", "error-after"), fault.kind
         return bad_gateway(502) if fault.kind == "gateway" else says_nothing()
+
+    @staticmethod
+    def _too_late(server: Server, asked: Asked, process: object) -> None:
+        """Deliver a request whose client has gone; it waited in a socket of the server's process, and is gone with that."""
+        if server.process == process:
+            with contextlib.suppress(requests.RequestException):
+                server.serve(asked)
 
     def _instead(self, kind: str, connect_s: float) -> Answer:
         if kind == "refuse":

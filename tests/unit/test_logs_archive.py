@@ -160,6 +160,7 @@ class HistoryServer:
     def __init__(self, logs: dict[tuple[str, str], bytes]) -> None:
         self.logs = logs
         self.denied = False
+        self.process: object = "history"
 
     def serve(self, asked: Asked) -> Answer:
         match = re.fullmatch(r"/ws/v1/applicationhistory/containers/([^/]+)/logs(?:/([^/]+))?", asked.path)

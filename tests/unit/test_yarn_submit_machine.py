@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.contract import PROPERTY_SUBMISSION
-from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NameTaken, SubmitTFJobError
+from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NameTaken
+from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.records import Component, Configuration, Resource, Service, dumps
+from submit_tf_job.yarn.stopping import delete, stop
 from submit_tf_job.yarn.submit import Submitted, submit
 from tests.fakes.resource_manager import FakeCluster
-from tests.fakes.transport import Fault
+from tests.fakes.transport import Fault, Killed
+from tests.fakes.yarn import App
 
+Unfinished: TypeAlias = ClusterUnavailable | DeadlinePassed | NameTaken | Killed  # ways for a command to end without a job
 NAME, USER, ID = "mnist", "alice", "5f3a9c"
 BODY = dumps(
     Service(
@@ -24,7 +30,11 @@ BODY = dumps(
     )
 )
 
-FAULTS = ("refuse", "unsent-timeout", "lost", "reset", "silent", "truncate", "gateway", "gateway-before", "error", "error-after")
+FAULTS = ["refuse", "unsent-timeout", "lost", "reset", "silent", "truncate", "gateway", "gateway-before", "error", "error-after"]
+FAULTS += ["duplicate", "duplicate-late", "crash", "crash-before"]
+METHODS = ("POST", "POST", "GET", "PUT", "DELETE")
+FEW, MANY = 1500, 10_000  # in every run of the tests; once in a while
+GIVES_UP_AFTER = 4
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,8 @@ class Trouble:
         faults: (kind, method) of faults, each hitting the next request that fits.
         posts: What happens inside the server to one POST after the other: it dies before a step, or takes its time at one.
         kills: When the active ResourceManager is killed, in seconds from the start.
+        ending: What the user does in the end.
+        end_faults: Faults that hit the user's last command.
     """
 
     rms: int
@@ -45,8 +57,13 @@ class Trouble:
     faults: tuple[tuple[str, str], ...]
     posts: tuple[tuple[str, int, float], ...]
     kills: tuple[float, ...]
+    ending: str
+    end_faults: tuple[tuple[str, str], ...]
 
 
+some_faults = st.lists(st.one_of(st.tuples(st.sampled_from(FAULTS), st.sampled_from(METHODS)), st.just(("late", "POST"))), max_size=6).map(
+    tuple
+)
 troubles = st.builds(
     Trouble,
     rms=st.integers(1, 2),
@@ -54,11 +71,13 @@ troubles = st.builds(
     job_s=st.sampled_from([None, 0.5, 8.0, 60.0]),
     hold_accepted=st.booleans(),
     reader=st.booleans(),
-    faults=st.lists(st.tuples(st.sampled_from(FAULTS), st.sampled_from(["POST", "POST", "GET", "PUT", "DELETE"])), max_size=6).map(tuple),
+    faults=some_faults,
     posts=st.lists(
         st.tuples(st.sampled_from(["die", "slow"]), st.integers(0, 3), st.sampled_from([1.0, 30.0, 119.0, 121.0, 150.0])), max_size=3
     ).map(tuple),
     kills=st.lists(st.sampled_from([0.1, 0.5, 1.0, 3.0, 15.0, 130.0]), max_size=2).map(tuple),
+    ending=st.sampled_from(["wait", "stop", "delete"]),
+    end_faults=some_faults,
 )
 
 
@@ -93,8 +112,8 @@ class World:
         found = self.yarn.services.get((USER, NAME))
         return found.spec["configuration"]["properties"][PROPERTY_SUBMISSION] if found else None
 
-    def submit(self) -> Submitted | SubmitTFJobError:
-        """Give the command once; it must come to an end in bounded time and with bounded effort."""
+    def submit(self) -> Submitted | Unfinished:
+        """Give the command once, as a process of its own; it must come to an end in bounded time and with bounded effort."""
         start, asked = self.clock(), len(self.cluster.network.log)
         try:
             return submit(
@@ -105,7 +124,7 @@ class World:
                 submission_id=ID,
                 stored=self.stored if self.trouble.reader else None,
             )
-        except (ClusterUnavailable, DeadlinePassed, NameTaken) as error:
+        except (ClusterUnavailable, DeadlinePassed, NameTaken, Killed) as error:
             return error
         finally:
             assert self.clock() - start < 300 + 35, "the deadline was not kept"
@@ -114,27 +133,43 @@ class World:
             assert len(posts) < 120
             self.arm()
 
+    def end(self) -> AppReport | bool | Unfinished | None:
+        """Stop or delete the job once."""
+        client = self.cluster.client(USER)
+        start = self.clock()
+        try:
+            if self.trouble.ending == "delete":
+                return delete(client, NAME, user=USER)
+            return stop(client, user=USER, name=NAME)
+        except (ClusterUnavailable, DeadlinePassed, Killed) as error:
+            return error
+        finally:
+            assert self.clock() - start < 120 + 35, "the deadline was not kept"
+
+    def calm(self) -> None:
+        """Let nothing go wrong any more."""
+        self.cluster.network.faults.clear()
+        self.posts.clear()
+        for rm in self.cluster.rms:
+            rm.die_in_post, rm.post_delays = None, []
+
     def check(self) -> None:
         """Assert what must hold at any time."""
         assert len(self.yarn.ran(USER, NAME)) <= 1, "the submission ran twice"
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-@given(troubles)
-def test_one_submission_is_one_application(trouble: Trouble) -> None:
+def one_submission_is_one_application(trouble: Trouble) -> None:
+    """Submit, again and again at once while everything may still be under way, and once more when all is calm; then end the job."""
     world = World(trouble)
     outcome = world.submit()
     world.check()
-    for _ in range(2):  # the user tries again at once, while everything may still be under way
+    for _ in range(GIVES_UP_AFTER - 1):
         if isinstance(outcome, Submitted):
             break
         outcome = world.submit()
         world.check()
 
-    world.cluster.network.faults.clear()
-    world.posts.clear()
-    for rm in world.cluster.rms:
-        rm.die_in_post, rm.post_delays = None, []
+    world.calm()
     world.clock.sleep(400)
     if not isinstance(outcome, Submitted):
         outcome = world.submit()
@@ -148,19 +183,55 @@ def test_one_submission_is_one_application(trouble: Trouble) -> None:
         late = world.yarn.services[USER, NAME].app_id == app.id  # the server took so long over its own answer that the AM gave up before
         assert app.ran or (late and app.state == "FAILED"), f"{app} never ran"
         assert outcome.finished <= app.ended
+        the_job_ends_as_it_is_told(world, app)
     else:
         assert isinstance(outcome, NameTaken), outcome
         assert not trouble.reader or (trouble.version < (3, 2)), f"its own submission was not recognised: {outcome}"
         assert world.yarn.services.get((USER, NAME)) is not None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+def the_job_ends_as_it_is_told(world: World, app: App) -> None:
+    """Stop or delete it, whatever gets lost, and read how it ended."""
+    before = app.final_status
+    if world.trouble.ending != "wait":
+        world.cluster.network.faults += [Fault(kind, method) for kind, method in world.trouble.end_faults]
+        for _ in range(GIVES_UP_AFTER):
+            if not isinstance(world.end(), BaseException):
+                break
+        world.calm()
+        world.clock.sleep(60)
+        assert not isinstance(world.end(), BaseException)
+        assert app.ended
+        assert app.final_status in ((before,) if before != "UNDEFINED" else ("KILLED", "ENDED", "SUCCEEDED")), (before, app)
+        assert ((USER, NAME) in world.yarn.services) == (world.trouble.ending == "stop")
+        world.check()
+    seen = world.cluster.client(USER).app(app.id)
+    assert seen is not None
+    assert (seen.state.value, seen.final_status.value) == (app.state, app.final_status)
+
+
+checked = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], derandomize=True)
+
+
+@settings(checked, max_examples=FEW)
+@given(troubles)
+def test_one_submission_is_one_application(trouble: Trouble) -> None:
+    one_submission_is_one_application(trouble)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@settings(checked, max_examples=MANY)
+@given(troubles)
+def test_ten_thousand_submissions_are_ten_thousand_applications_at_most(trouble: Trouble) -> None:
+    one_submission_is_one_application(trouble)
+
+
+@settings(checked, max_examples=200)
 @given(troubles)
 def test_the_job_of_another_submission_survives_whatever_happens(trouble: Trouble) -> None:
     world = World(trouble)
-    world.cluster.network.faults.clear()
-    for rm in world.cluster.rms:
-        rm.die_in_post, rm.post_delays = None, []
+    world.calm()
     body = BODY.replace(ID, "theirs")
     theirs = submit(world.cluster.client(USER), body, name=NAME, user=USER, submission_id="theirs")
     world.clock.sleep(6)
