@@ -63,7 +63,7 @@ def start_daemons(names: Iterable[str], state: State, layout: Layout, environ: M
         if "kdc" in names:
             # The others log in as they start, and end where they cannot.
             state = _start("kdc", state, layout, environ, started)
-            _wait("kdc", partial(daemons.check, "kdc", state), state, layout, monotonic() + START_TIMEOUT_S)
+            _wait("kdc", partial(daemons.check, "kdc", state), state, layout, monotonic() + START_TIMEOUT_S, needed=("kdc",))
         # Formatting takes seconds, in which the daemons that do not need HDFS come up.
         for name in (name for name in names if name not in ("kdc", *_HDFS)):
             state = _start(name, state, layout, environ, started)
@@ -108,10 +108,10 @@ def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
     _wait("nodemanager", partial(daemons.check_registered, state), state, layout, deadline)
 
 
-def _wait(name: str, check: Callable[[], None], state: State, layout: Layout, deadline: float) -> None:
+def _wait(name: str, check: Callable[[], None], state: State, layout: Layout, deadline: float, needed: Iterable[str] | None = None) -> None:
     while problem := _problem(check):
         # Whichever daemon has ended is the one to name, not the one that waits for it.
-        for other in state.daemon_names:
+        for other in needed or state.daemon_names:
             if other in state.daemons and not alive(state, other):
                 raise _failure(other, "ended while it started", layout)
         if monotonic() > deadline:

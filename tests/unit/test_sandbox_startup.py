@@ -116,6 +116,18 @@ def test_the_kdc_is_well_before_anybody_logs_in(world: World) -> None:
     assert world.sick["kdc"] == 0
 
 
+def test_what_was_ended_with_the_kdc_is_not_missed_before_its_turn(world: World) -> None:
+    world.sick = {"kdc": 3}
+    state = world.state(modes=("kerberos",), ready=True)
+    for number, name in enumerate(state.daemon_names):
+        world.pids[number] = "ended before"
+        state = state.with_daemon(name, Process(number, 1))
+    world.dies = {"ended before"}
+    start_daemons(state.daemon_names, state, world.layout, {}, lambda _: None)
+    assert world.did[0] == "kdc"
+    assert set(world.did) >= set(state.daemon_names)
+
+
 def test_a_kdc_that_ends_is_named(world: World) -> None:
     world.dies = {"kdc"}
     state = world.state(modes=("kerberos",))
