@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.sandbox import Mode, Sandbox, SandboxInfo
+from submit_tf_job.sandbox import Mode
 from tests.cluster.conftest import SPECS, Profiled, Tool, a_sandbox_of, gone
 
 pytestmark = pytest.mark.cluster
@@ -25,14 +25,13 @@ PROFILES: dict[str, tuple[Mode, ...]] = {"simple": (), "kerberos": ("kerberos",)
 @pytest.fixture(scope="module", params=list(PROFILES))
 def cluster(request: pytest.FixtureRequest, session_environ: dict[str, str], tensorflow: Path) -> Iterator[Profiled]:
     """One cluster of each kind, one after the other."""
-    modes = PROFILES[request.param]
-    if not modes:
-        sandbox: Sandbox = request.getfixturevalue("sandbox")
-        info: SandboxInfo = request.getfixturevalue("real_cluster")
-        yield Profiled(sandbox, info)
-        return
-    with a_sandbox_of(modes, session_environ, tensorflow) as found:
-        yield found
+    if request.param == "simple":
+        yield Profiled(request.getfixturevalue("sandbox"), request.getfixturevalue("real_cluster"))
+    elif request.param == "kerberos":
+        yield request.getfixturevalue("kerberos_cluster")
+    else:
+        with a_sandbox_of(PROFILES[request.param], session_environ, tensorflow) as found:
+            yield found
 
 
 @pytest.fixture
