@@ -333,7 +333,8 @@ class Funnel:
         if declared.isdigit() and "content-encoding" not in headers and size < int(declared):
             return Trouble("its answer was cut off", sent=True)
         method = response.request.method or ""
-        return Reply(method, url, response.status_code, response.reason or "", headers, b"".join(chunks))
+        reply = Reply(method, url, response.status_code, response.reason or "", headers, b"".join(chunks))
+        return Trouble("its answer was cut off", sent=True) if reply.cut_off else reply
 
     def _checked(self, reply: Reply) -> Reply:
         """Refuse answers that mean the same whatever was asked."""
