@@ -248,6 +248,18 @@ class Settings:
         return str(self.values["user"])
 
     @property
+    def secure(self) -> bool:
+        """Whether the cluster makes its users prove who they are: its containers get delegation tokens then.
+
+        Behind a gateway only the Hadoop configuration tells.
+        """
+        if self.values["auth"] in ("basic", "bearer"):
+            conf: Path | None = self.values["hadoop_conf"]
+            core = read_xml(conf / "core-site.xml") if conf is not None else {}
+            return core.get("hadoop.security.authentication", "simple").lower() == "kerberos"
+        return bool(self.values["auth"] != "simple")
+
+    @property
     def as_proxy(self) -> bool:
         """Whether we act for `user` as a proxy user."""
         return self.values["as_user"] is not None

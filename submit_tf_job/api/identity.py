@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["check_keytab", "forget_keytab", "forget_keytabs", "forget_other_keytabs", "stage_keytab", "warnings"]
 
-_SIMPLE = "simple"
-
 
 def warnings(job: Job, settings: Settings) -> list[str]:
     """Say what will not work although YARN takes the job; one sentence each, with the way out."""
-    if settings["auth"] == _SIMPLE:
+    if not settings.secure:
         return []
     if job.kerberos is None:
         return [_without_kerberos(settings)]
@@ -141,7 +139,7 @@ def forget_keytabs(name: str, settings: Settings) -> None:
     from submit_tf_job.plan.identity import keytabs_of
 
     root = site_of(settings).staging or ""
-    if settings["auth"] == _SIMPLE or not root.startswith("hdfs://"):
+    if not settings.secure or not root.startswith("hdfs://"):
         return  # no keytab is staged there
     where = keytabs_of(root, name)
     try:

@@ -51,6 +51,6 @@ class Site:
             gpu_resource=settings["gpu_resource"],
             port_range=settings["ports.range"],
             staging=staging,
-            secure=settings["auth"] != "simple",
+            secure=settings.secure,
             token_life_s=token_life_s,
         )

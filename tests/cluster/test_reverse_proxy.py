@@ -50,6 +50,7 @@ class Proxy:
         tell = 'rewrite ^/\\w+/(.*)$ /$1 break; set $args "$args&user.name={0}"; proxy_set_header Authorization ""; proxy_pass {1};'
         (self.directory / "nginx.conf").write_text(
             f"""
+{"user root;" if os.geteuid() == 0 else ""}
 pid {self.directory}/pid;
 error_log {self.directory}/error.log;
 worker_processes 1;
@@ -98,6 +99,11 @@ def _run(*argv: str) -> str:
     return done.stdout
 
 
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture
 def proxy(real_cluster: SandboxInfo, tmp_path: Path) -> Iterator[Proxy]:
     if shutil.which("nginx", path=PATH) is None:
@@ -113,7 +119,7 @@ def proxy(real_cluster: SandboxInfo, tmp_path: Path) -> Iterator[Proxy]:
     made.write("token-1")
     made.nginx()
     deadline = time.monotonic() + 10
-    while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
+    while not _listens(port):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     yield made

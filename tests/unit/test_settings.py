@@ -226,7 +226,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("resource_managers", "http://rm:99999", f"'http://rm:99999' {ADDRESS}"),
     ("resource_managers", "http://rm:0", f"'http://rm:0' {ADDRESS}"),
     ("resource_managers", "http://al:pw@rm:1", "a ResourceManager's address must not hold a user or a password"),
-    ("resource_managers", "http://rm:1/cluster", "'http://rm:1/cluster' is one of its pages; write only scheme, host and port: http://rm:1"),
+    (
+        "resource_managers",
+        "http://rm:1/cluster",
+        "'http://rm:1/cluster' is one of its pages; write only scheme, host and port: http://rm:1",
+    ),
     ("resource_managers", "http://rm:1?a=b", "'http://rm:1?a=b' has a query; write only the address: http://rm:1"),
     ("user", 5, "expected a text, found 5"),
     ("user", "", "expected a text, found ''"),
