@@ -54,9 +54,9 @@ class Reply:
     @property
     def cut_off(self) -> bool:
         """Whether the answer certainly broke off: in its JSON, or already among its header fields, which Python takes for their end."""
-        if self.status == 200 and not self.body and "content-type" not in self.headers:
-            return True
-        return "json" in self.content_type and bool(self.body) and not self.body.rstrip().endswith((b"}", b"]"))
+        if not self.body:
+            return self.status == 200 and not {"content-length", "transfer-encoding"} & set(self.headers)
+        return "json" in self.content_type and not self.body.rstrip().endswith((b"}", b"]"))
 
     @property
     def java_class(self) -> str:
