@@ -8,7 +8,7 @@ from pathlib import Path
 
 from submit_tf_job.errors import SettingsError
 
-__all__ = ["one_secret", "read_secret", "refuse_if_others_can_read"]
+__all__ = ["one_secret", "read_secret", "refuse_if_others_can_change", "refuse_if_others_can_read"]
 
 SECRET_MAX = 64 * 1024  # a delegation token has some 200 bytes, a JWT a few thousand
 
@@ -30,6 +30,20 @@ def refuse_if_others_can_read(path: Path, what: str) -> None:
         _check(path, path.stat(), what)
     except OSError as error:
         raise _unreadable(path, what, error) from None
+
+
+def refuse_if_others_can_change(path: Path, what: str) -> None:
+    """Check the rights of a file that all may read and that decides what is run.
+
+    Raises:
+        SettingsError: It is not there, or its group or anybody else may write it.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise _unreadable(path, what, error) from None
+    if mode & 0o022:
+        raise SettingsError(f"{what} {path}: others can change it (mode {mode:04o})", hint=f"chmod go-w {path}")
 
 
 def read_secret(path: Path, what: str) -> str:

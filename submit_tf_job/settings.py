@@ -13,7 +13,7 @@ import getpass
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from submit_tf_job import kerberos
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.hadoopconf import read_xml, resource_managers
+from submit_tf_job.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
 
 __all__ = ["KEYS", "Directories", "Key", "Settings", "directories", "duration_s", "krb5_conf_files", "load_settings", "process_environment"]
 
@@ -351,7 +352,7 @@ def load_settings(
         _project_layer(here, Path(env.get("HOME") or "/")),
         _file_layer(dirs.config / "settings.yaml"),
         _profiles_d(dirs.config / "profiles.d"),
-        _file_layer(system_file),
+        _file_layer(system_file, shared=True),
     ]
     strongest = [{key: (value, "argument") for key, value in (arguments or {}).items() if value not in (None, (), [])}, _env_layer(env)]
     chosen = _choose_profile(profile, env, files)
@@ -448,7 +449,7 @@ def _project_layer(cwd: Path, home: Path) -> _Layer:
     return _Layer({})
 
 
-def _file_layer(path: Path, *, project: bool = False) -> _Layer:
+def _file_layer(path: Path, *, project: bool = False, shared: bool = False) -> _Layer:
     content, at = _read_yaml(path)
     profiles = content.pop("profiles", None) or {}
     default_profile = content.pop("default_profile", None)
@@ -460,11 +461,17 @@ def _file_layer(path: Path, *, project: bool = False) -> _Layer:
         raise SettingsError(
             f"{at('profiles')}: profiles: a project's file cannot define profiles", hint="put them into your own settings.yaml"
         )
-    return _Layer(
-        _flatten(content, at, project=project),
-        default_profile,
-        {str(name): _flatten(body, partial(_in_profile, at, str(name))) for name, body in profiles.items()},
-    )
+    values = _flatten(content, at, project=project)
+    of_profiles = {str(name): _flatten(body, partial(_in_profile, at, str(name))) for name, body in profiles.items()}
+    _check_rights(path, (values, *of_profiles.values()), shared=shared)
+    return _Layer(values, default_profile, of_profiles)
+
+
+def _check_rights(path: Path, layers: Iterable[_Values], *, shared: bool = False) -> None:
+    """Refuse a file whose words are run, where others could change them or (a secret may be among them) read them."""
+    if any("credentials.command" in values for values in layers):
+        check = refuse_if_others_can_change if shared else refuse_if_others_can_read
+        check(path, "a settings file with a credentials.command:")
 
 
 def _in_profile(at: _At, profile: str, key: str) -> str:
@@ -476,6 +483,7 @@ def _profiles_d(directory: Path) -> _Layer:
     profiles: dict[str, _Values] = {}
     for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
         profiles[path.stem] = _flatten(*_read_yaml(path))
+        _check_rights(path, (profiles[path.stem],))
     return _Layer({}, None, profiles)
 
 
