@@ -48,6 +48,7 @@ class Host:
     def write(self, path: Path, content: object) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        path.chmod(0o600)
         return path
 
     def load(self, *, env: Mapping[str, str] | None = None, **given: Any) -> Settings:

@@ -84,6 +84,27 @@ def test_files_that_say_nothing(host: Host, text: str) -> None:
     assert host.load(arguments={"user": "alice"}).origins["user"] == "argument"
 
 
+def test_a_file_whose_words_are_run_is_its_owners_alone(host: Host) -> None:
+    text = "credentials.command: print-token --key s3cret\n"
+    in_a_profile = "profiles:\n  prod: {credentials.command: print-token}\n"
+    for path in (host.user_file, host.home / ".config/submit_tf_job/profiles.d/prod.yaml"):
+        for content in (text, in_a_profile) if path == host.user_file else (text,):
+            host.write(path, content).chmod(0o644)
+            error = refused(host)
+            assert error.message == f"a settings file with a credentials.command: {path}: others can read it (mode 0644)"
+            assert error.hint == f"make it yours alone: chmod 600 {path}"
+            path.chmod(0o600)
+            host.load()
+        path.unlink()
+    host.write(host.system_file, text).chmod(0o644)
+    assert host.load()["credentials.command"] is not None
+    host.system_file.chmod(0o664)
+    assert refused(host).message == f"a settings file with a credentials.command: {host.system_file}: others can change it (mode 0664)"
+    host.system_file.unlink()
+    host.write(host.user_file, "user: alice\ncredentials.file: /secrets/alice\n").chmod(0o644)
+    host.load()  # the place of a secret is none
+
+
 # --- the project's file -----------------------------------------------------------------------------------------------
 
 
