@@ -1,0 +1,273 @@
+"""Authentication: what a refusal means for each method, who gets to see a secret, and standbys that cannot know a token."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from requests.adapters import BaseAdapter
+
+from submit_tf_job.errors import AuthError, SettingsError
+from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.yarn.auth import Auth, DelegationTokenAuth, GatewayAuth, SimpleAuth, check_protected
+from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.credentials import Credentials
+from submit_tf_job.yarn.negotiate import KerberosAuth
+from tests.fakes.clock import FakeClock
+from tests.fakes.transport import Answer, FakeNetwork
+
+URL = "http://rm:8088/ws/v1/cluster/info"
+DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
+NOW = 1795262400.0  # that date
+SECRET = "canary-3e1f"
+
+
+def secret_file(tmp_path: Path, text: str = SECRET) -> Path:
+    path = tmp_path / "secret"
+    path.write_text(text + "\n")
+    path.chmod(0o600)
+    return path
+
+
+def reply(status: int, reason: str = "", body: object = b"", **headers: str) -> Reply:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    kind = "application/json" if not isinstance(body, bytes) else "text/html"
+    return Reply("GET", URL, status, reason, {"content-type": kind, **{k.replace("_", "-"): v for k, v in headers.items()}}, raw)
+
+
+def remote(message: str, java_class: str) -> dict[str, object]:
+    return {"RemoteException": {"message": message, "exception": java_class.rpartition(".")[2], "javaClassName": java_class}}
+
+
+NEGOTIATE = {"www_authenticate": "Negotiate"}
+SKEW = "GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too great (37))"
+CHECKSUM = "GSSException: Failure unspecified at GSS-API level (Mechanism level: Checksum failed)"
+ETYPE = (
+    "GSSException: Failure unspecified at GSS-API level (Mechanism level: Invalid argument (400) - Cannot find key of appropriate type to "
+    "decrypt AP REP - RC4 with HMAC)"
+)
+IMPERSONATE = remote(
+    "User: gw@SANDBOX.TEST is not allowed to impersonate bob", "org.apache.hadoop.security.authorize.AuthorizationException"
+)
+NO_TOKEN = remote(
+    "org.apache.hadoop.security.token.SecretManager$InvalidToken: Token for real user: , can't be found in cache",
+    "org.apache.hadoop.security.authentication.client.AuthenticationException",
+)
+CUT_TOKEN = remote("java.io.EOFException", "java.io.EOFException")
+FORBIDDEN = remote("User alice does not have privilege", "org.apache.hadoop.yarn.webapp.ForbiddenException")
+
+WRONG_KEYS = "the keys of HTTP/rm in its keytab are not those of the KDC"
+KERBEROS = KerberosAuth("alice", wall=lambda: NOW + 612)
+SIMPLE = SimpleAuth("alice")
+
+
+@pytest.mark.parametrize(
+    ("auth", "answer", "message", "hint"),
+    [
+        (SIMPLE, reply(401, **NEGOTIATE), f"{URL} wants Kerberos, and user.name=alice was sent.", "--auth kerberos"),
+        (SIMPLE, reply(401, www_authenticate='Basic realm="x"'), f"{URL} does not accept user.name=alice.", "--auth basic"),
+        (SIMPLE, reply(403, body=IMPERSONATE), "gw@SANDBOX.TEST may not submit for bob.", "hadoop.proxyuser.gw.hosts"),
+        (KERBEROS, reply(401, **NEGOTIATE), f"{URL} does not accept the Kerberos ticket for HTTP/rm.", "host name of its principal"),
+        (KERBEROS, reply(401, www_authenticate='Basic realm="x"'), f"{URL} does not speak SPNEGO here; it wants Basic.", "--auth basic"),
+        (KERBEROS, reply(401), f"{URL} does not speak SPNEGO here.", "ResourceManager with Kerberos"),
+        (
+            KERBEROS,
+            reply(403, SKEW, date=DATE),
+            f"{URL} refuses the Kerberos ticket: this machine's clock is 612 s ahead of the server's.",
+            "NTP",
+        ),
+        (KERBEROS, reply(403, CHECKSUM), f"{URL} refuses the Kerberos ticket: {WRONG_KEYS}.", "keytab"),
+        (KERBEROS, reply(403, ETYPE), f"{URL} refuses the Kerberos ticket: it has no key of the ticket's encryption type.", "klist -e"),
+        (KERBEROS, reply(403, body=IMPERSONATE), "gw@SANDBOX.TEST may not submit for bob.", "hadoop.proxyuser.gw"),
+    ],
+)  # fmt: skip
+def test_what_a_refusal_means(auth: Auth, answer: Reply, message: str, hint: str) -> None:
+    error = auth.refused(answer)
+    assert isinstance(error, AuthError)
+    assert error.message == message
+    assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize("auth", [SIMPLE, KERBEROS])
+def test_what_is_forbidden_is_no_matter_of_authentication(auth: Auth) -> None:
+    assert auth.refused(reply(403, body=FORBIDDEN)) is None
+
+
+def test_a_clock_that_is_behind_and_a_server_that_tells_no_time() -> None:
+    behind = KerberosAuth("alice", wall=lambda: NOW - 400).refused(reply(403, SKEW, date=DATE))
+    assert "clock is 400 s behind the server's" in str(behind)
+    assert "clock is too far from the server's" in str(KERBEROS.refused(reply(403, SKEW)))
+
+
+@pytest.mark.parametrize("body", [NO_TOKEN, CUT_TOKEN])
+def test_a_token_that_is_none(tmp_path: Path, body: object) -> None:
+    auth = DelegationTokenAuth("alice", Credentials("delegation token", secret_file(tmp_path), None))
+    assert "does not accept the delegation token" in str(auth.refused(reply(403, body=body)))
+    assert auth.refused(reply(403, body=FORBIDDEN)) is None
+    assert "wants Kerberos" in str(auth.refused(reply(401, **NEGOTIATE)))
+
+
+def test_what_a_gateway_refuses(tmp_path: Path) -> None:
+    basic = GatewayAuth("Basic", "alice", Credentials("password", secret_file(tmp_path), None))
+    assert "does not accept the password of alice" in str(basic.refused(reply(401, www_authenticate="Basic")))
+    assert "wants Kerberos, and a password was sent" in str(basic.refused(reply(401, **NEGOTIATE)))
+    bearer = GatewayAuth("Bearer", "alice", Credentials("bearer token", secret_file(tmp_path), None))
+    assert "does not accept the bearer token." in str(bearer.refused(reply(401, www_authenticate="Bearer")))
+
+
+@pytest.mark.parametrize("url", ["http://knox.example.com:8443/gateway/x", "http://10.0.0.1:8088"])
+def test_a_secret_does_not_travel_unencrypted(url: str) -> None:
+    with pytest.raises(SettingsError, match="would travel unencrypted"):
+        check_protected(url, "password")
+
+
+@pytest.mark.parametrize("url", ["https://knox.example.com:8443/gateway/x", "http://localhost:8088", "http://127.0.0.1:8088"])
+def test_where_a_secret_may_go(url: str) -> None:
+    check_protected(url, "password")
+
+
+# --- where secrets come from -------------------------------------------------------------------------------------------
+
+
+def test_a_secret_is_nowhere_or_in_two_places(tmp_path: Path) -> None:
+    for file, command in ((None, None), (tmp_path / "x", ("cat", "x"))):
+        with pytest.raises(SettingsError, match=r"nowhere|two places"):
+            Credentials("password", file, command)
+
+
+def test_a_command_that_prints_a_secret(tmp_path: Path) -> None:
+    found = Credentials("password", None, ("cat", str(secret_file(tmp_path))))
+    assert found.secret == SECRET
+    assert SECRET not in repr(found)
+    secret_file(tmp_path, "another")
+    assert found.secret == SECRET, "it is kept"
+    assert found.renewed(SECRET) == "another"
+    assert found.renewed(SECRET) == "another", "somebody else had it refused meanwhile"
+    assert found.renewed("another") is None, "there is no newer one"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("false",), "credentials.command 'false' ended with status 1"),
+        (("sh", "-c", "echo the vault is sealed >&2; exit 2"), "ended with status 2: the vault is sealed"),
+        (("/nowhere/x",), "credentials.command '/nowhere/x' cannot be run: No such file or directory"),
+    ],
+)
+def test_a_command_that_fails(command: tuple[str, ...], message: str) -> None:
+    with pytest.raises(AuthError, match=r"credentials\.command") as caught:
+        _ = Credentials("password", None, command).secret
+    assert message in caught.value.message
+
+
+def test_a_command_that_prints_no_secret() -> None:
+    with pytest.raises(SettingsError, match="there is nothing in it"):
+        _ = Credentials("password", None, ("true",)).secret
+    with pytest.raises(SettingsError, match="more than one line"):
+        _ = Credentials("password", None, ("printf", "a\\r\\nX-Evil: 1")).secret
+
+
+# --- what is sent to whom ----------------------------------------------------------------------------------------------
+
+
+class Recorder(BaseAdapter):
+    """Answers by address, and remembers the requests."""
+
+    def __init__(self, answers: Mapping[str, Callable[[requests.PreparedRequest], Answer]]) -> None:
+        super().__init__()
+        self.answers = answers
+        self.seen: list[requests.PreparedRequest] = []
+
+    def send(self, request: requests.PreparedRequest, *_args: Any, **_named: Any) -> requests.Response:
+        self.seen.append(request)
+        host = str(request.url).split("/")[2]
+        response = FakeNetwork._response(request, self.answers[host](request))
+        response.connection = self  # type: ignore[assignment]
+        return response
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+INFO = {"clusterInfo": {"haState": "ACTIVE", "state": "STARTED"}}
+
+
+def ok(_request: requests.PreparedRequest) -> Answer:
+    return Answer.json(INFO)
+
+
+def client_of(auth: Auth, network: Recorder, *hosts: str) -> Client:
+    clock = FakeClock()
+    return Client(
+        [f"http://{host}" for host in hosts], auth, adapter=network, clock=clock, sleep=clock.sleep, resolve=lambda host: frozenset({host})
+    )
+
+
+def secrets_in(request: requests.PreparedRequest) -> str:
+    return f"{request.url} {dict(request.headers)}"
+
+
+@pytest.mark.parametrize("kind", ["delegation-token", "Basic", "Bearer"])
+def test_a_node_never_sees_the_secret(tmp_path: Path, kind: str) -> None:
+    credentials = Credentials(kind, secret_file(tmp_path), None)
+    auth = DelegationTokenAuth("alice", credentials) if kind == "delegation-token" else GatewayAuth(kind, "alice", credentials)
+    network = Recorder({"rm:8088": ok, "node:8042": ok})
+    client = client_of(auth, network, "rm:8088")
+    client.cluster_info()
+    client.funnel.fetch("http://node:8042", "/ws/v1/node/info")
+    to_rm, to_node = network.seen
+    encoded = base64.b64encode(f"alice:{SECRET}".encode()).decode()
+    assert SECRET in secrets_in(to_rm) or encoded in secrets_in(to_rm)
+    assert SECRET not in secrets_in(to_node)
+    assert encoded not in secrets_in(to_node)
+    assert SECRET not in str(to_rm.url)
+
+
+def test_a_lapsed_token_is_read_again_once(tmp_path: Path) -> None:
+    auth = GatewayAuth("Bearer", "alice", Credentials("bearer token", secret_file(tmp_path, "old"), None))
+
+    def gateway(request: requests.PreparedRequest) -> Answer:
+        return ok(request) if request.headers["Authorization"] == "Bearer new" else Answer(401, headers={"WWW-Authenticate": "Bearer"})
+
+    network = Recorder({"rm:8088": gateway})
+    client = client_of(auth, network, "rm:8088")
+    with pytest.raises(AuthError, match="does not accept the bearer token"):
+        client.cluster_info()
+    assert len(network.seen) == 1, "the file holds no other"
+    secret_file(tmp_path, "new")
+    client.cluster_info()
+    client.cluster_info()
+    assert [request.headers["Authorization"] for request in network.seen[1:]] == ["Bearer old", "Bearer new", "Bearer new"]
+
+
+def test_a_standby_that_cannot_know_a_token_is_passed_over(tmp_path: Path) -> None:
+    """It answers 403 instead of redirecting (facts: verified-security-ha 5)."""
+    auth = DelegationTokenAuth("alice", Credentials("delegation token", secret_file(tmp_path), None))
+    network = Recorder({"rm1:8088": lambda _request: Answer.json(NO_TOKEN, 403), "rm2:8088": ok})
+    client_of(auth, network, "rm1:8088", "rm2:8088").cluster_info()
+    assert [str(request.url).split("/")[2] for request in network.seen] == ["rm1:8088", "rm2:8088"]
+
+
+def test_a_token_that_no_resource_manager_knows_is_refused_at_once(tmp_path: Path) -> None:
+    auth = DelegationTokenAuth("alice", Credentials("delegation token", secret_file(tmp_path), None))
+    unknown = {f"rm{number}:8088": lambda _request: Answer.json(NO_TOKEN, 403) for number in (1, 2)}
+    network = Recorder(unknown)
+    with pytest.raises(AuthError, match="does not accept the delegation token") as caught:
+        client_of(auth, network, *unknown).cluster_info()
+    assert len(network.seen) == 2
+    assert SECRET not in str(caught.value.to_json())
+
+
+def test_a_proxy_user_is_named_to_the_resource_manager_only() -> None:
+    network = Recorder({"rm:8088": ok, "node:8042": ok})
+    client = client_of(SimpleAuth("gw", "alice"), network, "rm:8088")
+    client.cluster_info()
+    client.funnel.fetch("http://node:8042", "/ws/v1/node/info")
+    assert ["user.name=gw" in str(request.url) for request in network.seen] == [True, True]
+    assert ["doAs=alice" in str(request.url) for request in network.seen] == [True, False]
+    assert client.auth.user == "alice"
