@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from submit_tf_job.errors import SettingsError
 
-__all__ = ["one_secret", "read_secret", "refuse_if_others_can_change", "refuse_if_others_can_read"]
+__all__ = ["leave_no_core", "one_secret", "read_secret", "refuse_if_others_can_change", "refuse_if_others_can_read"]
 
+_PR_SET_DUMPABLE = 4
 SECRET_MAX = 64 * 1024  # a delegation token has some 200 bytes, a JWT a few thousand
 
 
@@ -82,6 +84,19 @@ def one_secret(raw: bytes, where: str) -> str:
     if not text.isprintable():
         raise SettingsError(f"{where}: more than one line, or a control character, is no credential")
     return text
+
+
+def leave_no_core() -> None:
+    """Keep this process's memory, in which secrets are now, out of core dumps and from other processes of the same user.
+
+    The limit alone does not bind a kernel that pipes its dumps to a program (core(5)); where there is no prctl it is all there is.
+    """
+    import ctypes
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _check(path: Path, found: os.stat_result, what: str) -> None:

@@ -17,6 +17,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InternalError, JobSpecError, SubmitTFJobError, UsageError
+from submit_tf_job.secretfile import leave_no_core
 from submit_tf_job.settings import Settings, load_settings, process_environment
 
 __all__ = ["Context", "JobArgument", "SpecArgument", "coloured", "command", "printable", "run"]
@@ -49,7 +50,10 @@ class Context:
     def settings(self) -> Settings:
         """Read the settings under these options."""
         given = {"resource_managers": list(self.rm), "user": self.user, "auth": self.auth, "as_user": self.as_user}
-        return load_settings(arguments=given, profile=self.profile)
+        settings = load_settings(arguments=given, profile=self.profile)
+        if settings["auth"] != "simple":
+            leave_no_core()
+        return settings
 
     @property
     def width(self) -> int | None:

@@ -128,3 +128,21 @@ def test_the_module_is_the_command(home: Path) -> None:
     process = start(home, "version")
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out.startswith(b"submit_tf_job "), err) == (0, True, b"")
+
+
+@pytest.mark.parametrize(("auth", "dumpable"), [("simple", "1"), ("bearer", "0")])
+def test_a_process_that_holds_a_secret_leaves_no_core(home: Path, auth: str, dumpable: str) -> None:
+    code = """
+import ctypes, os, resource, sys
+from submit_tf_job.cli import main
+resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+status = main(sys.argv[1:])
+sys.stdout.flush()
+print(status, ctypes.CDLL(None).prctl(3), resource.getrlimit(resource.RLIMIT_CORE)[0] == 0, file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, "config", "show", "--auth", auth], cwd=home, env=environment(home), capture_output=True, text=True
+    )
+    status, found, no_core = done.stderr.split()
+    assert (status, found) == ("0", dumpable)
+    assert auth == "simple" or no_core == "True"
