@@ -192,6 +192,7 @@ def test_yaml_is_good(page: Path, block: Block, tmp_path: Path) -> None:
         home = tmp_path / ".config" / "submit_tf_job"
         home.mkdir(parents=True)
         (home / "settings.yaml").write_text(block.text)
+        (home / "settings.yaml").chmod(0o600)  # one names a command to run
         load_settings(environ={"HOME": str(tmp_path)}, cwd=tmp_path, system_file=tmp_path / "none")
     elif block.mark != "fragment":
         base = ROOT / "specs" if page.name == "README.md" and page.parent == ROOT else tmp_path
