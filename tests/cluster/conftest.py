@@ -129,6 +129,7 @@ class Tool:
     profile: str
     cwd: Path
     jobs: list[str] = field(default_factory=list)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __call__(self, *arguments: object, timeout: float = SUBMIT_S, stdin: str | None = None) -> Result:
         """Run one command to its end."""
@@ -141,9 +142,20 @@ class Tool:
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Start one command and return its process."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.argv(*arguments), env=self.environ, cwd=self.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        self.started.append(process)
+        return process
+
+    def tidy(self) -> None:
+        """End what a failed test has left running, and delete its jobs."""
+        for process in self.started:
+            if process.returncode is None:
+                process.kill()
+                process.communicate()
+        for job in self.jobs:
+            self("delete", job, "--force")
 
     def argv(self, *arguments: object) -> list[str]:
         """Compose the command line."""
@@ -180,8 +192,7 @@ def tool(real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: P
     """The tool, in a fresh directory."""
     made = Tool(session_environ, real_cluster.profile, tmp_path)
     yield made
-    for job in made.jobs:
-        made("delete", job, "--force")
+    made.tidy()
 
 
 def processes_of(job: str) -> dict[int, str]:

@@ -92,8 +92,7 @@ def pair(cluster: Profiled, session_environ: dict[str, str]) -> Pair:
 def tool(pair: Pair, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
     made = Tool(session_environ, pair.cluster.info.profile, tmp_path)
     yield made
-    for job in made.jobs:
-        made("delete", job, "--force")
+    made.tidy()
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:

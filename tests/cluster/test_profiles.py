@@ -39,8 +39,7 @@ def tool(cluster: Profiled, session_environ: dict[str, str], tmp_path: Path) -> 
     """The tool, with the profile of this cluster."""
     made = Tool(session_environ, cluster.info.profile, tmp_path)
     yield made
-    for job in made.jobs:
-        made("delete", job, "--force")
+    made.tidy()
 
 
 def run(argv: list[object], environ: dict[str, str]) -> str:
@@ -100,7 +99,7 @@ def test_a_job_is_seen_read_and_stopped(tool: Tool) -> None:
     assert {line.split()[0] for line in logs.stdout.splitlines() if "here I am" in line} == {"chief-0", "worker-0"}
     described = tool("describe", "runs", "-o", "json")
     assert described.status == 0, described.stderr
-    assert {task["name"] for task in described.json["tasks"]} >= {"chief-0", "worker-0"}
+    assert {task["task"] for task in described.json["task_list"]} >= {"chief-0", "worker-0"}
     assert [job["state"] for job in tool("list", "-o", "json").json["jobs"] if job["name"] == "runs"] == ["RUNNING"]
     again = tool("submit", spec, "--detach", "-o", "json")
     assert (again.status, again.json["adopted"], again.json["application_id"]) == (0, True, seen["application_id"])
