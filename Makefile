@@ -11,6 +11,9 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/submit_tf_job
 TF_REQUIREMENTS := specs/requirements-tensorflow.txt
 TF_ENV := $(CACHE)/tensorflow-$(shell sha256sum $(TF_REQUIREMENTS) | cut -c1-12)
 
+# Test files side by side, each process with sandboxes of its own: most of their time they wait for YARN.
+JOBS ?= 2
+
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -47,7 +50,7 @@ demo: venv java tensorflow ## a trained model out of one job spec, on a real YAR
 
 .PHONY: test
 test: venv java tensorflow lint ## all tests; brings up its own sandbox and takes it away
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest $(PYTEST_ARGS)
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: unit
 unit: venv ## the tests that need neither cluster nor TensorFlow
