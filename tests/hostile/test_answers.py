@@ -65,7 +65,7 @@ NO_ANSWERS: dict[str, tuple[bytes | Answering, str]] = {
     "nothing": (raw(200), NOT_OF_THIS_SHAPE),
     "no type": (b"HTTP/1.1 200 OK\r\n\r\n{}", r"http://\S+ answered 200 with no content type instead of JSON\."),
     "10 MB": (raw(200, b"[" + b"1," * 5_000_000 + b"1]"), NOT_OF_THIS_SHAPE),
-    "deep": (raw(200, b'{"a":' * 100_000), NOT_OF_THIS_SHAPE),
+    "deep": (raw(200, b"[" * 100_000 + b"]" * 100_000), NOT_OF_THIS_SHAPE),
     "long number": (raw(200, b'{"name":%s}' % (b"9" * 10_000)), NOT_OF_THIS_SHAPE),
     "a list": (raw(200, b"[1, 2]"), NOT_OF_THIS_SHAPE),
     "another object": (raw(200, b'{"apps": [[5]], "app": {"id": {}}, "clusterInfo": 7}'), DESCRIBES_NOTHING),
@@ -79,6 +79,8 @@ NO_ANSWERS: dict[str, tuple[bytes | Answering, str]] = {
     "bad chunk": (raw(200, b"zz\r\n{}\r\n0\r\n\r\n", JSON, "Transfer-Encoding: chunked", length=False), NOT_HTTP),
     "hang up": (b"", UNREACHED % "the connection broke"),
     "cut off": (raw(200, b"{" * 50)[:-25], UNREACHED % "its answer was cut off"),
+    "cut off, by its text": (raw(200, b'{"name": "mn', length=False), UNREACHED % "its answer was cut off"),
+    "cut off, in its head": (b"HTTP/1.1 200 OK\r\nDate: Sa", UNREACHED % "its answer was cut off"),
     "login page": (
         raw(302, b"", "text/html", "Location: https://sso.example/?token=s3cret"),
         r"http://\S+ redirects to https://sso\.example/, which is not followed\.",

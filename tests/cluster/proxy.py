@@ -1,0 +1,183 @@
+"""A proxy on loopback between a client and a real ResourceManager, which loses, cuts, delays and repeats what passes through it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+WAIT_S = 130.0  # longer than any request takes
+GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<title>502 Bad Gateway</title>"
+
+
+@dataclass
+class Fault:
+    """What happens to one request.
+
+    Attributes:
+        kind: `unsent`: it is not passed on; `cut-request`: half of it is; `lost`: it is, and nothing comes back; `cut-head`, `cut-body`:
+            of the answer a part; `reset`: the same, and the connection is reset; `delay`: the answer comes late; `gateway`: 502 instead
+            of the answer; `twice`, `twice-late`: it is sent again when it has been answered, and the first or the second answer is
+            passed on; `twice-at-once`: it is sent again 0.1 s later, and the first answer is passed on; `hold`, `hold-request`: the
+            answer, or the request, is kept until the client has gone.
+        method: Which requests it hits.
+        after: How many of those pass unharmed before.
+        path: How the paths of those begin.
+    """
+
+    kind: str
+    method: str = ""
+    after: int = 0
+    path: str = ""
+
+    def hits(self, method: str, path: str) -> bool:
+        """Say whether it hits this request, and count it."""
+        if self.method not in ("", method) or not path.startswith(self.path):
+            return False
+        self.after -= 1
+        return self.after < 0
+
+
+@dataclass
+class Proxy:
+    """Passes requests on, one to a connection.
+
+    Attributes:
+        faults: What is to happen; each happens once.
+        seen: Method and path of every request, and what happened to it.
+        held: Set when a request or an answer is being kept.
+        user: Whom it says that every request is of, as a gateway does; "" to say nothing.
+    """
+
+    target: str
+    user: str = ""
+    faults: list[Fault] = field(default_factory=list)
+    seen: list[tuple[str, str, str]] = field(default_factory=list)
+    held: threading.Event = field(default_factory=threading.Event)
+    port: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Proxy]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+            try:
+                yield self
+            finally:
+                listener.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass, args=(client,), daemon=True).start()
+
+    def _pass(self, client: socket.socket) -> None:
+        client.settimeout(WAIT_S)
+        with contextlib.suppress(OSError), client:
+            request = _request(client)
+            if request:
+                method, target, rest = request.split(b" ", 2)
+                if self.user:
+                    target += (b"&" if b"?" in target else b"?") + f"user.name={self.user}".encode()
+                    request = b" ".join([method, target, rest])
+                self._one(client, request, method.decode(), target.decode().partition("?")[0])
+
+    def _one(self, client: socket.socket, request: bytes, method: str, path: str) -> None:
+        with self._lock:
+            fault = next((fault for fault in self.faults if fault.hits(method, path)), None)
+            if fault is not None:
+                self.faults.remove(fault)
+            self.seen.append((method, path, fault.kind if fault else ""))
+        kind = fault.kind if fault else ""
+        if kind == "unsent":
+            return
+        if kind == "hold-request":
+            self._hold(client)
+            return
+        if kind == "cut-request":
+            self._ask(request[: -len(request) // 3], wait=False)
+            return
+        if kind == "lost":
+            threading.Thread(target=self._ask, args=(request,), daemon=True).start()
+            time.sleep(0.05)
+            return
+        self._answer(client, self._asked(request, kind), kind)
+
+    def _asked(self, request: bytes, kind: str) -> bytes:
+        if kind == "twice-at-once":
+            again = threading.Timer(0.1, self._ask, args=(request,))
+            again.start()
+            answer = self._ask(request)
+            again.join(WAIT_S)
+            return answer
+        answer = self._ask(request)
+        if kind.startswith("twice"):
+            second = self._ask(request)
+            return second if kind == "twice-late" else answer
+        return answer
+
+    def _answer(self, client: socket.socket, answer: bytes, kind: str) -> None:
+        head = answer.index(b"\r\n\r\n") + 4 if b"\r\n\r\n" in answer else 0
+        if kind == "hold":
+            self._hold(client)
+        elif kind == "gateway":
+            client.sendall(GATEWAY)
+        elif kind == "cut-head":
+            client.sendall(answer[: head // 2])
+        elif kind in ("cut-body", "reset"):
+            client.sendall(answer[: (head + len(answer)) // 2])
+            if kind == "reset":
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            if kind == "delay":
+                time.sleep(1.0)
+            client.sendall(answer)
+
+    def _hold(self, client: socket.socket) -> None:
+        """Wait until the client is no more; nothing is passed on after that."""
+        self.held.set()
+        client.recv(1)
+
+    def _ask(self, request: bytes, *, wait: bool = True) -> bytes:
+        """Send a request and read the whole answer."""
+        target = urlsplit(self.target)
+        with contextlib.suppress(OSError), socket.create_connection((target.hostname or "", target.port or 80), WAIT_S) as server:
+            server.sendall(request)
+            return _to_the_end(server) if wait else b""
+        return b""
+
+
+def _request(client: socket.socket) -> bytes:
+    """Read one request and let the server close the connection after its answer."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = client.recv(65536)
+        if not piece:
+            return b""
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+    length = next((int(line.partition(b":")[2]) for line in lines if line.lower().startswith(b"content-length:")), 0)
+    while len(body) < length:
+        body += client.recv(65536)
+    return b"\r\n".join([*lines, b"Connection: close"]) + b"\r\n\r\n" + body
+
+
+def _to_the_end(server: socket.socket) -> bytes:
+    pieces = []
+    while piece := server.recv(65536):
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -1,0 +1,135 @@
+"""Secrets of this test's own, planted wherever secrets live, and looked for in all that a run leaves behind."""
+
+from __future__ import annotations
+
+import base64
+import mmap
+import secrets
+import shlex
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job import keytab
+from submit_tf_job.sandbox import SandboxInfo
+from tests.cluster.conftest import Profiled, Result, Tool
+from tests.cluster.proxy import Proxy
+
+pytestmark = pytest.mark.cluster
+
+KEY_BYTES = 16  # the last bytes of an entry are its key, or its key and a version number of 32 bits
+COLLECTED_S = 60.0  # within which HDFS has removed what was deleted, and a NodeManager what it localised
+
+
+@dataclass
+class Planted:
+    """Secrets by what they are, and everything that was printed while they were in use."""
+
+    secrets: dict[str, bytes] = field(default_factory=dict)
+    printed: list[tuple[str, str]] = field(default_factory=list)
+
+    def secret(self, what: str) -> str:
+        """Make one."""
+        made = f"canary-{secrets.token_hex(12)}"
+        self.secrets[what] = made.encode()
+        return made
+
+    def run(self, tool: Tool, *arguments: object, **environ: str) -> Result:
+        """Run a command, verbose, and keep what it printed."""
+        verbose = replace(tool, environ={**tool.environ, **environ})
+        done = verbose(*arguments, "-v")
+        self.printed.append((" ".join(map(str, arguments)), done.stdout + done.stderr))
+        return done
+
+    def found(self, *roots: Path, but: tuple[Path, ...] = ()) -> list[str]:
+        """Say where any of them is."""
+        told = [f"{what} in the output of {command}" for command, text in self.printed for what in self._in(text.encode())]
+        kept = [f"{what} in {path}" for path in _files(roots, but) for what in self._in(_content(path))]
+        return told + kept
+
+    def _in(self, content: bytes | mmap.mmap) -> Iterator[str]:
+        return (what for what, secret in self.secrets.items() if content.find(secret) >= 0)
+
+
+def _files(roots: tuple[Path, ...], but: tuple[Path, ...]) -> Iterator[Path]:
+    for root in roots:
+        for path in root.rglob("*"):
+            if path.is_file() and not path.is_symlink() and not any(path.is_relative_to(place) for place in but):
+                yield path
+
+
+def _content(path: Path) -> bytes | mmap.mmap:
+    try:
+        with path.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+    except FileNotFoundError:
+        return b""  # removed meanwhile
+
+
+def _kept(path: Path, content: str) -> Path:
+    path.write_text(content)
+    path.chmod(0o600)
+    return path
+
+
+def test_what_opens_a_gateway_is_nowhere_else(tool: Tool, real_cluster: SandboxInfo, tmp_path: Path) -> None:
+    planted, vault = Planted(), tmp_path / "vault"
+    vault.mkdir(mode=0o700)
+    token, password, delegation = planted.secret("bearer token"), planted.secret("password"), planted.secret("delegation token")
+    planted.secrets["user and password, encoded"] = base64.b64encode(f"{real_cluster.user}:{password}".encode())
+    bearer = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "token", token))}
+    basic = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "password", f"{real_cluster.user}:{password}"))}
+    command = {"SUBMIT_TF_JOB_CREDENTIALS_COMMAND": shlex.join(["cat", str(vault / "token")])}
+    bogus = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "delegation", delegation))}
+    spec = tool.spec("canary", strategy="single", command="echo up; sleep 300", roles={"worker": {"memory": "256Mi"}})
+    with Proxy(real_cluster.rm_url, user=real_cluster.user).listening() as proxy:
+        by_token, by_password = ("--auth", "bearer", "--rm", proxy.url), ("--auth", "basic", "--rm", proxy.url)
+        assert planted.run(tool, "submit", spec, "--detach", *by_token, **bearer).status == 0
+        tool.until("canary", lambda seen: seen["state"] == "RUNNING")
+        assert planted.run(tool, "status", "canary", *by_password, **basic).status == 0
+        assert "up" in planted.run(tool, "logs", "canary", *by_token, **command).stdout
+        assert planted.run(tool, "describe", "canary", "-o", "json", *by_token, **command).status == 0
+        assert planted.run(tool, "stop", "canary", *by_password, **basic).status == 0
+        assert planted.run(tool, "doctor", "-o", "json", *by_token, **bearer).stdout
+    assert planted.run(tool, "status", "canary", *by_token, **bearer).status == 7
+    assert planted.run(tool, "status", "canary", "--auth", "delegation-token", **bogus).status in (0, 4)
+    (vault / "token").chmod(0o644)
+    assert planted.run(tool, "list", *by_token, **bearer).status == 2
+    assert planted.found(real_cluster.home, tmp_path, but=(vault,)) == []
+
+
+def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Profiled, session_environ: Mapping[str, str], tmp_path: Path) -> None:
+    info = kerberos_cluster.info
+    assert info.kerberos is not None
+    own = (info.kerberos.keytabs / f"{info.user}.keytab").read_bytes()
+    vault = tmp_path / "vault"
+    vault.mkdir(mode=0o700)
+    (vault / "job.keytab").write_bytes(own)
+    (vault / "job.keytab").chmod(0o600)
+    planted = Planted()
+    for number, entry in enumerate(keytab.read(own)):
+        planted.secrets[f"key {number} of the keytab"] = entry.raw[-4 - KEY_BYTES : -4]
+    principal = next(entry.principal for entry in keytab.read(own) if "/" in entry.principal)
+    tool = Tool(session_environ, info.profile, tmp_path)
+    kerberos = {"principal": principal, "keytab": str(vault / "job.keytab")}
+    roles = {"worker": {"memory": "256Mi"}}
+    spec = tool.spec("keyed", strategy="single", command="echo up; sleep 300", roles=roles, kerberos=kerberos)
+    try:
+        assert planted.run(tool, "submit", spec, "--detach").status == 0
+        tool.until("keyed", lambda seen: seen["state"] == "RUNNING")
+        assert "up" in planted.run(tool, "logs", "keyed").stdout
+        assert planted.run(tool, "status", "keyed", "-o", "json").status == 0
+        rendered = planted.run(tool, "render", spec)
+        assert rendered.status == 0
+        assert "hadoop.auth" not in "".join(text for _, text in planted.printed), "a cookie was printed"
+        assert planted.run(tool, "stop", "keyed").status == 0
+    finally:
+        assert planted.run(tool, "delete", "keyed", "--force").status == 0
+    known = (info.kerberos.keytabs, info.home / "kdc")  # where the sandbox itself keeps its keys
+    deadline = time.monotonic() + COLLECTED_S
+    while left := planted.found(info.home, tmp_path, but=(vault, *known)):
+        assert time.monotonic() < deadline, left
+        time.sleep(2)

@@ -1,0 +1,163 @@
+"""A real ResourceManager behind a proxy that loses, cuts, delays and repeats; and a client that is killed: one job for one submission."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.yarn.auth import SimpleAuth
+from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.observed import AppReport
+from tests.cluster.conftest import Result, Tool
+from tests.cluster.proxy import Fault, Proxy
+
+pytestmark = pytest.mark.cluster
+
+SUBMISSIONS = 8
+KINDS = ("unsent", "cut-request", "lost", "cut-head", "cut-body", "reset", "delay", "gateway", "twice", "twice-late", "twice-at-once")
+SERVICES = "/app/v1/services"
+STEPS = {
+    "submit": (("POST", SERVICES), ("POST", ""), ("GET", "")),
+    "status": (("GET", ""),),
+    "stop": (("PUT", SERVICES), ("GET", "")),
+    "delete": (("DELETE", SERVICES), ("GET", "")),
+}
+UNFINISHED = (7, 8)  # the cluster could not be reached, the deadline passed: the same command again
+ROUNDS = 5
+
+
+@pytest.fixture
+def proxy(real_cluster: SandboxInfo) -> Iterator[Proxy]:
+    with Proxy(real_cluster.rm_url).listening() as made:
+        yield made
+
+
+@pytest.fixture
+def judge(real_cluster: SandboxInfo) -> Client:
+    """The ResourceManager itself, asked without a proxy."""
+    return Client([real_cluster.rm_url], SimpleAuth(real_cluster.user))
+
+
+def tiny(tool: Tool, command: str = "true") -> tuple[str, Path]:
+    name = f"lost-{secrets.token_hex(3)}"
+    return name, tool.spec(name, strategy="single", command=command, roles={"worker": {"memory": "256Mi", "cpus": 1}})
+
+
+def apps_of(judge: Client, name: str) -> tuple[AppReport, ...]:
+    return judge.apps(name=name)
+
+
+@dataclass
+class Stubborn:
+    """A user who gives a command again until it has an answer; at every step something may get lost."""
+
+    tool: Tool
+    proxy: Proxy
+    dice: random.Random
+
+    def __call__(self, verb: str, *arguments: object, first: Fault | None = None) -> Result:
+        for attempt in range(ROUNDS):
+            wanted = self.dice.randint(0, 2) if attempt < ROUNDS - 1 else 0
+            faults = [self._fault(*self.dice.choice(STEPS[verb])) for _ in range(wanted)]
+            faults += [first] if first is not None and attempt == 0 else []
+            told = [f"{fault.kind} {fault.method} {fault.path} after {fault.after}" for fault in faults]
+            self.proxy.faults[:], self.proxy.seen[:] = faults, []
+            done = self.tool(verb, *arguments, "--rm", self.proxy.url)
+            print(f"{verb} {arguments[0]}: {done.status} in {done.seconds:.1f} s; {told}; {self.proxy.seen[-15:]}")
+            if done.status not in UNFINISHED:
+                return done
+        pytest.fail(f"{verb} found no end")
+
+    def _fault(self, method: str, path: str) -> Fault:
+        return Fault(self.dice.choice(KINDS), method, self.dice.randint(0, 2) if method == "GET" else 0, path)
+
+
+@pytest.mark.timeout(400)
+def test_whatever_gets_lost_one_submission_is_one_job(tool: Tool, proxy: Proxy, judge: Client) -> None:
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    again = Stubborn(tool, proxy, dice)
+    kinds = dice.sample(KINDS, len(KINDS))
+    for number in range(SUBMISSIONS):
+        name, path = tiny(tool, "true" if number == 0 else "exec sleep 300")
+
+        done = again("submit", path, "--detach", "-o", "json", first=Fault(kinds[number % len(kinds)], "POST", path=SERVICES))
+        assert done.status == 0, done
+        apps = apps_of(judge, name)
+        assert [app.id for app in apps] == [done.json["application_id"]], (apps, done)
+        seen = again("status", name, "-o", "json").json
+        truth = judge.app(apps[0].id)
+        assert truth is not None
+        assert seen["application_id"] == truth.id
+        assert (seen["state"] in ("SUCCEEDED", "FAILED", "STOPPED")) <= truth.ended, (seen, truth)
+        if number == 0:  # this one is let run to its end
+            tool.until(name, lambda seen: seen["state"] == "SUCCEEDED")
+            assert again("submit", path, "--detach", "-o", "json").json["adopted"] is True
+        elif number == 1:
+            stopped = again("stop", name, "-o", "json").json
+            after = judge.app(truth.id)
+            assert after is not None
+            assert (stopped["state"], after.ended) == ("STOPPED", True)
+        assert again("delete", name, "--force").status == 0
+        left = apps_of(judge, name)
+        assert len(left) == 1, left
+        assert left[0].ended
+
+
+def killed_when_held(tool: Tool, proxy: Proxy, kind: str, path: Path) -> None:
+    """Submit through the proxy, and kill -9 the client when the proxy keeps what the fault says."""
+    proxy.held.clear()
+    proxy.faults[:] = [Fault(kind, "POST", path=SERVICES)]
+    process = tool.start("submit", path, "--rm", proxy.url)
+    try:
+        assert proxy.held.wait(60), proxy.seen
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def submitted(tool: Tool, path: Path) -> dict[str, Any]:
+    done = tool("submit", path, "--detach", "-o", "json")
+    assert done.status == 0, done
+    return done.json
+
+
+def test_a_client_killed_around_its_post_finds_its_job(tool: Tool, proxy: Proxy, judge: Client) -> None:
+    before, before_path = tiny(tool)
+    killed_when_held(tool, proxy, "hold-request", before_path)
+    assert apps_of(judge, before) == ()
+    assert submitted(tool, before_path)["adopted"] is False
+
+    between, between_path = tiny(tool)
+    killed_when_held(tool, proxy, "hold", between_path)
+    (made,) = apps_of(judge, between)
+    found = submitted(tool, between_path)
+    assert (found["adopted"], found["application_id"]) == (True, made.id)
+
+    after, after_path = tiny(tool)
+    process = tool.start("submit", after_path, "--rm", proxy.url)
+    deadline = time.monotonic() + 60
+    while not (apps := apps_of(judge, after)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()  # somewhere between the application's birth and the answer's arrival, or soon after
+    process.communicate()
+    found = submitted(tool, after_path)
+    assert (found["adopted"], found["application_id"]) == (True, apps[0].id)
+
+    for name, path in ((before, before_path), (between, between_path), (after, after_path)):
+        over = tool("submit", path, "-o", "json")  # follows it to its end, or says that it is done
+        assert (over.status, over.json["state"]) == (0, "SUCCEEDED")
+        assert len(apps_of(judge, name)) == 1
+        again = tool("submit", path, "-o", "json")
+        assert (again.status, json.loads(again.stdout)["application_id"]) == (0, apps_of(judge, name)[0].id)

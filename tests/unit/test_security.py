@@ -1,0 +1,75 @@
+"""docs/security.md: every threat has a test, and the test is there."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job.yarn import transport
+
+ROOT = Path(__file__).parents[2]
+ENOUGH = 25
+
+
+def rows() -> list[list[str]]:
+    text = (ROOT / "docs/security.md").read_text("utf-8")
+    table = [line for line in text.splitlines() if re.match(r"\| \d+ \|", line)]
+    return [re.split(r"\s*\|\s*", line)[1:-1] for line in table]
+
+
+def functions(path: Path) -> set[str]:
+    return {node.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef)}
+
+
+def test_there_are_enough_and_they_are_numbered() -> None:
+    assert [row[0] for row in rows()] == [str(number + 1) for number in range(len(rows()))]
+    assert len(rows()) >= ENOUGH
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: str(row[0]))
+def test_each_threat_has_an_answer_and_a_test_that_exists(row: list[str]) -> None:
+    assert len(row) == 5, row
+    assert row[1], row
+    assert row[2], row
+    found = re.fullmatch(r"`(tests/[\w/]+\.py)::(test_\w+)`", row[4])
+    assert found, row[4]
+    assert found[2] in functions(ROOT / found[1]), found[0]
+
+
+def test_no_test_holds_two_threats() -> None:
+    tests = [row[4] for row in rows()]
+    assert len(set(tests)) == len(tests)
+
+
+class Dripping(socket.socket):
+    """A socket that has one more byte whenever it is asked, as a server that trickles does."""
+
+    def makefile(self, *_args: object, **_named: object) -> io.RawIOBase:  # type: ignore[override]
+        return Drip()
+
+
+class Drip(io.RawIOBase):
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        buffer[:1] = b"x"
+        return 1
+
+
+def test_a_trickle_ends_with_the_deadline() -> None:
+    left = iter([3.0, 2.0, 1.0, 0.0])
+    transport.bound(lambda: next(left), 30.0)
+    with Dripping() as sock:
+        response = transport._Response(sock)
+        start = time.monotonic()
+        with pytest.raises(TimeoutError, match="timed out"):
+            response.fp.read(1000)
+        assert sock.gettimeout() == 1.0, "a read waits for what is left of the deadline, at most"
+    assert time.monotonic() - start < 5
