@@ -23,8 +23,15 @@ def warnings(job: Job, settings: Settings) -> list[str]:
         return []
     if job.kerberos is None:
         return [_without_kerberos(settings)]
+    found = []
+    first = job.kerberos.principal.partition("/")[0]
+    if first != settings.user:  # Hadoop's default auth_to_local; a cluster may have rules of its own
+        found.append(
+            f"the principal {job.kerberos.principal} is {first} to Hadoop, unless the cluster maps it to {settings.user}, who submits; "
+            f"the ApplicationMaster would not be let to {settings.user}'s files"
+        )
     weak = keytab.weakness(job.kerberos.secret, job.kerberos.principal) if job.kerberos.secret else ""
-    return [f"the keytab {job.kerberos.keytab}: {weak}"] if weak else []
+    return [*found, f"the keytab {job.kerberos.keytab}: {weak}"] if weak else found
 
 
 def _without_kerberos(settings: Settings) -> str:

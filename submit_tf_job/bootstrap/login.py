@@ -176,7 +176,7 @@ def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
     except LoginFailed as err:
         text = "the login of %s failed: %s" % (info.task["kerberos"]["principal"], err)
         if info.task["kerberos"]["login"] == "always":
-            raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", text) from err
+            raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "login-failed", text) from err
         return None, [text + "; the program has only YARN's delegation tokens, and HDFS ends with them"]
     login.give(env)
     return login, []

@@ -9,7 +9,7 @@ import re
 
 from submit_tf_job.diagnose.patterns import Pattern
 
-__all__ = ["CONTAINER", "NEVER_GRANTED"]
+__all__ = ["CONTAINER", "MASTER", "NEVER_GRANTED"]
 
 
 def _p(code: str, regex: str, sentence: str, hint: str = "", when: tuple[int, ...] = ()) -> Pattern:
@@ -17,6 +17,22 @@ def _p(code: str, regex: str, sentence: str, hint: str = "", when: tuple[int, ..
 
 
 _ASK = "ask the administrator of the cluster"
+
+# What the ApplicationMaster writes of itself (facts: verified-security-ha 3).
+MASTER: tuple[Pattern, ...] = (
+    _p(
+        "kerberos-somebody-else",
+        r"Permission denied: user=(?P<user>[^,\s]+), access=\w+, inode=\"(?P<path>/user/(?P<owner>[^/\"]+)/\.yarn[^\"]*)",
+        "the ApplicationMaster logged in as {user}, who may not read {path}: the principal of `kerberos` is not {owner}'s",
+        "name a principal and a keytab of {owner}'s: {owner}/_HOST@REALM; or submit as {user}",
+    ),
+    _p(
+        "kerberos-login",
+        r"KerberosAuthException: failure to login: for principal: (?P<who>\S+) from keytab \S+[^\n]*?LoginException: (?P<why>[^\n]+)",
+        "the ApplicationMaster could not log in as {who}: {why}",
+        "is the keytab the principal's latest (kvno)? a ktadd elsewhere makes older ones useless; kinit -kt KEYTAB {who} tells",
+    ),
+)
 
 CONTAINER: tuple[Pattern, ...] = (
     _p(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from submit_tf_job import contract
-from submit_tf_job.diagnose.container_patterns import CONTAINER, NEVER_GRANTED
+from submit_tf_job.diagnose.container_patterns import CONTAINER, MASTER, NEVER_GRANTED
 from submit_tf_job.diagnose.model import Consequence, RootCause
 from submit_tf_job.diagnose.patterns import recognise
 from submit_tf_job.diagnose.statuses import meaning_of, of_executor
@@ -249,7 +249,7 @@ def _root(clues: Clues, suspect: Suspect, end: ContainerEnd | None, finding: Fin
 
 def _last_lines(suspect: Suspect, stderr: str) -> tuple[str, ...]:
     """Return the end of its stderr: the program's words, and the bootstrap's where it is the bootstrap that failed."""
-    own = (BOOTSTRAP_SAYS,) if suspect.reason not in ("", "bootstrap-error") else ()
+    own = (BOOTSTRAP_SAYS,) if suspect.reason not in ("", "bootstrap-error", "login-failed") else ()
     lines = [line.rstrip()[:_LINE] for line in stderr.splitlines() or suspect.last_lines]
     return tuple(line for line in lines if line and not any(noise in line for noise in (*_NOISE, *own)) and not _JAVA.match(line))[-KEPT:]
 
@@ -327,7 +327,7 @@ def _never_granted(app: AppReport | None) -> RootCause | None:
 
 def _am_failed(clues: Clues, app: AppReport) -> RootCause:
     words = f"{app.diagnostics}\n{clues.am_error}"
-    known = recognise(words, [*CONTAINER], task="the ApplicationMaster")
+    known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
     if known is not None:
         return RootCause(known.code, known.sentence, known.hint, diagnostics=app.diagnostics[:2000], facts=known.facts)
     ended, often = _AM_STATUS.search(app.diagnostics), _AM_TIMES.search(app.diagnostics)

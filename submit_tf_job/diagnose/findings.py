@@ -267,7 +267,7 @@ _INSIDE = {
     "own-name": ("a task's own name", "tasks do not find each other", "see docs/troubleshooting.md: missing tasks"),
     "peer-name": ("a peer's name", "tasks do not find each other", "see docs/troubleshooting.md: missing tasks"),
     "hdfs": ("HDFS from a container", "programs that read or write HDFS", "open the NameNode's port to the nodes' containers"),
-    "tokens": ("token file", "nothing under simple authentication; HDFS with Kerberos", ""),
+    "tokens": ("delegation tokens", "nothing under simple authentication; HDFS with Kerberos", "see docs/kerberos.md: in the job"),
     "gpu": ("GPUs that a task sees", "training on GPUs", "only a job with gpus gets one"),
     "disk": ("free disk in the working directory", "checkpoints and caches", "free space in yarn.nodemanager.local-dirs"),
     "python": ("Python", "the bootstrap needs 3.7 or later", "use an image with a newer Python"),

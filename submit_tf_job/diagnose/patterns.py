@@ -111,6 +111,33 @@ PROGRAM: tuple[Pattern, ...] = (
         "{task} found /dev/shm full: Docker gives a container 64 MB of it",
         "read data with threads instead of processes",
     ),
+    # --- who it is ---
+    _p(
+        "hdfs-token-over",
+        r"[Tt]oken [^\n\"]{0,400}?(?:has expired, current time|\bis expired|can't be found in cache)(?:: (?P<now>[\d-]+ [\d:]+))?",
+        "{task} had a delegation token that HDFS takes no more: it had run out, or YARN had cancelled it",
+        "give the job a keytab, and a login of its own by `kerberos.login`: always; see docs/kerberos.md, In the job",
+    ),
+    _p(
+        "kerberos-realm",
+        r"Can't get Kerberos realm|Cannot locate default realm|Configuration file does not specify default realm",
+        "{task} has no krb5.conf that names a default realm, without which Java takes no token either",
+        "send this host's along by `kerberos.krb5_conf`: inline; Java reads it only with -Djava.security.krb5.conf",
+    ),
+    _p(
+        "kerberos-login",
+        r"KerberosAuthException: failure to login|(?:Client|Server) '(?P<who>[^'\s]+)' not found in Kerberos database"
+        r"|Preauthentication failed|Cannot contact any KDC for realm '(?P<realm>[^']+)'",
+        "{task} could not log in to Kerberos {who}{realm}",
+        "is the keytab the principal's latest (kvno), and does the krb5.conf that the task has name the KDC? kinit -kt there tells",
+    ),
+    _p(
+        "hdfs-credentials",
+        r"GSS initiate failed|No valid credentials provided|Client cannot authenticate via:\s*\[|No Kerberos credentials available"
+        r"|GSS_S_NO_CRED|NoSASLMechanism",
+        "{task} had nothing to prove to HDFS who it is: no Kerberos ticket, and no delegation token that is still good",
+        "say who the job is under `kerberos`; a job that outlives its tokens logs in with its keytab (`kerberos.login`)",
+    ),
     # --- HDFS ---
     _p(
         "hdfs-safe-mode",
@@ -136,13 +163,6 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|(?:Unable to load|cannot open) libhdfs",
         "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
         "TensorFlow 2.6 and later need tensorflow-io for it; or read HDFS with fsspec and hdfs-native, as specs/digits/train.py does",
-    ),
-    _p(
-        "hdfs-credentials",
-        r"GSS initiate failed|No valid credentials provided|Client cannot authenticate via:\s*\["
-        r"|token \([^)]*\) (?:is expired|can't be found)",
-        "{task} could not prove to HDFS who it is: no Kerberos ticket or token, or one that is over",
-        "say who the job is under `kerberos`; a job that outlives its tokens needs a keytab of its own",
     ),
     _p(
         "hdfs-path-missing",

@@ -126,6 +126,10 @@ _BY_BOOTSTRAP = {
     "command-not-found": ("command-not-found", "is it in the image, and on its PATH? python is often called python3"),
     "not-executable": ("not-executable", "make it executable before it is shipped, or start it with its interpreter"),
     "bootstrap-error": ("bootstrap-error", "its last lines say what it lacked in the container"),
+    "login-failed": (
+        "kerberos-login",
+        "is the keytab the principal's latest (kvno)? does the krb5.conf that the task has name the KDC, and can containers reach it?",
+    ),
     "wrong-job": ("wrong-job", "another job uses the same ports on that host: --replace takes others"),
     "lost": (
         "task-lost",

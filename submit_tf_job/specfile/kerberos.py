@@ -76,7 +76,7 @@ def _secret(value: Value, shown: str, path: Path) -> bytes | None:
             content = file.read(keytab.LONGEST + 1)
     except FileNotFoundError:
         return value.fail(
-            f"{clip(shown)}: no such file on this host ({clip(str(path))}); "
+            f"{clip(shown)}: no such file on this host ({clip(str(path.absolute()))}); "
             "for one on HDFS write hdfs:///path, for one on every node file:///path"
         )
     except OSError as error:
@@ -86,7 +86,8 @@ def _secret(value: Value, shown: str, path: Path) -> bytes | None:
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
         return value.fail(
-            f"{clip(shown)}: others can read or change it (mode {mode:04o}), and whoever reads it can be its principal; chmod 600 {path}"
+            f"{clip(shown)}: others can read or change it (mode {mode:04o}), and whoever reads it can be its principal; "
+            f"chmod 600 {path.absolute()}"
         )
     if len(content) > keytab.LONGEST:
         return value.fail(f"{clip(shown)}: larger than {keytab.LONGEST // 1024} KiB; no keytab is")

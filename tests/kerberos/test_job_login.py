@@ -141,7 +141,7 @@ def test_a_login_that_fails_ends_the_task_only_where_it_must_not_go_on(
     if content is not None:
         path.write_bytes(content)
     status, said = run(task, kdc, path, "echo $HADOOP_TOKEN_FILE_LOCATION", login="always")
-    assert (status, task.outcome("chief-0")["reason"]) == (contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error")
+    assert (status, task.outcome("chief-0")["reason"]) == (contract.EXIT_BOOTSTRAP_ERROR, "login-failed")
     assert re.search(why, task.outcome("chief-0")["message"]), said
     if content is None:
         status, said = run(task, kdc, path, "echo $HADOOP_TOKEN_FILE_LOCATION")

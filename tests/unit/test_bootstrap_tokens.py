@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from submit_tf_job import probe
 from submit_tf_job.bootstrap import tokens
 from submit_tf_job.bootstrap.tokens import Reader, Token, Tokens
 from tests.fakes.tokens import PASSWORD, hdfs_token, identifier, token_file, token_file_protobuf
@@ -192,3 +194,32 @@ def test_which_token_is_good_for_which_address(
     found = tokens.missing([hdfs_token(service) for service in services], conf)
     assert [address for _, address in found] == expected
     assert all(token.service == services[0].encode() for token, _ in found)
+
+
+# --- doctor --deep --------------------------------------------------------------------------------------------------------
+
+
+def test_the_probe_tells_whose_tokens_there_are(tmp_path: Path, conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name, value in container(tmp_path, token_file(hdfs_token(), OTHER)).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/cache")
+    assert probe.tokens() == {
+        "status": "ok",
+        "said": "HDFS_DELEGATION_TOKEN for 127.0.0.1:9000, here also as namenode.example.com:9000; it is alice's, renewed by rm, "
+        f"at most until 2096-10-02 07:06:40 UTC; YARN_AM_RM_TOKEN for any service; a ticket in FILE:{tmp_path}/cache",
+    }
+    monkeypatch.delenv("KRB5CCNAME")
+    container(tmp_path, token_file())
+    assert probe.tokens() == {"status": "warning", "said": "none, and HDFS wants one"}
+
+
+def test_the_probe_on_a_cluster_that_believes_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bootstrap brings nothing along there that could read tokens."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv(tokens.ENV_FILE, container(tmp_path, token_file())[tokens.ENV_FILE])
+    monkeypatch.setitem(sys.modules, "submit_tf_job.bootstrap.tokens", None)
+    assert probe.tokens() == {"status": "ok", "said": f"7 bytes at {tmp_path}/container_tokens"}
+    monkeypatch.setenv(tokens.ENV_FILE, "/none")
+    assert probe.tokens() == {"status": "warning", "said": "HADOOP_TOKEN_FILE_LOCATION is /none"}

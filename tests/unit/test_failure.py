@@ -14,7 +14,7 @@ import pytest
 
 from submit_tf_job import api, contract
 from submit_tf_job.diagnose import witnesses
-from submit_tf_job.diagnose.container_patterns import CONTAINER, NEVER_GRANTED
+from submit_tf_job.diagnose.container_patterns import CONTAINER, MASTER, NEVER_GRANTED
 from submit_tf_job.diagnose.failure import Clues, Suspect, conclude, first_of, needs_am, suspect_of, suspects
 from submit_tf_job.diagnose.model import Consequence, RootCause
 from submit_tf_job.diagnose.patterns import PROGRAM
@@ -255,6 +255,30 @@ PROGRAMS = [
     (f"{TF}.NotFoundError: Could not find directory hdfs:///data", "hdfs-path-missing"),
     (f"{TF}.UnimplementedError: File system scheme 'hdfs' not implemented (file: 'hdfs://nn/x')", "hdfs-unsupported"),
     ("javax.security.sasl.SaslException: GSS initiate failed", "hdfs-credentials"),
+    ("org.apache.hadoop.security.AccessControlException: Client cannot authenticate via:[TOKEN, KERBEROS]", "hdfs-credentials"),
+    (
+        'RuntimeError: GSSAPIError(GssMajorCodes { raw: "0x00070000", calling_error: "none", routine_error: "GSS_S_NO_CRED", '
+        'supplementary_info: "0x0000" }, 2529639053, "No credentials were supplied, or the credentials were unavailable or '
+        'inaccessible: No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)")',
+        "hdfs-credentials",
+    ),
+    (
+        'RuntimeError: FatalRPCError("org.apache.hadoop.security.token.SecretManager$InvalidToken", "Token  has expired, current time: '
+        '2026-11-21 17:36:16,122+0000 expected renewal time: 2026-11-21 17:36:10,868+0000")',
+        "hdfs-token-over",
+    ),
+    (
+        'RuntimeError: FatalRPCError("org.apache.hadoop.security.token.SecretManager$InvalidToken", "Token for real user: , '
+        "can't be found in cache\")",
+        "hdfs-token-over",
+    ),
+    (
+        "org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.security.token.SecretManager$InvalidToken): token (token for alice: "
+        "HDFS_DELEGATION_TOKEN owner=alice, renewer=rm, realUser=, issueDate=1, maxDate=2, sequenceNumber=3, masterKeyId=4) is expired",
+        "hdfs-token-over",
+    ),
+    ("java.lang.IllegalArgumentException: Can't get Kerberos realm", "kerberos-realm"),
+    ("Cannot contact any KDC for realm 'SANDBOX.TEST'", "kerberos-login"),
     (f"{TF}.UnavailableError: Collective ops is aborted by: failed to connect /job:worker/replica:0/task:1", "peer-failed"),
     (f"{TF}.UnavailableError: DNS resolution failed for worker-1.mnist.alice.example.com:24001", "name-not-found"),
     (f"{TF}.UnknownError: Could not start gRPC server", "port-in-use"),
@@ -493,6 +517,34 @@ def test_an_am_that_failed() -> None:
     assert (cause.status, cause.hint) == (1, "submit_tf_job logs mnist --am shows its log")
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (
+            "Error starting service master\norg.apache.hadoop.service.ServiceStateException: "
+            "org.apache.hadoop.security.AccessControlException: Permission denied: user=bob, access=EXECUTE, "
+            'inode="/user/alice/.yarn":alice:supergroup:drwxr-x---',
+            "kerberos-somebody-else",
+            "the ApplicationMaster logged in as bob, who may not read /user/alice/.yarn: the principal of `kerberos` is not alice's",
+        ),
+        (
+            "Error starting service master\norg.apache.hadoop.service.ServiceStateException: "
+            "org.apache.hadoop.security.KerberosAuthException: failure to login: for principal: root/localhost@SANDBOX.TEST from keytab "
+            "/nm/container_1795281862052_0014_04_000001/keytabs/jg.keytab javax.security.auth.login.LoginException: Checksum failed",
+            "kerberos-login",
+            "the ApplicationMaster could not log in as root/localhost@SANDBOX.TEST: Checksum failed",
+        ),
+    ],
+)
+def test_the_am_s_own_login(error: str, code: str, sentence: str) -> None:
+    diagnostics = "Application failed 4 times due to AM Container exited with  exitCode: 1\nFailing this attempt."
+    app = {"state": "FAILED", "finalStatus": "FAILED", "diagnostics": diagnostics}
+    cause = weigh(observed(evidence=Evidence.MISSING, app=app), f"2026-11-21 17:36:53,688 [main] ERROR service.ServiceMaster - {error}\n")
+    assert cause is not None
+    assert (cause.code, cause.sentence, cause.task) == (code, sentence, None)
+    assert cause.hint
+
+
 def test_yarn_says_succeeded_and_nothing_ran() -> None:
     cause = weigh(observed(evidence=Evidence.MISSING, app={"finalStatus": "SUCCEEDED"}))
     assert cause is not None
@@ -525,7 +577,7 @@ def test_every_code_is_documented_and_none_too_many() -> None:
     cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
     documented = {code for cell in cells for code in re.findall(r"`([a-z0-9-]+)`", cell)}
     tables = (witnesses._BY_YARN, witnesses._BY_BOOTSTRAP, witnesses._BY_STATUS)
-    produced = {pattern.code for pattern in (*PROGRAM, *CONTAINER, *NEVER_GRANTED)} | {row[0] for table in tables for row in table.values()}
+    produced = {pattern.code for pattern in (*PROGRAM, *CONTAINER, *MASTER, *NEVER_GRANTED)} | {row[0] for table in tables for row in table.values()}
     source = "".join((ROOT / "submit_tf_job" / "diagnose" / name).read_text("utf-8") for name in ("failure.py", "witnesses.py"))
     produced |= set(re.findall(r'(?:Finding|RootCause)\(\s*"([a-z-]+)"', source)) | {"exited"}
     assert produced == documented

@@ -347,10 +347,15 @@ def test_a_job_without_kerberos_on_a_cluster_with_it_is_told_what_will_not_work(
         "HDFS shuts it out when its delegation tokens end, after 2 days at most; "
         "write kerberos: {principal: alice/_HOST@REALM, keytab: <path of its keytab>}"
     ]
-    assert identity.warnings(make_job(kerberos=LOCAL), settings) == []
-    weak = Kerberos(PRINCIPAL, "svc.keytab", made("svc/a@EXAMPLE.COM", kind=23))
+    good = Kerberos("alice/_HOST@EXAMPLE.COM", "hdfs:///k")
+    assert identity.warnings(make_job(kerberos=good), settings) == []
+    weak = replace(good, keytab="alice.keytab", secret=made("alice/a@EXAMPLE.COM", kind=23))
     assert identity.warnings(make_job(kerberos=weak), settings) == [
-        f"the keytab svc.keytab: its keys of {PRINCIPAL} are of weak types (arcfour-hmac), which Java 17 and later refuse"
+        "the keytab alice.keytab: its keys of alice/_HOST@EXAMPLE.COM are of weak types (arcfour-hmac), which Java 17 and later refuse"
+    ]
+    assert identity.warnings(make_job(kerberos=LOCAL), settings) == [
+        f"the principal {PRINCIPAL} is svc to Hadoop, unless the cluster maps it to alice, who submits; "
+        "the ApplicationMaster would not be let to alice's files"
     ]
     simple = replace(settings, values={**settings.values, "auth": "simple"})
     assert identity.warnings(make_job(), simple) == []
