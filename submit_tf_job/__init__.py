@@ -1,3 +1,82 @@
-"""Run distributed TensorFlow on Hadoop: one job spec in, a YARN native service, a true verdict out."""
+"""Run distributed TensorFlow on Hadoop: one job spec in, a YARN native service, a true verdict out.
+
+The public names are those of `__all__`; each is imported when it is first used, so that a command starts as fast as it can.
+
+Example:
+    >>> import submit_tf_job
+    >>> handle = submit_tf_job.submit("train.yaml")  # doctest: +SKIP
+    >>> handle.result().state  # doctest: +SKIP
+    <JobState.SUCCEEDED: 'SUCCEEDED'>
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from submit_tf_job.errors import (
+        AuthError,
+        BadAnswer,
+        ClusterUnavailable,
+        DeadlinePassed,
+        InternalError,
+        JobFailed,
+        JobSpecError,
+        JobStopped,
+        NameTaken,
+        NoSuchJob,
+        Refused,
+        SandboxError,
+        SettingsError,
+        SubmitTFJobError,
+        UsageError,
+    )
+    from submit_tf_job.job import Job
+    from submit_tf_job.observation import JobState
+    from submit_tf_job.sdk import Client, JobHandle, Status, attach, jobs, load, submit
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AuthError",
+    "BadAnswer",
+    "Client",
+    "ClusterUnavailable",
+    "DeadlinePassed",
+    "InternalError",
+    "Job",
+    "JobFailed",
+    "JobHandle",
+    "JobSpecError",
+    "JobState",
+    "JobStopped",
+    "NameTaken",
+    "NoSuchJob",
+    "Refused",
+    "SandboxError",
+    "SettingsError",
+    "Status",
+    "SubmitTFJobError",
+    "UsageError",
+    "__version__",
+    "attach",
+    "jobs",
+    "load",
+    "submit",
+]
+
+_HOMES = {"Job": "job", "JobState": "observation"} | dict.fromkeys(
+    ("Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"), "sdk"
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
