@@ -84,27 +84,32 @@ def test_what_opens_a_gateway_is_nowhere_else(tool: Tool, real_cluster: SandboxI
     basic = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "password", f"{real_cluster.user}:{password}"))}
     command = {"SUBMIT_TF_JOB_CREDENTIALS_COMMAND": shlex.join(["cat", str(vault / "token")])}
     bogus = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "delegation", delegation))}
-    spec = tool.spec("canary", strategy="single", command="echo up; sleep 300", roles={"worker": {"memory": "256Mi"}})
+    open_word = f"mark-{secrets.token_hex(8)}"  # no secret: it shows that what is there is found
+    spec = tool.spec("canary", strategy="single", command=f"echo {open_word}; sleep 300", roles={"worker": {"memory": "256Mi"}})
     with Proxy(real_cluster.rm_url, user=real_cluster.user).listening() as proxy:
         by_token, by_password = ("--auth", "bearer", "--rm", proxy.url), ("--auth", "basic", "--rm", proxy.url)
         assert planted.run(tool, "submit", spec, "--detach", *by_token, **bearer).status == 0
         tool.until("canary", lambda seen: seen["state"] == "RUNNING")
         assert planted.run(tool, "status", "canary", *by_password, **basic).status == 0
-        assert "up" in planted.run(tool, "logs", "canary", *by_token, **command).stdout
+        assert open_word in planted.run(tool, "logs", "canary", *by_token, **command).stdout
         assert planted.run(tool, "describe", "canary", "-o", "json", *by_token, **command).status == 0
         assert planted.run(tool, "stop", "canary", *by_password, **basic).status == 0
-        assert planted.run(tool, "doctor", "-o", "json", *by_token, **bearer).stdout
-    assert planted.run(tool, "status", "canary", *by_token, **bearer).status == 7
+    assert planted.run(tool, "status", "canary", *by_token, **bearer, SUBMIT_TF_JOB_TIMEOUTS_FAILOVER="1s").status == 7
     assert planted.run(tool, "status", "canary", "--auth", "delegation-token", **bogus).status in (0, 4)
     (vault / "token").chmod(0o644)
     assert planted.run(tool, "list", *by_token, **bearer).status == 2
     assert planted.found(real_cluster.home, tmp_path, but=(vault,)) == []
+    planted.secrets = {"the word": open_word.encode()}
+    places = " ".join(planted.found(real_cluster.home))
+    assert all(part in places for part in ("output of logs", "resourcemanager.log", "serviceam.log", "stdout.txt", "/nm-local/", "/dn/")), (
+        "\n".join(places.split(" the word "))
+    )
 
 
 def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Profiled, session_environ: Mapping[str, str], tmp_path: Path) -> None:
     info = kerberos_cluster.info
     assert info.kerberos is not None
-    own = (info.kerberos.keytabs / f"{info.user}.keytab").read_bytes()
+    own = (info.kerberos.keytabs / f"{info.user}.localhost.keytab").read_bytes()
     vault = tmp_path / "vault"
     vault.mkdir(mode=0o700)
     (vault / "job.keytab").write_bytes(own)
@@ -112,7 +117,7 @@ def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Profiled, session_envir
     planted = Planted()
     for number, entry in enumerate(keytab.read(own)):
         planted.secrets[f"key {number} of the keytab"] = entry.raw[-4 - KEY_BYTES : -4]
-    principal = next(entry.principal for entry in keytab.read(own) if "/" in entry.principal)
+    principal = keytab.read(own)[0].principal
     tool = Tool(session_environ, info.profile, tmp_path)
     kerberos = {"principal": principal, "keytab": str(vault / "job.keytab")}
     roles = {"worker": {"memory": "256Mi"}}
@@ -128,8 +133,12 @@ def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Profiled, session_envir
         assert planted.run(tool, "stop", "keyed").status == 0
     finally:
         assert planted.run(tool, "delete", "keyed", "--force").status == 0
-    known = (info.kerberos.keytabs, info.home / "kdc")  # where the sandbox itself keeps its keys
+    known = (vault, info.kerberos.keytabs, info.home / "kdc")  # where the test and the sandbox itself keep their keys
+    local = info.home / "run/nm-local"  # the sandbox keeps a container's directory for ten minutes, YARN by default for none
     deadline = time.monotonic() + COLLECTED_S
-    while left := planted.found(info.home, tmp_path, but=(vault, *known)):
-        assert time.monotonic() < deadline, left
+    while left := planted.found(info.home, tmp_path, but=(local, *known)):
+        assert time.monotonic() < deadline, "\n".join(left)
         time.sleep(2)
+    copies = [Path(line.partition(" in ")[2]) for line in planted.found(local)]
+    assert copies, "the container had no keytab"
+    assert {path.stat().st_mode & 0o077 for path in copies} == {0}, copies

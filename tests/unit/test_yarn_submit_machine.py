@@ -33,7 +33,7 @@ BODY = dumps(
 FAULTS = ["refuse", "unsent-timeout", "lost", "reset", "silent", "truncate", "gateway", "gateway-before", "error", "error-after"]
 FAULTS += ["duplicate", "duplicate-late", "crash", "crash-before"]
 METHODS = ("POST", "POST", "GET", "PUT", "DELETE")
-FEW, MANY = 1500, 10_000  # in every run of the tests; once in a while
+FEW, MANY = 1000, 10_000  # in every run of the tests; once in a while
 GIVES_UP_AFTER = 4
 
 
