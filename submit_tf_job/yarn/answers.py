@@ -52,6 +52,11 @@ class Reply:
         return clean(self._message())
 
     @property
+    def speaks_json(self) -> bool:
+        """Whether a REST API answered: JSON, and not the page of the web server around it, which is JSON too where that is asked for."""
+        return "json" in self.content_type and "servlet" not in self._error_object()
+
+    @property
     def cut_off(self) -> bool:
         """Whether the answer certainly broke off: in its JSON, or already among its header fields, which Python takes for their end."""
         if not self.body:

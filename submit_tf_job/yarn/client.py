@@ -319,7 +319,7 @@ class Client:
             if service.name != name:
                 raise reply.bad(f"{reply.url} answered with JSON that does not describe {name}.")
             return service
-        if reply.status == 404 and "json" in reply.content_type:
+        if reply.status == 404 and reply.speaks_json:
             raise no_such_service(reply, name)
         known = refusal(reply, f"read {name}")
         if known is not None:
@@ -360,7 +360,7 @@ class Client:
             f"The services API failed while it created the service: {reply.words or f'HTTP {reply.status} {reply.reason}'.rstrip()}",
             details={**reply.details(), "resource_manager": reply.url.partition("/app/v1")[0]},
         )
-        lost.answered = "json" in reply.content_type or bool(reply.java_class)
+        lost.answered = reply.speaks_json or bool(reply.java_class)
         raise lost
 
     def stop_service(self, name: str, *, deadline: Deadline | None = None) -> bool:
@@ -406,8 +406,10 @@ class Client:
             Refused: when an application of that name is still alive and the services API cannot stop it.
         """
         reply = self.funnel.request("DELETE", _path(name), read_s=self.timeouts.change_s, deadline=deadline)
-        if reply.status == 404 or (reply.status == 400 and "doesn't exist" in reply.words):
+        if (reply.status == 404 and reply.speaks_json) or (reply.status == 400 and "doesn't exist" in reply.words):
             return False
+        if reply.status == 404:
+            self._require_services(reply, deadline)
         self._service_ok(reply, name, "delete")
         return True
 
@@ -449,13 +451,13 @@ class Client:
             return
         if 200 <= reply.status < 300:
             reply.json_object()
-        if "File does not exist" in reply.words or (reply.status == 404 and "json" in reply.content_type):
+        if "File does not exist" in reply.words or (reply.status == 404 and reply.speaks_json):
             raise no_such_service(reply, name)
         raise refusal(reply, f"{verb} {name}") or unexpected(reply, f"{verb} {name}")
 
     def _require_services(self, reply: Reply, deadline: Deadline | None) -> None:
         """Raise where the odd answer comes from a services API that is not there (503 alone does not prove it: YARN-9827)."""
-        if "json" not in reply.content_type:
+        if not reply.speaks_json:
             self.services_version(deadline=deadline)
 
 

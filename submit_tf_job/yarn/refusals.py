@@ -158,7 +158,7 @@ def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
 
 def unexpected(reply: Reply, doing: str) -> BadAnswer:
     """Return the error for an answer that no rule explains."""
-    if "json" not in reply.content_type:
+    if not reply.speaks_json:
         return reply.bad(f"{reply.url} could not {doing}: {reply.words or _reason(reply)}")
     return BadAnswer(f"The cluster could not {doing}: {reply.words or _reason(reply)}", details=reply.details())
 
