@@ -400,4 +400,4 @@ def _refusal_of_all(seen: Mapping[str, Trouble]) -> AuthError | None:
 
 def _stumbled(reply: Reply, wanted: _Request) -> bool:
     """Whether something between us and Hadoop answered in its place; Hadoop's own 5xx carry words and are answers."""
-    return wanted.repeatable and reply.status in (502, 503, 504) and not reply.java_class and "json" not in reply.content_type
+    return wanted.repeatable and reply.status in (502, 503, 504) and not reply.java_class and not reply.speaks_json
