@@ -265,7 +265,8 @@ class Funnel:
                 if active is not None and active in waiting:
                     waiting.remove(active)
                     waiting.appendleft(active)
-            seen[url] = outcome
+            if deadline.left_s or url not in seen:  # what the deadline cut short tells less than what was seen before
+                seen[url] = outcome
             _log.info("%s %s%s: %s", wanted.method, url, wanted.path, outcome.why)
             if outcome.sent and not wanted.repeatable:
                 raise AnswerLost(

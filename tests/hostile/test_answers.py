@@ -107,8 +107,8 @@ def test_no_answer_of_a_resource_manager(
 def test_a_daemon_without_services_does_not_know_which_jobs_there_are(cli: Cli, serve: Serve) -> None:
     page = {"servlet": "org.apache.hadoop.http.WebServlet-6bca7e0d", "message": "Not Found", "url": "/app", "status": "404"}
     server = serve(always(raw(404, json.dumps(page).encode())))  # a NameNode's answer, a NodeManager's, and that of an RM without services
-    for command in (STATUS, ("delete", "mnist", "--force")):
-        said(cli(*command, "--rm", server.url()), 9, r"The ResourceManager at http://localhost:\d+ has no services API\.")
+    said(cli(*STATUS, "--rm", server.url()), 9, r"The ResourceManager at http://localhost:\d+ has no services API\.")
+    said(cli("delete", "mnist", "--force", "--rm", server.url()), 7, r"http://\S+ could not list applications: Not Found")
     busy = serve(always(raw(503, json.dumps({**page, "status": "503"}).encode())))
     said(cli(*STATUS, "--rm", busy.url()), 7, UNREACHED % "HTTP 503 Said")
     assert len(busy.asked) > 1
