@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "main"]
 # Command → (module of this package, group it belongs to or ""); the order is that of `--help`.
 COMMANDS = {
     "submit": "submit",
+    "local": "local",
     "render": "render",
     "validate": "render",
     "schema": "render",

@@ -113,7 +113,7 @@ def status(context: Context, name: SandboxName = "default") -> int:
 
 def logs(
     context: Context,
-    daemon: Annotated[str, typer.Argument(metavar="DAEMON", help="As `sandbox status` names them: namenode, resourcemanager, ….")],
+    daemon: Annotated[str, typer.Argument(metavar="DAEMON", help="As `sandbox status` names them: namenode, resourcemanager and so on.")],
     name: SandboxName = "default",
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", help="Only the last N lines.", min=0)] = None,
 ) -> None:

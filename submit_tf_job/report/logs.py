@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.report.model import FORMAT_VERSION
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from submit_tf_job.tasklogs.model import LogInventory, LogLine
     from submit_tf_job.tasklogs.reader import Reading
 
-__all__ = ["inventory_lines", "inventory_object", "line_object", "log_json", "log_text"]
+__all__ = ["TaskPrinter", "inventory_lines", "inventory_object", "line_object", "log_json", "log_text"]
 
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # nothing red: a task is no error
 _HARMLESS = bytes([*range(0x20, 0x7F), 0x09, 0x0A])
@@ -34,6 +34,24 @@ def log_text(reading: Reading, *, prefix: bool | None, colours: bool) -> Iterato
         width = max(width, len(task))  # tasks that are followed from the beginning come one by one
         colour = colour_of.setdefault(task, _COLOURS[len(colour_of) % len(_COLOURS)] if colours else None)
         yield _shown(run.data, _head(task, width, colour) if prefixed else "")
+
+
+class TaskPrinter:
+    """Writes lines as they come, each with its task before it.
+
+    Args:
+        tasks: All tasks that there are; one alone stands before no line.
+        colours: Whether they are coloured.
+    """
+
+    def __init__(self, tasks: Sequence[str], colours: bool) -> None:
+        width = max(map(len, tasks), default=0)
+        wheel = {task: _COLOURS[number % len(_COLOURS)] if colours else None for number, task in enumerate(tasks)}
+        self._heads = {task: _head(task, width, wheel[task]) if len(tasks) > 1 else "" for task in tasks}
+
+    def line(self, task: str, text: str) -> str:
+        """Return one line as it is to be shown, with its end."""
+        return f"{self._heads[task]}{_clean(_as_left(text))}\n"
 
 
 def _head(task: str, width: int, colour: int | None) -> str:

@@ -90,7 +90,7 @@ def test_help_of_every_command(cli: Cli, command: str, asked: str) -> None:
     assert f"submit_tf_job {command}" in done.out.partition("Example")[2]
     for common in ("--output", "--quiet", "--verbose"):
         assert common in done.out
-    for option in ("--profile", "--rm", "--user"):  # only where the settings are read: no option does nothing
+    for option in ("--auth", "--rm", "--user"):  # only where the settings are read: no option does nothing
         assert (option in done.out) is (command.split()[0] not in ("sandbox", "version", "schema", "init"))
     assert done.out.isascii()
 

@@ -1,0 +1,144 @@
+"""One task as a process: its directory, its launch script, its environment, its end; as a NodeManager would have it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from submit_tf_job import contract
+from submit_tf_job.errors import UsageError
+from submit_tf_job.yarn.records import Component, ConfigFile
+
+__all__ = ["LOG_FILES", "Task", "inherited"]
+
+LOG_FILES = ("stdout.txt", "stderr.txt")
+
+# Of the caller's environment, what makes programs run here; the rest of a task's environment is the job spec's, as on YARN.
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME")
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a task gets of the caller's environment."""
+    return {name: value for name, value in environ.items() if name in _INHERITED or name.startswith(("LC_", "CUDA_", "NVIDIA_"))}
+
+
+@dataclass
+class Task:
+    """A task of a job that runs here; started again it is another attempt, in a directory of its own.
+
+    Attributes:
+        name: `worker-0`.
+        component: What the service says of it.
+        root: Where its directories are made.
+        uploads: URI → content of what the service has staged.
+        host: Its host name.
+    """
+
+    name: str
+    component: Component
+    root: Path
+    uploads: Mapping[str, bytes] = field(repr=False)
+    host: str = ""
+    attempt: int = -1
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def logs(self) -> Path:
+        """Directory of the present attempt's logs."""
+        return self.root / "logs" / f"{self.name}.{self.attempt}"
+
+    @property
+    def directory(self) -> Path:
+        """Working directory of the present attempt."""
+        return self.root / "work" / f"{self.name}.{self.attempt}"
+
+    def start(self, container: str, environ: Mapping[str, str]) -> None:
+        """Start its next attempt.
+
+        Args:
+            container: An id of its own for this attempt.
+            environ: What it inherits.
+        """
+        self.attempt += 1
+        self.directory.mkdir(parents=True)
+        self.logs.mkdir(parents=True)
+        configuration = self.component.configuration
+        for file in configuration.files if configuration else ():
+            self._deliver(file)
+        script = self.directory / "launch_container.sh"
+        script.write_text(self._script(), encoding="utf-8")
+        own = {
+            "CONTAINER_ID": container,
+            "LOG_DIRS": str(self.logs),
+            "NM_HOST": "localhost",
+            contract.ENV_HOSTNAME: self.host,
+        }
+        with (self.logs / LOG_FILES[0]).open("wb") as out, (self.logs / LOG_FILES[1]).open("wb") as err:
+            # A session of its own: Ctrl-C at the terminal is for us, who then end the tasks in order.
+            self.process = subprocess.Popen(
+                ["bash", str(script)],
+                cwd=self.directory,
+                env={**environ, **own},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def _deliver(self, file: ConfigFile) -> None:
+        """Put a file where YARN would: TEMPLATE below conf/ (ProviderUtils), STATIC in the working directory."""
+        if file.type == "TEMPLATE":
+            target, content = self.directory / "conf" / file.dest_file, str((file.properties or {})["content"]).encode()
+        elif file.type == "STATIC" and file.src_file in self.uploads:
+            target, content = self.directory / file.dest_file, self.uploads[str(file.src_file)]
+        else:
+            raise UsageError(f"{file.src_file} lies on the cluster, and a local run has none", hint="leave it out with --set")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+    def _script(self) -> str:
+        """Write the launch script as a NodeManager does: exports in double quotes, then the command (ContainerLaunch)."""
+        configuration = self.component.configuration
+        index = self.name.rpartition("-")[2]
+        tokens = {"${COMPONENT_INSTANCE_NAME}": self.name, "${COMPONENT_ID}": index}
+        lines = ["#!/bin/bash", "set -e"]
+        for name, value in (configuration.env if configuration else {}).items():
+            for token, replacement in tokens.items():
+                value = value.replace(token, replacement)
+            lines.append(f'export {name}="{value}"')
+        return "\n".join([*lines, f"exec /bin/bash -c {_quoted(self.component.launch_command or 'true')}"]) + "\n"
+
+    @property
+    def status(self) -> int | None:
+        """Exit status of the present attempt as YARN would show it, None while it runs."""
+        code = self.process.poll() if self.process else None
+        return code if code is None or code >= 0 else 128 - code
+
+    def end(self, grace_s: float) -> None:
+        """End it with all its processes: SIGTERM, and SIGKILL for what is left after `grace_s` seconds."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self._signal(signal.SIGTERM)
+            deadline = time.monotonic() + grace_s
+            while self.process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+
+def _quoted(command: str) -> str:
+    import shlex
+
+    return shlex.quote(command)

@@ -1,0 +1,194 @@
+"""`local`: the same jobs without a cluster, with the verdicts and exit statuses of YARN; nothing is left of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.conftest import SPECS, Result, gone
+
+PYTHON = {"image": "library/python:3.11", "strategy": "single", "roles": {"worker": {"memory": "128Mi"}}}
+
+
+@dataclass
+class Shell:
+    """submit_tf_job on a machine without any settings."""
+
+    environ: Mapping[str, str]
+    cwd: Path
+
+    def argv(self, *words: object) -> list[str]:
+        return [sys.executable, "-m", "submit_tf_job", "local", *map(str, words)]
+
+    def __call__(self, *words: object, timeout: float = 120) -> Result:
+        start = time.monotonic()
+        done = subprocess.run(self.argv(*words), env=self.environ, cwd=self.cwd, capture_output=True, text=True, timeout=timeout)
+        assert "Traceback" not in done.stderr, done.stderr
+        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+    def spec(self, name: str, **content: Any) -> Path:
+        path = self.cwd / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({"name": name, **PYTHON, **content}, sort_keys=False))
+        return path
+
+
+@pytest.fixture
+def shell(session_environ: dict[str, str], tmp_path: Path) -> Shell:
+    (tmp_path / "tmp").mkdir()
+    return Shell({**session_environ, "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}, tmp_path)
+
+
+def is_clean(shell: Shell, job: str) -> None:
+    gone(job)
+    assert list((shell.cwd / "tmp").glob("submit_tf_job-local-*")) == []
+
+
+def test_a_job_that_succeeds(shell: Shell) -> None:
+    (shell.cwd / "lib").mkdir()
+    (shell.cwd / "lib/word.txt").write_text("from a file\n")
+    spec = shell.spec(
+        "fine", command='cat lib/word.txt; echo "$GREETING"; echo to stderr >&2', files=["lib"], env={"GREETING": 'say "$HOME"'}
+    )
+    done = shell(spec)
+    assert done.status == 0, done
+    assert "from a file\n" in done.stdout
+    assert 'say "$HOME"\n' in done.stdout
+    assert "to stderr\n" in done.stdout
+    assert "fine  SUCCEEDED" in done.stdout
+    assert "SUCCEEDED" in done.stderr
+    is_clean(shell, "fine")
+
+
+def test_json_alone_on_stdout(shell: Shell) -> None:
+    done = shell(shell.spec("asjson", command="echo hello"), "-o", "json")
+    assert (done.status, done.json["state"], done.json["kind"]) == (0, "SUCCEEDED", "Job")
+    assert "hello" in done.stderr
+
+
+def test_the_task_that_fails_first_is_named_and_the_others_end(shell: Shell) -> None:
+    command = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 0.5; echo out of luck >&2; exit 7; fi; sleep 600'
+    done = shell(shell.spec("failing", strategy="multi-worker", command=command, roles={"worker": {"instances": 3, "memory": "128Mi"}}))
+    assert done.status == 1, done
+    assert "worker-1 ended with status 7" in done.stdout
+    assert "out of luck" in done.stdout
+    assert "worker-2 | " in done.stdout
+    assert done.seconds < 30
+    is_clean(shell, "failing")
+
+
+def test_ps_are_told_to_end_when_the_chief_is_done(shell: Shell) -> None:
+    roles = {
+        "chief": {"memory": "128Mi", "command": "echo $TF_CONFIG"},
+        "worker": {"instances": 2, "memory": "128Mi", "command": "sleep 600"},
+        "ps": {"memory": "128Mi", "command": "sleep 600"},
+        "board": {"memory": "128Mi", "command": "sleep 600"},
+    }
+    done = shell(shell.spec("serving", strategy="parameter-server", roles=roles))
+    assert done.status == 0, done
+    assert '"task":{"type":"chief","index":0}' in done.stdout
+    is_clean(shell, "serving")
+
+
+def test_a_task_that_may_be_restarted_is(shell: Shell) -> None:
+    roles = {
+        "chief": {"memory": "128Mi", "command": "sleep 4"},
+        "worker": {
+            "memory": "128Mi",
+            "command": 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]',
+            "restart": {"policy": "on-failure", "max": 2},
+        },
+    }
+    spec = shell.spec("again", strategy="custom", deciding_role="chief", roles=roles)
+    done = shell(spec)
+    assert done.status == 0, done
+    assert "attempt 0\n" in done.stdout
+    assert "attempt 1\n" in done.stdout
+    is_clean(shell, "again")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_leaves_nothing(shell: Shell, number: signal.Signals, status: int) -> None:
+    spec = shell.spec("broken-off", command="trap '' TERM; echo here; sleep 600 & wait; sleep 600")
+    process = subprocess.Popen(
+        shell.argv(spec), env=shell.environ, cwd=shell.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line == "here\n":
+            break
+    process.send_signal(number)
+    _stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == status, stderr
+    assert "broken-off was ended" in stderr
+    is_clean(shell, "broken-off")
+
+
+def test_a_deadline(shell: Shell) -> None:
+    done = shell(shell.spec("slow", command="sleep 600"), "--timeout", "2s")
+    assert (done.status, "was not over after 2 s" in done.stderr) == (8, True), done
+    is_clean(shell, "slow")
+
+
+def test_what_is_kept_is_said(shell: Shell) -> None:
+    done = shell(shell.spec("kept", command="echo kept > made.txt"), "--keep")
+    (directory,) = (shell.cwd / "tmp").glob("submit_tf_job-local-*")
+    assert str(directory) in done.stderr
+    assert (directory / "work/worker-0.0/made.txt").read_text() == "kept\n"
+    assert "submit_tf_job-outcome" in (directory / "logs/worker-0.0/stderr.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"command": "no-such-program"}, 1, "127"),
+        ({"command": ["no-such-program"]}, 1, "not found"),
+        ({"python": "no-such-python"}, 1, "ended without leaving an outcome|not found"),
+        ({"hadoop": {"conf": "hdfs:///conf.zip"}}, 2, "lies on the cluster"),
+        ({"rolse": {}}, 2, "did you mean 'roles'"),
+    ],
+)
+def test_what_is_wrong(shell: Shell, change: dict[str, Any], status: int, words: str) -> None:
+    done = shell(shell.spec("wrong", **{"command": "true", **change}))
+    assert done.status == status, done
+    assert re.search(words, done.stdout + done.stderr), done
+    is_clean(shell, "wrong")
+
+
+@pytest.mark.cluster
+def test_tensorflow_trains_over_two_processes(shell: Shell, tensorflow: Path) -> None:
+    """The example of MultiWorkerMirroredStrategy, as it stands in specs/, on this machine."""
+    (shell.cwd / "train.py").write_text(
+        "import json, os, tensorflow as tf\n"
+        "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+        "with strategy.scope():\n"
+        "    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "    model.compile('sgd', 'mse')\n"
+        "x = tf.random.normal((64, 4))\n"
+        "data = tf.data.Dataset.from_tensor_slices((x, x)).batch(16).repeat()\n"
+        "model.fit(data, epochs=1, steps_per_epoch=4, verbose=0)\n"
+        "print('replicas', strategy.num_replicas_in_sync, flush=True)\n"
+    )
+    environ = {**shell.environ, "PATH": f"{tensorflow / 'bin'}:{os.environ['PATH']}"}
+    roles = {"worker": {"instances": 2, "memory": "1Gi"}}
+    spec = shell.spec("trains", strategy="multi-worker", command="python3 train.py", files=["train.py"], roles=roles)
+    done = Shell(environ, shell.cwd)(spec, timeout=240)
+    assert done.status == 0, done
+    assert done.stdout.count("replicas 2") == 2
+    is_clean(shell, "trains")
+
+
+def test_an_example_as_it_stands(shell: Shell) -> None:
+    done = shell(SPECS / "custom.yaml")
+    assert (done.status, "custom main 0\n" in done.stdout) == (0, True), done
+    is_clean(shell, "custom")
