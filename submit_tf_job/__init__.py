@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SubmitTFJobError,
         UsageError,
     )
+    from submit_tf_job.functions import remote, run, start
     from submit_tf_job.job import Job
     from submit_tf_job.observation import JobState
     from submit_tf_job.sdk import Client, JobHandle, Status, attach, jobs, load, submit
@@ -62,12 +63,18 @@ __all__ = [
     "attach",
     "jobs",
     "load",
+    "remote",
+    "run",
+    "start",
     "submit",
 ]
 
-_HOMES = {"Job": "job", "JobState": "observation"} | dict.fromkeys(
-    ("Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"), "sdk"
-)
+_HOMES = {
+    "Job": "job",
+    "JobState": "observation",
+    **dict.fromkeys(("Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"), "sdk"),
+    **dict.fromkeys(("remote", "run", "start"), "functions"),
+}
 
 
 def __getattr__(name: str) -> Any:
