@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SERVICE_TYPE", "AnswerLost", "Client", "Deadline", "QueueAccess", "ServiceUnreadable", "Timeouts"]
 
+_TORN = re.compile(r"No content to map due to end-of-input|Unexpected end-of-input")  # Jackson's words for a file that ends too soon (seen)
+
 SERVICE_TYPE = "yarn-service"
 _WS = "/ws/v1/cluster"
 _SERVICES = "/app/v1/services"
@@ -311,7 +313,7 @@ class Client:
 
         Raises:
             NoSuchJob: when this user has no service of that name.
-            ServiceUnreadable: when the ResourceManager cannot ask the AM just now.
+            ServiceUnreadable: when the ResourceManager cannot ask the AM just now, or the stored service is cut off.
         """
         reply = self.funnel.request("GET", _path(name), deadline=deadline)
         if reply.status == 200:
@@ -325,6 +327,14 @@ class Client:
         if known is not None:
             raise known
         self._require_services(reply, deadline)
+        if _TORN.match(reply.words):
+            torn = ServiceUnreadable(
+                f"The stored service {name} is cut off: a ResourceManager died while it wrote it, and it can never run.",
+                hint=f"Delete it: submit_tf_job delete {name}",
+                details=reply.details(),
+            )
+            torn.torn = True
+            raise torn
         raise ServiceUnreadable(
             f"The service {name} cannot be read just now: {reply.words or f'HTTP {reply.status}'}",
             hint="Its AM may be restarting; the application itself can still be read.",

@@ -45,6 +45,7 @@ class Observation:
     Attributes:
         service: The service, `None` where there is none, or it cannot be read.
         readable: Whether the service could be read.
+        torn: Whether its stored copy is cut off, so that it never can be.
         live: Applications of that name and user that have not ended, the newest first.
         ended: The ended application that belongs to the service, where one does.
         stored: The submission's id in the stored service, `None` where that is not known.
@@ -58,6 +59,7 @@ class Observation:
 
     service: ObservedService | None = None
     readable: bool = True
+    torn: bool = False
     live: tuple[AppReport, ...] = ()
     ended: AppReport | None = None
     stored: str | None = None
@@ -133,6 +135,8 @@ def whose_is(seen: Observation, submission_id: str) -> Whose:
 def decide(seen: Observation, submission_id: str) -> Action:
     """Return the next step of a submission."""
     whose = whose_is(seen, submission_id)
+    if seen.torn:
+        return _torn(seen, whose)
     if not seen.readable:
         return _unreadable(seen, whose)
     if seen.service is None:
@@ -188,6 +192,15 @@ def _starting(seen: Observation, service: ObservedService, app: AppReport, whose
     if whose is not Whose.OURS:
         return Taken(app, whose)
     return Kill(app.id) if service.id is None else Adopt(app.id)
+
+
+def _torn(seen: Observation, whose: Whose) -> Action:
+    """The ResourceManager died while it wrote the service, before it made the application or after: what starts from it fails (seen)."""
+    if seen.settled_s < SETTLE_S or (seen.lost and _may_still_start(seen)):
+        return Wait("only a part of the service is stored")
+    if seen.live:
+        return Kill(seen.live[0].id) if whose is Whose.OURS else Taken(seen.live[0], whose)
+    return Delete()
 
 
 def _unreadable(seen: Observation, whose: Whose) -> Action:

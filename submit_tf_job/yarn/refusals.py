@@ -26,7 +26,13 @@ __all__ = ["ServiceUnreadable", "no_such_service", "refusal", "services_disabled
 
 
 class ServiceUnreadable(ClusterUnavailable):
-    """The ResourceManager works, but the service's AM cannot be asked: it is restarting, or cannot be reached on this cluster."""
+    """The ResourceManager works, but the service's AM cannot be asked: it is restarting, or cannot be reached on this cluster.
+
+    Attributes:
+        torn: The stored service is cut off, as a ResourceManager that dies while it writes it leaves it; it can never run.
+    """
+
+    torn = False
 
 
 _Maker: TypeAlias = Callable[[re.Match[str]], SubmitTFJobError]

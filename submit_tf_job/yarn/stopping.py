@@ -118,11 +118,14 @@ def _ask_service(client: Client, app: AppReport, deadline: Deadline) -> bool:
     """Ask the service to stop, where it is this application's; otherwise only a kill ends it."""
     name = app.name or ""
     with contextlib.suppress(NoSuchJob, Refused, BadAnswer):
-        with contextlib.suppress(ServiceUnreadable):
+        try:
             service = client.get_service(name, deadline=deadline)
             foreign = service.id not in (None, app.id)
             never_to_run = service.id is None and service.state is ServiceState.STOPPED
             if foreign or never_to_run:
+                return False
+        except ServiceUnreadable as error:
+            if error.torn:
                 return False
         return client.stop_service(name, deadline=deadline)
     return False

@@ -167,7 +167,8 @@ class _Submission:
             return self._look()
 
     def _look(self) -> Observation:
-        service, readable = self._service()
+        service, unread = self._service()
+        readable = unread is None
         apps = self._client.apps(user=self._user, name=self._name, deadline=self._deadline)
         self._seen_apps = frozenset(app.id for app in apps)
         fresh = tuple(app for app in apps if app.id not in self._before) if self._lost else apps
@@ -178,13 +179,14 @@ class _Submission:
         live = tuple(app for app in apps if not app.ended)
         service, live = self._agree(service, live)
         hidden = service is not None and service.id is None and not live and self._ids_hidden()
-        picture = (readable, service and (service.state, service.id), tuple(app.id for app in live))
+        picture = (unread and unread.torn, service and (service.state, service.id), tuple(app.id for app in live))
         now = self._client.clock()
         if picture != self._picture:
             self._picture, self._picture_at = picture, now
         return Observation(
             service=service,
             readable=readable,
+            torn=unread is not None and unread.torn,
             live=live,
             ended=self._ended(service, fresh, hidden),
             stored=None if readable and service is None else self._stored(service),
@@ -196,13 +198,13 @@ class _Submission:
             settled_s=now - self._picture_at,
         )
 
-    def _service(self) -> tuple[ObservedService | None, bool]:
+    def _service(self) -> tuple[ObservedService | None, ServiceUnreadable | None]:
         try:
-            return self._client.get_service(self._name, deadline=self._deadline), True
+            return self._client.get_service(self._name, deadline=self._deadline), None
         except NoSuchJob:
-            return None, True
-        except ServiceUnreadable:
-            return None, False
+            return None, None
+        except ServiceUnreadable as error:
+            return None, error
 
     def _agree(self, service: ObservedService | None, live: tuple[AppReport, ...]) -> tuple[ObservedService | None, tuple[AppReport, ...]]:
         """Ask for the service's own application where the list lacks it; lists may come from a cache (YARN-6495 and later)."""

@@ -18,6 +18,8 @@ from tests.fakes.transport import Answer, Asked, FakeNetwork, connection_broke, 
 from tests.fakes.yarn import ENDED, App, Stored, Yarn, YarnSays, parse
 
 STEP_S = 0.2
+WRITES = (1, 3)  # the steps of a POST that write the service's file
+TORN = "No content to map due to end-of-input\n at [Source: (org.apache.hadoop.hdfs.client.HdfsDataInputStream); line: 1, column: 0]"
 
 
 class FakeCluster:
@@ -82,6 +84,7 @@ class FakeRM:
         self.aggregation: str | None = None  # logAggregationStatus of what is over
         self.post_delays: list[float] = []  # for the next POST: seconds before each of its steps
         self.die_in_post: int | None = None  # the process dies in the next POST, after so many steps
+        self.tears = False  # … and while it writes the service, where the next step would
 
     def die(self) -> None:
         self.role = "down"
@@ -258,6 +261,8 @@ class FakeRM:
             if self.started_ms != born or self.role == "down":
                 return  # the process that worked on it is gone
             if dies == number:
+                if self.tears and number in WRITES:
+                    self.yarn.tear(asked.user, spec)
                 self.cluster.kill_active()
                 outcome.append(None)
                 return
@@ -289,6 +294,8 @@ class FakeRM:
         stored = self.yarn.services.get((asked.user, name))
         if stored is None:
             return Answer.json({"diagnostics": f"Service {name} not found", "code": 404004}, 404)
+        if stored.torn:
+            return Answer.json({"diagnostics": TORN}, 500)
         app = self.yarn.apps.get(stored.app_id or "")
         shown: dict[str, Any] = {"name": name, "components": [], "configuration": {"properties": {}, "env": {}, "files": []}}
         shown |= {"state": _service_state(app), "quicklinks": {}, "kerberos_principal": {}}
@@ -313,6 +320,8 @@ class FakeRM:
                 f"File does not exist: /user/{asked.user}/.yarn/services/{name}/{name}.json\n\tat org.apache.hadoop.hdfs.server.namenode.X"
             )
             return Answer.json({"diagnostics": words}, 404)
+        if stored.torn:
+            return Answer.json({"diagnostics": TORN}, 500)
         app = self.yarn.apps.get(stored.app_id or "")
         if wanted["state"] == "STARTED":
             return self._start(asked.user, name, stored)

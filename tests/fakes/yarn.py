@@ -41,10 +41,15 @@ class App:
 
 @dataclass
 class Stored:
-    """A service as it lies in HDFS; without an id it has never been submitted, or its submission was cut off."""
+    """A service as it lies in HDFS; without an id it has never been submitted, or its submission was cut off.
+
+    Attributes:
+        torn: The file was opened and never written: its writer died in between.
+    """
 
     spec: dict[str, Any]
     app_id: str | None = None
+    torn: bool = False
 
 
 @dataclass
@@ -108,7 +113,7 @@ class Yarn:
         if app.state != "ACCEPTED":
             return
         stored = self.services.get((app.user, app.name))
-        if stored is None or stored.app_id is None:  # appIdStr is null (verified-security-ha 9.1)
+        if stored is None or stored.torn or stored.app_id is None:  # appIdStr is null (verified-security-ha 9.1)
             app.attempts_left -= 1
             if app.attempts_left:
                 self.clock.after(AM_START_S + 2, lambda: self._start_am(app))
@@ -171,6 +176,10 @@ class Yarn:
         stored.app_id = app.id  # the file is written again; a service deleted meanwhile comes back
         self.services[user, name] = stored
         yield
+
+    def tear(self, user: str, spec: dict[str, Any]) -> None:
+        """Open the service's file and write nothing: what a server leaves that dies there."""
+        self.services[user, spec["name"]] = Stored(spec, torn=True)
 
     def _check_limits(self, spec: dict[str, Any]) -> None:
         for component in spec["components"]:

@@ -73,7 +73,8 @@ troubles = st.builds(
     reader=st.booleans(),
     faults=some_faults,
     posts=st.lists(
-        st.tuples(st.sampled_from(["die", "slow"]), st.integers(0, 3), st.sampled_from([1.0, 30.0, 119.0, 121.0, 150.0])), max_size=3
+        st.tuples(st.sampled_from(["die", "tear", "slow"]), st.integers(0, 3), st.sampled_from([1.0, 30.0, 119.0, 121.0, 150.0])),
+        max_size=3,
     ).map(tuple),
     kills=st.lists(st.sampled_from([0.1, 0.5, 1.0, 3.0, 15.0, 130.0]), max_size=2).map(tuple),
     ending=st.sampled_from(["wait", "stop", "delete"]),
@@ -101,8 +102,8 @@ class World:
             return
         kind, step, seconds = self.posts.pop(0)
         for rm in self.cluster.rms:
-            if kind == "die":
-                rm.die_in_post = step
+            if kind != "slow":
+                rm.die_in_post, rm.tears = step, kind == "tear"
             else:
                 # the last step is one write to HDFS; a server that hangs there for minutes undoes whatever anybody did meanwhile
                 rm.post_delays = [0.2] * step + [seconds if step < 3 else min(seconds, 30.0)]
@@ -110,7 +111,7 @@ class World:
     def stored(self) -> str | None:
         """Read the stored service as `storage` would."""
         found = self.yarn.services.get((USER, NAME))
-        return found.spec["configuration"]["properties"][PROPERTY_SUBMISSION] if found else None
+        return found.spec["configuration"]["properties"][PROPERTY_SUBMISSION] if found and not found.torn else None
 
     def submit(self) -> Submitted | Unfinished:
         """Give the command once, as a process of its own; it must come to an end in bounded time and with bounded effort."""
@@ -151,7 +152,7 @@ class World:
         self.cluster.network.faults.clear()
         self.posts.clear()
         for rm in self.cluster.rms:
-            rm.die_in_post, rm.post_delays = None, []
+            rm.die_in_post, rm.tears, rm.post_delays = None, False, []
 
     def check(self) -> None:
         """Assert what must hold at any time."""
