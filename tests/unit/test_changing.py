@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from submit_tf_job import api
 from submit_tf_job.errors import AuthError, NoSuchJob, Refused, UsageError
+from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.records import Configuration, dumps
 from tests.fakes.resource_manager import FakeCluster
 from tests.unit.test_yarn_behaviours import service_of
@@ -27,7 +27,9 @@ class Stage:
 
     def _cluster(self, user: str) -> api.Cluster:
         client = self.fake.client(user)
-        settings: Any = SimpleNamespace(user=user)
+        settings = load_settings(
+            arguments={"user": user, "resource_managers": ["http://rm1:8088"]}, environ={"HOME": "/nonexistent"}, cwd=Path("/")
+        )
         return api.Cluster(settings=settings, client=client, nodes=None, clock=self.fake.clock, sleep=self.fake.clock.sleep)  # type: ignore[arg-type]
 
 

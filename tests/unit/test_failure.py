@@ -577,7 +577,9 @@ def test_every_code_is_documented_and_none_too_many() -> None:
     cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
     documented = {code for cell in cells for code in re.findall(r"`([a-z0-9-]+)`", cell)}
     tables = (witnesses._BY_YARN, witnesses._BY_BOOTSTRAP, witnesses._BY_STATUS)
-    produced = {pattern.code for pattern in (*PROGRAM, *CONTAINER, *MASTER, *NEVER_GRANTED)} | {row[0] for table in tables for row in table.values()}
+    produced = {pattern.code for pattern in (*PROGRAM, *CONTAINER, *MASTER, *NEVER_GRANTED)} | {
+        row[0] for table in tables for row in table.values()
+    }
     source = "".join((ROOT / "submit_tf_job" / "diagnose" / name).read_text("utf-8") for name in ("failure.py", "witnesses.py"))
     produced |= set(re.findall(r'(?:Finding|RootCause)\(\s*"([a-z-]+)"', source)) | {"exited"}
     assert produced == documented
