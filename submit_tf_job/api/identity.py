@@ -142,12 +142,14 @@ def forget_keytabs(name: str, settings: Settings) -> None:
     Raises:
         SubmitTFJobError: HDFS could be asked, and it cannot be done.
     """
+    if not settings.secure:
+        return  # no keytab is staged there
     from submit_tf_job.api.submitting import site_of
     from submit_tf_job.plan.identity import keytabs_of
 
     root = site_of(settings).staging or ""
-    if not settings.secure or not root.startswith("hdfs://"):
-        return  # no keytab is staged there
+    if not root.startswith("hdfs://"):
+        return
     where = keytabs_of(root, name)
     try:
         storage = _storage(settings, where)

@@ -76,7 +76,7 @@ def _secret(value: Value, shown: str, path: Path) -> bytes | None:
             content = file.read(keytab.LONGEST + 1)
     except FileNotFoundError:
         return value.fail(
-            f"{clip(shown)}: no such file on this host ({clip(str(path.absolute()))}); "
+            f"{clip(shown)}: no such file on this host ({_whole(path)}); "
             "for one on HDFS write hdfs:///path, for one on every node file:///path"
         )
     except OSError as error:
@@ -87,11 +87,17 @@ def _secret(value: Value, shown: str, path: Path) -> bytes | None:
     if mode & 0o077:
         return value.fail(
             f"{clip(shown)}: others can read or change it (mode {mode:04o}), and whoever reads it can be its principal; "
-            f"chmod 600 {path.absolute()}"
+            f"chmod 600 {_whole(path)}"
         )
     if len(content) > keytab.LONGEST:
         return value.fail(f"{clip(shown)}: larger than {keytab.LONGEST // 1024} KiB; no keytab is")
     return content
+
+
+def _whole(path: Path) -> str:
+    """Write a path in full, where that does a terminal no harm."""
+    text = str(path.absolute())
+    return text if text.isprintable() else clip(text)
 
 
 # --- krb5.conf ---

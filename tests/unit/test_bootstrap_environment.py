@@ -213,3 +213,28 @@ def test_proxies_are_noticed_in_both_spellings() -> None:
     assert environment.has_proxy({"HTTPS_PROXY": "http://p:3128"})
     assert environment.has_proxy({"http_proxy": "http://p:3128"})
     assert not environment.has_proxy({"http_proxy": "", "no_proxy": "x"})
+
+
+# --- krb5.conf -----------------------------------------------------------------------------------------------------------
+def test_krb5_conf_is_named_to_every_kind_of_client(tmp_path: Path) -> None:
+    (tmp_path / "tfjob-krb5.conf").touch()
+    path = f"{tmp_path}/tfjob-krb5.conf"
+    env, warnings = prepared(tmp_path, {"HADOOP_OPTS": "-Xmx1g"}, kerberos={"krb5_conf": "tfjob-krb5.conf"})
+    assert warnings == []
+    assert (env["KRB5_CONFIG"], env["LIBHDFS_OPTS"]) == (path, f"-Djava.security.krb5.conf={path}")
+    assert env["HADOOP_OPTS"] == f"-Xmx1g -Djava.security.krb5.conf={path}"
+    assert "JAVA_TOOL_OPTIONS" not in env
+
+
+def test_what_the_role_says_of_krb5_conf_comes_first(tmp_path: Path) -> None:
+    role = {"env": {"KRB5_CONFIG": "/own", "HADOOP_OPTS": "-Djava.security.krb5.conf=/other"}}
+    env, warnings = prepared(tmp_path, None, role, kerberos={"krb5_conf": "/none/krb5.conf"})
+    assert (env["KRB5_CONFIG"], env["HADOOP_OPTS"]) == ("/own", "-Djava.security.krb5.conf=/other")
+    assert env["LIBHDFS_OPTS"] == "-Djava.security.krb5.conf=/own"
+    assert warnings == ["the file /none/krb5.conf (krb5.conf) does not exist in this container"]
+
+
+@pytest.mark.parametrize("task", [{}, {"kerberos": {"krb5_conf": None}}])
+def test_without_krb5_conf_nothing_is_said(tmp_path: Path, task: dict[str, Any]) -> None:
+    env, _ = prepared(tmp_path, **task)
+    assert not {"KRB5_CONFIG", "HADOOP_OPTS", "LIBHDFS_OPTS"} & set(env)

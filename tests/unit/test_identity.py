@@ -16,7 +16,7 @@ from submit_tf_job.api import control, identity, submitting
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError, NameTaken, Refused, SubmitTFJobError
 from submit_tf_job.job import Job, Kerberos, Krb5Conf, OwnLogin, Place, TFConfigMode
 from submit_tf_job.plan import Plan, Site, plan
-from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.settings import Settings, krb5_conf_files, load_settings
 from submit_tf_job.storage import NoSuchPath, Stat, Storage
 from submit_tf_job.storage.local import LocalStorage
 from tests.fakes.keytabs import RECORDED
@@ -364,3 +364,10 @@ def test_a_job_without_kerberos_on_a_cluster_with_it_is_told_what_will_not_work(
 def test_the_fake_is_asked_as_a_storage_is() -> None:
     for name in ("path", "stat", "read", "list_dir", "remove"):
         assert hasattr(Storage, name)
+
+
+def test_which_krb5_conf_travels(settings: Settings, tmp_path: Path) -> None:
+    assert krb5_conf_files(settings, {"KRB5_CONFIG": "/a:/b"}) == (Path("/a"), Path("/b"))
+    assert krb5_conf_files(settings, {}) == ((Path("/etc/krb5.conf"),) if Path("/etc/krb5.conf").is_file() else ())
+    own = replace(settings, values={**settings.values, "kerberos.krb5_conf": tmp_path / "krb5.conf"})
+    assert krb5_conf_files(own, {"KRB5_CONFIG": "/a"}) == (tmp_path / "krb5.conf",)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,11 @@ CASES = bad_specs.cases()
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("spec")
-    bad_specs.make_files(directory)
-    return directory
+def base() -> Iterator[Path]:
+    """A directory of a short name, wherever pytest keeps its own: messages cut what is long."""
+    with tempfile.TemporaryDirectory(prefix="spec") as directory:
+        bad_specs.make_files(Path(directory))
+        yield Path(directory)
 
 
 def problems(case: bad_specs.Case, base: Path) -> list[str]:
