@@ -76,14 +76,14 @@ class LocalRun:
     Args:
         planned: What would be posted.
         root: Where directories and logs are made.
-        environ: What tasks inherit.
+        environment: What tasks inherit.
         on_line: Told of each line: task, file, text.
         on_look: Told of the job each time it was looked at.
     """
 
     planned: Plan
     root: Path
-    environ: Mapping[str, str]
+    environment: Mapping[str, str]
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None
     on_look: Callable[[Look], None] = lambda _look: None
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class LocalRun:
 
     def _start(self, task: Task) -> None:
         self._serial += 1
-        task.start(f"container_0_0000_01_{self._serial:06d}", self.environ)
+        task.start(f"container_0_0000_01_{self._serial:06d}", self.environment)
         for name in LOG_FILES:
             self._files[(task.name, name)] = _File(task.logs / name)
 
