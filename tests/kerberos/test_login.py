@@ -55,6 +55,12 @@ def _krb5_conf(change: Callable[[str], str]) -> Callable[[Client], dict[str, str
     return settings
 
 
+def _stale_keytab(client: Client) -> dict[str, str]:
+    kdc = client.kdc
+    kdc.admin("addprinc -randkey stale", f"ktadd -norandkey -k {kdc.keytab('stale')} stale", "cpw -randkey stale")
+    return _keytab("stale")(client)
+
+
 def _ticket(client: Client) -> None:
     client.kdc.kinit("alice", client.cache)
 
@@ -90,6 +96,7 @@ CASES = {
         "the KDC knows no service HTTP/127.0.0.1@KDC.TEST", "host name of its principal", ("--rm", "http://127.0.0.1:1"), before=_ticket
     ),
     "keytab of somebody else": Case("holds no key of alice", "klist -kt", settings=_keytab("bob", "alice")),
+    "keytab whose key was changed": Case("key is not the principal's any more", "made anew", settings=_stale_keytab),
     "keytab that others read": Case("others can read it", "chmod 600", settings=_bad_keytab(0o644), status=2),
     "keytab that is not there": Case(
         "cannot be read: No such file", "", settings=lambda _client: {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": "/nowhere/a.keytab"}, status=2
