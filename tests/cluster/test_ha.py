@@ -55,8 +55,15 @@ class Pair:
         """End it with SIGKILL, and say which one it was."""
         number = self.active()
         assert number is not None
-        os.kill(self.cluster.pid_of(MANAGERS[number]), signal.SIGKILL)
+        self.kill(MANAGERS[number])
         return number
+
+    def kill(self, daemon: str) -> None:
+        """End a daemon with SIGKILL; it is gone when this returns."""
+        pid = self.cluster.pid_of(daemon)
+        os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.02)
 
     def apps(self, name: str) -> list[dict[str, Any]]:
         """All applications of a job, as the active one tells them."""
@@ -152,10 +159,11 @@ def test_the_active_one_is_killed_while_a_job_is_followed_and_while_one_is_stopp
 
 def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, pair: Pair) -> None:
     spec = tool.spec("alone", strategy="single", command="sleep 15; exit 4", roles={"worker": SMALL})
-    following = tool.start("submit", spec, "-o", "json")
+    assert tool("submit", spec, "--detach").status == 0
+    following = tool.start("wait", "alone", "-o", "json")
     tool.until("alone", lambda seen: seen["state"] == "RUNNING")
     for name in MANAGERS:
-        os.kill(pair.cluster.pid_of(name), signal.SIGKILL)
+        pair.kill(name)
     unreachable = tool("status", "alone", timeout=60)
     assert unreachable.status == 7, unreachable.stderr
     assert all(url in unreachable.stderr for url in pair.cluster.info.rm_urls)
@@ -171,12 +179,13 @@ def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, 
 
 def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, pair: Pair) -> None:
     spec = tool.spec("tough", strategy="single", command="sleep 45; echo trained", roles={"worker": SMALL})
-    following = tool.start("submit", spec, "-o", "json")
+    assert tool("submit", spec, "--detach").status == 0
+    following = tool.start("wait", "tough", "-o", "json")
     tool.until("tough", lambda seen: seen["state"] == "RUNNING")
     os.kill(_master_of("tough"), signal.SIGKILL)
     time.sleep(2)
     pair.kill_active()
-    os.kill(pair.cluster.pid_of("nodemanager"), signal.SIGKILL)
+    pair.kill("nodemanager")
     assert "nodemanager" in pair.heal()
     status, job, stderr = ended(following)
     assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr

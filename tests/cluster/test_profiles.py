@@ -58,9 +58,15 @@ def test_training_succeeds(tool: Tool, cluster: Profiled, tensorflow: Path) -> N
     single = tool.start("submit", SPECS / "single.yaml", "--name", "test-single", "-o", "json")
     done = tool("submit", SPECS / "multi-worker.yaml", "--name", "test-digits", "--set", f"command={command}")
     assert done.status == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith("test-digits  SUCCEEDED after ")
     assert "YARN and the deciding task both say so" in done.stdout
-    program = f"import fsspec; print(fsspec.open('{output}/metrics.json').open().read().decode())"
+    assert "RUNNING" in done.stderr
+    program = (
+        f"import fsspec; fsspec.open('{output}/model.keras').open(); print(fsspec.open('{output}/metrics.json').open().read().decode())"
+    )
     assert json.loads(run([tensorflow / "bin/python", "-c", program], environ))["val_accuracy"] > 0.8
+    progress = tool("wait", "test-digits", "-o", "json").json["progress"]
+    assert (progress["step"], progress["total"]) == (6, 6)
     stdout, stderr = single.communicate(timeout=120)
     assert single.returncode == 0, stderr
     assert (json.loads(stdout)["state"], json.loads(stdout)["confirmed"]) == ("SUCCEEDED", True)
