@@ -42,7 +42,7 @@ from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text
 from submit_tf_job.sandbox.shutdown import end_everything
 from submit_tf_job.sandbox.startup import Progress, alive, refuse_taken_ports, start_daemons, wait_until_well
 from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
-from submit_tf_job.sandbox.versions import DEFAULT_VERSION
+from submit_tf_job.sandbox.versions import DEFAULT_VERSION, line_of
 from submit_tf_job.sandbox.web import NotWell
 
 __all__ = ["Sandbox"]
@@ -199,6 +199,12 @@ class Sandbox:
         """Find what Kerberos needs, before anything is made; return the directory of libhadoop.so."""
         if "kerberos" not in (options.modes or ()):
             return None
+        version = options.hadoop_version or DEFAULT_VERSION
+        if options.hadoop_home is None and not line_of(version).am_java_opts:
+            raise SandboxError(
+                f"a sandbox with Kerberos cannot be had of Hadoop {version}: its ApplicationMaster cannot be told where Kerberos is",
+                hint="choose 3.3.5 or 3.4.2, or leave kerberos out",
+            )
         require_gssapi()
         find_programs(environ)
         return str(ensure_native(options.hadoop_home, self._dirs.cache_dir.absolute(), environ, progress))

@@ -178,7 +178,7 @@ def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, 
 
 
 def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, pair: Pair) -> None:
-    spec = tool.spec("tough", strategy="single", command="sleep 45; echo trained", roles={"worker": SMALL})
+    spec = tool.spec("tough", strategy="single", command="sleep 30; echo trained", roles={"worker": SMALL})
     assert tool("submit", spec, "--detach").status == 0
     following = tool.start("wait", "tough", "-o", "json")
     tool.until("tough", lambda seen: seen["state"] == "RUNNING")

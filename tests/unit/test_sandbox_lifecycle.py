@@ -327,6 +327,13 @@ def test_a_profile_brings_its_daemons_and_its_files(machine: Machine) -> None:
     assert (again.started, machine.made) == (ALL_DAEMONS, ["kdc", "certificates"]), "keys and certificates are kept, too"
 
 
+def test_kerberos_is_refused_where_it_is_known_not_to_work(machine: Machine) -> None:
+    with pytest.raises(SandboxError, match=r"a sandbox with Kerberos cannot be had of Hadoop 3\.1\.3"):
+        machine.sandbox().up(SandboxOptions("3.1.3", modes=("kerberos",)), ENVIRON)
+    assert not (machine.dirs.state_dir / "one").exists()
+    assert machine.sandbox().up(SandboxOptions("3.1.3", modes=("ha",)), ENVIRON).modes == ("ha",)
+
+
 def test_a_failed_first_up_keeps_the_logs_and_the_next_one_starts_over(machine: Machine) -> None:
     machine.failure = SandboxError("namenode ended while it started")
     with pytest.raises(SandboxError, match="namenode ended"):
