@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -264,6 +264,13 @@ class Settings:
     def as_proxy(self) -> bool:
         """Whether we act for `user` as a proxy user."""
         return self.values["as_user"] is not None
+
+    def acting_for(self, user: str) -> Settings:
+        """Return these settings with `user` as `as_user`; the same where that is who we are anyway."""
+        if user == self.user:
+            return self
+        values = {**self.values, "user": user, "as_user": user}
+        return replace(self, values=values, origins={**self.origins, "user": "as_user, who is calling", "as_user": "who is calling"})
 
     @property
     def resource_managers(self) -> tuple[str, ...]:

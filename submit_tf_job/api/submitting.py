@@ -36,7 +36,15 @@ class Submission:
     plan: Plan
 
 
-def load_job(path: Path, settings: Settings, *, overrides: Sequence[str] = (), name: str | None = None, text: bytes | None = None) -> Job:
+def load_job(
+    path: Path,
+    settings: Settings,
+    *,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    text: bytes | None = None,
+    host_files: bool = True,
+) -> Job:
     """Read a job spec file.
 
     Args:
@@ -44,6 +52,7 @@ def load_job(path: Path, settings: Settings, *, overrides: Sequence[str] = (), n
         overrides: `path=value` texts, as `--set` takes them.
         name: Another name for the job.
         text: The content, where it was read already (standard input).
+        host_files: Whether `text` may name files of this host; not where somebody else wrote it.
 
     Raises:
         JobSpecError: Every problem of the file at once.
@@ -54,8 +63,9 @@ def load_job(path: Path, settings: Settings, *, overrides: Sequence[str] = (), n
     conf, krb5 = settings["hadoop_conf"], krb5_conf_files(settings)
     if text is None:
         return specfile.load(path, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5)
+    base = Path.cwd() if host_files else None
     return specfile.loads(
-        text, source=str(path), base=Path.cwd(), overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5
+        text, source=str(path), base=base, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5
     )
 
 

@@ -40,6 +40,7 @@ COMMANDS = {
     "doctor": "doctor",
     "config": "config",
     "sandbox": "sandbox",
+    "gateway": "gateway",
     "version": "version",
 }
 

@@ -1,0 +1,94 @@
+"""The application: the routes, what every answer has, and the pages that are no jobs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+
+from submit_tf_job.errors import SubmitTFJobError, UsageError, error_class
+from submit_tf_job.gateway import metrics, openapi
+from submit_tf_job.gateway.door import Door, answer_of
+from submit_tf_job.gateway.problems import RequestRefused
+from submit_tf_job.gateway.routes import router
+from submit_tf_job.gateway.state import Gateway
+from submit_tf_job.gateway.threads import in_thread
+
+__all__ = ["application", "document", "served"]
+
+ABOUT = "Submits TensorFlow jobs to Hadoop YARN, follows them and tells truthfully how they ended."
+_HTTP_CODES = {404: "no-such-page", 405: "method-not-allowed"}
+
+
+def served(gateway: Gateway) -> Door:
+    """Return what a server serves: the application behind its door."""
+    return Door(application(gateway), gateway)
+
+
+def application(gateway: Gateway) -> FastAPI:
+    """Build the application of a gateway."""
+    app = FastAPI(title="submit_tf_job gateway", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.state.gateway = gateway
+    app.include_router(router)
+    for path, page in (("/healthz", _healthz), ("/readyz", _readyz), ("/metrics", _metrics), ("/openapi.json", _openapi)):
+        app.add_api_route(path, page, include_in_schema=False)
+    for kind in (SubmitTFJobError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _failed)
+    return app
+
+
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document; it is the same for every gateway of this version."""
+    app = FastAPI()
+    app.include_router(router)
+    found = get_openapi(title="submit_tf_job gateway", version="1", openapi_version="3.1.0", description=ABOUT, routes=app.routes)
+    components = found.setdefault("components", {})
+    components["schemas"] = openapi.schemas()
+    return found
+
+
+async def _healthz() -> Response:
+    return Response(json.dumps({"alive": True}), media_type="application/json")
+
+
+async def _readyz(request: Request) -> Response:
+    trouble = await in_thread(request.app.state.gateway.trouble)
+    return Response(json.dumps({"ready": not trouble, "why": trouble}), 503 if trouble else 200, media_type="application/json")
+
+
+async def _metrics(request: Request) -> Response:
+    gateway: Gateway = request.app.state.gateway
+    return Response(gateway.metrics.text(gateway.gauges()), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+
+async def _openapi() -> Response:
+    return Response(json.dumps(document(), indent=1, sort_keys=True) + "\n", media_type="application/json")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer every error as a problem."""
+    known = _ours(error)
+    status, headers, body = answer_of(known, request.state.request_id)
+    request.state.code = json.loads(body)["code"]
+    if isinstance(known, SubmitTFJobError) and error_class(known).http_status == 500:
+        request.state.defect = f"{type(known).__name__}: {known.message}"
+    response = Response(body, status)
+    response.raw_headers = headers
+    return response
+
+
+def _ours(error: Exception) -> Exception:
+    if isinstance(error, RequestValidationError):
+        wrong = [{"where": ".".join(map(str, item["loc"])), "message": str(item["msg"])} for item in error.errors()[:20]]
+        message = "; ".join(f"{item['where']}: {item['message']}" for item in wrong)
+        return UsageError(message[:500], details={"problems": wrong})
+    if isinstance(error, HTTPException):
+        code = _HTTP_CODES.get(error.status_code)
+        if code is None:
+            return UsageError("the request cannot be read")
+        return RequestRefused(code, str(error.detail), hint="GET /openapi.json names every page", headers=dict(error.headers or {}))
+    return error

@@ -1,0 +1,350 @@
+"""The resources below /v1. Each handler is one call of the api, made in a thread, as the caller."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.security import HTTPBearer
+
+from submit_tf_job import api
+from submit_tf_job.errors import AuthError, NoSuchJob, SubmitTFJobError, UsageError, error_class
+from submit_tf_job.fleet import Selection
+from submit_tf_job.gateway import openapi, submission
+from submit_tf_job.gateway.limits import MAX_BODY
+from submit_tf_job.gateway.paging import page
+from submit_tf_job.gateway.problems import RequestRefused, problem
+from submit_tf_job.gateway.state import Gateway
+from submit_tf_job.gateway.threads import Channel, in_thread, pumped
+from submit_tf_job.gateway.watching import Change, Listener, change_of
+from submit_tf_job.observation import JobState
+from submit_tf_job.report.job import job_object
+from submit_tf_job.report.listing import listing_object
+from submit_tf_job.report.logs import log_json, log_text
+from submit_tf_job.settings import duration_s
+from submit_tf_job.specfile import schema as job_schema
+
+__all__ = ["router"]
+
+T = TypeVar("T")
+KEEP_ALIVE_S = 15.0
+_JSON = frozenset({"application/json", "text/json"})
+_YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+_bearer = HTTPBearer(auto_error=False, description="A token that `submit_tf_job gateway token` printed.")
+
+Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="Name of the job, or an application id.")]
+ListedState = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"]
+
+
+def gateway_of(request: Request) -> Gateway:
+    """Return the gateway that serves a request."""
+    gateway: Gateway = request.app.state.gateway
+    return gateway
+
+
+def caller_of(request: Request) -> str:
+    """Say who is calling, and refuse a query that nothing here knows: a filter with a typo would select everything."""
+    caller = gateway_of(request).caller(request.headers.get("authorization"))
+    request.state.caller = caller
+    known = request.scope["route"].dependant.query_params
+    unknown = set(request.query_params) - {parameter.alias for parameter in known}
+    if unknown:
+        raise UsageError(f"there is no query parameter {', '.join(sorted(unknown))[:200]}", hint="GET /openapi.json names them all")
+    return caller
+
+
+Caller = Annotated[str, Depends(caller_of)]
+router = APIRouter(prefix="/v1", dependencies=[Depends(_bearer)])
+
+
+async def _work(request: Request, caller: str, call: Callable[[api.Cluster], T]) -> T:
+    """Ask the cluster as the caller, within the caller's bounds."""
+    gateway = gateway_of(request)
+    with gateway.requests.one(caller):
+        return await in_thread(lambda: call(gateway.cluster(caller)))
+
+
+def _json(request: Request, value: object, status: int = 200, **headers: str) -> Response:
+    """Answer with JSON, or with 304 where the caller has it already."""
+    content = json.dumps(value).encode()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    if request.method == "GET":
+        headers["ETag"] = tag
+        held = [item.strip().removeprefix("W/") for item in request.headers.get("if-none-match", "").split(",")]
+        if tag in held or "*" in held:
+            return Response(status_code=304, headers=headers)
+    return Response(content, status, headers, "application/json")
+
+
+# --- jobs ---
+
+
+@router.post("/jobs", status_code=201, tags=["jobs"], **openapi.SUBMIT)
+async def submit(
+    request: Request,
+    caller: Caller,
+    replace: Annotated[bool, Query(description="Delete a job of that name first, if it is over.")] = False,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="Names this submission, such as a run's id: the same key and body again is the same job.",
+            pattern=r"^[!-~]{1,255}$",
+        ),
+    ] = None,
+) -> Response:
+    """Submit a job, once: the same request again finds the job that it made."""
+    key = submission.check_key(idempotency_key)
+    source = _source(request)
+    body = await _body(request)
+    metrics, keys = gateway_of(request).metrics, gateway_of(request).keys
+    try:
+        posted = await _work(request, caller, lambda cluster: submission.submit(cluster, keys, body, source, key=key, replace=replace))
+    except SubmitTFJobError as error:
+        metrics.submission(error_class(error).code)
+        raise
+    metrics.submission("adopted" if posted.adopted else "new")
+    return _json(request, posted.to_json(), 200 if posted.adopted else 201, Location=f"/v1/jobs/{posted.name}")
+
+
+def _source(request: Request) -> str:
+    """Name the body by its content type, which decides how it is read."""
+    media, _, parameters = request.headers.get("content-type", "").partition(";")
+    media = media.strip().lower()
+    if "charset" in parameters.lower() and "utf-8" not in parameters.lower():
+        raise RequestRefused("media-type", "a body is UTF-8")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RequestRefused("media-type", "a body is sent as it is, without a Content-Encoding")
+    if media in _JSON:
+        return "body.json"
+    if media in _YAML:
+        return "body.yaml"
+    raise RequestRefused("media-type", f"{media[:100] or 'no content type'}: a job spec is application/json or application/yaml")
+
+
+async def _body(request: Request) -> bytes:
+    """Read a body that is neither too large nor too slow."""
+    content = bytearray()
+    said = request.headers.get("content-length", "0")
+
+    async def read() -> None:
+        async for piece in request.stream():
+            content.extend(piece)
+            if len(content) > MAX_BODY:
+                raise _too_large()
+
+    if said.isdigit() and int(said) > MAX_BODY:
+        raise _too_large()
+    try:
+        await asyncio.wait_for(read(), gateway_of(request).limits.body_s)
+    except asyncio.TimeoutError:
+        raise RequestRefused("request-timeout", "the body did not arrive in time") from None
+    return bytes(content)
+
+
+def _too_large() -> RequestRefused:
+    return RequestRefused(
+        "too-large",
+        "larger than 1 MiB; a job spec holds no data",
+        hint="put files on HDFS or into the image",
+        headers={"Connection": "close"},
+    )
+
+
+@router.get("/jobs", tags=["jobs"], **openapi.LIST)
+async def listing(
+    request: Request,
+    caller: Caller,
+    state: Annotated[list[ListedState] | None, Query(description="Only in these states; may be repeated.")] = None,
+    user: Annotated[
+        str | None, Query(pattern=r"^(\*|[A-Za-z_][A-Za-z0-9._-]{0,99}\$?)$", description="Whose; `*` for everybody's. Default: yours.")
+    ] = None,
+    queue: Annotated[str | None, Query(pattern=r"^[A-Za-z0-9_.-]{1,200}$", description="Only in this queue.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many.")] = 100,
+    cursor: Annotated[str | None, Query(max_length=60, description="`next_cursor` of the page before.")] = None,
+) -> Response:
+    """List jobs, the newest first, by YARN's word alone."""
+    states = frozenset(JobState(item) for item in state or ())
+    wanted = Selection(user=None if user == "*" else user or caller, queue=queue, states=states)
+    jobs = await _work(request, caller, lambda cluster: api.list_jobs(cluster, wanted))
+    rows, following = page(jobs, limit, cursor)
+    return _json(request, {**listing_object(rows), "next_cursor": following})
+
+
+@router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)
+async def status(request: Request, caller: Caller, name: Name) -> Response:
+    """Look at a job: where it is and, when it is over, how it ended by both witnesses."""
+    return _json(request, job_object(await _work(request, caller, lambda cluster: api.status(cluster, name))))
+
+
+@router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)
+async def stop(
+    request: Request,
+    caller: Caller,
+    name: Name,
+    wait: Annotated[bool, Query(description="Answer only when YARN says that it is over.")] = False,
+) -> Response:
+    """End a job; one that is over stays as it is."""
+    look = await _work(request, caller, lambda cluster: _stop(cluster, name, wait))
+    return _json(request, job_object(look), 200 if look.verdict.state.is_final else 202)
+
+
+def _stop(cluster: api.Cluster, name: str, wait: bool) -> Any:
+    _check_own(cluster, name)
+    return api.stop(cluster, name, wait=wait)
+
+
+def _check_own(cluster: api.Cluster, name: str) -> None:
+    """Leave jobs of others alone: a cluster without ACLs lets everybody, and nodes take us for the gateway (they know no proxy users)."""
+    theirs = api.owner(cluster, name)
+    if theirs not in (None, cluster.settings.user):
+        raise AuthError(f"{name} is a job of {theirs}, and you are {cluster.settings.user}")
+
+
+@router.delete("/jobs/{name}", tags=["jobs"], **openapi.DELETE)
+async def delete(
+    request: Request, caller: Caller, name: Name, force: Annotated[bool, Query(description="Stop it first if it is running.")] = False
+) -> Response:
+    """Forget a job and free its name. What it wrote stays, and so do its logs."""
+    deleted = await _work(request, caller, lambda cluster: api.delete(cluster, name, force=force))
+    if not deleted:
+        raise NoSuchJob(f"there is no job {name}")
+    return _json(request, {"kind": "Deletion", "format": 1, "job": name, "deleted": True})
+
+
+@router.get("/schema", tags=["about"], **openapi.SCHEMA)
+async def schema(request: Request, caller: Caller) -> Response:  # noqa: ARG001 - it is for callers alone
+    """Return the JSON Schema (draft-07) of the job spec."""
+    return _json(request, job_schema())
+
+
+# --- streams ---
+
+
+@router.get("/jobs/{name}/logs", tags=["jobs"], **openapi.LOGS)
+async def logs(
+    request: Request,
+    caller: Caller,
+    name: Name,
+    task: Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9-]{0,99}$", description="A task (worker-0) or role (worker).")] = None,
+    file: Annotated[list[str] | None, Query(max_length=20, description="Names of files; stdout.txt and stderr.txt.")] = None,
+    tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Only the last so many lines of each file.")] = None,
+    since: Annotated[str | None, Query(pattern=r"^\d{1,9}(\.\d{1,3})?(ms|s|m|h)$", description="Only the last 90s, 15m, 2h.")] = None,
+    am: Annotated[bool, Query(description="Logs of YARN's ApplicationMaster for this job.")] = False,
+    follow: Annotated[bool, Query(description="Go on until the job is over.")] = False,
+    accept: Annotated[str, Header(description="`application/x-ndjson` for a JSON object per line.")] = "text/plain",
+) -> StreamingResponse:
+    """Read what its tasks wrote, as text with the task before each line, or line by line as JSON."""
+    lines = _NDJSON if "application/x-ndjson" in accept.lower() else _TEXT
+    gateway, channel = gateway_of(request), Channel[str]()
+
+    def begin(cluster: api.Cluster) -> Any:
+        _check_own(cluster, name)
+        breakable = replace(cluster, sleep=channel.breakable(cluster.sleep))
+        since_s = None if since is None else duration_s(since)
+
+        def say(sentence: str) -> None:
+            channel.put(lines.note(sentence))
+
+        return api.logs(breakable, name, task, files=file or (), tail=tail, since_s=since_s, am=am, follow=follow, say=say)
+
+    with ExitStack() as going:
+        going.enter_context(gateway.stream(caller, channel.close))
+        reading = await in_thread(lambda: begin(gateway.cluster(caller)))
+        content = pumped(channel, lambda: _until_an_error(lambda: lines.read(reading), lines))
+        return _Stream(content, lines.media_type, going.pop_all().close)
+
+
+class _Stream(StreamingResponse):
+    """An answer that goes on; whatever becomes of it, it ends."""
+
+    def __init__(self, content: AsyncIterator[str], media_type: str, end: Callable[[], None]) -> None:
+        super().__init__(content, media_type=media_type, headers={"X-Accel-Buffering": "no"})
+        self._end = end
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
+
+
+class _Lines:
+    """One form of logs."""
+
+    def __init__(self, media_type: str, read: Callable[[Any], Iterator[str]], note: Callable[[str], str]) -> None:
+        self.media_type, self.read, self.note = media_type, read, note
+
+
+_TEXT = _Lines(
+    "text/plain; charset=utf-8",
+    lambda reading: log_text(reading, prefix=None, colours=False),
+    lambda sentence: f"[submit_tf_job] {' '.join(sentence.split())}\n",
+)
+_NDJSON = _Lines(
+    "application/x-ndjson", log_json, lambda sentence: json.dumps({"kind": "LogNote", "format": 1, "message": sentence}) + "\n"
+)
+
+
+def _until_an_error(begin: Callable[[], Iterator[str]], lines: _Lines) -> Iterator[str]:
+    """Read; an error comes when the answer has begun, so it is told as a note at its end."""
+    try:
+        yield from begin()
+    except SubmitTFJobError as error:
+        yield lines.note(f"error: {problem(error, '-').body['detail']}")
+
+
+@router.get("/jobs/{name}/events", tags=["jobs"], **openapi.EVENTS)
+async def events(
+    request: Request,
+    caller: Caller,
+    name: Name,
+    last_event_id: Annotated[str | None, Header(max_length=64, description="The last event that was seen; browsers send it.")] = None,
+) -> Response:
+    """Follow a job as server-sent events: how it is now, then every change, until it is over."""
+    gateway = gateway_of(request)
+    look = await _work(request, caller, lambda cluster: api.status(cluster, name))
+    first = change_of(look)
+    if first.final and first.id == last_event_id:
+        return Response(status_code=204)  # a browser would come back for ever
+    cluster, listener = gateway.cluster(caller), Listener()
+    ref = api.JobRef(look.seen.name, look.seen.application_id)
+    with ExitStack() as going:
+        going.enter_context(gateway.stream(caller, lambda: gateway.watches.leave(cluster, ref, listener)))
+        if not first.final:
+            gateway.watches.listen(cluster, ref, listener)
+        return _Stream(_events(first, listener, last_event_id), "text/event-stream", going.pop_all().close)
+
+
+async def _events(first: Change, listener: Listener, seen: str | None) -> AsyncIterator[str]:
+    told = seen
+    if first.id != told:
+        yield _event(first)
+        told = first.id
+    if first.final:
+        return
+    while True:
+        try:
+            change = await listener.next(KEEP_ALIVE_S)
+        except asyncio.TimeoutError:
+            yield ": nothing new\n\n"  # a proxy would take silence for an end
+            continue
+        if change is None:
+            return
+        if change.id != told:
+            yield _event(change)
+            told = change.id
+        if change.final:
+            return
+
+
+def _event(change: Change) -> str:
+    if change.error is not None:
+        return f"event: problem\ndata: {json.dumps(problem(change.error, '-').body, default=str)}\n\n"
+    return f"event: job\nid: {change.id}\ndata: {json.dumps(change.job)}\n\n"

@@ -1,0 +1,166 @@
+"""The server: a socket, a loop, and an end in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from submit_tf_job.errors import SettingsError, UsageError
+from submit_tf_job.gateway.app import served
+from submit_tf_job.gateway.state import Gateway
+
+__all__ = ["Listening", "serve"]
+
+_IDLE_S = 30  # for which a connection without a request is kept
+_HEADERS = 32 * 1024
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where to listen.
+
+    Attributes:
+        host: Name or address.
+        port: 0 for any that is free.
+        certificate: TLS certificate with its chain, PEM; None without TLS.
+        key: Its private key, PEM.
+        drain_s: Seconds for requests that are being served when the gateway is told to end.
+        plain: Whether what is not loopback may be without TLS: somebody before us ends it.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8090
+    certificate: Path | None = None
+    key: Path | None = None
+    drain_s: float = 30.0
+    plain: bool = False
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def check(self, *, authenticated: bool) -> None:
+        """Refuse to listen where strangers could act as somebody, or read a token on the wire.
+
+        Raises:
+            UsageError: Where they could.
+        """
+        if not authenticated and not self.is_loopback:
+            raise UsageError(
+                f"without authentication everybody who reaches {self.host} is you", hint="give --callers FILE, or listen on 127.0.0.1"
+            )
+        if not self.is_loopback and self.certificate is None and not self.plain:
+            raise UsageError(
+                f"tokens would travel to {self.host} unencrypted",
+                hint="give --cert and --key; or --no-tls where a proxy before the gateway ends TLS and nobody else reaches it",
+            )
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError("--cert and --key belong together")
+
+
+def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then end in good order: no new connection, streams end, requests are answered.
+
+    Args:
+        ready: Told the address when it can be called.
+
+    Raises:
+        UsageError: The address is taken, or none of this machine.
+        SettingsError: Certificate or key cannot be used.
+    """
+    bound = _bind(listening)
+    _log_to(gateway.log)
+    config = uvicorn.Config(
+        served(gateway),
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_IDLE_S,
+        h11_max_incomplete_event_size=_HEADERS,
+        timeout_graceful_shutdown=max(1, round(listening.drain_s)),
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )
+    try:
+        config.load()
+    except OSError as error:  # ssl.SSLError is one
+        bound.close()
+        raise SettingsError(f"--cert {listening.certificate}, --key {listening.key}: cannot be used: {error.strerror or error}") from None
+    scheme = "http" if listening.certificate is None else "https"
+    host = f"[{listening.host}]" if ":" in listening.host else listening.host
+    server = _Server(config, gateway, lambda: ready(f"{scheme}://{host}:{bound.getsockname()[1]}"))
+    asyncio.run(server.serve(sockets=[bound]))
+
+
+def _bind(listening: Listening) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"cannot listen on {listening.host}:{listening.port}: {getattr(error, 'strerror', None) or error}") from None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which says when it is ready, ends streams when it is told to end, and counts that as no failure."""
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._gateway, self._ready = gateway, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._gateway.drain()
+        super().handle_exit(sig, frame)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Hear SIGTERM and SIGINT; uvicorn would raise them once more at the end, although all is done that they asked for."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class _Log(logging.Handler):
+    """Turns what uvicorn says of itself into entries of our log."""
+
+    def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._log({"event": "server", "level": record.levelname.lower(), "message": record.getMessage()[:500]})
+
+
+def _log_to(log: Callable[[dict[str, Any]], None]) -> None:
+    for name in ("uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [_Log(log)], False

@@ -1,0 +1,123 @@
+"""What a running gateway has in its hands; none of it is needed by the one that is started after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from submit_tf_job import api
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.gateway.callers import CallersFile, token_of
+from submit_tf_job.gateway.clusters import Clusters
+from submit_tf_job.gateway.limits import Limits, Slots
+from submit_tf_job.gateway.metrics import Metrics
+from submit_tf_job.gateway.submission import Keys
+from submit_tf_job.gateway.watching import Watches
+
+__all__ = ["Gateway"]
+
+_READY_FOR_S = 5.0
+_ANSWER_S = 3.0
+
+
+@dataclass
+class Gateway:
+    """A gateway.
+
+    Attributes:
+        callers: Who may call; None where everybody who reaches it is the gateway's own user (on loopback alone).
+        log: Takes one entry of the log.
+    """
+
+    clusters: Clusters
+    callers: CallersFile | None
+    log: Callable[[dict[str, Any]], None]
+    limits: Limits = field(default_factory=Limits)
+    metrics: Metrics = field(default_factory=Metrics)
+    draining: bool = False
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self.requests = Slots("requests", limits.requests, limits.all_requests)
+        self.streams = Slots("streams", limits.streams, limits.all_streams)
+        self.keys = Keys()
+        self.watches = Watches(limits.watches)
+        self._endings: set[Callable[[], None]] = set()
+        self._asked_at, self._trouble = float("-inf"), ""
+        if self.callers is not None:
+            self.clusters.check_callers(self.callers.names)
+
+    def caller(self, authorization: str | None) -> str:
+        """Say who is calling, by the `Authorization` header.
+
+        Raises:
+            RequestRefused: Nobody who is known.
+            SettingsError: The file of callers cannot be read.
+        """
+        if self.callers is None:
+            return self.clusters.settings.user
+        return self.callers.caller(token_of(authorization))
+
+    def trouble(self) -> str:
+        """Say why the gateway is not ready, "" where it is; the cluster is asked every few seconds at most."""
+        if self.draining:
+            return "draining"
+        try:
+            if self.callers is not None:
+                self.callers.check()
+        except SubmitTFJobError:
+            return "the file of callers cannot be read"
+        if time.monotonic() - self._asked_at > _READY_FOR_S:
+            self._trouble = self._ask()
+            self._asked_at = time.monotonic()
+        return self._trouble
+
+    def _ask(self) -> str:
+        try:
+            client = self.clusters.own().client
+            client.cluster_info(deadline=client.deadline(_ANSWER_S))
+        except SubmitTFJobError:
+            return "no ResourceManager answers"
+        return ""
+
+    def drain(self) -> None:
+        """End what would go on for ever; what is being done is finished."""
+        self.draining = True
+        self.watches.end()
+        for end in tuple(self._endings):
+            end()
+
+    @contextmanager
+    def stream(self, caller: str, end: Callable[[], None]) -> Iterator[None]:
+        """Count a stream while it goes on.
+
+        Args:
+            caller: Whose it is.
+            end: Ends it, called when the gateway ends and in any case at last.
+
+        Raises:
+            RequestRefused: Too many go on.
+        """
+        with self.streams.one(caller):
+            self._endings.add(end)
+            try:
+                yield
+            finally:
+                self._endings.discard(end)
+                end()
+
+    def gauges(self) -> dict[str, int]:
+        """Count what is going on."""
+        return {
+            "requests_in_progress": self.requests.taken,
+            "streams": self.streams.taken,
+            "watched_jobs": len(self.watches),
+            "draining": int(self.draining),
+        }
+
+    def cluster(self, caller: str) -> api.Cluster:
+        """Return the cluster, as a caller."""
+        return self.clusters.of(caller)

@@ -1,0 +1,598 @@
+"""The gateway: every page on a fake cluster, who may call, what is refused, and the document that says so."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from fastapi.testclient import TestClient
+
+from submit_tf_job import api
+from submit_tf_job.errors import TABLE, AuthError, InternalError, JobSpecError, SettingsError, SubmitTFJobError, UsageError
+from submit_tf_job.gateway import openapi
+from submit_tf_job.gateway.app import document, served
+from submit_tf_job.gateway.callers import CallersFile, line_of
+from submit_tf_job.gateway.clusters import Clusters
+from submit_tf_job.gateway.limits import Limits, Slots
+from submit_tf_job.gateway.problems import CODES, RequestRefused, problem
+from submit_tf_job.gateway.server import Listening
+from submit_tf_job.gateway.state import Gateway
+from submit_tf_job.gateway.submission import Keys, submission_id
+from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.yarn.nodemanager import NodeManagers
+from tests.fakes.resource_manager import FakeCluster
+from tests.fakes.transport import Fault
+
+ROOT = Path(__file__).parents[2]
+JOB: dict[str, Any] = {
+    "name": "mnist",
+    "image": "library/python:3.11",
+    "command": "sleep 60",
+    "strategy": "single",
+    "roles": {"worker": {"memory": "256Mi"}},
+}
+SCHEMAS = {"components": {"schemas": openapi.schemas()}}
+
+
+def is_a(name: str, value: Any) -> bool:
+    """Check a value against a shape of the OpenAPI document."""
+    jsonschema.Draft202012Validator({**SCHEMAS, "$ref": f"#/components/schemas/{name}"}).validate(value)
+    return True
+
+
+class World:
+    """A gateway with callers alice, bob and etl, on a fake cluster; the gateway itself is etl."""
+
+    def __init__(self, tmp_path: Path, limits: Limits | None = None, fake: FakeCluster | None = None) -> None:
+        self.fake = fake or FakeCluster()
+        self.fake.yarn.users = frozenset({"alice", "bob", "etl"})
+        self.entries: list[dict[str, Any]] = []
+        self.connected: list[Settings] = []
+        self.tokens = {name: f"token-of-{name}" for name in ("alice", "bob", "etl")}
+        self.file = tmp_path / "callers"
+        self.file.write_text("# who\n\n" + "".join(line_of(name, token) + "\n" for name, token in self.tokens.items()))
+        self.file.chmod(0o600)
+        self.settings = load_settings(
+            arguments={"resource_managers": ["http://rm1:8088"], "user": "etl"}, environ={"HOME": "/nowhere"}, cwd=Path("/")
+        )
+        self.gateway = Gateway(Clusters(self.settings, self._connect), CallersFile(self.file), self.entries.append, limits or Limits())
+        self.http = TestClient(served(self.gateway), base_url="http://gateway")
+
+    def _connect(self, settings: Settings) -> api.Cluster:
+        self.connected.append(settings)
+        client = self.fake.client(settings.user)
+        return api.Cluster(settings, client, NodeManagers(client), self.fake.clock, self.fake.clock.sleep)
+
+    def ask(self, method: str, path: str, caller: str = "alice", **options: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.tokens[caller]}", **options.pop("headers", {})}
+        return self.http.request(method, path, headers=headers, **options)
+
+    def post(self, caller: str = "alice", key: str | None = None, path: str = "/v1/jobs", **changes: Any) -> Any:
+        return self.ask("POST", path, caller, json={**JOB, **changes}, headers={"Idempotency-Key": key} if key else {})
+
+    @property
+    def apps(self) -> list[tuple[str, str]]:
+        return [(app.user, app.name) for app in self.fake.yarn.apps.values()]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    text = json.dumps(made.entries)
+    assert not [token for token in made.tokens.values() if token in text], "a token stands in the log"
+
+
+def refused(answer: Any, status: int, code: str) -> str:
+    """Assert that an answer is a problem, and return its sentence."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    body = answer.json()
+    assert is_a("Problem", body)
+    assert (body["status"], body["code"]) == (status, code)
+    return str(body["detail"])
+
+
+# --- a job's life ---
+
+
+def test_a_job_from_post_to_delete(world: World) -> None:
+    posted = world.post()
+    assert (posted.status_code, posted.headers["location"]) == (201, "/v1/jobs/mnist")
+    assert is_a("Submission", posted.json())
+    assert world.apps == [("alice", "mnist")], "it is the caller's, not the gateway's"
+    again = world.post()
+    assert (again.status_code, again.json()["application_id"]) == (200, posted.json()["application_id"])
+
+    world.fake.clock.sleep(10)
+    seen = world.ask("GET", "/v1/jobs/mnist")
+    assert is_a("Job", seen.json())
+    assert (seen.json()["state"], seen.json()["user"]) == ("STARTING", "alice")
+    assert world.ask("GET", "/v1/jobs/mnist", headers={"If-None-Match": seen.headers["etag"]}).status_code == 304
+    assert world.ask("GET", f"/v1/jobs/{posted.json()['application_id']}").json()["name"] == "mnist"
+
+    assert refused(world.ask("DELETE", "/v1/jobs/mnist"), 409, "name-taken").startswith("mnist is still running")
+    stopped = world.ask("POST", "/v1/jobs/mnist/stop")
+    assert (stopped.status_code, is_a("Job", stopped.json())) == (202, True)
+    assert world.ask("POST", "/v1/jobs/mnist/stop?wait=true").json()["state"] == "STOPPED"
+    assert is_a("Deletion", world.ask("DELETE", "/v1/jobs/mnist").json())
+    refused(world.ask("DELETE", "/v1/jobs/mnist"), 404, "no-such-job")
+    refused(world.ask("GET", "/v1/jobs/mnist"), 404, "no-such-job")
+
+
+def test_callers_have_clusters_of_their_own(world: World) -> None:
+    for caller in ("alice", "bob", "etl", "alice"):
+        world.post(caller)
+    assert sorted(world.apps) == [("alice", "mnist"), ("bob", "mnist"), ("etl", "mnist")]
+    acting = {settings.user: settings["as_user"] for settings in world.connected}
+    assert acting == {"alice": "alice", "bob": "bob", "etl": None}, "doAs for everybody but the gateway's own user"
+    assert {settings.login for settings in world.connected} == {"etl"}
+    theirs = world.fake.yarn.live("bob", "mnist")[0].id
+    for method, path in (("POST", f"/v1/jobs/{theirs}/stop"), ("GET", f"/v1/jobs/{theirs}/logs"), ("DELETE", f"/v1/jobs/{theirs}")):
+        assert "bob" in refused(world.ask(method, path), 403, "not-allowed")
+    assert not world.fake.yarn.apps[theirs].ended
+
+
+def test_lists_pages_and_filters(world: World) -> None:
+    for number in range(5):
+        world.post(name=f"job-{number}")
+        world.fake.clock.sleep(1)
+    world.post("bob")
+    world.ask("POST", "/v1/jobs/job-2/stop?wait=true")
+    found: list[str] = []
+    cursor: Any = ""
+    while cursor is not None:
+        answer = world.ask("GET", f"/v1/jobs?limit=2{cursor and f'&cursor={cursor}'}").json()
+        assert is_a("JobList", answer)
+        found += [job["name"] for job in answer["jobs"]]
+        cursor = answer["next_cursor"]
+    assert found == [f"job-{number}" for number in (4, 3, 2, 1, 0)]
+
+    def names(query: str) -> list[str]:
+        return [job["name"] for job in world.ask("GET", f"/v1/jobs?{query}").json()["jobs"]]
+
+    assert names("state=STOPPED") == ["job-2"]
+    assert len(names("state=RUNNING&state=PENDING")) == 4
+    assert names("user=bob") == ["mnist"]
+    assert len(names("user=*")) == 6
+    assert names("queue=ml") == []
+    for query in ("limit=0", "limit=1001", "cursor=x", "state=DREAMING", "user=a%20b", "stat=RUNNING"):
+        refused(world.ask("GET", f"/v1/jobs?{query}"), 400, "usage")
+
+
+# --- once ---
+
+
+def test_a_key_and_a_body_are_one_job_whoever_serves_them(world: World, tmp_path: Path) -> None:
+    first = world.post(key="run-1").json()
+    other = World(tmp_path, fake=world.fake)  # the gateway is gone, and another takes its place
+    again = other.post(key="run-1")
+    assert (again.status_code, again.json()) == (200, {**first, "adopted": True})
+    assert len(world.apps) == 1
+    assert "another body" in refused(other.post(key="run-1", name="mnist-2"), 422, "key-reused")
+    world.fake.clock.sleep(10)
+    third = World(tmp_path, fake=world.fake)  # it remembers nothing
+    assert "another body" in refused(third.post(key="run-1", command="sleep 61"), 422, "key-reused")
+    assert other.post("bob", key="run-1").status_code == 201, "keys are each caller's own"
+    assert len(world.apps) == 2
+    refused(other.post(key="run-2"), 409, "name-taken")
+    refused(other.ask("POST", "/v1/jobs", json=JOB, headers={"Idempotency-Key": "a b"}), 400, "usage")
+
+
+def test_a_finished_job_is_replaced_by_another_submission_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "/v1/jobs?replace=true"
+    assert "knows no HDFS" in refused(world.post(key="run-1", path=url), 400, "usage")
+    values = {**world.settings.values, "hadoop_conf": ROOT / "tests" / "golden" / "hadoop-conf"}
+    world.gateway.clusters.settings = replace(world.settings, values=values)
+    world.gateway.clusters._open.clear()
+
+    def stored(_storage: object, user: str, name: str, _mine: str) -> str:
+        return str(world.fake.yarn.services[user, name].spec["version"])
+
+    monkeypatch.setattr("submit_tf_job.gateway.submission.stored_submission", stored)
+    monkeypatch.setattr("submit_tf_job.leftovers.stored_submission", stored)
+    world.fake.yarn.job_s = 5
+    first = world.post(key="run-1", path=url).json()
+    world.fake.clock.sleep(60)
+    again = world.post(key="run-1", path=url)
+    assert (again.status_code, again.json()["application_id"]) == (200, first["application_id"])
+    world.gateway.keys = Keys()
+    assert "another body" in refused(world.post(key="run-1", path=url, command="true"), 422, "key-reused")
+    assert world.post(key="run-2", path=url).status_code == 201
+    assert len(world.apps) == 2
+
+
+def test_what_was_refused_does_not_use_up_its_key(world: World) -> None:
+    refused(world.post(key="run-1", rolse={}), 422, "job-spec")
+    refused(world.post(key="run-1", queue="nowhere"), 422, "refused")
+    assert world.post(key="run-1").status_code == 201
+
+
+def test_the_oldest_keys_are_forgotten() -> None:
+    keys = Keys(most=2)
+    for key in ("a", "b", "c"):
+        keys.remember(submission_id("alice", key, b"x"))
+    keys.check(submission_id("alice", "a", b"y"))
+    with pytest.raises(RequestRefused):
+        keys.check(submission_id("alice", "c", b"y"))
+
+
+@pytest.mark.parametrize("kind", ["reset", "silent", "gateway", "lost", "crash-before"])
+def test_a_lost_answer_of_yarn_is_no_second_job(world: World, kind: str) -> None:
+    world.fake.network.faults.append(Fault("lost" if kind == "crash-before" else kind, "POST", "/app/v1/services$"))
+    answers = [world.post(key="run-1") for _ in range(3)]
+    assert answers[-1].status_code in (200, 201)
+    assert len({answer.json()["application_id"] for answer in answers if answer.status_code < 300}) == 1
+    assert len(world.fake.yarn.ran("alice", "mnist") or world.apps) == 1
+
+
+# --- who is calling ---
+
+
+def test_nobody_is_let_in_without_a_token(world: World) -> None:
+    for method, path in (
+        ("GET", "/v1/jobs"),
+        ("POST", "/v1/jobs"),
+        ("DELETE", "/v1/jobs/x"),
+        ("GET", "/v1/schema"),
+        ("GET", "/v1/jobs/x/logs"),
+    ):
+        for given in ([], [b"Bearer wrong"], [b"Basic YTpi"], ["Bearer é".encode()], [b"Bearer"]):
+            answer = world.http.request(method, path, headers=[(b"Authorization", value) for value in given])
+            refused(answer, 401, "not-authenticated")
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert world.connected == []
+
+
+def test_a_query_cannot_say_who_is_calling(world: World) -> None:
+    for query in ("doAs=bob", "user.name=bob", "DOAS=bob", "doAs"):
+        refused(world.ask("GET", f"/v1/jobs?{query}"), 400, "usage")
+    assert world.connected == []
+
+
+def test_a_token_can_be_withdrawn_and_a_damaged_file_lets_nobody_in(world: World) -> None:
+    assert world.ask("GET", "/v1/jobs").status_code == 200
+    world.file.write_text(line_of("bob", world.tokens["bob"]))
+    refused(world.ask("GET", "/v1/jobs"), 401, "not-authenticated")
+    assert world.ask("GET", "/v1/jobs", "bob").status_code == 200
+    world.file.write_text("bob " + world.tokens["bob"])
+    assert str(world.file) not in refused(world.ask("GET", "/v1/jobs", "bob"), 500, "settings")
+    assert str(world.file) in world.entries[-1]["why"]
+    assert world.http.get("/readyz").json() == {"ready": False, "why": "the file of callers cannot be read"}
+
+
+@pytest.mark.parametrize("text", ["", "# nobody", "alice", "alice sha256:12", "a b sha256:" + "0" * 64, "a sha256:{0}\nb sha256:{0}"])
+def test_what_is_no_file_of_callers(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "callers"
+    path.write_text(text.format("0" * 64))
+    with pytest.raises(SettingsError):
+        CallersFile(path)
+    path.write_text(line_of("alice", "x"))
+    path.chmod(0o666)
+    with pytest.raises(SettingsError, match="others can change it"):
+        CallersFile(path)
+    with pytest.raises(SettingsError):
+        CallersFile(tmp_path / "none")
+    with pytest.raises(UsageError):
+        line_of("a b", "x")
+
+
+def test_a_cluster_that_would_take_us_for_the_gateway_is_left_alone(world: World) -> None:
+    class Impostor:
+        auth = type("Auth", (), {"as_user": "alice"})()
+
+        def __init__(self, says: str | None) -> None:
+            self._says = says
+
+        def who_am_i(self) -> str | None:
+            return self._says
+
+    for says, sentence in (("etl", "ignores as_user alice"), (None, "does not say who it takes")):
+        impostor: Any = Impostor(says)
+        clusters = Clusters(world.settings, lambda settings, client=impostor: replace(world._connect(settings), client=client))  # type: ignore[misc]
+        for _ in range(2):
+            with pytest.raises(AuthError, match=sentence):
+                clusters.of("alice")
+    with pytest.raises(SettingsError, match="as_user does not go with a gateway"):
+        Clusters(world.settings.acting_for("bob"))
+    bearer = replace(world.settings, values={**world.settings.values, "auth": "bearer"})
+    with pytest.raises(SettingsError, match="can act for etl alone, not for alice, bob"):
+        Gateway(Clusters(bearer), CallersFile(world.file), print)
+
+
+def test_without_authentication_only_programs_of_this_machine_are_served(world: World) -> None:
+    open_ = Gateway(Clusters(world.settings, world._connect), None, world.entries.append)
+    here = TestClient(served(open_), base_url="http://localhost:8090")
+    assert here.post("/v1/jobs", json=JOB).status_code == 201
+    assert world.apps == [("etl", "mnist")]
+    refused(here.post("/v1/jobs/mnist/stop", headers={"Origin": "https://evil.example"}), 403, "forbidden-origin")
+    refused(here.get("/v1/jobs", headers={"Host": "evil.example"}), 403, "forbidden-origin")
+
+
+@pytest.mark.parametrize(
+    ("listening", "authenticated", "good"),
+    [
+        (Listening(), False, True),
+        (Listening("::1"), False, True),
+        (Listening("localhost"), True, True),
+        (Listening("0.0.0.0"), False, False),
+        (Listening("0.0.0.0", plain=True), False, False),
+        (Listening("0.0.0.0"), True, False),
+        (Listening("gateway.example.com"), True, False),
+        (Listening("0.0.0.0", plain=True), True, True),
+        (Listening("::", certificate=Path("a"), key=Path("b")), True, True),
+        (Listening(certificate=Path("a")), True, False),
+    ],
+)
+def test_where_it_listens(listening: Listening, authenticated: bool, good: bool) -> None:
+    if good:
+        listening.check(authenticated=authenticated)
+    else:
+        with pytest.raises(UsageError):
+            listening.check(authenticated=authenticated)
+
+
+# --- what is refused ---
+
+DEEP = b"[" * 100_000
+HOSTILE: list[tuple[str, bytes, str, int]] = [
+    ("application/json", b"", "job-spec", 422),
+    ("application/json", b"{", "job-spec", 422),
+    ("application/json", b"[]", "job-spec", 422),
+    ("application/json", b'"text"', "job-spec", 422),
+    ("application/json", DEEP, "job-spec", 422),
+    ("application/json", b'{"a":' * 100_000, "job-spec", 422),
+    ("application/json", b'{"name": NaN}', "job-spec", 422),
+    ("application/json", b'{"name": "a", "name": "b"}', "job-spec", 422),
+    ("application/json", b"\xff\xfe{\x00}\x00", "job-spec", 422),
+    ("application/json", b'{"name": "\xed\xa0\x80"}', "job-spec", 422),
+    ("application/json", b"name: yaml", "job-spec", 422),
+    ("application/yaml", b"a: !!python/object/apply:os.system [id]", "job-spec", 422),
+    ("application/yaml", b"a: &a [x]\n" + b"".join(b"b%d: [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" % n for n in range(40)), "job-spec", 422),
+    ("application/yaml", DEEP, "job-spec", 422),
+    ("application/yaml", b"\x00", "job-spec", 422),
+    ("application/yaml", b"a" * (1024 * 1024 + 1), "too-large", 413),
+    ("text/plain", b"name: a", "media-type", 415),
+    ("", b"name: a", "media-type", 415),
+    ("application/json; charset=utf-16", b"{}", "media-type", 415),
+    ("multipart/form-data; boundary=x", b"--x--", "media-type", 415),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("media", "body", "code", "status"), HOSTILE, ids=lambda value: str(value)[:20])
+def test_hostile_bodies(world: World, media: str, body: bytes, code: str, status: int) -> None:
+    refused(world.ask("POST", "/v1/jobs", content=body, headers={"Content-Type": media}), status, code)
+    assert world.apps == []
+
+
+def test_bodies_that_say_nothing_of_their_length_are_bounded(world: World) -> None:
+    pieces = (b"x" * 65536 for _ in range(40))
+    refused(world.ask("POST", "/v1/jobs", content=pieces, headers={"Content-Type": "application/yaml"}), 413, "too-large")
+    packed = world.ask("POST", "/v1/jobs", content=b"x", headers={"Content-Type": "application/json", "Content-Encoding": "gzip"})
+    refused(packed, 415, "media-type")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"files": ["/etc/passwd"]},
+        {"files": [{"src": "/etc/passwd", "dst": "a"}]},
+        {"roles": {"worker": {"memory": "1Gi", "files": ["/etc/passwd"]}}},
+        {"kerberos": {"principal": "a/_HOST@R", "keytab": "/etc/krb5.keytab"}},
+        {"kerberos": {"principal": "a/_HOST@R", "keytab": "hdfs:///k", "krb5_conf": "inline"}},
+    ],
+)
+def test_no_file_of_the_gateway_s_host_is_read(world: World, changes: dict[str, Any]) -> None:
+    refused(world.post(**changes), 422, "job-spec")
+    assert world.apps == []
+
+
+def test_all_problems_of_a_body_at_once_with_their_places(world: World) -> None:
+    answer = world.ask("POST", "/v1/jobs", content=b"name: Bad_Name\nimag: x\n", headers={"Content-Type": "application/yaml"})
+    refused(answer, 422, "job-spec")
+    problems = answer.json()["details"]["problems"]
+    assert [problem["line"] for problem in problems][:2] != [0, 0]
+    assert len(problems) >= 3
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/..%2f..%2fetc", "/v1/jobs/%00", "/v1/jobs/a%0d%0ab", "/v1/jobs/é", "/v1/jobs/" + "a" * 101])
+def test_names_that_are_none(world: World, path: str) -> None:
+    assert world.ask("GET", path).status_code in (400, 404)
+    assert world.connected == []
+
+
+def test_pages_and_methods_that_are_none(world: World) -> None:
+    refused(world.ask("GET", "/v2/jobs"), 404, "no-such-page")
+    refused(world.ask("PUT", "/v1/jobs"), 405, "method-not-allowed")
+    assert "GET" in world.ask("PUT", "/v1/schema").headers["allow"]
+
+
+def test_one_caller_cannot_have_everything_going_on() -> None:
+    slots = Slots("requests", 2, 3)
+    with slots.one("alice"), slots.one("alice"):
+        with pytest.raises(RequestRefused, match="alice has too many requests"), slots.one("alice"):
+            pass
+        with slots.one("bob"), pytest.raises(RequestRefused, match="all callers"), slots.one("bob"):
+            pass
+    assert slots.taken == 0
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
+def test_every_error_has_its_status_out_of_the_table(kind: type[SubmitTFJobError]) -> None:
+    error = JobSpecError([]) if kind is JobSpecError else kind("what", hint="do", details={"url": "u"})
+    found = problem(error, "r1")
+    row = TABLE[kind]
+    assert is_a("Problem", found.body)
+    assert (found.status, found.body["code"], found.body["retryable"]) == (row.http_status, row.code, row.retryable)
+    assert ("Retry-After" in found.headers) is row.retryable
+    if row.http_status == 500 and kind in (SettingsError, InternalError):
+        assert "what" not in json.dumps(found.body), "what is wrong on this host is for its log"
+
+
+def test_codes_of_http_alone_are_others() -> None:
+    assert not set(CODES) & {row.code for row in TABLE.values()}
+    for code, status in CODES.items():
+        assert problem(RequestRefused(code, "x"), "r").status == status
+
+
+def test_a_defect_tells_nothing_and_is_logged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_args: object) -> None:
+        raise ZeroDivisionError("secret-in-the-text")
+
+    monkeypatch.setattr(api, "status", broken)
+    client = TestClient(served(world.gateway), base_url="http://gateway", raise_server_exceptions=False)
+    answer = client.get("/v1/jobs/mnist", headers={"Authorization": f"Bearer {world.tokens['alice']}", "X-Request-Id": "r-77"})
+    refused(answer, 500, "internal")
+    entry = world.entries[-1]
+    assert (entry["request"], entry["status"], entry["caller"]) == ("r-77", 500, "alice")
+    assert entry["why"].startswith("ZeroDivisionError at ")
+    assert "secret" not in json.dumps(world.entries) + answer.text
+
+
+def test_a_cluster_that_is_down(world: World) -> None:
+    world.post()
+    world.fake.rms[0].die()
+    answer = world.ask("GET", "/v1/jobs/mnist")
+    refused(answer, 503, "cluster-unavailable")
+    assert answer.headers["retry-after"] == "5"
+    assert world.http.get("/readyz").status_code == 503
+    assert world.http.get("/healthz").json()["alive"] is True
+
+
+# --- streams ---
+
+
+def events_of(text: str) -> list[tuple[str, Any]]:
+    blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("event: ")]
+    return [(block[0].removeprefix("event: "), json.loads(block[-1].removeprefix("data: "))) for block in blocks]
+
+
+def test_events_until_the_end(world: World) -> None:
+    world.fake.yarn.job_s = 30
+    world.post()
+    answer = world.ask("GET", "/v1/jobs/mnist/events")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = events_of(answer.text)
+    assert [kind for kind, _ in found] == ["job"] * len(found)
+    assert all(is_a("Job", job) for _, job in found)
+    states = [job["state"] for _, job in found]
+    assert (states[0], states[-1]) == ("PENDING", "SUCCEEDED")
+    assert "STARTING" in states
+    last = answer.text.rstrip().rpartition("id: ")[2].splitlines()[0]
+    assert world.ask("GET", "/v1/jobs/mnist/events", headers={"Last-Event-ID": last}).status_code == 204
+    assert [job["state"] for _, job in events_of(world.ask("GET", "/v1/jobs/mnist/events").text)] == ["SUCCEEDED"]
+    refused(world.ask("GET", "/v1/jobs/other/events"), 404, "no-such-job")
+    assert (world.gateway.streams.taken, len(world.gateway.watches)) == (0, 0)
+
+
+def test_many_listeners_are_one_look(world: World) -> None:
+    world.fake.yarn.job_s = 600
+    world.post()
+    ends: list[str] = []
+
+    def asked() -> int:
+        return sum(1 for _, method, path in world.fake.network.log if (method, path.count("/apps/")) == ("GET", 1))
+
+    before = asked()
+
+    def listen() -> None:
+        ends.append(events_of(world.ask("GET", "/v1/jobs/mnist/events").text)[-1][1]["state"])
+
+    threads = [threading.Thread(target=listen) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert ends == ["SUCCEEDED"] * 8
+    assert asked() - before < 8 * 60, "each listener alone would have looked some sixty times"
+
+
+def test_logs_as_text_and_as_json(world: World) -> None:
+    world.post()
+    world.fake.clock.sleep(5)
+    container = "container_1700000000000_0001_01_000002"
+    world.fake.yarn.containers["worker"] = [
+        {"id": container, "component_instance_name": "worker-0", "bare_host": "node1", "state": "READY"}
+    ]
+    world.fake.node.logs[container, "stdout.txt"] = b"one\ntwo\x1b[31m\n"
+    text = world.ask("GET", "/v1/jobs/mnist/logs?tail=5")
+    assert (text.text, text.headers["content-type"]) == ("one\ntwo\\x1b[31m\n", "text/plain; charset=utf-8")
+    lines = world.ask("GET", "/v1/jobs/mnist/logs?task=worker-0", headers={"Accept": "application/x-ndjson"}).text.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["one", "two\x1b[31m"]
+    refused(world.ask("GET", "/v1/jobs/mnist/logs?task=ps-7"), 400, "usage")
+    refused(world.ask("GET", "/v1/jobs/mnist/logs?since=yesterday"), 400, "usage")
+    refused(world.ask("GET", "/v1/jobs/mnist/logs?grep=a"), 400, "usage")
+    refused(world.ask("GET", "/v1/jobs/none/logs"), 404, "no-such-job")
+    assert world.gateway.streams.taken == 0
+
+
+def test_streams_are_bounded_and_end_with_the_gateway(tmp_path: Path) -> None:
+    world = World(tmp_path, Limits(streams=1))
+    world.post()
+    ended: list[Callable[[], None]] = []
+    with world.gateway.stream("alice", lambda: ended.append(print)):
+        refused(world.ask("GET", "/v1/jobs/mnist/events"), 429, "too-many")
+        refused(world.ask("GET", "/v1/jobs/mnist/logs"), 429, "too-many")
+        world.gateway.drain()
+        assert ended == [print]
+    assert world.http.get("/readyz").json() == {"ready": False, "why": "draining"}
+
+
+# --- what it says of itself ---
+
+
+def test_metrics_have_routes_and_no_names(world: World) -> None:
+    world.post()
+    world.ask("GET", "/v1/jobs/mnist")
+    world.ask("GET", "/v1/nothing")
+    world.http.request("EVIL", "/v1/jobs")
+    text = world.http.get("/metrics").text
+    assert 'requests_total{method="POST",route="/v1/jobs",status="201"} 1' in text
+    assert 'requests_total{method="GET",route="/v1/jobs/{name}",status="200"} 1' in text
+    assert 'submissions_total{outcome="new"} 1' in text
+    assert 'method="other"' in text
+    assert "alice" not in text
+    assert "mnist" not in text
+    for line in text.splitlines():
+        assert line.startswith("# TYPE ") or float(line.rpartition(" ")[2]) >= 0
+
+
+def test_every_request_has_a_line_of_log(world: World) -> None:
+    answer = world.ask("GET", "/v1/jobs?user=bob", headers={"X-Request-Id": "bad id\x01"})
+    [entry] = world.entries
+    assert entry["request"] == answer.headers["x-request-id"] != "bad id\x01"
+    assert (entry["caller"], entry["method"], entry["path"], entry["status"]) == ("alice", "GET", "/v1/jobs", 200)
+    assert "bob" not in json.dumps(entry), "a query stays out of the log"
+    assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
+
+
+def test_the_document_is_the_one_that_is_checked_in(world: World) -> None:
+    served_document = world.http.get("/openapi.json").json()
+    assert served_document == document()
+    assert served_document["openapi"].startswith("3.1")
+    written = json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
+    assert written == served_document, "python -m tests.unit.test_gateway writes it anew"
+
+
+def test_the_job_spec_in_the_document_means_what_the_schema_means() -> None:
+    assert is_a("JobSpec", JOB)
+    for bad in ({**JOB, "rolse": 1}, {**JOB, "command": []}, {**JOB, "command": ["", "a"]}, {"name": "x"}):
+        with pytest.raises(jsonschema.ValidationError):
+            is_a("JobSpec", bad)
+    assert is_a("JobSpec", {**JOB, "command": ["python3", ""]})
+
+
+def test_the_schema_of_job_specs(world: World) -> None:
+    assert world.ask("GET", "/v1/schema").json()["title"] == "submit_tf_job job spec"
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "openapi.json").write_text(json.dumps(document(), indent=1, sort_keys=True) + "\n", "utf-8")
