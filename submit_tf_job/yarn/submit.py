@@ -120,6 +120,7 @@ class _Submission:
         self._processes: dict[str, int | None] = {}
         self._seen_apps: frozenset[str] = frozenset()
         self._before: frozenset[str] = frozenset()  # ids of all applications of that name before our first POST
+        self._before_last: frozenset[str] = frozenset()  # … before our last one
         self._killed: set[str] = set()
         self._picture: object = None
         self._picture_at = 0.0
@@ -172,7 +173,8 @@ class _Submission:
         apps = self._client.apps(user=self._user, name=self._name, deadline=self._deadline)
         self._seen_apps = frozenset(app.id for app in apps)
         fresh = tuple(app for app in apps if app.id not in self._before) if self._lost else apps
-        if self._lost and (fresh or (service is not None and service.id is not None)):
+        newest = any(app.id not in self._before_last for app in apps)  # not what an earlier one of our POSTs has left
+        if self._lost and (newest or (service is not None and service.id is not None)):
             self._over = True  # its application was seen: it makes no other
         if self._lost and not self._over:
             self._over = self._server_gone()
@@ -252,6 +254,7 @@ class _Submission:
         self._processes[first] = self._client.process_of(first, deadline=self._deadline)
         if not self._lost:
             self._before = self._seen_apps
+        self._before_last = self._seen_apps
         self._post_at = self._client.clock()
         self._picture = None
         self._posts += 1

@@ -220,6 +220,13 @@ def test_one_submission_is_one_application(trouble: Trouble) -> None:
     one_submission_is_one_application(trouble)
 
 
+def test_what_an_earlier_post_has_left_says_nothing_of_the_next() -> None:
+    """Both POSTs come late; the first one's application fails, and the server still works on the second one for two minutes."""
+    late = (("late", "POST"), ("error", "GET"))
+    posts = (("die", 3, 1.0), ("slow", 2, 121.0))
+    one_submission_is_one_application(Trouble(2, (3, 4, 2), None, False, False, (*late, *late), posts, (), "wait", ()))
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @settings(checked, max_examples=MANY)
