@@ -62,7 +62,7 @@ def serve(
     from submit_tf_job.gateway.state import Gateway
     from submit_tf_job.secretfile import leave_no_core
 
-    listening = Listening(host, port, cert, key, seconds(drain) or 30.0, no_tls)
+    listening = Listening(host, port, cert, key, seconds(drain, "--drain") or 30.0, no_tls)
     listening.check(authenticated=callers is not None)
     leave_no_core()  # callers' tokens pass through its memory
     gateway = Gateway(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -41,6 +42,7 @@ def application(gateway: Gateway) -> FastAPI:
     return app
 
 
+@cache
 def document() -> dict[str, Any]:
     """Return the OpenAPI document; it is the same for every gateway of this version."""
     app = FastAPI()

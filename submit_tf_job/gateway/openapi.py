@@ -54,11 +54,17 @@ LOGS = _route(
         "content": {"text/plain": {"schema": {"type": "string"}}, "application/x-ndjson": {"schema": {"type": "string"}}},
     },
 )
+_EVENT = {
+    "type": "object",
+    "description": "One event; data is JSON: a Job or a Problem.",
+    "required": ["event", "data"],
+    "properties": {"event": {"enum": ["job", "problem"]}, "id": {"type": "string"}, "data": {"type": "string"}},
+}
 EVENTS = _route(
     "Follow a job",
     s200={
         "description": "Server-sent events: `job` with a Job, `problem` with a Problem and then the end.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": _EVENT}},
     },
     s204={"description": "It is over, and the caller has seen that (Last-Event-ID)."},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,7 +47,7 @@ class Gateway:
         self.keys = Keys()
         self.watches = Watches(limits.watches)
         self._endings: set[Callable[[], None]] = set()
-        self._asked_at, self._trouble = float("-inf"), ""
+        self._asked_at, self._trouble, self._asking = float("-inf"), "no ResourceManager was asked yet", threading.Lock()
         if self.callers is not None:
             self.clusters.check_callers(self.callers.names)
 
@@ -70,9 +71,12 @@ class Gateway:
                 self.callers.check()
         except SubmitTFJobError:
             return "the file of callers cannot be read"
-        if time.monotonic() - self._asked_at > _READY_FOR_S:
-            self._trouble = self._ask()
-            self._asked_at = time.monotonic()
+        if time.monotonic() - self._asked_at > _READY_FOR_S and self._asking.acquire(blocking=False):
+            try:
+                self._trouble = self._ask()
+                self._asked_at = time.monotonic()
+            finally:
+                self._asking.release()
         return self._trouble
 
     def _ask(self) -> str:

@@ -1,0 +1,161 @@
+"""The gateway as a process of its own, called by programs that have nothing but HTTP, on a real cluster; killed in the middle of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from submit_tf_job.gateway.callers import line_of, new_token
+from tests.cluster.conftest import Tool, gone
+
+pytestmark = pytest.mark.cluster
+
+JOB: dict[str, Any] = {"image": "library/python:3.11", "strategy": "single", "roles": {"worker": {"memory": "128Mi"}}}
+
+
+class Served:
+    """A gateway that can be killed and started again, always at the same address."""
+
+    def __init__(self, tool: Tool, callers: dict[str, str], directory: Path) -> None:
+        self._tool, self._port, self.log = tool, 0, directory / "gateway.log"
+        self._tokens = callers
+        self._file = directory / "callers"
+        self._file.write_text("".join(f"{line_of(name, token)}\n" for name, token in callers.items()))
+        self._file.chmod(0o600)
+        self.start()
+
+    def start(self) -> None:
+        argv = [*self._tool.argv("gateway"), "serve", "--callers", str(self._file), "--port", str(self._port)]
+        argv = [word for word in argv if word not in ("--profile", self._tool.profile)] + ["--profile", self._tool.profile]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(argv, env=self._tool.environ, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        assert said.startswith("listening on http://127.0.0.1:"), (said, self.log.read_text())
+        self._port = int(said.rpartition(":")[2])
+
+    def end(self, how: signal.Signals) -> int:
+        self.process.send_signal(how)
+        status = self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return status
+
+    def ask(self, method: str, path: str, caller: str = "", **options: Any) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self._tokens[caller or next(iter(self._tokens))]}", **options.pop("headers", {})}
+        return requests.request(method, f"http://127.0.0.1:{self._port}{path}", headers=headers, timeout=150, **options)
+
+    def post(self, name: str, key: str, caller: str = "", **content: Any) -> requests.Response:
+        return self.ask("POST", "/v1/jobs", caller, json={**JOB, "name": name, **content}, headers={"Idempotency-Key": key})
+
+    def until(self, name: str, holds: Callable[[dict[str, Any]], bool], caller: str = "") -> dict[str, Any]:
+        deadline = time.monotonic() + 90
+        while True:
+            seen: dict[str, Any] = self.ask("GET", f"/v1/jobs/{name}", caller).json()
+            if holds(seen):
+                return seen
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.5)
+
+
+@pytest.fixture
+def me(tool: Tool) -> str:
+    user = tool("config", "show", "-o", "json").json["settings"]["user"]["value"]
+    return str(user)
+
+
+@pytest.fixture
+def served(tool: Tool, me: str, tmp_path: Path) -> Iterator[Served]:
+    made = Served(tool, {me: new_token(), "bob": new_token()}, tmp_path)
+    yield made
+    if made.process.returncode is None:
+        made.end(signal.SIGKILL)
+    assert not [token for token in made._tokens.values() if token in made.log.read_text()]
+
+
+def test_killed_between_post_and_answer_it_loses_nothing_and_makes_nothing_twice(served: Served, tool: Tool) -> None:
+    """Killed at three moments of the same request, it is started again, and a scheduler repeats itself."""
+    tool.jobs.append("gw-once")
+    for delay_s in (0.3, 1.0, 2.0):
+        asking = threading.Thread(target=_ignore, args=(lambda: served.post("gw-once", "run-7", command="sleep 300"),))
+        asking.start()
+        time.sleep(delay_s)
+        served.end(signal.SIGKILL)
+        asking.join(60)
+        served.start()
+    first = served.post("gw-once", "run-7", command="sleep 300")
+    assert first.status_code in (200, 201), first.text
+    app = first.json()["application_id"]
+    seen = served.until("gw-once", lambda job: job["state"] == "RUNNING")
+    assert seen["application_id"] == app
+    assert served.post("gw-once", "run-7", command="sleep 300").json() == {**first.json(), "adopted": True}
+    served.end(signal.SIGKILL)
+    served.start()
+    assert served.post("gw-once", "run-7", command="sleep 301").json()["code"] == "key-reused", "another body, told by the cluster alone"
+    mine = [job for job in served.ask("GET", "/v1/jobs").json()["jobs"] if job["name"] == "gw-once"]
+    assert [job["application_id"] for job in mine] == [app], mine
+    assert served.ask("DELETE", "/v1/jobs/gw-once?force=true").json()["deleted"] is True
+    gone("gw-once")
+
+
+def _ignore(call: Callable[[], object]) -> None:
+    with contextlib.suppress(requests.RequestException):
+        call()
+
+
+def test_a_job_from_post_to_delete_with_streams_and_two_callers(served: Served, tool: Tool, me: str) -> None:
+    tool.jobs.append("gw-life")
+    command = "for n in 1 2 3 4 5 6; do echo line $n; sleep 1; done"
+    posted = served.post("gw-life", "run-1", command=command)
+    assert posted.status_code == 201, posted.text
+    theirs = served.post("gw-life", "run-1", "bob", command="sleep 300")
+    assert theirs.status_code == 201, theirs.text
+
+    events = [served.ask("GET", f"/v1/jobs/{posted.json()['application_id']}/events", stream=True) for _ in range(3)]
+    logs = served.ask("GET", "/v1/jobs/gw-life/logs?follow=true&file=stdout.txt", stream=True, headers={"Accept": "application/x-ndjson"})
+    lines = [json.loads(line) for line in logs.iter_lines()]
+    assert [line["text"] for line in lines if line["kind"] == "LogLine"] == [f"line {n}" for n in range(1, 7)], lines
+    for stream in events:
+        jobs = [json.loads(line[6:]) for line in stream.iter_lines(decode_unicode=True) if line.startswith("data: ")]
+        assert (jobs[-1]["state"], jobs[-1]["confirmed"], jobs[-1]["user"]) == ("SUCCEEDED", True, me), jobs[-1]
+        assert "RUNNING" in [job["state"] for job in jobs]
+    assert "line 6" in served.ask("GET", "/v1/jobs/gw-life/logs?tail=1").text
+
+    bobs = served.until("gw-life", lambda job: job["state"] == "RUNNING", "bob")
+    assert bobs["user"] == "bob"
+    assert served.ask("POST", f"/v1/jobs/{bobs['application_id']}/stop").status_code == 403
+    assert served.ask("GET", f"/v1/jobs/{bobs['application_id']}/logs").status_code == 403
+    everybody = served.ask("GET", "/v1/jobs?user=*&limit=1000").json()["jobs"]
+    assert {job["user"] for job in everybody if job["name"] == "gw-life"} == {me, "bob"}
+
+    watching = served.ask("GET", "/v1/jobs/gw-life/events", "bob", stream=True)
+    following = served.ask("GET", "/v1/jobs/gw-life/logs?follow=true", "bob", stream=True)
+    start = time.monotonic()
+    assert served.end(signal.SIGTERM) == 0, "it drains, and that is no failure"
+    assert time.monotonic() - start < 10
+    assert b"RUNNING" in watching.content
+    assert following.content is not None
+    served.start()
+    assert served.ask("POST", "/v1/jobs/gw-life/stop?wait=true", "bob").json()["state"] == "STOPPED"
+    for caller in (me, "bob"):
+        assert served.ask("DELETE", "/v1/jobs/gw-life", caller).status_code == 200
+        assert served.ask("GET", "/v1/jobs/gw-life", caller).status_code == 404
+    gone("gw-life")
+
+    hostile = {"application/json": b"[" * 500_000, "application/yaml": b"a: !!python/name:os.system", "text/html": b"<a>"}
+    for media, body in hostile.items():
+        answer = served.ask("POST", "/v1/jobs", data=body, headers={"Content-Type": media})
+        assert answer.status_code in (415, 422), answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+    entries = [json.loads(line) for line in served.log.read_text().splitlines()]
+    assert {entry["status"] for entry in entries if entry["event"] == "request"} <= {0, 200, 201, 403, 404, 415, 422}

@@ -1,0 +1,70 @@
+"""Requests that the gateway's own OpenAPI document makes up, good ones and bad ones: no answer is a defect, each is as it says."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from submit_tf_job.gateway.app import document, served
+from tests.unit.test_gateway import JOB, World
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import schemathesis
+    from schemathesis import GenerationMode, checks
+    from schemathesis.specs.openapi import checks as openapi_checks
+
+WANTED = (
+    checks.not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+    openapi_checks.negative_data_rejection,
+)
+EXAMPLES = 15
+SETTINGS = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+PATHS = [(path, method) for path, methods in document()["paths"].items() for method in methods]
+
+
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # schemathesis draws from random, too
+@pytest.mark.parametrize(("path", "method"), PATHS)
+def test_every_answer_is_as_the_document_says(tmp_path: Path, path: str, method: str) -> None:
+    world = World(tmp_path)
+    world.fake.yarn.job_s = 5  # or streams would have no end
+    world.post()
+    begun = len(world.entries)
+    schema: Any = schemathesis.openapi.from_dict(document())
+    schema.app = served(world.gateway)
+    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+        _ask_all(world, schema[path][method.upper()], mode)
+    answered = Counter(entry["status"] for entry in world.entries[begun:])
+    assert answered.total() >= EXAMPLES, answered
+    assert max(answered) < 500, answered
+    assert min(answered) < 300 or path.endswith("/logs"), answered  # nothing is left of its logs on this cluster
+
+
+def _ask_all(world: World, operation: Any, mode: str) -> None:
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @SETTINGS
+    def ask(case: Any) -> None:
+        if mode == GenerationMode.POSITIVE and len(world.entries) % 2:  # what is there, and what is good beyond the schema
+            if "name" in (case.path_parameters or {}):
+                case.path_parameters["name"] = "mnist"
+            elif case.method == "POST":
+                case.body, case.media_type = dict(JOB), "application/json"
+        case.call_and_validate(headers={"Authorization": f"Bearer {world.tokens['alice']}"}, checks=WANTED, timeout=20)
+
+    ask()
