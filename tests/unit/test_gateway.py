@@ -76,6 +76,15 @@ class World:
     def post(self, caller: str = "alice", key: str | None = None, path: str = "/v1/jobs", **changes: Any) -> Any:
         return self.ask("POST", path, caller, json={**JOB, **changes}, headers={"Idempotency-Key": key} if key else {})
 
+    def runs_and_writes(self) -> None:
+        """Let the first job run, and write."""
+        self.fake.clock.sleep(5)
+        container = "container_1700000000000_0001_01_000002"
+        self.fake.yarn.containers["worker"] = [
+            {"id": container, "component_instance_name": "worker-0", "bare_host": "node1", "state": "READY"}
+        ]
+        self.fake.node.logs[container, "stdout.txt"] = b"one\ntwo\x1b[31m\n"
+
     @property
     def apps(self) -> list[tuple[str, str]]:
         return [(app.user, app.name) for app in self.fake.yarn.apps.values()]
@@ -517,12 +526,7 @@ def test_many_listeners_are_one_look(world: World) -> None:
 
 def test_logs_as_text_and_as_json(world: World) -> None:
     world.post()
-    world.fake.clock.sleep(5)
-    container = "container_1700000000000_0001_01_000002"
-    world.fake.yarn.containers["worker"] = [
-        {"id": container, "component_instance_name": "worker-0", "bare_host": "node1", "state": "READY"}
-    ]
-    world.fake.node.logs[container, "stdout.txt"] = b"one\ntwo\x1b[31m\n"
+    world.runs_and_writes()
     text = world.ask("GET", "/v1/jobs/mnist/logs?tail=5")
     assert (text.text, text.headers["content-type"]) == ("one\ntwo\\x1b[31m\n", "text/plain; charset=utf-8")
     lines = world.ask("GET", "/v1/jobs/mnist/logs?task=worker-0", headers={"Accept": "application/x-ndjson"}).text.splitlines()
