@@ -1,0 +1,80 @@
+"""gateway serve and token, as commands: what they print, and with what they refuse to start."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.gateway.callers import CallersFile
+from submit_tf_job.gateway.server import Listening
+from submit_tf_job.gateway.state import Gateway
+from tests.unit.test_cli import Cli, cli, home
+
+__all__ = ["cli", "home"]
+
+RM = ("--rm", "http://rm1:8088")
+
+
+def test_a_token_and_its_line_belong_together(cli: Cli, home: Path) -> None:
+    done = cli("gateway", "token", "alice")
+    token, line = re.fullmatch(r"token  (stfj_\S{43})\nline   (alice sha256:[0-9a-f]{64})\n", done.out).groups()  # type: ignore[union-attr]
+    (home / "callers").write_text(line)
+    assert CallersFile(home / "callers").caller(token) == "alice"
+    made = cli("gateway", "token", "alice", "-o", "json").json
+    assert (made["kind"], made["name"]) == ("GatewayToken", "alice")
+    assert made["token"] != token
+    assert cli("gateway", "token", "a b").status == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ((), 2, "say who may call"),
+        (("--no-auth", "--callers", "callers"), 2, "say who may call"),
+        (("--no-auth", "--host", "0.0.0.0"), 2, "everybody who reaches 0.0.0.0 is you"),
+        (("--callers", "callers", "--host", "gateway.example.com"), 2, "unencrypted"),
+        (("--callers", "none"), 2, "cannot be read"),
+        (("--callers", "open"), 2, "others can change it"),
+        (("--callers", "callers", "--as-user", "bob"), 2, "as_user does not go with a gateway"),
+        (("--callers", "callers", "--auth", "bearer"), 2, "can act for alice alone, not for bob"),
+        (("--callers", "callers", "--cert", "callers"), 2, "belong together"),
+        (("--callers", "callers", "--drain", "soon"), 2, "--drain"),
+    ],
+)
+def test_it_refuses_to_start(cli: Cli, home: Path, options: tuple[str, ...], status: int, words: str) -> None:
+    for name, mode in (("callers", 0o600), ("open", 0o666)):
+        (home / name).write_text(f"bob sha256:{'0' * 64}\n")
+        (home / name).chmod(mode)
+    done = cli("gateway", "serve", *options, *RM)
+    assert (done.status, done.out) == (status, "")
+    assert words in done.err
+
+
+def test_what_it_serves(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "callers").write_text(f"bob sha256:{'0' * 64}\n")
+    (home / "callers").chmod(0o600)
+    served: list[tuple[Gateway, Listening]] = []
+
+    def serve(gateway: Gateway, listening: Listening, ready: Any) -> None:
+        served.append((gateway, listening))
+        ready("http://127.0.0.1:8090")
+        gateway.log({"event": "request", "path": "/a\x1b"})
+
+    monkeypatch.setattr("submit_tf_job.gateway.server.serve", serve)
+    done = cli("gateway", "serve", "--callers", "callers", "--drain", "5s", *RM)
+    assert (done.status, done.out) == (0, "listening on http://127.0.0.1:8090\n")
+    assert done.err == '{"event": "request", "path": "/a\\u001b"}\n'
+    [(gateway, listening)] = served
+    assert gateway.callers is not None
+    assert (gateway.callers.names, gateway.clusters.settings.user, listening.drain_s) == (frozenset({"bob"}), "alice", 5.0)
+    assert cli("gateway", "serve", "--no-auth", "-o", "json", *RM).json == {"kind": "Gateway", "format": 1, "url": "http://127.0.0.1:8090"}
+    assert served[1][0].callers is None
+
+
+def test_without_its_packages_it_says_which(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submit_tf_job.cli.gateway.find_spec", lambda _name: None)
+    done = cli("gateway", "serve", "--no-auth", *RM)
+    assert (done.status, "pip install 'submit_tf_job[gateway]'" in done.err) == (2, True)
