@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -110,8 +111,10 @@ class Client:
 
     @cached_property
     def cluster(self) -> api.Cluster:
-        """The connection."""
-        return api.connect(self.settings)
+        """The connection; it ends with the client at the latest."""
+        made = api.connect(self.settings)
+        weakref.finalize(self, made.client.close)
+        return made
 
     def __enter__(self) -> Client:
         return self

@@ -20,6 +20,7 @@ from submit_tf_job.sandbox import Mode, Sandbox, SandboxDirs, SandboxInfo, Sandb
 from submit_tf_job.settings import Settings, load_settings
 
 SPECS = Path(__file__).parents[2] / "specs"
+NO_SUCH_JOB = 5
 SUBMIT_S = 240  # no test job takes longer, on two busy cores
 
 
@@ -177,13 +178,13 @@ class Tool:
         return self("status", job, "-o", "json").json
 
     def until(self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = 120) -> dict[str, Any]:
-        """Ask until something holds."""
+        """Ask until something holds of a job; it may be that it is submitted only now."""
         deadline = time.monotonic() + timeout
         while True:
-            seen = self.status(job)
-            if holds(seen):
-                return seen
-            assert time.monotonic() < deadline, seen
+            asked = self("status", job, "-o", "json")
+            if asked.status != NO_SUCH_JOB and holds(asked.json):
+                return asked.json
+            assert time.monotonic() < deadline, asked
             time.sleep(0.5)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -73,7 +74,7 @@ def test_queues_that_keep_a_job_waiting(
     full = causes_of(tool, "pending-a", "queue-full")["queue-full"]
     assert full["facts"]["limit"]["memory-mb"] == 6144
     assert full["facts"]["asked"]["memory-mb"] == 2048
-    assert "containers of worker ask for 2 GiB each" in full["sentence"]
+    assert re.search("containers of (main and )?worker ask for 2 GiB each", full["sentence"])
     assert "`queue`: default has room now" in full["hint"]
 
     submitted(tool, "pending-b")
