@@ -20,9 +20,10 @@ from submit_tf_job.errors import TABLE, JobSpecError, Problem, SubmitTFJobError
 from submit_tf_job.settings import load_settings
 
 SUBCOMMANDS = [
-    *(c for c in COMMANDS if c not in ("config", "sandbox")),
+    *(c for c in COMMANDS if c not in ("config", "sandbox", "gateway")),
     "config show",
     *(f"sandbox {c}" for c in ("up", "down", "status", "logs")),
+    *(f"gateway {c}" for c in ("serve", "token")),
 ]
 
 
