@@ -139,6 +139,7 @@ class Shell:
         path = self.home / ".config/submit_tf_job/settings.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(yaml.safe_dump({"profiles": {self.tool.profile: content}}))
+        path.chmod(0o600)  # one names a command to run
 
     def __call__(self, *words: object) -> Result:
         environ = {**self.tool.environ, "HOME": str(self.home)}
