@@ -46,7 +46,8 @@ def serve(
 
     \b
     Examples:
-      submit_tf_job gateway serve --callers callers.txt --host 0.0.0.0 --cert gateway.pem --key gateway.key
+      submit_tf_job gateway serve --callers callers.txt
+      submit_tf_job gateway serve --callers c --host :: --cert c.pem --key k.pem
       submit_tf_job gateway serve --no-auth
     """
     if (callers is None) != no_auth:
