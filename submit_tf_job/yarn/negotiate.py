@@ -124,7 +124,10 @@ class _Negotiate:
         if _COOKIE.search(request.headers.get("Cookie") or ""):
             request.hooks["response"].append(self._renewed)
             return request
-        return self._exchange()(request)  # type: ignore[no-any-return]
+        negotiated: requests.PreparedRequest = self._exchange()(request)
+        hooks = negotiated.hooks["response"]
+        negotiated.hooks["response"] = [_closing(hook) for hook in hooks]
+        return negotiated
 
     def _renewed(self, response: requests.Response, **options: Any) -> requests.Response:
         """Negotiate where the cookie has lapsed."""
@@ -140,6 +143,19 @@ class _Negotiate:
         again = response.connection.send(request, **options)
         again.history.append(response)
         return exchange.handle_response(again, **_sendable(options))  # type: ignore[no-any-return]
+
+
+def _closing(hook: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
+    """Let go of the connection where an answer is refused for its lack of proof: nobody else gets to see that answer."""
+
+    def closing(response: requests.Response, **options: Any) -> requests.Response:
+        try:
+            return hook(response, **options)
+        except BaseException:
+            response.close()
+            raise
+
+    return closing
 
 
 def _sendable(options: Mapping[str, Any]) -> dict[str, Any]:
