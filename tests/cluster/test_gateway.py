@@ -141,7 +141,7 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(served: Served, 
     assert {(job["name"], job["user"]) for job in everybody} >= {("gw-life", me), ("gw-bobs", "bob")}
 
     watching = served.ask("GET", "/v1/jobs/gw-bobs/events", "bob", stream=True)
-    following = served.ask("GET", "/v1/jobs/gw-bobs/logs?follow=true", "bob", stream=True)
+    following = served.ask("GET", "/v1/jobs/gw-bobs/logs?follow=true&file=stdout.txt", "bob", stream=True)
     said = following.iter_lines()
     assert next(said) == b"from bob"
     start = time.monotonic()
