@@ -17,7 +17,7 @@ from typing import Any
 from submit_tf_job.errors import AuthError, SettingsError
 from submit_tf_job.secretfile import refuse_if_others_can_read
 
-__all__ = ["MISSING", "Ticket", "log_in", "meaning", "ticket", "use_configuration"]
+__all__ = ["Ticket", "explained", "library", "log_in", "short_name", "ticket"]
 
 MISSING = "Kerberos needs the package requests-kerberos, which is not installed here"
 INSTALL = "pip install 'submit_tf_job[kerberos]'"  # gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler
@@ -37,12 +37,17 @@ class Ticket:
     ends: float | None
     cache: str
 
-    def over(self, now: float | None = None) -> bool:
+    def over(self) -> bool:
         """Say whether it has ended."""
-        return self.ends is not None and self.ends <= (time.time() if now is None else now)
+        return self.ends is not None and self.ends <= time.time()
 
 
-def use_configuration(krb5_conf: Path | None) -> None:
+def short_name(principal: str) -> str:
+    """Return the user that Hadoop makes of a principal, unless the cluster has rules of its own (auth_to_local's default)."""
+    return re.split("[/@]", principal)[0]
+
+
+def _use_configuration(krb5_conf: Path | None) -> None:
     """Let Kerberos in this process read another krb5.conf than this machine's."""
     if krb5_conf is not None:
         os.environ["KRB5_CONFIG"] = str(krb5_conf)
@@ -50,7 +55,7 @@ def use_configuration(krb5_conf: Path | None) -> None:
 
 def ticket(krb5_conf: Path | None = None) -> Ticket | None:
     """Look into the ticket cache, None where there is none or Kerberos is not installed here."""
-    use_configuration(krb5_conf)
+    _use_configuration(krb5_conf)
     try:
         import krb5
     except ImportError:
@@ -77,7 +82,7 @@ def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = 
         SettingsError: requests-kerberos is not installed, or others may read the keytab.
         AuthError: The keytab gets no ticket.
     """
-    use_configuration(krb5_conf)
+    _use_configuration(krb5_conf)
     if keytab is None:
         return
     refuse_if_others_can_read(keytab, "the keytab")
@@ -123,16 +128,15 @@ def library(name: str) -> Any:
         raise SettingsError(f"{MISSING}{detail}", hint=INSTALL) from None
 
 
-def explained(words: str, doing: str, *, principal: str | None = None, host: str | None = None) -> AuthError:
+def explained(words: str, doing: str, *, principal: str | None = None) -> AuthError:
     """Return the error that says what a failure of Kerberos means.
 
     Args:
         words: What MIT's library said.
         doing: What was tried: "logging in with the keytab …".
         principal: Whom we wanted to be.
-        host: The server's host name, where one was asked for.
     """
-    message, hint = meaning(words, principal=principal, host=host)
+    message, hint = _meaning(words, principal)
     return AuthError(f"{doing} failed: {message}", hint=hint, details={"kerberos": words})
 
 
@@ -205,14 +209,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def meaning(words: str, *, principal: str | None = None, host: str | None = None) -> tuple[str, str]:
-    """Return what a text of MIT's library means, and what to do.
-
-    Args:
-        words: The text.
-        principal: Whom we wanted to be.
-        host: The server's host name.
-    """
+def _meaning(words: str, principal: str | None) -> tuple[str, str]:
     for pattern, message, hint in _MEANINGS:
         found = re.search(pattern, words)
         if found:
@@ -220,7 +217,7 @@ def meaning(words: str, *, principal: str | None = None, host: str | None = None
             values |= {name: value for name, value in found.groupdict().items() if value}
             return message.format_map(values), hint.format_map(values)
     said = words.strip().splitlines()[-1] if words.strip() else "no reason was given"
-    return f"Kerberos says: {said}{f' (server {host})' if host else ''}", "`KRB5_TRACE=/dev/stderr` before the command shows each step."
+    return f"Kerberos says: {said}", "`KRB5_TRACE=/dev/stderr` before the command shows each step."
 
 
 def _krb5_conf() -> str:

@@ -25,7 +25,18 @@ from submit_tf_job.errors import SettingsError
 from submit_tf_job.hadoopconf import read_xml, resource_managers
 from submit_tf_job.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
 
-__all__ = ["KEYS", "Directories", "Key", "Settings", "directories", "duration_s", "krb5_conf_files", "load_settings", "process_environment"]
+__all__ = [
+    "KEYS",
+    "USER_NAME",
+    "Directories",
+    "Key",
+    "Settings",
+    "directories",
+    "duration_s",
+    "krb5_conf_files",
+    "load_settings",
+    "process_environment",
+]
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are no settings
@@ -33,7 +44,7 @@ PROJECT_FILE = "submit_tf_job.yaml"
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
-_USER = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
+USER_NAME = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
 
 
 # --- the keys --------------------------------------------------------------------------------------------------------
@@ -173,10 +184,14 @@ def _keys(*keys: Key) -> Mapping[str, Key]:
 
 KEYS = _keys(
     Key("resource_managers", _urls, (), "addresses of the ResourceManagers' web interfaces, http://host:8088", project=False),
-    Key("user", _name(_USER, "user name"), None, "user to submit as; default: who you are here", project=False),
+    Key("user", _name(USER_NAME, "user name"), None, "user to submit as; default: who you are here", project=False),
     Key("auth", _one_of(*AUTH_METHODS), "simple", "how to prove who you are; default: what the Hadoop configuration says", project=False),
     Key(
-        "as_user", _name(_USER, "user name"), None, "submit as this user instead, where the ResourceManager lets you (doAs)", project=False
+        "as_user",
+        _name(USER_NAME, "user name"),
+        None,
+        "submit as this user instead, where the ResourceManager lets you (doAs)",
+        project=False,
     ),
     Key(
         "kerberos.principal",
@@ -406,10 +421,10 @@ def _who(values: Mapping[str, Any]) -> tuple[str, str]:
     """Find out who submits, where no setting says so: with Kerberos the first part of the principal (Hadoop's default auth_to_local)."""
     if values["auth"] == "kerberos":
         if values["kerberos.principal"]:
-            return re.split("[/@]", values["kerberos.principal"])[0], "kerberos.principal"
+            return kerberos.short_name(values["kerberos.principal"]), "kerberos.principal"
         ticket = kerberos.ticket(values["kerberos.krb5_conf"])
         if ticket is not None:
-            return re.split("[/@]", ticket.principal)[0], f"your Kerberos ticket, {ticket.principal}"
+            return kerberos.short_name(ticket.principal), f"your Kerberos ticket, {ticket.principal}"
     return _os_user(), "who you are on this machine"
 
 

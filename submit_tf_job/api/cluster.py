@@ -12,11 +12,12 @@ from submit_tf_job.errors import AuthError, NoSuchJob, SettingsError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
+    from submit_tf_job.storage import Storage
     from submit_tf_job.yarn.auth import Auth
     from submit_tf_job.yarn.client import Client
     from submit_tf_job.yarn.nodemanager import NodeManagers
 
-__all__ = ["Cluster", "JobRef", "authenticate", "check_identity", "connect", "find"]
+__all__ = ["Cluster", "JobRef", "authenticate", "check_identity", "connect", "find", "storage_of"]
 
 _APPLICATION = re.compile(r"application_\d+_\d+")
 
@@ -89,6 +90,19 @@ def authenticate(settings: Settings) -> Auth:
     for url in settings.resource_managers:
         auth.check_protected(url, what)
     return auth.GatewayAuth(method.capitalize(), settings.user, credentials)
+
+
+def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float = 60.0) -> Storage:
+    """Open a storage as whoever the settings say that we are.
+
+    Args:
+        settings: The settings.
+        uri: As for `open_storage`; None for the default file system of the Hadoop configuration.
+        timeout_s: Limit of each single call.
+    """
+    from submit_tf_job.storage import open_storage
+
+    return open_storage(uri, hadoop_conf=settings["hadoop_conf"], user=settings.user, as_proxy=settings.as_proxy, timeout_s=timeout_s)
 
 
 def check_identity(cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from submit_tf_job.api.cluster import authenticate
+from submit_tf_job.api.cluster import authenticate, storage_of
 from submit_tf_job.errors import AuthError, SettingsError, SubmitTFJobError
 from submit_tf_job.settings import Settings
 
@@ -342,12 +342,11 @@ def _announced(conf: Mapping[str, str]) -> str | None:
 def _hdfs(patient: _Patient) -> Iterator[Finding]:
     """Write, read and remove a tiny file in the user's home: YARN keeps services there, and files are staged there."""
     from submit_tf_job.diagnose.findings import FAILURE, OK, Finding
-    from submit_tf_job.storage import open_storage
 
     if patient.conf_dir is None:
         return
     user = patient.settings.user
-    storage = open_storage(None, hadoop_conf=patient.conf_dir, user=user, as_proxy=patient.settings.as_proxy, timeout_s=8)
+    storage = storage_of(patient.settings, timeout_s=8)
     home = storage.home(user)
     if not storage.exists(home):
         fix = f"an administrator creates it: hdfs dfs -mkdir -p {home} and -chown {user}"

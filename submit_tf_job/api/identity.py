@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from submit_tf_job import keytab
+from submit_tf_job.api.cluster import storage_of
 from submit_tf_job.errors import AuthError, JobSpecError, Refused, SettingsError, SubmitTFJobError, UsageError
+from submit_tf_job.kerberos import short_name
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
     from submit_tf_job.job import Job, Kerberos
     from submit_tf_job.plan import Plan, Upload
-    from submit_tf_job.storage import Storage
 
 __all__ = ["check_keytab", "forget_keytab", "forget_keytabs", "forget_other_keytabs", "stage_keytab", "warnings"]
 
@@ -24,7 +25,7 @@ def warnings(job: Job, settings: Settings) -> list[str]:
     if job.kerberos is None:
         return [_without_kerberos(settings)]
     found = []
-    first = job.kerberos.principal.partition("/")[0]
+    first = short_name(job.kerberos.principal)
     if first != settings.user:  # Hadoop's default auth_to_local; a cluster may have rules of its own
         found.append(
             f"the principal {job.kerberos.principal} is {first} to Hadoop, unless the cluster maps it to {settings.user}, who submits; "
@@ -67,7 +68,7 @@ def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings) -> str:
     from submit_tf_job.storage import NoSuchPath
 
     try:
-        storage = _storage(settings, kerberos.keytab)
+        storage = storage_of(settings, kerberos.keytab)
         found = storage.stat(kerberos.keytab)
         if found.is_dir:
             return "is a directory; name the keytab in it"
@@ -87,12 +88,6 @@ def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings) -> str:
         return ""  # HDFS is not to be had from here
 
 
-def _storage(settings: Settings, uri: str | None) -> Storage:
-    from submit_tf_job.storage import open_storage
-
-    return open_storage(uri, hadoop_conf=settings["hadoop_conf"], user=settings.user, as_proxy=settings.as_proxy)
-
-
 def secret_of(planned: Plan) -> Upload | None:
     """Return the keytab that a plan stages, if it does."""
     return next((upload for upload in planned.uploads if upload.secret), None)
@@ -109,7 +104,7 @@ def stage_keytab(planned: Plan, settings: Settings) -> bool:
         return False
     from submit_tf_job.staging import stage_secret
 
-    return stage_secret(_storage(settings, secret.uri), secret.uri, secret.content, user=settings.user, levels=3)
+    return stage_secret(storage_of(settings, secret.uri), secret.uri, secret.content, user=settings.user, levels=3)
 
 
 # --- afterwards ---
@@ -120,7 +115,7 @@ def forget_keytab(planned: Plan, settings: Settings) -> None:
     secret = secret_of(planned)
     if secret is not None:
         with suppress(SubmitTFJobError):
-            _storage(settings, secret.uri).remove(secret.uri.rpartition("/")[0], recursive=True)
+            storage_of(settings, secret.uri).remove(secret.uri.rpartition("/")[0], recursive=True)
 
 
 def forget_other_keytabs(planned: Plan, settings: Settings) -> None:
@@ -130,7 +125,7 @@ def forget_other_keytabs(planned: Plan, settings: Settings) -> None:
         return
     mine = secret.uri.rpartition("/")[0]
     with suppress(SubmitTFJobError):
-        storage = _storage(settings, secret.uri)
+        storage = storage_of(settings, secret.uri)
         for other in storage.list_dir(mine.rpartition("/")[0]):
             if other.path != storage.path(mine):
                 storage.remove(other.path, recursive=True)
@@ -152,7 +147,7 @@ def forget_keytabs(name: str, settings: Settings) -> None:
         return
     where = keytabs_of(root, name)
     try:
-        storage = _storage(settings, where)
+        storage = storage_of(settings, where)
     except (SettingsError, UsageError):
         return  # nor could one have been, from here
     try:

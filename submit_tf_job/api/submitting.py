@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submit_tf_job.api import identity
-from submit_tf_job.api.cluster import Cluster, JobRef, check_identity
+from submit_tf_job.api.cluster import Cluster, JobRef, check_identity, storage_of
 from submit_tf_job.api.control import stop
 from submit_tf_job.api.looking import follow
 from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, InternalError, NameTaken, NoSuchJob, SubmitTFJobError
@@ -149,7 +149,7 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
             user=planned.site.user,
             submission_id=planned.submission,
             deadline=cluster.client.deadline(cluster.settings["timeouts.submit"]),
-            stored=lambda: _stored_submission(cluster.settings, planned.job.name, planned.submission),
+            stored=lambda: stored_submission(cluster.settings, planned.job.name, planned.submission),
         )
     except (ClusterUnavailable, DeadlinePassed, InternalError):
         raise  # it may have been accepted, and then needs its keytab
@@ -162,14 +162,13 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
     return Submission(JobRef(planned.job.name, done.application_id), done.adopted, planned)
 
 
-def _stored_submission(settings: Settings, name: str, mine: str) -> str | None:
-    conf: Path | None = settings["hadoop_conf"]
-    if conf is None:
+def stored_submission(settings: Settings, name: str, mine: str) -> str | None:
+    """Read whose a service is that waits or is over, None where there is no HDFS to ask, or it does not tell; see `leftovers`."""
+    if settings["hadoop_conf"] is None:
         return None
-    from submit_tf_job.leftovers import stored_submission
-    from submit_tf_job.storage import open_storage
+    from submit_tf_job import leftovers
 
-    return stored_submission(open_storage(hadoop_conf=conf, user=settings.user, as_proxy=settings.as_proxy), settings.user, name, mine)
+    return leftovers.stored_submission(storage_of(settings), settings.user, name, mine)
 
 
 def _replace(planned: Plan, cluster: Cluster) -> Plan:
@@ -217,9 +216,8 @@ def _check_limits(planned: Plan, cluster: Cluster) -> None:
 def _upload(planned: Plan, settings: Settings) -> None:
     from submit_tf_job.job import ShippedFile
     from submit_tf_job.staging import stage
-    from submit_tf_job.storage import open_storage
 
-    storage = open_storage(planned.site.staging, hadoop_conf=settings["hadoop_conf"], user=settings.user, as_proxy=settings.as_proxy)
+    storage = storage_of(settings, planned.site.staging)
     for upload in (upload for upload in planned.uploads if not upload.secret):
         file = ShippedFile(upload.uri.rpartition("/")[2], upload.content)
         try:

@@ -8,6 +8,7 @@ import typer
 
 from submit_tf_job import api
 from submit_tf_job.cli.door import Context, JobArgument, command
+from submit_tf_job.report.change import deletion_object
 from submit_tf_job.report.job import job_lines, job_object
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if the job is somebody else's.")]
@@ -54,7 +55,7 @@ def delete(
     )
     context.result(
         [f"{job} is deleted" if deleted else f"there is no job {job}; nothing to delete"],
-        lambda: {"kind": "Deletion", "format": 1, "job": job, "deleted": deleted},
+        lambda: deletion_object(job, deleted=deleted),
     )
 
 

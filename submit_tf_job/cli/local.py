@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Annotated
 
 import typer
 
 from submit_tf_job.cli.door import Context, SpecArgument, coloured, command
-from submit_tf_job.cli.follow import seconds
+from submit_tf_job.cli.follow import Talk, finish, seconds
 from submit_tf_job.cli.jobfile import NameOption, SetOption, read_job
 from submit_tf_job.settings import process_environment
 
@@ -37,25 +36,14 @@ def local(
       submit_tf_job local train.yaml
       submit_tf_job local train.yaml --set roles.worker.instances=2 --timeout 10m
     """
-    from submit_tf_job import api
     from submit_tf_job.contract import OUTCOME_MARK
     from submit_tf_job.local import run_local
-    from submit_tf_job.report.job import change_line, job_lines, job_object
     from submit_tf_job.report.logs import TaskPrinter
-    from submit_tf_job.watch import Look
 
     settings = context.settings()
     job = read_job(spec, settings, overrides, name)
     stream = sys.stderr if context.json else sys.stdout
     printer = TaskPrinter([f"{role.name}-{index}" for role in job.roles.values() for index in range(role.instances)], coloured(stream))
-    start, said = time.monotonic(), ""
-
-    def talk(look: Look) -> None:
-        nonlocal said
-        line = change_line(look, time.monotonic() - start)
-        if line.split("  ", 1)[1] != said:
-            said = line.split("  ", 1)[1]
-            context.say(line)
 
     def show(task: str, _file: str, text: str) -> None:
         if not text.startswith(OUTCOME_MARK) and not (context.quiet and context.json):
@@ -71,10 +59,8 @@ def local(
         timeout_s=seconds(timeout),
         keep=keep,
         on_line=show,
-        on_look=talk,
+        on_look=Talk(context).look,
     )
     if done.directory is not None:
         context.say(f"working directories and logs: {done.directory}")
-    context.result(job_lines(done.look), lambda: job_object(done.look))
-    error = api.error_of(done.look)
-    return error.exit_status if error else 0
+    return finish(context, done.look)

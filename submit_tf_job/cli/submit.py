@@ -11,6 +11,7 @@ from submit_tf_job.cli.door import Context, SpecArgument, command
 from submit_tf_job.cli.follow import finish, seconds, talking
 from submit_tf_job.cli.jobfile import NameOption, SetOption, SubmissionOption, read_job
 from submit_tf_job.errors import UsageError
+from submit_tf_job.report.change import submission_object
 
 
 def register(app: typer.Typer) -> None:
@@ -56,14 +57,7 @@ def submit(
     if detach:
         context.result(
             [str(done.ref.application_id)],
-            lambda: {
-                "kind": "Submission",
-                "format": 1,
-                "name": done.ref.name,
-                "application_id": done.ref.application_id,
-                "submission": done.plan.submission,
-                "adopted": done.adopted,
-            },
+            lambda: submission_object(done),
         )
         return 0
     look = talking(

@@ -16,11 +16,11 @@ from pathlib import Path
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.secretfile import refuse_if_others_can_change
+from submit_tf_job.settings import USER_NAME
 
-__all__ = ["USER", "CallersFile", "line_of", "new_token", "token_of"]
+__all__ = ["CallersFile", "line_of", "new_token", "token_of"]
 
-USER = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
-_LINE = re.compile(rf"({USER})[ \t]+sha256:([0-9a-f]{{64}})")
+_LINE = re.compile(rf"({USER_NAME})[ \t]+sha256:([0-9a-f]{{64}})")
 _PREFIX = "stfj_"  # so that scanners for leaked secrets can find them
 
 
@@ -35,7 +35,7 @@ def line_of(name: str, token: str) -> str:
     Raises:
         UsageError: The name is none of a user.
     """
-    if not re.fullmatch(USER, name):
+    if not re.fullmatch(USER_NAME, name):
         raise UsageError(f"{name!r} is no user name", hint="it is the user that the caller's jobs belong to")
     return f"{name} sha256:{_hash(token)}"
 

@@ -25,6 +25,7 @@ from submit_tf_job.gateway.state import Gateway
 from submit_tf_job.gateway.threads import Channel, in_thread, pumped
 from submit_tf_job.gateway.watching import Change, Listener, change_of
 from submit_tf_job.observation import JobState
+from submit_tf_job.report.change import deletion_object
 from submit_tf_job.report.job import job_object
 from submit_tf_job.report.listing import listing_object
 from submit_tf_job.report.logs import log_json, log_text
@@ -109,8 +110,9 @@ async def submit(
     except SubmitTFJobError as error:
         metrics.submission(error_class(error).code)
         raise
-    metrics.submission("adopted" if posted.adopted else "new")
-    return _json(request, posted.to_json(), 200 if posted.adopted else 201, Location=f"/v1/jobs/{posted.name}")
+    done = posted.done
+    metrics.submission("adopted" if done.adopted else "new")
+    return _json(request, posted.to_json(), 200 if done.adopted else 201, Location=f"/v1/jobs/{done.ref.name}")
 
 
 def _source(request: Request) -> str:
@@ -215,7 +217,7 @@ async def delete(
     deleted = await _work(request, caller, lambda cluster: api.delete(cluster, name, force=force))
     if not deleted:
         raise NoSuchJob(f"there is no job {name}")
-    return _json(request, {"kind": "Deletion", "format": 1, "job": name, "deleted": True})
+    return _json(request, deletion_object(name, deleted=True))
 
 
 @router.get("/schema", tags=["about"], **openapi.SCHEMA)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job import api
+from submit_tf_job.api.submitting import stored_submission
 from submit_tf_job.errors import NameTaken, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.leftovers import stored_submission
 from submit_tf_job.plan import Plan
-from submit_tf_job.storage import open_storage
+from submit_tf_job.report.change import submission_object
 
 __all__ = ["Keys", "Posted", "check_key", "submission_id", "submit"]
 
@@ -32,23 +32,12 @@ _REMEMBERED = 10_000
 class Posted:
     """What became of a POST."""
 
-    name: str
-    application_id: str | None
-    submission: str
-    adopted: bool
+    done: api.Submission
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of the answer: that of `submit --detach -o json`, and the warnings."""
-        return {
-            "kind": "Submission",
-            "format": 1,
-            "name": self.name,
-            "application_id": self.application_id,
-            "submission": self.submission,
-            "adopted": self.adopted,
-            "warnings": list(self.warnings),
-        }
+        return {**submission_object(self.done), "warnings": list(self.warnings)}
 
 
 def check_key(key: str | None) -> str | None:
@@ -124,7 +113,7 @@ def submit(cluster: api.Cluster, keys: Keys, body: bytes, source: str, *, key: s
                 keys.remember(mine)
             raise
         keys.remember(mine)
-    return Posted(done.ref.name, done.ref.application_id, planned.submission, done.adopted, tuple(api.warnings(job, settings)))
+    return Posted(done, tuple(api.warnings(job, settings)))
 
 
 def _once(cluster: api.Cluster, planned: Plan, replace: bool) -> api.Submission:
@@ -137,19 +126,11 @@ def _once(cluster: api.Cluster, planned: Plan, replace: bool) -> api.Submission:
     try:
         return api.submit(planned, cluster)
     except NameTaken as error:
-        _check_body(planned.submission, str(error.details.get("submission_id", "")) or _stored(cluster, planned))
+        stored = stored_submission(cluster.settings, planned.job.name, planned.submission)
+        _check_body(planned.submission, str(error.details.get("submission_id", "")) or stored or "")
         if not replace:
             raise
     return api.submit(planned, cluster, replace=True)
-
-
-def _stored(cluster: api.Cluster, planned: Plan) -> str:
-    """Read whose a job is that waits or is over, where there is an HDFS to ask."""
-    settings = cluster.settings
-    if settings["hadoop_conf"] is None:
-        return ""
-    storage = open_storage(hadoop_conf=settings["hadoop_conf"], user=settings.user, as_proxy=settings.as_proxy)
-    return stored_submission(storage, settings.user, planned.job.name, planned.submission) or ""
 
 
 def _key_of(submission: str) -> str:

@@ -88,7 +88,6 @@ class LocalRun:
     on_look: Callable[[Look], None] = lambda _look: None
     tasks: dict[str, Task] = field(default_factory=dict)
     _files: dict[tuple[str, str], _File] = field(default_factory=dict)
-    _stopped: bool = False
     _serial: int = 0
     _last: JobReport | None = None
 
@@ -151,7 +150,7 @@ class LocalRun:
     def _may_restart(self, task: Task) -> bool:
         """Say whether YARN would start it again: its role's restart policy, and its bootstrap's own account of the attempts."""
         role = self.planned.job.roles[task.component.name]
-        if role.restart is not Restart.ON_FAILURE or not task.status or task.attempt >= role.max_restarts or self._stopped:
+        if role.restart is not Restart.ON_FAILURE or not task.status or task.attempt >= role.max_restarts:
             return False
         return task.status not in (contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST)
 
@@ -169,9 +168,7 @@ class LocalRun:
         """Say what the ResourceManager would: the deciding task's exit status is the application's final status."""
         status = self._decider.status
         state, final = AppState.RUNNING, FinalStatus.UNDEFINED
-        if self._stopped:
-            state, final = AppState.FINISHED, FinalStatus.ENDED
-        elif status is not None and not self._may_restart(self._decider):
+        if status is not None and not self._may_restart(self._decider):
             state, final = AppState.FINISHED, FinalStatus.FAILED if status else FinalStatus.SUCCEEDED
         return AppReport("", None, self.planned.job.name, None, state, final)
 
@@ -197,11 +194,10 @@ class LocalRun:
 
     def _end_all(self) -> None:
         for task in self.tasks.values():
-            if task.process is not None and task.process.poll() is None:
-                task.process.terminate()
+            task.tell_to_end()
         deadline = time.monotonic() + GRACE_S
         for task in self.tasks.values():
-            task.end(max(0.0, deadline - time.monotonic()))
+            task.end(deadline)
 
     @property
     def statuses(self) -> dict[str, int]:

@@ -120,15 +120,17 @@ class Task:
         code = self.process.poll() if self.process else None
         return code if code is None or code >= 0 else 128 - code
 
-    def end(self, grace_s: float) -> None:
-        """End it with all its processes: SIGTERM, and SIGKILL for what is left after `grace_s` seconds."""
+    def tell_to_end(self) -> None:
+        """Tell it to end, with all its processes."""
+        if self.process is not None and self.process.poll() is None:
+            self._signal(signal.SIGTERM)
+
+    def end(self, deadline: float) -> None:
+        """Wait until it has ended, and kill what is left of its processes at `deadline` (monotonic seconds)."""
         if self.process is None:
             return
-        if self.process.poll() is None:
-            self._signal(signal.SIGTERM)
-            deadline = time.monotonic() + grace_s
-            while self.process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
+        while self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
         self._signal(signal.SIGKILL)
         self.process.wait()
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, SettingsError, UsageError
+from submit_tf_job.kerberos import short_name
 from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.credentials import Credentials
 
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["Auth", "DelegationTokenAuth", "GatewayAuth", "Method", "SimpleAuth", "check_protected", "impersonation_refused"]
+__all__ = ["Auth", "DelegationTokenAuth", "GatewayAuth", "Method", "SimpleAuth", "check_protected", "impersonation_refused", "sent_again"]
 
 TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER
 
@@ -225,9 +226,7 @@ class _Header:
     def _again(self, response: requests.Response, secret: str, options: Mapping[str, Any]) -> requests.Response:
         request = response.request.copy()
         request.headers[self._header] = self._value(secret)
-        _ = response.content
-        response.close()
-        return response.connection.send(request, **options)
+        return sent_again(response, request, options)
 
     def _value(self, secret: str) -> str:
         if self._login is not None:
@@ -235,6 +234,13 @@ class _Header:
 
             secret = b64encode(f"{self._login}:{secret}".encode()).decode()
         return f"{self._scheme} {secret}".strip()
+
+
+def sent_again(response: requests.Response, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
+    """Send a request that was refused once more, with better proof; `options` are those of its first sending."""
+    _ = response.content
+    response.close()
+    return response.connection.send(request, **options)
 
 
 def check_protected(url: str, what: str) -> None:
@@ -254,7 +260,7 @@ def impersonation_refused(reply: Reply) -> AuthError | None:
     if not found:
         return None
     who, whom = found[1], found[2]
-    short = re.split("[/@]", who)[0]
+    short = short_name(who)
     return AuthError(
         f"{who} may not submit for {whom}.",
         hint=f"Its administrator allows it by hadoop.proxyuser.{short}.hosts and hadoop.proxyuser.{short}.groups or .users.",

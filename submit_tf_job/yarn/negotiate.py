@@ -11,14 +11,14 @@ import email.utils
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job import kerberos
 from submit_tf_job.errors import AuthError
 from submit_tf_job.yarn.answers import Reply
-from submit_tf_job.yarn.auth import Method, impersonation_refused
+from submit_tf_job.yarn.auth import Method, impersonation_refused, sent_again
 
 if TYPE_CHECKING:
     import requests
@@ -138,11 +138,9 @@ class _Negotiate:
         request.hooks = {"response": []}
         exchange = self._exchange()
         exchange(request)
-        _ = response.content
-        response.close()
-        again = response.connection.send(request, **options)
+        again = sent_again(response, request, options)
         again.history.append(response)
-        return exchange.handle_response(again, **_sendable(options))  # type: ignore[no-any-return]
+        return _closing(exchange.handle_response)(again, **options)
 
 
 def _closing(hook: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
@@ -156,10 +154,6 @@ def _closing(hook: Callable[..., requests.Response]) -> Callable[..., requests.R
             raise
 
     return closing
-
-
-def _sendable(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name in ("stream", "timeout", "verify", "cert", "proxies")}
 
 
 # Java's own words (sun.security.krb5), behind "GSSException: Failure unspecified at GSS-API level (Mechanism level: ".

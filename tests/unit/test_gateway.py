@@ -203,7 +203,6 @@ def test_a_finished_job_is_replaced_by_another_submission_only(world: World, mon
     def stored(_storage: object, user: str, name: str, _mine: str) -> str:
         return str(world.fake.yarn.services[user, name].spec["version"])
 
-    monkeypatch.setattr("submit_tf_job.gateway.submission.stored_submission", stored)
     monkeypatch.setattr("submit_tf_job.leftovers.stored_submission", stored)
     world.fake.yarn.job_s = 5
     first = world.post(key="run-1", path=url).json()

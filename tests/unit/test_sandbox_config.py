@@ -16,13 +16,14 @@ from submit_tf_job.sandbox import daemons, hdfs, web
 from submit_tf_job.sandbox.access import Access
 from submit_tf_job.sandbox.config import client_files, daemon_files, resolv_conf
 from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS
-from submit_tf_job.sandbox.ports import PORT_NAMES, block_ports
+from submit_tf_job.sandbox.ports import PORT_NAMES
 from submit_tf_job.sandbox.processes import Process, marker
 from submit_tf_job.sandbox.profile import profile_text, remove_profile, write_profile
 from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
 from submit_tf_job.sandbox.versions import MAVEN_VERSIONS
 from submit_tf_job.sandbox.web import DnsAnswer, NotWell
 from submit_tf_job.settings import load_settings
+from tests.fakes.sandbox import state_of
 
 LAYOUT = Layout(Path("/state/one"))
 ENVIRON = {"PATH": "/usr/bin", "HOME": "/home/ann", "HADOOP_USER_NAME": "eve", "CLASSPATH": "/evil", "JAVA_TOOL_OPTIONS": "-Devil"}
@@ -30,25 +31,15 @@ ENVIRON = {"PATH": "/usr/bin", "HOME": "/home/ann", "HADOOP_USER_NAME": "eve", "
 
 @pytest.fixture
 def state() -> State:
-    return State(
-        name="one",
-        hadoop_version="3.4.2",
-        hadoop_home=None,
+    return state_of(
         jars="/cache/hadoop-3.4.2/jars",
-        tarball=None,
-        java_home="/jvm",
-        user="ann",
-        block=3,
-        ports=block_ports(3),
         resolver="system",
         dns_address="127.83.0.4",
         dns_port=53,
-        hosts_file=False,
         container_path=("/venv/bin",),
         memory_mib=12288,
         vcores=16,
         profile_path="/config/profiles.d/sandbox-one.yaml",
-        recovery=True,
     )
 
 

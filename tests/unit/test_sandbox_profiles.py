@@ -32,6 +32,7 @@ from submit_tf_job.sandbox.profile import profile_text, write_profile
 from submit_tf_job.sandbox.state import Layout, State
 from submit_tf_job.sandbox.web import NotWell
 from submit_tf_job.settings import load_settings
+from tests.fakes.sandbox import state_of
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/ann"}
 ALL: tuple[Mode, ...] = ("kerberos", "ha", "tls")
@@ -39,29 +40,7 @@ EVERY_SET = [tuple(found) for size in range(4) for found in combinations(MODES, 
 
 
 def _state(*modes: Mode, home: Path = Path("/state/one")) -> State:
-    return State(
-        name="one",
-        hadoop_version="3.4.2",
-        hadoop_home=None,
-        jars="/jars",
-        tarball=None,
-        java_home="/jvm",
-        user="ann",
-        block=3,
-        ports=block_ports(3),
-        resolver="direct",
-        dns_address="127.0.0.1",
-        dns_port=block_ports(3)["dns"],
-        hosts_file=False,
-        container_path=(),
-        memory_mib=1024,
-        vcores=1,
-        profile_path="/p",
-        recovery=True,
-        home=str(home),
-        modes=modes,
-        native="/cache/native" if "kerberos" in modes else None,
-    )
+    return state_of(home=str(home), modes=modes, native="/cache/native" if "kerberos" in modes else None)
 
 
 def _files(state: State, rm_id: str | None = None) -> dict[str, dict[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,12 @@ import pytest
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, shutdown, startup
 from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS
-from submit_tf_job.sandbox.ports import block_ports
 from submit_tf_job.sandbox.processes import Process
 from submit_tf_job.sandbox.shutdown import end_everything
 from submit_tf_job.sandbox.startup import START_TIMEOUT_S, start_daemons
 from submit_tf_job.sandbox.state import Layout, State, load_state
 from submit_tf_job.sandbox.web import NotWell
+from tests.fakes.sandbox import state_of
 
 
 class World:
@@ -67,27 +66,7 @@ class World:
         self.now += seconds
 
     def state(self, **changes: object) -> State:
-        base = State(
-            name="one",
-            hadoop_version="3.4.2",
-            hadoop_home=None,
-            jars="/jars",
-            tarball=None,
-            java_home="/jvm",
-            user="ann",
-            block=3,
-            ports=block_ports(3),
-            resolver="direct",
-            dns_address="127.0.0.1",
-            dns_port=10074,
-            hosts_file=False,
-            container_path=(),
-            memory_mib=1,
-            vcores=1,
-            profile_path="/p",
-            recovery=True,
-        )
-        return replace(base, **changes)  # type: ignore[arg-type]
+        return state_of(**{"dns_port": 10074, "memory_mib": 1, **changes})
 
 
 @pytest.fixture
