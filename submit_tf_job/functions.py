@@ -57,7 +57,7 @@ class Call(Generic[R]):
     _done: bool = field(default=False, repr=False)
 
     def result(self, timeout_s: float | None = None) -> R:
-        """Wait until it is over and return what the function returned in the deciding task.
+        """Wait until it is over and return what the function returned in the deciding task; in a notebook it is shown meanwhile.
 
         Args:
             timeout_s: Seconds after which to give up; None for no limit. The job may go on.
@@ -68,8 +68,10 @@ class Call(Generic[R]):
             JobStopped: It was stopped.
             DeadlinePassed: `timeout_s` passed.
         """
+        from submit_tf_job.notebook import in_notebook
+
         try:
-            self.handle.result(timeout_s)
+            self.handle.result(timeout_s, watch=in_notebook())
         except JobFailed:
             found = self.handle.why_failed()
             raised = self._left(found.task, needed=False) if found and found.task else None

@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import json
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -272,20 +273,49 @@ class JobHandle:
                 on_change(seen)
             told[:] = [key]
 
-        look = self._followed(timeout_s, until, tell)
+        if until is not None:
+            return self._judged(self._follow(lambda look: look.verdict.state.is_final or until(_status(look)), timeout_s, on_look=tell))
+        return self._judged(self._follow_to_end(timeout_s, on_look=tell))
+
+    def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
+        """Wait until it is over, and show it meanwhile; in a notebook as a live view below the cell, elsewhere as a line for each change.
+
+        Interrupting it leaves; the job goes on.
+
+        Args:
+            timeout_s: Seconds after which to give up; None for no limit.
+            lines: Show the last log line of each task in the live view, too.
+
+        Raises:
+            DeadlinePassed: `timeout_s` passed; the job may go on.
+            ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
+        """
+        from submit_tf_job.notebook import in_notebook, notebook_picture
+
+        if not in_notebook():
+            clock, began = self._cluster.clock, self._cluster.clock()
+            return self.wait(timeout_s, on_change=lambda seen: _print_change(seen, clock() - began))
+        picture = notebook_picture(self._cluster, with_lines=lines)
+        return self._judged(self._follow_to_end(timeout_s, on_look=picture.look, on_trouble=picture.trouble))
+
+    def _judged(self, look: Look) -> Status:
         return _status(look, api.why_failed(self._cluster, look) if look.verdict.state.is_final else None)
 
-    def _followed(self, timeout_s: float | None, until: Callable[[Status], bool] | None, tell: Callable[[Look], None]) -> Look:
-        if until is None and self.submission is not None:  # a submitter also ends a job that can only wait in vain
-            return api.follow_own(self._cluster, self.submission, timeout_s=timeout_s, on_look=tell)
-        ref = api.JobRef(self.name, self.application_id)
-        holds = until or (lambda _seen: False)
-        return api.follow(
-            self._cluster, ref, until=lambda look: look.verdict.state.is_final or holds(_status(look)), timeout_s=timeout_s, on_look=tell
-        )
+    def _follow_to_end(self, timeout_s: float | None, **listeners: Any) -> Look:
+        if self.submission is not None:  # a submitter also ends a job that can only wait in vain
+            return api.follow_own(self._cluster, self.submission, timeout_s=timeout_s, **listeners)
+        return self._follow(lambda look: look.verdict.state.is_final, timeout_s, **listeners)
 
-    def result(self, timeout_s: float | None = None) -> Status:
+    def _follow(self, until: Callable[[Look], bool], timeout_s: float | None, **listeners: Any) -> Look:
+        ref = api.JobRef(self.name, self.application_id)
+        return api.follow(self._cluster, ref, until=until, timeout_s=timeout_s, **listeners)
+
+    def result(self, timeout_s: float | None = None, *, watch: bool = False) -> Status:
         """Wait until it is over and return how it stands, if it succeeded.
+
+        Args:
+            timeout_s: Seconds after which to give up; None for no limit.
+            watch: Show it meanwhile, as `watch` does.
 
         Raises:
             JobFailed: It failed; the message is the first cause.
@@ -293,7 +323,7 @@ class JobHandle:
             NoSuchJob: YARN does not know any more how it ended.
             DeadlinePassed: `timeout_s` passed; the job may go on.
         """
-        found = self.wait(timeout_s)
+        found = self.watch(timeout_s) if watch else self.wait(timeout_s)
         assert found.look is not None
         error = api.error_of(found.look)
         if error is not None:
@@ -329,6 +359,14 @@ class JobHandle:
     def delete(self, *, force: bool = False) -> bool:
         """Remove it and free its name; with `force` also while it runs. Return whether there was anything to remove."""
         return api.delete(self._cluster, self._job, force=force)
+
+
+def _print_change(seen: Status, elapsed_s: float) -> None:
+    from submit_tf_job.report.job import change_line
+    from submit_tf_job.report.untrusted import clean
+
+    assert seen.look is not None
+    sys.stdout.write(f"{clean(change_line(seen.look, elapsed_s))}\n")
 
 
 def _with_cause(error: SubmitTFJobError, name: str, cause: RootCause | None) -> SubmitTFJobError:

@@ -17,6 +17,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InternalError, JobSpecError, SubmitTFJobError, UsageError
+from submit_tf_job.report.untrusted import clean
 from submit_tf_job.secretfile import leave_no_core
 from submit_tf_job.settings import Settings, load_settings, process_environment
 
@@ -91,7 +92,7 @@ class Context:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError(f"{question} Nobody is there to ask", hint="say --yes")
-        print(_clean(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+        print(clean(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise UsageError("nothing was done")
 
@@ -215,15 +216,15 @@ def _show(context: Context, error: SubmitTFJobError) -> int:
         print(json.dumps({"kind": "Error", "format": 1, **error.to_json()}, indent=2), file=sys.stderr)
     elif isinstance(error, JobSpecError):
         for problem in error.problems:
-            print(_clean(str(problem)), file=sys.stderr)
+            print(clean(str(problem)), file=sys.stderr)
     else:
-        print(_clean(f"error: {error.message}", keep_lines=True), file=sys.stderr)
+        print(clean(f"error: {error.message}", keep_lines=True), file=sys.stderr)
     if error.hint and not context.json:
-        print(_clean(HINT_INDENT + error.hint), file=sys.stderr)
+        print(clean(HINT_INDENT + error.hint), file=sys.stderr)
     if context.verbose and not context.json:
         for name, value in error.details.items():
             if name != "problems":
-                print(_clean(f"  {name}: {value}"), file=sys.stderr)
+                print(clean(f"  {name}: {value}"), file=sys.stderr)
     return error.exit_status
 
 
@@ -243,16 +244,11 @@ _STATE = re.compile(rf"\b(?:{'|'.join(_COLOURS)})\b")
 def printable(line: str, stream: IO[str]) -> str:
     """Make a line fit to be printed: nothing in it reaches the terminal but text, and a job's states are coloured there."""
     if not coloured(stream):
-        return _clean(line)
-    return _STATE.sub(lambda found: f"\x1b[{_COLOURS[found.group()]}m{found.group()}\x1b[0m", _clean(line))
+        return clean(line)
+    return _STATE.sub(lambda found: f"\x1b[{_COLOURS[found.group()]}m{found.group()}\x1b[0m", clean(line))
 
 
 def coloured(stream: IO[str]) -> bool:
     """Say whether a stream gets colours: a terminal, unless the user wants none (https://no-color.org)."""
     environment = process_environment()
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
-
-
-def _clean(text: str, *, keep_lines: bool = False) -> str:
-    """Show control characters instead of sending them to the terminal: logs and servers write what they like."""
-    return "".join(c if c.isprintable() or c in " \t" or (keep_lines and c == "\n") else f"\\x{ord(c):02x}" for c in text)

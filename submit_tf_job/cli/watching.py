@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.model import Cause
     from submit_tf_job.fleet import Fleet
     from submit_tf_job.watch import Look
-
-DETAILS_EVERY_S = 15.0  # the services API repeats the whole service in each answer
-EXPLAIN_EVERY_S = 15.0
-LINES_EVERY_S = 3.0
-LINES_OF = 8  # tasks whose last line is shown
 
 
 def register(app: typer.Typer) -> None:
@@ -72,8 +66,10 @@ def watch(
         look = talking(context, ref, lambda talk: _follow(cluster, ref, talk.look, talk.trouble), why=_why(cluster))
         return finish(context, look, api.why_failed(cluster, look))
     context.interrupted = f"{ref.name} goes on. Watch it again: submit_tf_job watch {ref.name}"
+    from submit_tf_job.report.picture import JobPicture
+
     with _picture() as show:
-        live = _LiveJob(cluster, show, with_lines=lines)
+        live = JobPicture(cluster, lambda picture: show(picture.draw), with_lines=lines, leave="Ctrl-C leaves")
         look = _follow(cluster, ref, live.look, live.trouble)
     return finish(context, look, api.why_failed(cluster, look))
 
@@ -85,48 +81,9 @@ def _why(cluster: api.Cluster) -> Callable[[Look], tuple[Cause, ...]]:
 def _follow(
     cluster: api.Cluster, ref: api.JobRef, on_look: Callable[[Look], None], on_trouble: Callable[[ClusterUnavailable], None]
 ) -> Look:
+    from submit_tf_job.report.picture import DETAILS_EVERY_S
+
     return api.follow(cluster, ref, on_look=on_look, on_trouble=on_trouble, details_every_s=DETAILS_EVERY_S)
-
-
-class _LiveJob:
-    """Draws a job at each look."""
-
-    def __init__(self, cluster: api.Cluster, show: Callable[[Callable[[int, int], Iterator[str]]], None], *, with_lines: bool) -> None:
-        self._cluster, self._show, self._with_lines = cluster, show, with_lines
-        self._last_look: Look | None = None
-        self._trouble, self._explained_at, self._read_at = "", float("-inf"), float("-inf")
-        self._pending: tuple[Cause, ...] = ()
-        self._lines: Mapping[str, str] = {}
-
-    def look(self, look: Look) -> None:
-        """Draw a look."""
-        self._last_look, self._trouble, now = look, "", self._cluster.clock()
-        if now - self._explained_at >= EXPLAIN_EVERY_S:
-            self._explained_at, self._pending = now, api.diagnose(self._cluster, look).pending
-        if self._with_lines and now - self._read_at >= LINES_EVERY_S:
-            self._read_at, self._lines = now, api.last_lines(self._cluster, look, most=LINES_OF)
-        self._show(self._draw)
-
-    def trouble(self, error: ClusterUnavailable) -> None:
-        """Say that the picture is old."""
-        self._trouble = f"the cluster does not answer; still trying: {error.message}"
-        self._show(self._draw)
-
-    def _draw(self, width: int, height: int) -> Iterator[str]:
-        from submit_tf_job.report.live import live_lines
-
-        if self._last_look is None:
-            yield self._trouble or "looking …"
-            return
-        yield from live_lines(
-            self._last_look,
-            now_ms=int(time.time() * 1000),
-            width=width,
-            height=height,
-            pending=self._pending,
-            trouble=self._trouble,
-            last=self._lines,
-        )
 
 
 def _watch_all(context: Context, fleet: Fleet, every: str | None) -> int:

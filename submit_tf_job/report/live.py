@@ -30,6 +30,7 @@ def live_lines(
     pending: Sequence[Cause] = (),
     trouble: str = "",
     last: Mapping[str, str] | None = None,
+    leave: str = "Ctrl-C leaves",
 ) -> Iterator[str]:
     """Draw a job.
 
@@ -41,12 +42,14 @@ def live_lines(
         pending: Why it waits.
         trouble: Why the picture is old, or "".
         last: The last log line of tasks, where that was asked for.
+        leave: How the one who looks gets away.
     """
     lines = list(_head(look, now_ms))
     lines += [f"  {line.strip()}" for line in cause_lines(pending)]
     if look.seen.report is not None:
         lines += _roles(look.seen.report)
-    tail = [*_limits(look), *([f"  ! {trouble}"] if trouble else []), "  Ctrl-C leaves; the job goes on"]
+    tail = [*_limits(look), *([f"  ! {trouble}"] if trouble else [])]
+    tail += [] if look.verdict.state.is_final else [f"  {leave}; the job goes on"]
     room = max(3, height - len(lines) - len(tail) - 3)
     lines += _tasks(tasks_of(look.seen), now_ms, width, room, last)
     yield from (_cut(line, width) for line in [*lines, *tail])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.report.model import FORMAT_VERSION
+from submit_tf_job.report.untrusted import clean
 
 if TYPE_CHECKING:
     from submit_tf_job.tasklogs.model import LogInventory, LogLine
@@ -51,11 +52,11 @@ class TaskPrinter:
 
     def line(self, task: str, text: str) -> str:
         """Return one line as it is to be shown, with its end."""
-        return f"{self._heads[task]}{_clean(_as_left(text))}\n"
+        return f"{self._heads[task]}{clean(_as_left(text))}\n"
 
 
 def _head(task: str, width: int, colour: int | None) -> str:
-    words = f"{_clean(task):<{width}} | "
+    words = f"{clean(task):<{width}} | "
     return words if colour is None else f"\x1b[{colour}m{words}\x1b[0m"
 
 
@@ -64,18 +65,12 @@ def _shown(data: bytes, head: str) -> str:
     text = data.decode("utf-8", "backslashreplace")
     if not data.translate(None, _HARMLESS) or text.replace("\n", "").replace("\t", "").isprintable():
         return head + text[:-1].replace("\n", f"\n{head}") + "\n" if head else text
-    return "".join(f"{head}{_clean(_as_left(line))}\n" for line in text.split("\n")[:-1])
+    return "".join(f"{head}{clean(_as_left(line))}\n" for line in text.split("\n")[:-1])
 
 
 def _as_left(line: str) -> str:
     """Show a line that was drawn again and again, such as a progress bar, as a terminal would have left it."""
     return line.rstrip("\r").rpartition("\r")[2]
-
-
-def _clean(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 def log_json(reading: Reading) -> Iterator[str]:
