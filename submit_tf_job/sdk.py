@@ -66,6 +66,15 @@ class Status:
         """Whether nothing more will happen."""
         return self.state.is_final
 
+    @property
+    def error(self) -> SubmitTFJobError | None:
+        """The error that its end is: `JobFailed` with the first cause, `JobStopped`, `NoSuchJob` where nobody knows any more; else None."""
+        assert self.look is not None
+        error = api.error_of(self.look)
+        if error is None or self.root_cause is None:
+            return error
+        return type(error)(f"{self.name} failed: {self.root_cause.sentence}", hint=self.root_cause.hint or error.hint)
+
     def to_json(self) -> dict[str, Any]:
         """Return the object that `submit_tf_job status -o json` prints (docs/json.md)."""
         from submit_tf_job.report.job import job_object
@@ -324,10 +333,8 @@ class JobHandle:
             DeadlinePassed: `timeout_s` passed; the job may go on.
         """
         found = self.watch(timeout_s) if watch else self.wait(timeout_s)
-        assert found.look is not None
-        error = api.error_of(found.look)
-        if error is not None:
-            raise _with_cause(error, self.name, found.root_cause)
+        if found.error is not None:
+            raise found.error
         return found
 
     def logs(self, task: str | None = None, *, follow: bool = False, **options: Any) -> Iterator[LogLine]:
@@ -367,10 +374,6 @@ def _print_change(seen: Status, elapsed_s: float) -> None:
 
     assert seen.look is not None
     sys.stdout.write(f"{clean(change_line(seen.look, elapsed_s))}\n")
-
-
-def _with_cause(error: SubmitTFJobError, name: str, cause: RootCause | None) -> SubmitTFJobError:
-    return error if cause is None else type(error)(f"{name} failed: {cause.sentence}", hint=cause.hint or error.hint)
 
 
 # --- for a program that has one cluster ---

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from submit_tf_job import contract
 from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, NoSuchJob
@@ -13,7 +14,9 @@ from submit_tf_job.yarn.client import Client, Deadline
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeManagers, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, FinalStatus, ObservedContainer, ObservedService, ServiceState
 
-__all__ = ["Look", "Observer", "Pace", "Patience", "watch"]
+__all__ = ["Look", "Observer", "Pace", "Patience", "paced", "watching"]
+
+T = TypeVar("T")
 
 FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
 _ENDED = frozenset({ContainerState.SUCCEEDED, ContainerState.FAILED, ContainerState.STOPPED})
@@ -247,7 +250,18 @@ class Observer:
             self._report, self._evidence = report, Evidence.READ
 
 
-def watch(
+def paced(steps: Generator[float, None, T], sleep: Callable[[float], None]) -> T:
+    """Take one step after the other, sleep for as many seconds as each says, and return what the last one returns."""
+    while True:
+        try:
+            pause_s = next(steps)
+        except StopIteration as end:
+            last: T = end.value
+            return last
+        sleep(pause_s)
+
+
+def watching(
     look: Callable[[], Observation],
     until: Callable[[Look], bool],
     *,
@@ -257,10 +271,9 @@ def watch(
     pace: Pace | None = None,
     patience: Patience | None = None,
     clock: Callable[[], float],
-    sleep: Callable[[float], None],
     jitter: Callable[[], float] = random.random,
-) -> Look:
-    """Look until `until` holds or the job is over.
+) -> Generator[float, None, Look]:
+    """Look until `until` holds or the job is over; whoever takes the steps waits between them, in a thread or in an event loop.
 
     Args:
         look: Looks once.
@@ -271,8 +284,10 @@ def watch(
         pace: How often to look.
         patience: How long to bear an unreachable cluster.
         clock: Monotonic seconds.
-        sleep: Waits for a number of seconds.
         jitter: A number in [0, 1): many watchers must not look at the same moment.
+
+    Yields:
+        Seconds to wait before the next step.
 
     Returns:
         The last look.
@@ -318,7 +333,7 @@ def watch(
             if left <= 0:
                 raise DeadlinePassed(f"the deadline of {deadline_s:g} s passed")
             wait = min(wait, left)
-        sleep(wait)
+        yield wait
 
 
 def _doubt_s(look: Look, patience: Patience) -> float:

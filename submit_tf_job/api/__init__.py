@@ -15,11 +15,23 @@ from submit_tf_job.api.control import delete, owner, stop
 from submit_tf_job.api.diagnosing import diagnose
 from submit_tf_job.api.failure import why_failed
 from submit_tf_job.api.identity import warnings
-from submit_tf_job.api.looking import Description, describe, error_of, fleet, follow, in_detail, last_lines, list_jobs, observe, status
+from submit_tf_job.api.looking import (
+    Description,
+    describe,
+    error_of,
+    fleet,
+    follow,
+    following,
+    in_detail,
+    last_lines,
+    list_jobs,
+    observe,
+    status,
+)
 from submit_tf_job.api.pending import is_waiting, why_pending
 from submit_tf_job.api.reaching import find_link, is_reachable, tunnel_command
 from submit_tf_job.api.reading import log_files, logs, tail_of
-from submit_tf_job.api.submitting import Submission, follow_own, load_job, make_plan, site_of, submit
+from submit_tf_job.api.submitting import Submission, end_doomed, follow_own, load_job, make_plan, site_of, submit
 from submit_tf_job.settings import load_settings
 
 __all__ = [
@@ -32,6 +44,7 @@ __all__ = [
     "delete",
     "describe",
     "diagnose",
+    "end_doomed",
     "error_of",
     "extend",
     "find",
@@ -39,6 +52,7 @@ __all__ = [
     "fleet",
     "follow",
     "follow_own",
+    "following",
     "in_detail",
     "is_reachable",
     "is_waiting",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,19 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppAttempt
     from submit_tf_job.yarn.records import AppReport
 
-__all__ = ["Description", "describe", "error_of", "fleet", "follow", "in_detail", "last_lines", "list_jobs", "observe", "status"]
+__all__ = [
+    "Description",
+    "describe",
+    "error_of",
+    "fleet",
+    "follow",
+    "following",
+    "in_detail",
+    "last_lines",
+    "list_jobs",
+    "observe",
+    "status",
+]
 
 
 ANSWER_S = 10.0  # a watch says so when the cluster has not answered for as long
@@ -94,10 +106,37 @@ def follow(
         DeadlinePassed: `timeout_s` passed.
         ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
     """
-    from submit_tf_job.watch import Pace, Patience, watch
+    from submit_tf_job.watch import paced
+
+    steps = following(
+        cluster,
+        ref,
+        until=until,
+        bootstrap=bootstrap,
+        timeout_s=timeout_s,
+        details_every_s=details_every_s,
+        on_look=on_look,
+        on_trouble=on_trouble,
+    )
+    return paced(steps, cluster.sleep)
+
+
+def following(
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    until: Callable[[Look], bool],
+    bootstrap: bool | None = None,
+    timeout_s: float | None = None,
+    details_every_s: float | None = None,
+    on_look: Callable[[Look], None] = lambda _look: None,
+    on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
+) -> Generator[float, None, Look]:
+    """Watch a job as `follow` does, for callers who wait in their own way: yields the seconds to wait before each next step."""
+    from submit_tf_job.watch import Pace, Patience, watching
 
     settings = cluster.settings
-    return watch(
+    return watching(
         _looker(observe(cluster, ref, bootstrap=bootstrap, answer_s=ANSWER_S), details_every_s, cluster.clock),
         until,
         on_look=on_look,
@@ -106,7 +145,6 @@ def follow(
         pace=Pace(first_s=settings["poll.min"], longest_s=settings["poll.max"]),
         patience=Patience(settings["timeouts.unreachable"]),
         clock=cluster.clock,
-        sleep=cluster.sleep,
     )
 
 

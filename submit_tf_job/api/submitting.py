@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan, Site
     from submit_tf_job.watch import Look
 
-__all__ = ["Submission", "follow_own", "load_job", "make_plan", "site_of", "submit"]
+__all__ = ["Submission", "end_doomed", "follow_own", "load_job", "make_plan", "site_of", "submit"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ def load_job(
     overrides: Sequence[str] = (),
     name: str | None = None,
     text: bytes | None = None,
+    base: Path | None = None,
     host_files: bool = True,
 ) -> Job:
     """Read a job spec file.
@@ -52,6 +53,7 @@ def load_job(
         overrides: `path=value` texts, as `--set` takes them.
         name: Another name for the job.
         text: The content, where it was read already (standard input).
+        base: Where `files` of such a content are looked for; default: the working directory.
         host_files: Whether `text` may name files of this host; not where somebody else wrote it.
 
     Raises:
@@ -63,9 +65,9 @@ def load_job(
     conf, krb5 = settings["hadoop_conf"], krb5_conf_files(settings)
     if text is None:
         return specfile.load(path, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5)
-    base = Path.cwd() if host_files else None
+    where = (base or Path.cwd()) if host_files else None
     return specfile.loads(
-        text, source=str(path), base=base, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5
+        text, source=str(path), base=where, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5
     )
 
 
@@ -249,9 +251,6 @@ def follow_own(
         DeadlinePassed: `timeout_s` passed.
         ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
     """
-    from submit_tf_job.observation import JobState, Verdict
-    from submit_tf_job.watch import Look
-
     look = follow(
         cluster,
         submission.ref,
@@ -261,10 +260,18 @@ def follow_own(
         on_look=on_look,
         on_trouble=on_trouble,
     )
+    return end_doomed(cluster, submission.ref, look)
+
+
+def end_doomed(cluster: Cluster, ref: JobRef, look: Look) -> Look:
+    """Stop a job that can only wait in vain, as it was seen, and say why; any other is left as it is."""
+    from submit_tf_job.observation import JobState, Verdict
+    from submit_tf_job.watch import Look
+
     doomed = look.seen.failed_before_bootstrap
     if look.verdict.state.is_final or not doomed:
         return look
-    stopped = stop(cluster, submission.ref.application_id or submission.ref.name)
+    stopped = stop(cluster, ref.application_id or ref.name)
     reason = f"the container of {doomed[0]} failed before its bootstrap could run, so the job was stopped"
     hint = "does its image have bash and Python? is each of its mounts there on every node?"
     return Look(stopped.seen, Verdict(JobState.FAILED, reason, confirmed=True, hint=hint))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, DeadlinePassed, NoSuchJob
 from submit_tf_job.observation import Evidence, JobState, Observation
-from submit_tf_job.watch import Look, Pace, Patience, watch
+from submit_tf_job.watch import Look, Pace, Patience, paced, watching
 from tests.unit.test_observation import app, report
 
 RUNNING = Observation("mnist", "application_1_0001", app("RUNNING", "UNDEFINED"))
@@ -52,15 +52,15 @@ class Scene:
         self.now += seconds
 
     def watch(self, until: Callable[[Look], bool] = lambda _look: False, **given: Any) -> Look:
-        return watch(
+        steps = watching(
             self.look,
             until,
             on_look=lambda look: self.told.append(look.verdict.state),
             on_trouble=lambda error: self.troubles.append(error.message),
             clock=lambda: self.now,
-            sleep=self.sleep,
             **{"jitter": lambda: 0.5, **given},
         )
+        return paced(steps, self.sleep)
 
 
 # --- when it ends -----------------------------------------------------------------------------------------------------
