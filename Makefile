@@ -37,6 +37,10 @@ kerberos: ## MIT Kerberos and what its tests need, installed by apt where that i
 java: ## a JDK and Maven, installed by apt where that is possible
 	@bash .ci/install-java
 
+.PHONY: docker
+docker: ## a Docker Engine (not started) and debootstrap, installed by apt where that is possible
+	@bash .ci/install-docker
+
 $(TF_ENV)/.installed:
 	@$(MAKE) --no-print-directory venv
 	@bash .ci/install-tensorflow $(TF_ENV) $(TF_REQUIREMENTS)
@@ -49,7 +53,7 @@ demo: venv java tensorflow ## a trained model out of one job spec, on a real YAR
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: venv java tensorflow lint ## all tests; brings up its own sandbox and takes it away
+test: venv java docker tensorflow lint ## all tests; brings up its own sandbox and takes it away
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: unit
@@ -82,7 +86,7 @@ screenshots: venv java ## draw docs/images: what the tool shows on a terminal
 	$(BIN)/python -m tests.screenshots
 
 .PHONY: matrix
-matrix: venv java tensorflow ## every Hadoop version and Python version; writes docs/matrix.md
+matrix: venv java docker tensorflow ## every Hadoop version and Python version; writes docs/matrix.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest -m long
 

@@ -13,7 +13,18 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 
-__all__ = ["Process", "container_processes", "end", "is_alive", "launch", "listens", "marked_processes", "marker"]
+__all__ = [
+    "Process",
+    "container_processes",
+    "end",
+    "group_members",
+    "is_alive",
+    "launch",
+    "listens",
+    "marked_processes",
+    "marker",
+    "named_processes",
+]
 
 _PROC = Path("/proc")
 
@@ -111,6 +122,29 @@ def marked_processes(home: Path, mains: Mapping[str, str], proc: Path = _PROC) -
         if names and wanted in argv:
             found[process] = names[0]
     return found
+
+
+def named_processes(names: Iterable[str], needle: str, proc: Path = _PROC) -> list[Process]:
+    """Find processes by the beginning of their program's name and by what stands in their command line.
+
+    Args:
+        names: What the kernel calls them; of a longer name its beginning is enough.
+        needle: What one of their arguments contains.
+        proc: For tests.
+    """
+    starts = tuple(names)
+    every = [process for process in _all(proc) if _read(proc / str(process.pid) / "comm").decode(errors="replace").startswith(starts)]
+    return [process for process in every if needle.encode() in _read(proc / str(process.pid) / "cmdline")]
+
+
+def group_members(group: str, proc: Path = _PROC) -> list[Process]:
+    """Find the processes in a control group, and in those below it, whichever hierarchy says so."""
+    return [process for process in _all(proc) if any(path.startswith(f"/{group}/") for path in _groups(process.pid, proc))]
+
+
+def _groups(pid: int, proc: Path) -> list[str]:
+    lines = _read(proc / str(pid) / "cgroup").decode(errors="replace").splitlines()
+    return [f"{line.split(':', 2)[-1]}/" for line in lines]
 
 
 def container_processes(local_dir: Path, proc: Path = _PROC) -> list[Process]:
