@@ -105,6 +105,7 @@ class Client:
         settings: Settings that were read already, in place of `profile` and `overrides`.
         overrides: Settings that beat all others, such as `resource_managers=["http://rm:8088"]` or `user="alice"`; dots are written as
             double underscores: `kerberos__keytab="/home/alice/alice.keytab"`.
+        secret: What the file of `credentials.file` would hold, for programs that have it from elsewhere.
 
     Raises:
         SettingsError: The settings are not valid.
@@ -115,14 +116,17 @@ class Client:
         ...     print(handle.result())
     """
 
-    def __init__(self, profile: str | None = None, *, settings: Settings | None = None, **overrides: Any) -> None:
+    def __init__(
+        self, profile: str | None = None, *, settings: Settings | None = None, secret: str | None = None, **overrides: Any
+    ) -> None:
         named = {name.replace("__", "."): value for name, value in overrides.items()}
         self.settings = settings or load_settings(arguments=named, profile=profile)
+        self._secret = secret
 
     @cached_property
     def cluster(self) -> api.Cluster:
         """The connection; it ends with the client at the latest."""
-        made = api.connect(self.settings)
+        made = api.connect(self.settings, secret=self._secret)
         weakref.finalize(self, made.client.close)
         return made
 

@@ -29,7 +29,7 @@ from submit_tf_job.api.looking import (
     status,
 )
 from submit_tf_job.api.pending import is_waiting, why_pending
-from submit_tf_job.api.reaching import find_link, is_reachable, tunnel_command
+from submit_tf_job.api.reaching import find_link, is_reachable, log_page, tunnel_command
 from submit_tf_job.api.reading import log_files, logs, tail_of
 from submit_tf_job.api.submitting import Submission, end_doomed, follow_own, load_job, make_plan, site_of, submit
 from submit_tf_job.settings import load_settings
@@ -61,6 +61,7 @@ __all__ = [
     "load_job",
     "load_settings",
     "log_files",
+    "log_page",
     "logs",
     "make_plan",
     "move",

@@ -41,8 +41,20 @@ class Cluster:
     sleep: Callable[[float], None]
 
 
-def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> Cluster:
+def connect(
+    settings: Settings,
+    *,
+    secret: str | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Cluster:
     """Prepare to talk to the cluster of the settings; nothing is sent yet.
+
+    Args:
+        settings: The settings.
+        secret: What `credentials.file` would hold, where a program has it.
+        clock: Monotonic seconds.
+        sleep: Waits for a number of seconds.
 
     Raises:
         SettingsError: No ResourceManager is known, or the settings do not say how to prove who we are.
@@ -53,7 +65,7 @@ def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, 
 
     client = Client(
         settings.resource_managers,
-        authenticate(settings),
+        authenticate(settings, secret),
         timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"], total_s=settings["timeouts.failover"]),
         ca_file=settings["ca_file"],
         clock=clock,
@@ -62,7 +74,7 @@ def connect(settings: Settings, *, clock: Callable[[], float] = time.monotonic, 
     return Cluster(settings, client, NodeManagers(client), clock, sleep)
 
 
-def authenticate(settings: Settings) -> Auth:
+def authenticate(settings: Settings, secret: str | None = None) -> Auth:
     """Choose how to prove who we are, as the settings say; with a keytab this gets a ticket.
 
     Raises:
@@ -84,7 +96,7 @@ def authenticate(settings: Settings) -> Auth:
     if as_user is not None:
         raise SettingsError(f"as_user does not go with auth {method}: it says itself whose jobs they are", hint="leave as_user out")
     what = {"delegation-token": "delegation token", "basic": "password", "bearer": "bearer token"}[method]
-    credentials = Credentials(what, settings["credentials.file"], settings["credentials.command"])
+    credentials = Credentials(what, settings["credentials.file"], settings["credentials.command"], given=secret)
     if method == "delegation-token":
         return auth.DelegationTokenAuth(settings.user, credentials)
     for url in settings.resource_managers:

@@ -1,18 +1,20 @@
-"""find_link, is_reachable, tunnel_command: the web faces of a job."""
+"""find_link, is_reachable, log_page, tunnel_command: the web faces of a job."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING
 
+from submit_tf_job import contract
 from submit_tf_job.api.cluster import Cluster, find
 from submit_tf_job.api.looking import in_detail
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
 
 if TYPE_CHECKING:
     from submit_tf_job.description import Link
+    from submit_tf_job.observation import Observation
 
-__all__ = ["find_link", "is_reachable", "tunnel_command"]
+__all__ = ["find_link", "is_reachable", "log_page", "tunnel_command"]
 
 CONNECT_S = 2.0
 
@@ -54,6 +56,18 @@ def _why_none(name: str, role: str, roles: set[str]) -> SubmitTFJobError:
         f"{role} of {name} serves no ports, or has no container yet",
         hint=f"say in the job spec what it serves: roles.{role.rpartition('-')[0] or role}.ports: {{http: 6006}}",
     )
+
+
+def log_page(cluster: Cluster, seen: Observation) -> str | None:
+    """Find the NodeManager's page of the deciding task's logs; None while that task has no container, or its node is not listed."""
+    from submit_tf_job.description import tasks_of
+
+    deciding = seen.service.properties.get(contract.PROPERTY_DECIDING) if seen.service else None
+    task = next((task for task in tasks_of(seen) if task.name == deciding and task.container_id), None)
+    if task is None or seen.app is None:
+        return None
+    base = cluster.nodes.page_of(task.host or "")
+    return base and f"{base}/node/containerlogs/{task.container_id}/{seen.app.user}"
 
 
 def is_reachable(link: Link, timeout_s: float = CONNECT_S) -> bool:

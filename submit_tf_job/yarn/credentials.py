@@ -1,4 +1,4 @@
-"""A secret that lies in a file or that a command prints: read when it is needed, and again when the server calls it lapsed."""
+"""A secret that lies in a file, that a command prints or that a program holds: read when it is needed, and again when it has lapsed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ COMMAND_TIMEOUT_S = 60.0
 
 
 class Credentials:
-    """One secret of `credentials.file` or `credentials.command`.
+    """One secret of `credentials.file` or `credentials.command`, or one that was given.
 
     Args:
         what: What it is, for messages: "bearer token".
         file: Where it lies; its owner alone may read it.
         command: Words of the command that prints it; run without a shell, its standard error is shown where it fails.
+        given: The secret itself, in place of both.
 
     Raises:
-        SettingsError: when neither is given, or both.
+        SettingsError: when none of these is given, or more than one, or what is given is no secret.
     """
 
-    def __init__(self, what: str, file: Path | None, command: Sequence[str] | None) -> None:
-        if (file is None) == (command is None):
+    def __init__(self, what: str, file: Path | None, command: Sequence[str] | None, *, given: str | None = None) -> None:
+        if sum(source is not None for source in (file, command, given)) != 1:
             raise SettingsError(
-                f"the {what} is {'nowhere to be found' if file is None else 'to be found in two places'}",
+                f"the {what} is {'to be found in two places' if file or command else 'nowhere to be found'}",
                 hint="set one of credentials.file and credentials.command",
             )
         self.what = what
         self._file = file
         self._command = tuple(command or ())
+        self._given = None if given is None else one_secret(given.encode(), f"the {what}")
         self._secret: str | None = None
         self._reading = threading.Lock()
 
@@ -63,6 +65,8 @@ class Credentials:
             return self._secret if self._secret != lapsed else None
 
     def _read(self) -> str:
+        if self._given is not None:
+            return self._given
         return read_secret(self._file, f"the {self.what}") if self._file is not None else self._run()
 
     def _run(self) -> str:

@@ -217,11 +217,20 @@ class NodeManagers:
             raise _unreachable(base, path, outcome)
         return outcome
 
+    def page_of(self, host: str, *, deadline: Deadline | None = None) -> str | None:
+        """Return the address of a host's web pages, None where no NodeManager of it is in service."""
+        nodes = self._client.nodes(deadline=deadline)
+        address = next((node.http_address for node in nodes if node.host == host and node.http_address), None)
+        return address and f"{self._scheme}://{address}"
+
+    @property
+    def _scheme(self) -> str:
+        return self._client.funnel.rms.urls[0].partition("://")[0]  # yarn.http.policy is one for the whole cluster
+
     def _base(self, node_http: str, deadline: Deadline) -> str:
-        scheme = self._client.funnel.rms.urls[0].partition("://")[0]  # yarn.http.policy is one for the whole cluster
         if node_http.lower() not in self._addresses(node_http, deadline):
             raise NodeUnreachable(f"{node_http} is not the address of one of this cluster's nodes.", details={"node": node_http})
-        return f"{scheme}://{node_http}"
+        return f"{self._scheme}://{node_http}"
 
     def _addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
         """Return the nodes' addresses, asked for again where they are old, or lack the wanted one."""
