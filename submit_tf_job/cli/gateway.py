@@ -31,15 +31,33 @@ def serve(
     context: Context,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="PORT", help="0 for any that is free.", min=0, max=65535)] = 8090,
-    callers: Annotated[Path | None, typer.Option("--callers", metavar="FILE", help="Who may call: lines of `gateway token`.")] = None,
+    callers: Annotated[
+        Path | None, typer.Option("--callers", metavar="FILE", help="Who may call: lines of `gateway token`, and `alice cert:CN=alice`.")
+    ] = None,
+    negotiate: Annotated[
+        Path | None, typer.Option("--negotiate", metavar="KEYTAB", help="Take Kerberos tickets, too; the keytab has HTTP/<this host>.")
+    ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Let every program of this machine submit as you; on loopback alone, in place of --callers.")
+        bool, typer.Option("--no-auth", help="Let every program of this machine submit as you; on loopback alone, in place of all others.")
     ] = False,
     cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate with its chain, PEM.")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key, PEM.")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option("--client-ca", metavar="FILE", help="Take client certificates that these sign, PEM; --callers maps them.")
+    ] = None,
     no_tls: Annotated[
         bool, typer.Option("--no-tls", help="Take tokens without TLS from beyond this machine: a proxy before the gateway ends it.")
     ] = False,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="URL", help="Database for webhooks and used keys: sqlite:///PATH or postgresql://USER@HOST/DB."),
+    ] = None,
+    webhook_to: Annotated[
+        list[str] | None, typer.Option("--webhook-to", metavar="URL", help="Send webhooks to this URL and below it; repeatable.")
+    ] = None,
+    webhook_key: Annotated[
+        Path | None, typer.Option("--webhook-key", metavar="FILE", help="The key that webhooks are signed with: whsec_ and base64.")
+    ] = None,
     drain: Annotated[str, typer.Option("--drain", metavar="DURATION", help="At SIGTERM, time for requests to end: 30s.")] = "30s",
 ) -> None:
     """Serve jobs over HTTP until SIGTERM; each request acts on the cluster as whoever calls. The log goes to stderr, a JSON object a line.
@@ -50,24 +68,35 @@ def serve(
       submit_tf_job gateway serve --callers c --host :: --cert c.pem --key k.pem
       submit_tf_job gateway serve --no-auth
     """
-    if (callers is None) != no_auth:
+    if (callers is None and negotiate is None) != no_auth:
         raise UsageError(
-            "say who may call: --callers FILE, or --no-auth, with which every program of this machine submits as you",
+            "say who may call: --callers FILE, --negotiate KEYTAB, or --no-auth, with which every program of this machine submits as you",
             hint="submit_tf_job gateway token NAME prints a token and its line of the file",
         )
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise SettingsError("the gateway needs the packages fastapi and uvicorn", hint="pip install 'submit_tf_job[gateway]'")
     from submit_tf_job.gateway.callers import CallersFile
     from submit_tf_job.gateway.clusters import Clusters
+    from submit_tf_job.gateway.delivery import sender
+    from submit_tf_job.gateway.negotiate import Negotiator
     from submit_tf_job.gateway.server import Listening, serve
     from submit_tf_job.gateway.state import Gateway
+    from submit_tf_job.gateway.store import open_store
     from submit_tf_job.secretfile import leave_no_core
 
-    listening = Listening(host, port, cert, key, seconds(drain, "--drain") or 30.0, no_tls)
-    listening.check(authenticated=callers is not None)
+    if client_ca is not None and callers is None:
+        raise UsageError("--client-ca wants --callers", hint="lines such as `alice cert:CN=alice,O=Example` say whose certificates are")
+    listening = Listening(host, port, cert, key, client_ca, seconds(drain, "--drain") or 30.0, no_tls)
+    listening.check(authenticated=not no_auth)
     leave_no_core()  # callers' tokens pass through its memory
+    settings = context.settings()
     gateway = Gateway(
-        Clusters(context.settings()), CallersFile(callers) if callers else None, lambda entry: context.say(json.dumps(entry, default=str))
+        Clusters(settings),
+        CallersFile(callers) if callers else None,
+        lambda entry: context.say(json.dumps(entry, default=str)),
+        negotiator=Negotiator(negotiate) if negotiate else None,
+        store=open_store(state) if state else None,
+        webhooks=sender(webhook_to or (), webhook_key, settings["ca_file"], kept=state is not None),
     )
     serve(gateway, listening, lambda url: context.result_line(f"listening on {url}", lambda: {"kind": "Gateway", "format": 1, "url": url}))
 

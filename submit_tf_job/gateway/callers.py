@@ -1,7 +1,7 @@
-"""Who is calling: bearer tokens, of which a file holds the hashes.
+"""Who is calling: bearer tokens, of which a file holds the hashes, and the subjects of TLS certificates, which stand in the same file.
 
-A line of the file is `NAME sha256:HEX`; a name may have several, so that a token can be replaced before it is withdrawn. A token has 256
-random bits, so one round of SHA-256 is enough: there is nothing to guess.
+A line of the file is `NAME sha256:HEX` or `NAME cert:SUBJECT`; a name may have several, so that a token can be replaced before it is
+withdrawn. A token has 256 random bits, so one round of SHA-256 is enough: there is nothing to guess.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from submit_tf_job.settings import USER_NAME
 
 __all__ = ["CallersFile", "line_of", "new_token", "token_of"]
 
-_LINE = re.compile(rf"({USER_NAME})[ \t]+sha256:([0-9a-f]{{64}})")
+_LINE = re.compile(rf"({USER_NAME})[ \t]+(sha256:[0-9a-f]{{64}}|cert:[!-~].*)")
 _PREFIX = "stfj_"  # so that scanners for leaked secrets can find them
 
 
@@ -37,7 +37,7 @@ def line_of(name: str, token: str) -> str:
     """
     if not re.fullmatch(USER_NAME, name):
         raise UsageError(f"{name!r} is no user name", hint="it is the user that the caller's jobs belong to")
-    return f"{name} sha256:{_hash(token)}"
+    return f"{name} {_hash(token)}"
 
 
 def token_of(authorization: str | None) -> str:
@@ -53,20 +53,15 @@ def token_of(authorization: str | None) -> str:
 
 
 def _refused(message: str) -> RequestRefused:
-    return RequestRefused(
-        "not-authenticated",
-        message,
-        hint="send `Authorization: Bearer <token>`; the gateway's operator makes tokens",
-        headers={"WWW-Authenticate": 'Bearer realm="submit_tf_job"'},
-    )
+    return RequestRefused("not-authenticated", message, hint="send `Authorization: Bearer <token>`; the gateway's operator makes tokens")
 
 
 def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+    return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 class CallersFile:
-    """The file of hashed tokens; read again when it has changed, so that a token can be withdrawn without a restart.
+    """The file of callers; read again when it has changed, so that a token can be withdrawn without a restart.
 
     Args:
         path: The file; nobody but its owner and root may change it.
@@ -95,8 +90,21 @@ class CallersFile:
 
     @property
     def names(self) -> frozenset[str]:
-        """Everybody who has a token."""
+        """Everybody who is in it."""
         return frozenset(self._users.values())
+
+    def of_certificate(self, subject: str) -> str:
+        """Say whose a certificate is, by its subject.
+
+        Raises:
+            RequestRefused: Nobody's.
+            SettingsError: The file cannot be read any more.
+        """
+        self.check()
+        found = self._users.get(f"cert:{subject}")
+        if found is None:
+            raise _refused(f"the certificate of {subject[:200]} is nobody's")
+        return found
 
     def caller(self, token: str) -> str:
         """Say whose a token is.
@@ -128,10 +136,12 @@ def _read(path: Path) -> dict[str, str]:
         found = _LINE.fullmatch(line)
         if not found:  # it is not quoted: it may be a token that somebody put there by mistake
             raise SettingsError(
-                f"{path}:{number}: no line such as `alice sha256:<64 hex digits>`", hint="submit_tf_job gateway token NAME prints one"
+                f"{path}:{number}: no line such as `alice sha256:<64 hex digits>` or `alice cert:CN=alice,O=Example`",
+                hint="submit_tf_job gateway token NAME prints one",
             )
         if users.setdefault(found[2], found[1]) != found[1]:
-            raise SettingsError(f"{path}:{number}: the token of {users[found[2]]} cannot be {found[1]}'s, too")
+            what = "certificate" if found[2].startswith("cert:") else "token"
+            raise SettingsError(f"{path}:{number}: the {what} of {users[found[2]]} cannot be {found[1]}'s, too")
     if not users:
         raise SettingsError(f"the file of callers {path}: there is nobody in it", hint="submit_tf_job gateway token NAME prints a line")
     return users

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import datetime, timezone
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from submit_tf_job.errors import InternalError, SettingsError, SubmitTFJobError, UsageError
 from submit_tf_job.gateway.problems import CONTENT_TYPE, RequestRefused, problem
@@ -65,10 +65,15 @@ class Door:
             raise UsageError("the query cannot be read") from None
         if names & _IDENTITIES:
             raise UsageError(
-                f"who is calling is what the bearer token says: {', '.join(sorted(names & _IDENTITIES))} is not taken", hint="leave it out"
+                f"a caller says who it is by its token, ticket or certificate: {', '.join(sorted(names & _IDENTITIES))} is not taken",
+                hint="leave it out",
             )
-        if self._gateway.callers is None and ("origin" in headers or not _LOOPBACK.fullmatch(headers.get("host", ""))):
-            # Whoever needs no token could be any web page that this machine's user looks at, also one whose name leads to loopback.
+        # Browsers send tickets and certificates for any page that asks them to, and whoever needs no token could be any web page that this
+        # machine's user looks at, also one whose name leads to loopback.
+        host = headers.get("host", "")
+        if "origin" in headers and urlsplit(headers["origin"]).netloc.lower() != host.lower():
+            raise RequestRefused("forbidden-origin", "pages of other sites are not served", hint="use a program, or the page at /")
+        if self._gateway.is_open and not _LOOPBACK.fullmatch(host):
             raise RequestRefused(
                 "forbidden-origin", "without authentication only programs of this machine are served", hint="call localhost"
             )
@@ -90,10 +95,17 @@ class _Visit:
             self._status = message["status"]
             given = {name for name, _ in message.get("headers", [])}
             more = [(name, value) for name, value in _ALWAYS if name not in given]
+            more += [(b"www-authenticate", way.encode()) for way in self._challenges()]
             message = {**message, "headers": [*message.get("headers", []), *more, (b"x-request-id", self.id.encode())]}
         elif message["type"] == "http.response.body":
             self._bytes += len(message.get("body", b""))
         await self._send(message)
+
+    def _challenges(self) -> tuple[str, ...]:
+        if self._status == 401:
+            return self._gateway.challenges
+        proof = self._scope["state"].get("proof")
+        return (f"Negotiate {proof}",) if proof else ()
 
     async def fail(self, error: Exception) -> None:
         """Answer with the problem; where an answer has begun, it ends as it is."""

@@ -23,6 +23,7 @@ class Metrics:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._within: Counter[tuple[str, float]] = Counter()
         self._submissions: Counter[str] = Counter()
+        self._webhooks: Counter[str] = Counter()
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered; a stream counts when it ends, and its time does not."""
@@ -37,6 +38,11 @@ class Metrics:
         """Count a submission: `new` or `adopted`, or the code of an error."""
         with self._lock:
             self._submissions[outcome] += 1
+
+    def webhook(self, outcome: str) -> None:
+        """Count an attempt: `delivered`, `failed`, `given-up`."""
+        with self._lock:
+            self._webhooks[outcome] += 1
 
     def text(self, gauges: Mapping[str, int]) -> str:
         """Write everything.
@@ -61,6 +67,9 @@ class Metrics:
         yield f"# TYPE {_PREFIX}_submissions_total counter"
         for outcome, count in sorted(self._submissions.items()):
             yield f'{_PREFIX}_submissions_total{{outcome="{outcome}"}} {count}'
+        yield f"# TYPE {_PREFIX}_webhooks_total counter"
+        for outcome, count in sorted(self._webhooks.items()):
+            yield f'{_PREFIX}_webhooks_total{{outcome="{outcome}"}} {count}'
         for name, value in sorted(gauges.items()):
             yield f"# TYPE {_PREFIX}_{name} gauge"
             yield f"{_PREFIX}_{name} {value}"

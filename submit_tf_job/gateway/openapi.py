@@ -6,10 +6,11 @@ from typing import Any
 
 from submit_tf_job.errors import TABLE
 from submit_tf_job.gateway.problems import CODES
+from submit_tf_job.gateway.store import STATES
 from submit_tf_job.observation import JobState
 from submit_tf_job.specfile import schema as job_schema
 
-__all__ = ["DELETE", "EVENTS", "JOB", "LIST", "LOGS", "SCHEMA", "STOP", "SUBMIT", "schemas"]
+__all__ = ["DELETE", "DESCRIPTION", "EVENTS", "JOB", "LIST", "LOGS", "SCHEMA", "STOP", "SUBMIT", "WEBHOOKS", "WEBHOOK_KEY", "schemas"]
 
 _Shape = dict[str, Any]
 
@@ -43,6 +44,9 @@ SUBMIT = {
 }
 LIST = _route("List jobs", s200=_json("One page.", "JobList"), s304=_UNCHANGED)
 JOB = _route("Look at a job", s200=_json("The job.", "Job"), s304=_UNCHANGED)
+DESCRIPTION = _route("Look at a job in detail", s200=_json("The job, and more.", "JobDescription"), s304=_UNCHANGED)
+WEBHOOKS = _route("List webhooks of a job", s200=_json("The caller's own.", "WebhookList"), s304=_UNCHANGED)
+WEBHOOK_KEY = _route("Key of webhooks", s200=_json("The caller's own.", "WebhookKey"), s304=_UNCHANGED)
 STOP = _route("Stop a job", s200=_json("It is over.", "Job"), s202=_json("It was asked to stop.", "Job"))
 DELETE = _route("Delete a job", s200=_json("It is deleted.", "Deletion"))
 _AN_OBJECT: _Shape = {"description": "The schema.", "content": {"application/json": {"schema": {"type": "object"}}}}
@@ -129,8 +133,16 @@ def _objects() -> _Shape:
         "kind": {"const": "JobList"}, "format": _FORMAT, "jobs": {**_LIST, "items": _ref("ListedJob")},
         "next_cursor": {**_or_null("string"), "description": "`cursor` of the next page; null on the last."},
     }  # fmt: skip
+    description = {
+        **job, "kind": {"const": "JobDescription"}, "task_list": {**_LIST, "items": _MAP}, "limits": {**_LIST, "items": _MAP},
+        "links": {**_LIST, "items": _MAP}, "attempts": {**_LIST, "items": _MAP}, "pages": _MAP,
+    }  # fmt: skip
+    webhook = _object({"id": _TEXT, "url": _TEXT, "state": {"enum": list(STATES)}, "attempts": {"type": "integer"}, "said": _TEXT})
+    webhooks = {"kind": {"const": "WebhookList"}, "format": _FORMAT, "webhooks": {**_LIST, "items": webhook}}
+    webhook_key = {"kind": {"const": "WebhookKey"}, "format": _FORMAT, "key": _TEXT}
     deletion = {"kind": {"const": "Deletion"}, "format": _FORMAT, "job": _TEXT, "deleted": _FLAG}
-    rows = {"ListedJob": listed, "Job": job, "Submission": submission, "JobList": page, "Deletion": deletion}
+    rows = {"ListedJob": listed, "Job": job, "JobDescription": description, "Submission": submission, "JobList": page}
+    rows |= {"Deletion": deletion, "WebhookList": webhooks, "WebhookKey": webhook_key}
     return {name: _object(properties) for name, properties in rows.items()}
 
 

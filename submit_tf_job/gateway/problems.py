@@ -24,6 +24,7 @@ CODES = {
     "media-type": 415,
     "key-reused": 422,
     "too-many": 429,
+    "state-unavailable": 503,
 }
 
 
@@ -73,7 +74,7 @@ def problem(error: Exception, request_id: str) -> Answered:
     message, hint, details = known.message, known.hint, known.details
     if isinstance(known, (SettingsError, InternalError)):
         message, hint, details = "the gateway could not do it; its log says why", f"name the request, {request_id}, to its operator", {}
-    retryable = row.retryable or status in (408, 429)
+    retryable = row.retryable or status in (408, 429, 503)
     if retryable:
         headers.setdefault("Retry-After", str(RETRY_AFTER_S))
     body: dict[str, Any] = {

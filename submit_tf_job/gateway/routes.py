@@ -18,6 +18,7 @@ from submit_tf_job import api
 from submit_tf_job.errors import AuthError, NoSuchJob, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.fleet import Selection
 from submit_tf_job.gateway import openapi, submission
+from submit_tf_job.gateway.database import DatabaseTrouble
 from submit_tf_job.gateway.limits import MAX_BODY
 from submit_tf_job.gateway.paging import page
 from submit_tf_job.gateway.problems import RequestRefused, problem
@@ -26,6 +27,7 @@ from submit_tf_job.gateway.threads import Channel, in_thread, pumped
 from submit_tf_job.gateway.watching import Change, Listener, change_of
 from submit_tf_job.observation import JobState
 from submit_tf_job.report.change import deletion_object
+from submit_tf_job.report.detail import description_object
 from submit_tf_job.report.job import job_object
 from submit_tf_job.report.listing import listing_object
 from submit_tf_job.report.logs import log_json, log_text
@@ -52,7 +54,8 @@ def gateway_of(request: Request) -> Gateway:
 
 def caller_of(request: Request) -> str:
     """Say who is calling, and refuse a query that nothing here knows: a filter with a typo would select everything."""
-    caller = gateway_of(request).caller(request.headers.get("authorization"))
+    certificate = request.scope["state"].get("certificate", "")
+    caller, request.state.proof = gateway_of(request).caller(request.headers.get("authorization"), certificate)
     request.state.caller = caller
     known = request.scope["route"].dependant.query_params
     unknown = set(request.query_params) - {parameter.alias for parameter in known}
@@ -99,20 +102,38 @@ async def submit(
             pattern=r"^[!-~]{1,255}$",
         ),
     ] = None,
+    webhook_url: Annotated[
+        str | None,
+        Header(description="Told by POST when the job is over, where this gateway sends webhooks.", max_length=2000),
+    ] = None,
 ) -> Response:
     """Submit a job, once: the same request again finds the job that it made."""
     key = submission.check_key(idempotency_key)
+    webhook = _wanted(gateway_of(request), webhook_url)
     source = _source(request)
     body = await _body(request)
     metrics, keys = gateway_of(request).metrics, gateway_of(request).keys
+
+    def post(cluster: api.Cluster) -> submission.Posted:
+        return submission.submit(cluster, keys, body, source, key=key, replace=replace, webhook=webhook)
+
     try:
-        posted = await _work(request, caller, lambda cluster: submission.submit(cluster, keys, body, source, key=key, replace=replace))
+        posted = await _work(request, caller, post)
     except SubmitTFJobError as error:
         metrics.submission(error_class(error).code)
         raise
     done = posted.done
     metrics.submission("adopted" if done.adopted else "new")
     return _json(request, posted.to_json(), 200 if done.adopted else 201, Location=f"/v1/jobs/{done.ref.name}")
+
+
+def _wanted(gateway: Gateway, url: str | None) -> submission.Wanted | None:
+    """Check where a webhook is to go, before anything is done."""
+    if url is None:
+        return None
+    if gateway.webhooks is None or gateway.store is None:
+        raise UsageError("Webhook-Url: this gateway sends no webhooks", hint="leave it out, and ask for the job's state or its events")
+    return submission.Wanted(gateway.store, gateway.webhooks.allowed.check(url))
 
 
 def _source(request: Request) -> str:
@@ -183,6 +204,42 @@ async def listing(
 async def status(request: Request, caller: Caller, name: Name) -> Response:
     """Look at a job: where it is and, when it is over, how it ended by both witnesses."""
     return _json(request, job_object(await _work(request, caller, lambda cluster: api.status(cluster, name))))
+
+
+@router.get("/jobs/{name}/description", tags=["jobs"], **openapi.DESCRIPTION)
+async def description(request: Request, caller: Caller, name: Name) -> Response:
+    """Look at a job in detail: why it waits or why it failed, each task, limits, links. A few requests to the cluster; do not poll it."""
+
+    def describe(cluster: api.Cluster) -> Any:
+        found = api.describe(cluster, name)
+        return description_object(found, api.diagnose(cluster, found.look))
+
+    return _json(request, await _work(request, caller, describe))
+
+
+@router.get("/jobs/{name}/webhooks", tags=["jobs"], **openapi.WEBHOOKS)
+async def webhooks(request: Request, caller: Caller, name: Name) -> Response:
+    """List the caller's webhooks of a job, and what became of them."""
+    gateway = gateway_of(request)
+
+    def find(cluster: api.Cluster) -> list[Any]:
+        application = name if name.startswith("application_") else api.status(cluster, name).seen.application_id
+        try:
+            return gateway.store.webhooks(caller, application) if gateway.store and application else []
+        except DatabaseTrouble:
+            raise RequestRefused("state-unavailable", "the gateway's state cannot be read now", hint="try again later") from None
+
+    found = await _work(request, caller, find)
+    return _json(request, {"kind": "WebhookList", "format": 1, "webhooks": [webhook.to_json() for webhook in found]})
+
+
+@router.get("/webhook-key", tags=["about"], **openapi.WEBHOOK_KEY)
+async def webhook_key(request: Request, caller: Caller) -> Response:
+    """Return the key that the caller's webhooks are signed with (Standard Webhooks); nobody else's are."""
+    webhooks = gateway_of(request).webhooks
+    if webhooks is None:
+        raise RequestRefused("no-such-page", "this gateway sends no webhooks")
+    return _json(request, {"kind": "WebhookKey", "format": 1, "key": webhooks.keyring.key_of(caller)})
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)

@@ -8,6 +8,7 @@ import ipaddress
 import logging
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,11 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.app import served
+from submit_tf_job.gateway.certificates import subject_of
 from submit_tf_job.gateway.state import Gateway
 
 __all__ = ["Listening", "serve"]
@@ -35,6 +38,7 @@ class Listening:
         port: 0 for any that is free.
         certificate: TLS certificate with its chain, PEM; None without TLS.
         key: Its private key, PEM.
+        client_ca: Certificates of those who sign callers' certificates, PEM; None where callers have none.
         drain_s: Seconds for requests that are being served when the gateway is told to end.
         plain: Whether what is not loopback may be without TLS: somebody before us ends it.
     """
@@ -43,6 +47,7 @@ class Listening:
     port: int = 8090
     certificate: Path | None = None
     key: Path | None = None
+    client_ca: Path | None = None
     drain_s: float = 30.0
     plain: bool = False
 
@@ -73,6 +78,8 @@ class Listening:
             )
         if (self.certificate is None) != (self.key is None):
             raise UsageError("--cert and --key belong together")
+        if self.client_ca is not None and self.certificate is None:
+            raise UsageError("--client-ca wants TLS", hint="give --cert and --key, too")
 
 
 def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) -> None:
@@ -89,7 +96,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
     _log_to(gateway.log)
     config = uvicorn.Config(
         served(gateway),
-        http="h11",
+        http=_Connection,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -103,16 +110,27 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
         timeout_graceful_shutdown=max(1, round(listening.drain_s)),
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
+        ssl_ca_certs=str(listening.client_ca) if listening.client_ca else None,
+        ssl_cert_reqs=ssl.CERT_OPTIONAL if listening.client_ca else ssl.CERT_NONE,  # others may have a token
     )
     try:
         config.load()
     except OSError as error:  # ssl.SSLError is one
         bound.close()
-        raise SettingsError(f"--cert {listening.certificate}, --key {listening.key}: cannot be used: {error.strerror or error}") from None
+        files = f"--cert {listening.certificate}, --key {listening.key}" + (
+            f", --client-ca {listening.client_ca}" if listening.client_ca else ""
+        )
+        raise SettingsError(f"{files}: cannot be used: {error.strerror or error}") from None
     scheme = "http" if listening.certificate is None else "https"
     host = f"[{listening.host}]" if ":" in listening.host else listening.host
     server = _Server(config, gateway, lambda: ready(f"{scheme}://{host}:{bound.getsockname()[1]}"))
-    asyncio.run(server.serve(sockets=[bound]))
+    if gateway.courier is not None:
+        gateway.courier.start()
+    try:
+        asyncio.run(server.serve(sockets=[bound]))
+    finally:
+        if gateway.courier is not None:
+            gateway.courier.end()
 
 
 def _bind(listening: Listening) -> socket.socket:
@@ -121,6 +139,22 @@ def _bind(listening: Listening) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise UsageError(f"cannot listen on {listening.host}:{listening.port}: {getattr(error, 'strerror', None) or error}") from None
+
+
+class _Connection(H11Protocol):
+    """uvicorn's, which tells the application whose certificate came with it."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        tls, app = transport.get_extra_info("ssl_object"), self.app
+        subject = subject_of(tls.getpeercert()) if tls is not None else ""
+        if subject:
+
+            async def known(scope: Any, receive: Any, send: Any) -> None:
+                scope["state"]["certificate"] = subject
+                await app(scope, receive, send)
+
+            self.app = known
 
 
 class _Server(uvicorn.Server):
