@@ -23,6 +23,11 @@ ENV_ATTEMPT = "TFJOB_ATTEMPT"  # 0, then one more for each time YARN started thi
 ENV_PROGRESS = "TFJOB_PROGRESS_FILE"  # write {"step": 3, "total": 10, "metrics": {...}} there, by rename
 TASK_ENV = (ENV_TF_CONFIG, ENV_JOB, ENV_ROLE, ENV_INDEX, ENV_COUNT, ENV_PORT, ENV_SUBMISSION, ENV_ATTEMPT, ENV_PROGRESS)
 
+# What it reads and writes: each followed by the name of an input or output in capitals.
+ENV_INPUT = "TFJOB_INPUT_"  # its URI; once it was downloaded, where it is on this disk
+ENV_FILES = "TFJOB_FILES_"  # a file that lists this task's files, one a line
+ENV_OUTPUT = "TFJOB_OUTPUT_"  # its URI; where it is uploaded afterwards, an empty directory on this disk
+
 # --- files -----------------------------------------------------------------------------------------------------------
 BOOTSTRAP_FILE = "bootstrap.py"  # a TEMPLATE file lands in conf/ of the working directory
 REPORT_FILE = "job-report.json"  # in the log directory of the deciding task; the NodeManager serves it at once
@@ -36,6 +41,7 @@ OUTCOME_MARK = "submit_tf_job-outcome "  # the machine-readable last line on the
 REPORT_VERSION = 1
 TASK_VERSION = 1
 
+INPUT_LIST = "tfjob-input-%s.txt"  # the files of a sharded input, one URI a line, the same list for all tasks
 # --- properties of the YARN service that say whose it is -------------------------------------------------------------
 PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
 PROPERTY_RERUN_OF = "submit_tf_job.rerun-of"  # the id that the same command has without --replace
@@ -59,6 +65,7 @@ EXIT_COMMAND_NOT_FOUND = 127
 EXIT_TERMINATED = 143
 
 # LinuxContainerExecutor takes a container's 22 and 24 for its own failures and marks the node UNHEALTHY until it is restarted (seen).
+EXIT_DATA = 97  # an input could not be fetched, or an output not be stored
 NEVER_PASSED_ON = frozenset({22, 24})
 
 EXIT_MEANING = {
@@ -74,6 +81,7 @@ EXIT_MEANING = {
     EXIT_TERMINATED: "ended by SIGTERM (YARN stops containers so)",
 }
 
+    EXIT_DATA: "an input could not be fetched, or an output not be stored",
 # --- roles, as the rendezvous sees them ------------------------------------------------------------------------------
 DUTY_DECIDES = "decides"  # its end is the job's end
 DUTY_TRAINS = "trains"  # must succeed; is waited for when the deciding task is done

@@ -250,8 +250,17 @@ def _run_here(
     environ["PATH"] = f"{Path(sys.executable).parent}:{environ.get('PATH', '')}"
     with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
         loaded = client.load(_job(function, args, dict(kwargs), {"image": "local", **job, "python": sys.executable}, Path(directory)))
+        data = api.DataCheck(loaded, client.settings, here=True)
+        data.look()
         done = run_local(
-            loaded, client.settings.user, environ, port_range=client.settings["ports.range"], timeout_s=timeout_s, on_line=_show, then=keep
+            loaded,
+            client.settings.user,
+            environ,
+            port_range=client.settings["ports.range"],
+            timeout_s=timeout_s,
+            on_line=_show,
+            then=keep,
+            lists=data.lists,
         )
     error = api.error_of(done.look)
     if error is None:

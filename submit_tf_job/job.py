@@ -16,6 +16,7 @@ from submit_tf_job.errors import Problem
 
 __all__ = [
     "Command",
+from submit_tf_job.jobdata import Input, Output
     "Duration",
     "HadoopConf",
     "Job",
@@ -311,3 +312,7 @@ _INHERITED = re.compile(r"roles\.[^.]+\.((?:image|command|env|files|mounts)(?:[.
 
 def _parent(path: str) -> str:
     return re.sub(r"(?:\.[^.\[]*|\[\d+\]|^[^.\[]*)$", "", path)
+        inputs: What it reads.
+        outputs: What it writes.
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()

@@ -12,6 +12,7 @@ Example:
 from submit_tf_job.api.changing import Change, extend, move, restart, scale, set_priority, start
 from submit_tf_job.api.cluster import Cluster, JobRef, connect, find
 from submit_tf_job.api.control import delete, owner, stop
+from submit_tf_job.api.data import DataCheck
 from submit_tf_job.api.diagnosing import diagnose
 from submit_tf_job.api.failure import why_failed
 from submit_tf_job.api.identity import warnings
@@ -37,6 +38,7 @@ from submit_tf_job.settings import load_settings
 __all__ = [
     "Change",
     "Cluster",
+    "DataCheck",
     "Description",
     "JobRef",
     "Submission",

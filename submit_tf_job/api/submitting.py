@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.api import identity
 from submit_tf_job.api.cluster import Cluster, JobRef, check_identity, storage_of
 from submit_tf_job.api.control import stop
+from submit_tf_job.api.data import DataCheck
 from submit_tf_job.api.looking import follow
 from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, InternalError, NameTaken, NoSuchJob, SubmitTFJobError
 from submit_tf_job.settings import Settings, krb5_conf_files
@@ -131,6 +132,7 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
         The application, new or adopted.
 
     Raises:
+        JobSpecError: An input or output is not there, or not to be read or written.
         NameTaken: Another submission holds the name, or (with `replace`) a job of that name is still running.
         Refused: The cluster refuses the job.
         ClusterUnavailable: It could not be done, and it is not certain whether the job runs; submitting again finds out.
@@ -138,7 +140,9 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
     from submit_tf_job.yarn.submit import submit as post
 
     check_identity(cluster)
+    data = DataCheck(planned.job, cluster.settings)
     if replace:
+        data.look()  # before the finished job is gone
         planned = _replace(planned, cluster)
     identity.check_keytab(planned, cluster.settings)
     _prepare(planned, cluster)
@@ -152,6 +156,7 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
             submission_id=planned.submission,
             deadline=cluster.client.deadline(cluster.settings["timeouts.submit"]),
             stored=lambda: stored_submission(cluster.settings, planned.job.name, planned.submission),
+            before=lambda: data.prepare(planned),
         )
     except (ClusterUnavailable, DeadlinePassed, InternalError):
         raise  # it may have been accepted, and then needs its keytab

@@ -6,6 +6,7 @@ import abc
 import queue
 import selectors
 import signal
+import threading
 import time
 
 from submit_tf_job import contract
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from submit_tf_job.bootstrap.data import Data
     from submit_tf_job.bootstrap.info import Info
 
 TICK_S = 1.0  # while nothing is about to happen
@@ -45,6 +47,9 @@ class Agent(abc.ABC):
         self.selector.register(signals.reader, selectors.EVENT_READ, lambda _mask: signals.drain())
         self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
         self.progress = files.Progress("")
+        self.data: Data | None = None  # what the job reads and writes, where it says so
+        # How the command ended, and what is still to be done about its outputs.
+        self.ending: tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]] | None = None
 
     # --- for the two kinds of task -----------------------------------------------------------------------------------
     def open(self) -> None:  # noqa: B027  (most tasks are called by nobody)
@@ -153,8 +158,8 @@ class Agent(abc.ABC):
         """See whether the command has ended, and all of its group."""
         if not self.child or self.child.over:
             return
-        self.child.poll(now)
-        if self.child.code is not None and not self.record:
+        over = self.child.poll(now)
+        if self.child.code is not None and not self.record and not self.ending:
             self.child_ended = now
             record = describe(self.info, self.child.code)
             stop = self.signals.stop()
@@ -165,7 +170,22 @@ class Agent(abc.ABC):
                 return
             elif isinstance(self.info.roles[self.info.role]["command"], str) and record["status"] in (126, 127):
                 record["reason"] = "command-not-found" if record["status"] == 127 else "not-executable"  # in bash's own words
-            self._ended(record)
+            upload = self.data.uploads(record, self.told_to_end) if self.data else None
+            if upload:
+                self.ending = (record, upload)
+            else:
+                self._ended(record)
+        if over and self.ending:  # nothing of the command is left that could still write
+            threading.Thread(target=self._upload, args=self.ending, name="upload", daemon=True).start()
+
+    def _upload(self, record: dict[str, Any], upload: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Upload the outputs, in a thread; the loop goes on meanwhile."""
+        done = upload(record)
+        self.post(lambda: self._uploaded(done))
+
+    def _uploaded(self, record: dict[str, Any]) -> None:
+        self.ending = None
+        self._ended(record)
 
     def _ended(self, record: dict[str, Any]) -> None:
         lines = files.last_lines(files.stderr_path(self.info)) if record["status"] else []
@@ -179,5 +199,5 @@ class Agent(abc.ABC):
 
     @property
     def idle(self) -> bool:
-        """No command runs (any more, or yet)."""
-        return not self.child or self.child.over
+        """No command runs (any more, or yet), and nothing of it is being uploaded."""
+        return (not self.child or self.child.over) and not self.ending

@@ -97,6 +97,11 @@ def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
     """Give the program what it proves to HDFS with who it is: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return
+    if info.task.get("data"):
+        from submit_tf_job.bootstrap.data import Data  # travels only with jobs that say what they read or write
+
+        agent.data = Data(info, env, signals.stop)
+        agent.data.prepare()
     from submit_tf_job.bootstrap.tokens import Tokens  # travels only to clusters that have them
 
     tokens = None

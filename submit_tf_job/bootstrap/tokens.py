@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from xml.etree import ElementTree as ET
 
 from submit_tf_job import contract
+from submit_tf_job.bootstrap.hadoop import name_nodes, properties
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ HDFS = b"HDFS_DELEGATION_TOKEN"
 KINDS = (HDFS, b"WEBHDFS delegation", b"SWEBHDFS delegation", b"kms-dt", b"MR_DELEGATION_TOKEN")  # AbstractDelegationTokenIdentifier's form
 MAGIC = b"HDTS"
 LONGEST = 16 << 20
-RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 
 
 class Token:
@@ -189,20 +188,6 @@ def sentence(said: Mapping[str, Any], others: Iterable[str] = ()) -> str:
 
 
 # --- one that every client recognises ---------------------------------------------------------------------------------
-def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the NameNodes' addresses as clients write them: by nameservice, that of a single NameNode under ""."""
-    scheme, _, rest = conf.get("fs.defaultFS", "").partition("://")
-    host = rest.partition("/")[0]
-    found: dict[str, list[str]] = {"": []}
-    for service in [item.strip() for item in conf.get("dfs.nameservices", "").split(",") if item.strip()]:
-        ids = [item.strip() for item in conf.get("dfs.ha.namenodes." + service, "").split(",") if item.strip()]
-        addresses = [conf.get("dfs.namenode.rpc-address.%s.%s" % (service, node), "") for node in ids]
-        found[service] = [address for address in addresses if address]
-    if scheme == "hdfs" and host and host not in found:
-        found[""] = [host if ":" in host else "%s:%d" % (host, RPC_PORT)]
-    return found
-
-
 def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Token, str]]:
     """Find addresses that a token of the file is good for, but under another name: (token, address).
 
@@ -232,17 +217,6 @@ def _for(address: str, service: str, tokens: list[Token]) -> Token | None:
     except OSError:
         return None
     return next((token for token in near if token.service == ("%s:%s" % (ip, port)).encode()), None)
-
-
-def _properties(directory: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in ("core-site.xml", "hdfs-site.xml"):
-        try:
-            root = ET.parse(os.path.join(directory, name)).getroot()  # noqa: S314 - the cluster's own configuration
-        except (OSError, ET.ParseError):
-            continue
-        found.update({(item.findtext("name") or "").strip(): (item.findtext("value") or "").strip() for item in root.iter("property")})
-    return found
 
 
 class Tokens:
@@ -276,7 +250,7 @@ class Tokens:
 
     def sentences(self, env: Mapping[str, str]) -> list[str]:
         """Say of each token whose it is."""
-        more = missing(self.tokens, _properties(env.get("HADOOP_CONF_DIR", "")))
+        more = missing(self.tokens, properties(env.get("HADOOP_CONF_DIR", "")))
         return [sentence(account(t), [address for other, address in more if other is t]) for t in self.tokens]
 
     def give(self, env: dict[str, str], cwd: str, *, own_login: bool) -> None:
@@ -287,7 +261,7 @@ class Tokens:
         Raises:
             OSError: They cannot be written.
         """
-        more = missing(self.tokens, _properties(env.get("HADOOP_CONF_DIR", "")))
+        more = missing(self.tokens, properties(env.get("HADOOP_CONF_DIR", "")))
         kept = [token for token in self.tokens if not (own_login and token.kind == HDFS)]
         kept += [] if own_login else [token.named(address) for token, address in more]
         if [token.service for token in kept] == [token.service for token in self.tokens]:

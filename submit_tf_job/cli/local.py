@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from submit_tf_job import api
 from submit_tf_job.cli.door import Context, SpecArgument, coloured, command
 from submit_tf_job.cli.follow import Talk, finish, seconds
 from submit_tf_job.cli.jobfile import NameOption, SetOption, read_job
@@ -50,6 +51,8 @@ def local(
             stream.write(printer.line(task, text))
             stream.flush()
 
+    data = api.DataCheck(job, settings, here=True)
+    data.look()
     context.interrupted = f"{job.name} was ended."
     done = run_local(
         job,
@@ -60,6 +63,7 @@ def local(
         keep=keep,
         on_line=show,
         on_look=Talk(context).look,
+        lists=data.lists,
     )
     if done.directory is not None:
         context.say(f"working directories and logs: {done.directory}")

@@ -130,6 +130,14 @@ _BY_BOOTSTRAP = {
         "kerberos-login",
         "is the keytab the principal's latest (kvno)? does the krb5.conf that the task has name the KDC, and can containers reach it?",
     ),
+    "input-failed": (
+        "input-failed",
+        "is it there for the job's user, and does the image have what reads it (hdfs-native, fsspec)? docs/data.md",
+    ),
+    "output-failed": (
+        "output-failed",
+        "is there room, and may the job's user write there? `on_failure: keep` saves what a failed command has written; docs/data.md",
+    ),
     "wrong-job": ("wrong-job", "another job uses the same ports on that host: --replace takes others"),
     "lost": (
         "task-lost",

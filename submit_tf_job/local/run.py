@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from submit_tf_job import contract
 from submit_tf_job.errors import DeadlinePassed
@@ -17,6 +18,7 @@ from submit_tf_job.local.names import NameServer
 from submit_tf_job.local.task import LOG_FILES, Task, inherited
 from submit_tf_job.observation import Evidence, JobReport, Observation, verdict
 from submit_tf_job.plan import Plan, Site, plan
+from submit_tf_job.plan.data import list_uri
 from submit_tf_job.tfconfig import host_name
 from submit_tf_job.watch import Look
 from submit_tf_job.yarn.observed import AppReport
@@ -79,6 +81,7 @@ class LocalRun:
         environment: What tasks inherit.
         on_line: Told of each line: task, file, text.
         on_look: Told of the job each time it was looked at.
+        lists: The files of each sharded input, as `api.DataCheck` found them.
     """
 
     planned: Plan
@@ -86,6 +89,7 @@ class LocalRun:
     environment: Mapping[str, str]
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None
     on_look: Callable[[Look], None] = lambda _look: None
+    lists: Mapping[str, bytes] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     _files: dict[tuple[str, str], _File] = field(default_factory=dict)
     _serial: int = 0
@@ -117,6 +121,9 @@ class LocalRun:
     def _start_all(self) -> None:
         uploads = {upload.uri: upload.content for upload in self.planned.uploads}
         site, name = self.planned.site, self.planned.job.name
+        uploads.update(
+            {list_uri(self.planned.job, site, self.planned.submission, item): content for item, content in self.lists.items()}
+        )
         for component in self.planned.service.components:
             for index in range(component.number_of_containers):
                 host = host_name(component.name, index, name, site.registry_user, site.domain)
@@ -216,6 +223,7 @@ def run_local(
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None,
     on_look: Callable[[Look], None] = lambda _look: None,
     then: Callable[[LocalRun], object] = lambda _run: None,
+    lists: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Outcome:
     """Run a job on this machine: one process for each task, its own bootstrap, TF_CONFIG, verdict and exit statuses.
 
@@ -231,6 +239,7 @@ def run_local(
         on_line: Told of each line: task, file, text.
         on_look: Told of the job each time it was looked at, some ten times a second.
         then: Called before anything is removed.
+        lists: The files of each sharded input, as `api.DataCheck` found them.
 
     Raises:
         JobSpecError: The job cannot be planned.
@@ -243,7 +252,7 @@ def run_local(
         site = Site(user, domain=DOMAIN, dns_server=names.address, port_range=port_range, staging=STAGING)
         # An id of its own for every run: its ports are others than those of a run beside it.
         planned = plan(replace(job, kerberos=None, network="host"), site, submission=uuid.uuid4().hex[:16])
-        run = LocalRun(planned, root, inherited(environ), on_line, on_look)
+        run = LocalRun(planned, root, inherited(environ), on_line, on_look, lists)
         look = run.run(timeout_s)
         then(run)
         return Outcome(look, run.statuses, root if keep else None)

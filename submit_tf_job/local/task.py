@@ -20,7 +20,10 @@ __all__ = ["LOG_FILES", "Task", "inherited"]
 LOG_FILES = ("stdout.txt", "stderr.txt")
 
 # Of the caller's environment, what makes programs run here; the rest of a task's environment is the job spec's, as on YARN.
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME")
+_INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME"),
+    *("HADOOP_CONF_DIR", "HADOOP_USER_NAME", "HADOOP_TOKEN_FILE_LOCATION", "KRB5CCNAME", "KRB5_CONFIG"),  # who one is to HDFS, and where that is
+)
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

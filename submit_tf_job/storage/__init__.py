@@ -15,10 +15,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import UsageError
+from submit_tf_job.storage.finding import files_of
 from submit_tf_job.storage.hadoop import default_fs, is_secure, properties, web_address
 from submit_tf_job.storage.model import NoSuchPath, PathExists, RangeReader, Space, Stat, Storage
 
-__all__ = ["NoSuchPath", "PathExists", "RangeReader", "Space", "Stat", "Storage", "default_fs", "open_storage"]
+__all__ = ["NoSuchPath", "PathExists", "RangeReader", "Space", "Stat", "Storage", "default_fs", "files_of", "open_storage"]
 
 
 def open_storage(

@@ -60,6 +60,7 @@ def submit(
     submission_id: str,
     deadline: Deadline | None = None,
     stored: Callable[[], str | None] | None = None,
+    before: Callable[[], None] = lambda: None,
 ) -> Submitted:
     """Submit a service, or find that it has been.
 
@@ -72,6 +73,7 @@ def submit(
         deadline: For everything together, default 300 s.
         stored: Reads the submission's id out of the copy of the service that YARN keeps in HDFS, `None` where there is none;
             needed to recognise a submission of an earlier call that is waiting in its queue, or has ended.
+        before: Called once, before the first POST; a submission that is found needs nothing prepared. What it raises ends the call.
 
     Returns:
         The application; never a second one for the same submission.
@@ -87,7 +89,7 @@ def submit(
         >>> submit(client, dumps(service), name="mnist", user="alice", submission_id="5f3a").application_id
         'application_1700000000000_0001'
     """
-    return _Submission(client, body, name, user, submission_id, deadline or client.deadline(SUBMIT_S), stored).run()
+    return _Submission(client, body, name, user, submission_id, deadline or client.deadline(SUBMIT_S), stored, before).run()
 
 
 class _Submission:
@@ -102,6 +104,7 @@ class _Submission:
         submission_id: str,
         deadline: Deadline,
         stored: Callable[[], str | None] | None,
+        before: Callable[[], None],
     ) -> None:
         self._client = client
         self._body = body
@@ -110,6 +113,7 @@ class _Submission:
         self._id = submission_id
         self._deadline = deadline
         self._read_stored = stored
+        self._prepare: Callable[[], None] | None = before
         self._posts = 0
         self._refused_as_taken = 0
         self._last: AnswerLost | None = None
@@ -250,6 +254,9 @@ class _Submission:
     # --- acting ----------------------------------------------------------------------------------------------------------
 
     def _post(self) -> Submitted | None:
+        if self._prepare is not None:
+            self._prepare()
+            self._prepare = None
         first = self._client.funnel.rms.urls[0]  # the one that answered the look: the POST goes there, or is refused there
         self._processes[first] = self._client.process_of(first, deadline=self._deadline)
         if not self._lost:

@@ -1,0 +1,363 @@
+"""File systems as a task reaches them: hdfs-native or fsspec where the image has them, WebHDFS by the standard library where not.
+
+Runs in a process of its own (`transfer`), so that a library that crashes, hangs or fills the memory takes nothing down.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+import socket
+from importlib import import_module
+
+from submit_tf_job.bootstrap.hadoop import RPC_PORT, name_nodes, properties, through_mounts, web_addresses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+    Entry = tuple[str, bool, int]  # path, whether it is a directory, bytes
+
+PIECE = 4 << 20
+CONNECT_S = 10.0
+FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names of what fsspec calls s3
+
+
+class StoreError(Exception):
+    """Why something could not be read or written; `passing` where another attempt may mend it."""
+
+    def __init__(self, why: str, *, passing: bool = False) -> None:
+        """Keep one sentence."""
+        super().__init__(why)
+        self.passing = passing
+
+
+class NotThere(StoreError):
+    """There is no such file or directory."""
+
+
+class Store:
+    """A file system; paths are absolute, without scheme and host."""
+
+    renames = True  # a directory moves as a whole, so that nobody sees half of it
+
+    def stat(self, path: str) -> Entry:
+        """Look at a path, or raise `NotThere`."""
+        raise NotImplementedError
+
+    def list(self, path: str) -> list[Entry]:
+        """List a directory."""
+        raise NotImplementedError
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Read a whole file."""
+        raise NotImplementedError
+
+    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+        """Write a new file from an open one."""
+        raise NotImplementedError
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and those above it."""
+        raise NotImplementedError
+
+    def rename(self, source: str, target: str) -> None:
+        """Move, where the target is not there."""
+        raise NotImplementedError
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with all beneath; what is not there is removed already."""
+        raise NotImplementedError
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is something at a path."""
+        try:
+            self.stat(path)
+        except NotThere:
+            return False
+        return True
+
+
+class Disk(Store):
+    """Files that this container sees (`file://`)."""
+
+    def stat(self, path: str) -> Entry:
+        """Look at a path."""
+        with translated(path):
+            return path, os.path.isdir(path), os.stat(path).st_size
+
+    def list(self, path: str) -> list[Entry]:
+        """List a directory."""
+        with translated(path):
+            return [(entry.path, entry.is_dir(), entry.stat().st_size) for entry in os.scandir(path)]
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Read a whole file."""
+        with translated(path), open(path, "rb") as source:
+            yield from iter(lambda: source.read(PIECE), b"")
+
+    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+        """Write a new file."""
+        with translated(path), open(path, "xb") as sink:
+            for piece in iter(lambda: source.read(PIECE), b""):
+                sink.write(piece)
+                tick(len(piece))
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and those above it."""
+        with translated(path):
+            os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move."""
+        with translated(target):
+            os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with all beneath."""
+        with translated(path):
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path)
+            elif os.path.lexists(path):
+                os.unlink(path)
+
+
+class Native(Store):
+    """HDFS by hdfs-native: no Java."""
+
+    def __init__(self, url: str) -> None:
+        """Connect to `hdfs://…` or `viewfs://…`; user, tokens, ticket and configuration come from the environment."""
+        with translated(url):
+            library = import_module("hdfs_native")
+            self.client: Any = library.Client(url)
+            self.options: Any = library.WriteOptions
+
+    def stat(self, path: str) -> Entry:
+        """Look at a path."""
+        with translated(path):
+            found = self.client.get_file_info(path)
+            return path, found.isdir, found.length
+
+    def list(self, path: str) -> list[Entry]:
+        """List a directory."""
+        with translated(path):
+            return [(item.path, item.isdir, item.length) for item in self.client.list_status(path)]
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Read a whole file."""
+        with translated(path):
+            reader = self.client.read(path)
+            for start in range(0, len(reader), PIECE):
+                yield reader.read_range(start, min(PIECE, len(reader) - start))
+
+    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+        """Write a new file."""
+        with translated(path):
+            writer = self.client.create(path, self.options(overwrite=False, create_parent=False))
+            for piece in iter(lambda: source.read(PIECE), b""):
+                writer.write(piece)
+                tick(len(piece))
+            writer.close()
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and those above it."""
+        with translated(path):
+            self.client.mkdirs(path, create_parent=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move."""
+        with translated(target):
+            self.client.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with all beneath."""
+        with translated(path):
+            self.client.delete(path, True)
+
+
+class ByFsspec(Store):
+    """Whatever fsspec knows and the image has the package for. Objects have no directories: they appear one by one."""
+
+    renames = False
+
+    def __init__(self, fs: Any, bucket: str) -> None:
+        """Keep fsspec's file system and the bucket."""
+        self.fs, self.bucket = fs, bucket
+
+    def stat(self, path: str) -> Entry:
+        """Look at a path."""
+        with translated(path):
+            found = self.fs.info(self.bucket + path)
+            return path, found["type"] == "directory", int(found.get("size") or 0)
+
+    def list(self, path: str) -> list[Entry]:
+        """List a prefix."""
+        with translated(path):
+            found = self.fs.ls(self.bucket + path, detail=True)
+        return [(posixpath.join(path, _name(item)), item["type"] == "directory", int(item.get("size") or 0)) for item in found]
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Read a whole object."""
+        with translated(path), self.fs.open(self.bucket + path, "rb") as source:
+            yield from iter(lambda: source.read(PIECE), b"")
+
+    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+        """Write an object; it is seen when it is whole."""
+        with translated(path), self.fs.open(self.bucket + path, "wb") as sink:
+            for piece in iter(lambda: source.read(PIECE), b""):
+                sink.write(piece)
+                tick(len(piece))
+
+    def mkdirs(self, path: str) -> None:
+        """Do nothing: a prefix is there as soon as an object has it."""
+
+    def remove(self, path: str) -> None:
+        """Remove an object, or all beneath a prefix."""
+        if self.exists(path):
+            with translated(path):
+                self.fs.rm(self.bucket + path, recursive=True)
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return posixpath.basename(str(item["name"]).rstrip("/"))
+
+
+# --- which one --------------------------------------------------------------------------------------------------------
+def open_store(uri: str, env: Mapping[str, str]) -> tuple[Store, str]:
+    """Find the store of a URI, and the path in it.
+
+    Raises:
+        StoreError: The image has nothing that can reach it, or nobody answers.
+    """
+    scheme, _, rest = uri.partition("://")
+    authority, slash, path = rest.partition("/")
+    path = slash + path
+    if scheme == "file":
+        return Disk(), path
+    if scheme in ("webhdfs", "swebhdfs"):
+        return _web("https" if scheme == "swebhdfs" else "http", [authority], env), path
+    if scheme in ("hdfs", "viewfs"):
+        return _hdfs(scheme, authority, path, env)
+    return _fsspec(scheme, authority), path
+
+
+def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tuple[Store, str]:
+    conf = properties(env.get("HADOOP_CONF_DIR", ""))
+    if not authority:
+        default, _, rest = conf.get("fs.defaultFS", "").partition("://")
+        authority = rest.partition("/")[0] if default == scheme else ""
+    if scheme == "viewfs":
+        target = through_mounts(authority, path, conf)
+        if target is None:
+            raise StoreError("no mount table of the Hadoop configuration in this container leads there")
+        scheme, _, rest = target.partition("://")
+        authority, slash, path = rest.partition("/")
+        path = slash + path
+    if not authority:
+        raise StoreError(
+            "the URI names no NameNode, and no Hadoop configuration in this container does; "
+            "write hadoop: {conf: inline}, or hdfs://host:port/…"
+        )
+    if not _has("hdfs_native"):
+        protocol, addresses = web_addresses(authority, conf)
+        if not addresses:
+            raise StoreError("the image has no hdfs-native, and no Hadoop configuration in this container names a NameNode's web address")
+        return _web(protocol, addresses, env), path
+    nodes = name_nodes(conf).get(authority) or [authority if ":" in authority else "%s:%d" % (authority, RPC_PORT)]
+    _knock(nodes)
+    known = authority in name_nodes(conf) or ":" in authority
+    return Native("hdfs://%s" % (authority if known else nodes[0])), path  # hdfs-native knows no default port
+
+
+def _web(protocol: str, addresses: list[str], env: Mapping[str, str]) -> Store:
+    from submit_tf_job.bootstrap.webhdfs import WebHdfs
+
+    return WebHdfs(protocol, addresses, env)
+
+
+def _has(module: str) -> bool:
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return True
+
+
+def _knock(addresses: list[str]) -> None:
+    """Fail in seconds where nobody listens: hdfs-native waits as long as the kernel does."""
+    problems = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+        except (OSError, ValueError) as err:
+            problems.append("%s: %s" % (address, getattr(err, "strerror", None) or err))
+        else:
+            return
+    raise StoreError("no NameNode answers (%s)" % "; ".join(problems), passing=True)
+
+
+def _fsspec(scheme: str, authority: str) -> Store:
+    try:
+        fsspec = import_module("fsspec")
+        return ByFsspec(fsspec.filesystem(FSSPEC.get(scheme, scheme)), authority)
+    except (ImportError, ValueError) as err:
+        why = "the image has nothing that reads %s:// (%s); install fsspec, and its package for that, in the image"
+        raise StoreError(why % (scheme, err)) from None
+
+
+# --- other people's exceptions ----------------------------------------------------------------------------------------
+MISSING = ("FileNotFound", "No such file", "does not exist", "not found")
+PASSING = ("IOError", "timed out", "Connection ", "SafeMode", "safe mode", "StandbyException", "RetriableException", "could only be")
+
+
+class translated:  # noqa: N801  (it reads as the statement that it is)
+    """Let nothing but `StoreError` out of the block."""
+
+    def __init__(self, path: str) -> None:
+        """Remember what it is about."""
+        self.path = path
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Turn whatever was raised."""
+        if not isinstance(error, Exception) or isinstance(error, (StoreError, GeneratorExit)):
+            if error is not None and not isinstance(error, (Exception, GeneratorExit, KeyboardInterrupt, SystemExit)):
+                raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error  # a Rust panic is a BaseException
+            return
+        text = _words(error)
+        kind_name = type(error).__name__
+        if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
+            raise NotThere("%s: no such file or directory" % self.path) from error
+        raise StoreError("%s: %s" % (self.path, text), passing=any(word in kind_name + " " + text for word in PASSING)) from error
+
+
+def _words(error: BaseException) -> str:
+    """Return the first line of what went wrong; hdfs-native prints Rust's `RPCError("class", "message")`, escaped."""
+    if isinstance(error, OSError) and error.strerror and error.errno:
+        return error.strerror
+    text = str(error).strip()
+    if text.startswith(("RPCError(", "FatalRPCError(")) and '", "' in text:
+        text = text.partition('", "')[2].rstrip('")').replace('\\"', '"').replace("\\n", "\n")
+    return text.splitlines()[0][:500] if text else type(error).__name__
+
+
+def files_below(store: Store, path: str) -> Iterable[Entry]:
+    """List the files at or below a path, sorted by name, without those that Hadoop takes for hidden (FileInputFormat)."""
+    found = store.stat(path)
+    if not found[1]:
+        return [found]
+    files: list[Entry] = []
+    todo = [path]
+    while todo:
+        for entry in store.list(todo.pop()):
+            if not posixpath.basename(entry[0].rstrip("/")).startswith(("_", ".")):
+                if entry[1]:
+                    todo.append(entry[0])
+                else:
+                    files.append(entry)
+    return sorted(files)

@@ -1,0 +1,170 @@
+"""HDFS over HTTP by the standard library alone, for images that have nothing better."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import http.client
+import json
+import os
+import posixpath
+from urllib.parse import quote, urlencode, urlsplit
+
+from submit_tf_job.bootstrap.stores import PIECE, NotThere, Store, StoreError, translated
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from submit_tf_job.bootstrap.stores import Entry
+
+TIMEOUT_S = 60.0
+FAILOVER = ("StandbyException", "RetriableException", "SafeModeException")
+
+
+class WebHdfs(Store):
+    """One HDFS, by the web addresses of its NameNodes.
+
+    It proves who it is with the delegation token that YARN gave the container; without one it says its name, which HDFS believes unless it
+    has Kerberos. A ticket needs SPNEGO, which the standard library lacks.
+    """
+
+    def __init__(self, protocol: str, addresses: list[str], env: Mapping[str, str]) -> None:
+        """Begin with the first address; nothing is sent yet."""
+        self.protocol, self.addresses = protocol, list(addresses)
+        token = _token(env.get("HADOOP_TOKEN_FILE_LOCATION", ""))
+        self.who = {"delegation": token} if token else {"user.name": env.get("HADOOP_USER_NAME") or _login_name()}
+
+    # --- one funnel ---
+    def _connect(self, protocol: str, address: str) -> http.client.HTTPConnection:
+        make = http.client.HTTPSConnection if protocol == "https" else http.client.HTTPConnection
+        return make(address, timeout=TIMEOUT_S)
+
+    def _send(self, method: str, path: str, operation: str, **options: str) -> Any:
+        """Send one operation to the NameNode that serves; return its JSON, or the address it sends one to."""
+        query = urlencode({"op": operation, **self.who, **options})
+        problem = StoreError("%s: no NameNode" % path)
+        for address in list(self.addresses):
+            try:
+                with translated("%s (%s)" % (path, address)):
+                    connection = self._connect(self.protocol, address)
+                    connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
+                    answer = connection.getresponse()
+                    body = answer.read(64 << 20)
+                    connection.close()
+                if answer.status in (301, 302, 303, 307, 308):
+                    return answer.headers["Location"]
+                return _value(path, answer, body)
+            except NotThere:
+                raise
+            except StoreError as err:
+                problem = err
+                if not err.passing:
+                    raise
+                self.addresses = self.addresses[1:] + self.addresses[:1]  # the other one may be the active one
+        raise problem
+
+    def _to(self, location: Any, path: str) -> tuple[http.client.HTTPConnection, str]:
+        parts = urlsplit(str(location or ""))
+        if not parts.netloc:
+            raise StoreError("%s: the NameNode named no DataNode" % path)
+        return self._connect(parts.scheme, parts.netloc), parts.path + "?" + parts.query
+
+    # --- the verbs ---
+    def stat(self, path: str) -> Entry:
+        """Look at a path."""
+        found = self._send("GET", path, "GETFILESTATUS")["FileStatus"]
+        return path, found["type"] == "DIRECTORY", found["length"]
+
+    def list(self, path: str) -> list[Entry]:
+        """List a directory."""
+        found = self._send("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        return [(posixpath.join(path, item["pathSuffix"]), item["type"] == "DIRECTORY", item["length"]) for item in found]
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Read a whole file."""
+        connection, target = self._to(self._send("GET", path, "OPEN"), path)
+        with translated(path):
+            connection.request("GET", target)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                _value(path, answer, answer.read(65536))
+            yield from iter(lambda: answer.read(PIECE), b"")
+            connection.close()
+
+    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+        """Write a new file."""
+        connection, target = self._to(self._send("PUT", path, "CREATE", overwrite="false"), path)
+
+        def pieces() -> Iterator[bytes]:
+            for piece in iter(lambda: source.read(PIECE), b""):
+                yield piece
+                tick(len(piece))
+
+        with translated(path):
+            headers = {"Content-Type": "application/octet-stream", "Content-Length": str(os.fstat(source.fileno()).st_size)}
+            connection.request("PUT", target, body=pieces(), headers=headers)
+            answer = connection.getresponse()
+            body = answer.read(65536)
+            connection.close()
+        if answer.status != 201:
+            _value(path, answer, body)
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and those above it."""
+        self._send("PUT", path, "MKDIRS")
+
+    def rename(self, source: str, target: str) -> None:
+        """Move; `renameoptions` makes it fail instead of answering false (RenameOptionSetParam)."""
+        self._send("PUT", source, "RENAME", destination=target, renameoptions="NONE")
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with all beneath."""
+        self._send("DELETE", path, "DELETE", recursive="true")
+
+
+def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
+    """Read a NameNode's answer, or raise what it says."""
+    try:
+        value = json.loads(body.decode("utf-8")) if body else {}
+    except ValueError:
+        value = {}
+    if 200 <= answer.status < 300:
+        return value
+    if answer.status == 401:
+        why = "%s: HDFS wants Kerberos, and this task has no delegation token for it (with a ticket of its own it needs hdfs-native)"
+        raise StoreError(why % path)
+    remote = value.get("RemoteException") if isinstance(value, dict) else None
+    if not isinstance(remote, dict):
+        raise StoreError("%s: HTTP %d %s" % (path, answer.status, answer.reason), passing=answer.status >= 500)
+    kind, message = str(remote.get("exception")), str(remote.get("message") or "").strip()
+    first = message.splitlines()[0][:500] if message else kind
+    if kind == "FileNotFoundException":
+        raise NotThere("%s: no such file or directory" % path)
+    raise StoreError("%s: %s" % (path, first), passing=any(word in kind + message for word in FAILOVER))
+
+
+def _token(path: str) -> str:
+    """Return the delegation token for HDFS as WebHDFS takes it: identifier, password, kind and service, in base64 for URLs."""
+    if not path or not os.path.isfile(path):
+        return ""
+    try:
+        from submit_tf_job.bootstrap import tokens  # travels only to clusters that have them
+
+        with open(path, "rb") as source:
+            found = [token for token in tokens.parse(source.read(tokens.LONGEST))[0] if token.kind == tokens.HDFS]
+    except (ImportError, OSError, ValueError):
+        return ""
+    if not found:
+        return ""
+    parts = (found[0].identifier, found[0].password, found[0].kind, found[0].service)
+    packed = b"".join(tokens.number(len(part)) + part for part in parts)
+    return base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        return "dr.who"
