@@ -7,7 +7,7 @@
     ├── AuthError              not authenticated, or not allowed
     ├── NoSuchJob              no job of that name or id
     ├── NameTaken              another submission holds the name
-    ├── ClusterUnavailable     no ResourceManager could be reached
+    ├── ClusterUnavailable     no ResourceManager, or no Docker Engine of this machine, could be reached
     │   └── BadAnswer          something answered that is not a working ResourceManager
     ├── DeadlinePassed         our deadline passed; the job may still be running
     ├── Refused                the cluster refused the job (queue, limits, image, resources)
@@ -149,7 +149,7 @@ class NameTaken(SubmitTFJobError):
 
 
 class ClusterUnavailable(SubmitTFJobError):
-    """No ResourceManager could be reached."""
+    """No ResourceManager, or no Docker Engine of this machine, could be reached."""
 
 
 class BadAnswer(ClusterUnavailable):

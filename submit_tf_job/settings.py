@@ -149,6 +149,22 @@ def _command(value: Any) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _words(value: Any) -> tuple[str, ...]:
+    """Read a list of words, or a text that has them between commas or blanks; an empty list is one, too."""
+    words = [item for item in re.split(r"[,\s]+", value) if item] if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+        raise ValueError(f"expected a list of words, found {value!r}")
+    return tuple(words)
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    paths = _words(value)
+    relative = next((path for path in paths if not path.startswith("/")), None)
+    if relative is not None:
+        raise ValueError(f"{relative!r} is no absolute path of the nodes")
+    return paths
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a mapping, found {value!r}")
@@ -212,6 +228,12 @@ KEYS = _keys(
     Key("gpu_resource", _name(r"[a-z0-9.-]+/[a-z0-9.-]+", "resource name"), "yarn.io/gpu", "YARN's name for a GPU"),
     Key("ports.range", _port_range, (20000, 32767), "ports that tasks on the host network use; below the ephemeral range"),
     Key("staging", _text, None, "directory for files that do not fit into the service; default <HDFS home>/.submit_tf_job/staging"),
+    Key("docker.host", _text, None, "Docker Engine of this machine: unix:///path; default: what Docker itself takes", project=False),
+    Key("docker.networks", _words, None, "networks that the cluster allows (docker.allowed.networks)"),
+    Key("docker.ro_mounts", _paths, None, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"),
+    Key("docker.rw_mounts", _paths, None, "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)"),
+    Key("docker.trusted_registries", _words, None, "registries whose images get mounts (docker.trusted.registries)"),
+    Key("docker.runtimes", _words, None, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"),
     Key("timeouts.connect", duration_s, 5.0, "to connect to a ResourceManager"),
     Key("timeouts.read", duration_s, 30.0, "to wait for an answer to a question"),
     Key("timeouts.failover", duration_s, 30.0, "to find a ResourceManager that answers, before a command gives up"),

@@ -15,6 +15,13 @@ __all__ = ["check_limits", "check_version"]
 
 _FIRST_WITH_LARGE_SERVICES = (3, 3)
 _FIRST_WITH_RESTART_POLICY = (3, 1, 1)
+# Runtime variables → the first version that knows them (before 3.3 an ENTRYPOINT's arguments were separated by commas alone, YARN-8805).
+_FIRST_WITH_VARIABLE = {
+    "RUN_OVERRIDE_DISABLE": ((3, 3), "docker.entrypoint"),
+    "RUNTIME": ((3, 3), "docker.runtime"),
+    "TMPFS_MOUNTS": ((3, 1, 2), "docker.tmpfs"),
+    "PORTS_MAPPING": ((3, 1, 2), "docker.publish"),
+}
 _DIGEST = re.compile(r'"id": "[^"]+@sha256:[0-9a-f]{64}"')
 
 
@@ -27,6 +34,10 @@ def check_version(body: str, hadoop_version: str) -> None:
     numbers = tuple(int(part) for part in re.findall(r"\d+", hadoop_version)[:3])
     if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
         raise Refused(f"Hadoop {hadoop_version} knows no restart_policy (YARN-8080), and would start finished tasks for ever")
+    for variable, (first, key) in _FIRST_WITH_VARIABLE.items():
+        if numbers and numbers < first and f'"YARN_CONTAINER_RUNTIME_DOCKER_{variable}"' in body:
+            known = ".".join(map(str, first))
+            raise Refused(f"Hadoop {hadoop_version} knows no {key}; {known} is the first", hint="leave it out")
     if numbers and not (numbers >= (3, 3, 5) or (3, 2, 5) <= numbers < (3, 3)) and _DIGEST.search(body):
         raise Refused(
             f"Hadoop {hadoop_version} takes no image by its digest (3.2.5 and 3.3.5 are the first), and every container would fail",

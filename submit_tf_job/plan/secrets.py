@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from submit_tf_job.job import Role
 
-__all__ = ["find"]
+__all__ = ["find", "in_environment"]
 
 WAY_OUT = "put it into a file that only you can read (on HDFS, or mounted) and pass the file's path"
 _WORDS = frozenset({"secret", "apikey", "credential", "credentials", "passphrase"})
@@ -28,10 +28,9 @@ _OPTION = re.compile(r"(?:^|(?<=[\s;&|(]))(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\
 
 def find(role: Role) -> Iterator[tuple[str, str]]:
     """Yield (path, message) for each literal of a role that looks like a secret; the message never holds the literal."""
-    for name, value in role.env.items():
+    for name in in_environment(role.env):
         path = f"roles.{role.name}.env.{name}"
-        if _KNOWN.search(value) or _is_secret(name, value.strip()):
-            yield path, f"the value of {name} looks like a secret, and everybody who can see the job could read it; {WAY_OUT}"
+        yield path, f"the value of {name} looks like a secret, and everybody who can see the job could read it; {WAY_OUT}"
     path = f"roles.{role.name}.command"
     text = " ".join(role.command.argv) if role.command.argv is not None else role.command.script or ""
     given = ((found[1].rstrip("= \t\n"), found[2].strip("\"'")) for found in _OPTION.finditer(text))
@@ -40,6 +39,13 @@ def find(role: Role) -> Iterator[tuple[str, str]]:
         yield path, f"the value of {option} looks like a secret, and everybody who can see the job could read it; {WAY_OUT}"
     elif _KNOWN.search(text):
         yield path, f"the command holds what looks like a secret, and everybody who can see the job could read it; {WAY_OUT}"
+
+
+def in_environment(env: Mapping[str, str]) -> Iterator[str]:
+    """Name the variables whose values look like secrets."""
+    for name, value in env.items():
+        if _KNOWN.search(value) or _is_secret(name, value.strip()):
+            yield name
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -24,6 +24,11 @@ class Site:
         port_range: First and last port for tasks on the host network.
         staging: URI of the directory for files that do not fit into the service, or None where there is no file system to put them.
         secure: Whether the cluster makes users prove who they are, so that its containers get delegation tokens.
+        trusted_registries: Registries whose images get mounts; this and the next four are None where the site is not known to care.
+        networks: Docker networks that may be asked for.
+        ro_mounts: Paths of the nodes that may be mounted to be read, with all below them.
+        rw_mounts: … to be written to.
+        runtimes: OCI runtimes that may be asked for.
         token_life_s: Seconds after which HDFS takes a delegation token no more, however often it was renewed.
     """
 
@@ -35,6 +40,11 @@ class Site:
     staging: str | None = None
     secure: bool = False
     token_life_s: int = TOKEN_LIFE_S
+    trusted_registries: tuple[str, ...] | None = None
+    networks: tuple[str, ...] | None = None
+    ro_mounts: tuple[str, ...] | None = None
+    rw_mounts: tuple[str, ...] | None = None
+    runtimes: tuple[str, ...] | None = None
 
     @property
     def registry_user(self) -> str:
@@ -53,4 +63,9 @@ class Site:
             staging=staging,
             secure=settings.secure,
             token_life_s=token_life_s,
+            trusted_registries=settings["docker.trusted_registries"],
+            networks=settings["docker.networks"],
+            ro_mounts=settings["docker.ro_mounts"],
+            rw_mounts=settings["docker.rw_mounts"],
+            runtimes=settings["docker.runtimes"],
         )

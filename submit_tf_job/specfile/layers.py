@@ -1,4 +1,4 @@
-"""What a job and each of its roles may both state: image, command, env, files, mounts; and how one adds to the other."""
+"""What a job and each of its roles may both state: image, command, env, files, mounts, docker; and how one adds to the other."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from submit_tf_job.job import Command, Mount, Place, ShippedFile
+from submit_tf_job.specfile.docker import read_docker
 from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.notes import Notes
 from submit_tf_job.specfile.shipping import Shipper
@@ -42,6 +43,7 @@ class Layer:
     env: dict[str, str] = field(default_factory=dict)
     files: list[Found[ShippedFile]] = field(default_factory=list)
     mounts: list[Found[Mount]] = field(default_factory=list)
+    docker: dict[str, Any] = field(default_factory=dict)
 
 
 def read_layer(section: Section, shipper: Shipper) -> Layer:
@@ -63,6 +65,8 @@ def read_layer(section: Section, shipper: Shipper) -> Layer:
         mount = _mount(item)
         if mount is not None:
             layer.mounts.append(Found(mount, item.path, item.place))
+    docker = section.get("docker")
+    layer.docker = read_docker(docker) if docker else {}
     merge_files([layer.files], section.notes)
     _refuse_same_target(layer.mounts, section.notes)
     return layer
