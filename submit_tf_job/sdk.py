@@ -287,8 +287,8 @@ class JobHandle:
             told[:] = [key]
 
         if until is not None:
-            return self._judged(self._follow(lambda look: look.verdict.state.is_final or until(_status(look)), timeout_s, on_look=tell))
-        return self._judged(self._follow_to_end(timeout_s, on_look=tell))
+            return self.judged(self._follow(lambda look: look.verdict.state.is_final or until(_status(look)), timeout_s, on_look=tell))
+        return self.judged(self._follow_to_end(timeout_s, on_look=tell))
 
     def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
         """Wait until it is over, and show it meanwhile; in a notebook as a live view below the cell, elsewhere as a line for each change.
@@ -309,9 +309,10 @@ class JobHandle:
             clock, began = self._cluster.clock, self._cluster.clock()
             return self.wait(timeout_s, on_change=lambda seen: _print_change(seen, clock() - began))
         picture = notebook_picture(self._cluster, with_lines=lines)
-        return self._judged(self._follow_to_end(timeout_s, on_look=picture.look, on_trouble=picture.trouble))
+        return self.judged(self._follow_to_end(timeout_s, on_look=picture.look, on_trouble=picture.trouble))
 
-    def _judged(self, look: Look) -> Status:
+    def judged(self, look: Look) -> Status:
+        """Say what a look means; of a job that has failed with the first cause."""
         return _status(look, api.why_failed(self._cluster, look) if look.verdict.state.is_final else None)
 
     def _follow_to_end(self, timeout_s: float | None, **listeners: Any) -> Look:

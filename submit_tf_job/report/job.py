@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.model import Cause, RootCause
     from submit_tf_job.watch import Look
 
-__all__ = ["change_line", "job_lines", "job_object", "progress_words"]
+__all__ = ["change_line", "change_text", "job_lines", "job_object", "progress_words"]
 
 _MAX_NAMED = 5
 
@@ -67,7 +67,12 @@ def _counts_object(counts: RoleCounts) -> dict[str, int]:
 
 def change_line(look: Look, elapsed_s: float) -> str:
     """Describe a look in one line; two looks with nothing new between them give the same line but for the time."""
-    return f"{int(elapsed_s) // 60:02d}:{int(elapsed_s) % 60:02d}  {look.verdict.state.value:<9}  {_what_happens(look)}".rstrip()
+    return f"{int(elapsed_s) // 60:02d}:{int(elapsed_s) % 60:02d}  {change_text(look)}"
+
+
+def change_text(look: Look) -> str:
+    """Describe a look in one line, where times stand beside it anyway."""
+    return f"{look.verdict.state.value:<9}  {_what_happens(look)}".rstrip()
 
 
 def _what_happens(look: Look) -> str:

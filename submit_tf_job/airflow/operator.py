@@ -1,0 +1,201 @@
+"""The operator: submits a job, waits for it in the worker or in the triggerer, and ends as the job did."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.airflow.links import ApplicationLink, LogsLink, TensorBoardLink
+from submit_tf_job.airflow.versions import AirflowTaskTimeout, BaseOperator, conf
+from submit_tf_job.errors import SubmitTFJobError
+
+if TYPE_CHECKING:
+    from submit_tf_job.airflow.hook import SubmitTFJobHook
+    from submit_tf_job.airflow.identity import TaskRun
+    from submit_tf_job.plan import Plan
+    from submit_tf_job.sdk import JobHandle, Status
+
+__all__ = ["SubmitTFJobOperator", "task_run"]
+
+DEFAULT_CONNECTION = "submit_tf_job_default"
+_ON_FINISH = ("keep", "delete", "delete-succeeded")
+
+
+class SubmitTFJobOperator(BaseOperator):
+    """Runs a job of a job spec to its end.
+
+    A try that finds a job of an earlier one takes it over: after a worker has died there is still one application. What the task returns
+    is the job as `submit_tf_job status -o json` prints it.
+
+    Args:
+        job: Path of a job spec file, relative to the DAG's file, or its content as a mapping. Jinja is rendered in both.
+        name: What people shall read in the job's name, which the operator makes unique; default: the task's id.
+        overrides: `path=value` texts, as `--set` takes them.
+        submit_tf_job_conn_id: The connection; None for the settings that the commands would use on the worker.
+        deferrable: Wait in the triggerer; default: `[operators] default_deferrable`.
+        stop_on_kill: Stop the job when the task is killed, cleared or timed out.
+        on_finish: What becomes of a job that is over: `keep`, `delete`, or `delete-succeeded`. Its logs stay in any case.
+
+    Example:
+        >>> SubmitTFJobOperator(task_id="train", job="train.yaml", overrides=["env.DAY={{ ds }}"])  # doctest: +SKIP
+    """
+
+    template_fields: Sequence[str] = ("job", "name", "overrides", "submit_tf_job_conn_id")
+    template_fields_renderers = {"job": "json", "overrides": "json"}  # noqa: RUF012 - Airflow's own way
+    operator_extra_links = (ApplicationLink(), LogsLink(), TensorBoardLink())
+    ui_color = "#ffe0b2"
+
+    def __init__(
+        self,
+        *,
+        job: str | Path | Mapping[str, Any],
+        name: str | None = None,
+        overrides: Sequence[str] = (),
+        submit_tf_job_conn_id: str | None = DEFAULT_CONNECTION,
+        deferrable: bool | None = None,
+        stop_on_kill: bool = True,
+        on_finish: str = "delete-succeeded",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if on_finish not in _ON_FINISH:
+            raise ValueError(f"on_finish: {on_finish!r} is none of {', '.join(_ON_FINISH)}")
+        self.job = str(job) if isinstance(job, Path) else job
+        self.name = name
+        self.overrides = overrides
+        self.submit_tf_job_conn_id = submit_tf_job_conn_id
+        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self.stop_on_kill = stop_on_kill
+        self.on_finish = on_finish
+        self._killable: tuple[str, str | None] | None = None
+        self._links_wanted = True
+
+    @cached_property
+    def hook(self) -> SubmitTFJobHook:
+        """The hook of the connection."""
+        from submit_tf_job.airflow.hook import SubmitTFJobHook
+
+        return SubmitTFJobHook(self.submit_tf_job_conn_id)
+
+    def execute(self, context: Any) -> Any:
+        """Submit the job, or find the one of an earlier try, and wait for its end."""
+        from submit_tf_job.airflow.outcome import telling_airflow
+
+        run = task_run(context, self.retries)
+        with telling_airflow():
+            planned = self._plan(context, run)
+            self._killable = (planned.job.name, None)
+            handle = self.hook.submit(planned, run, name=self.name)
+            self._killable = (handle.name, handle.application_id)
+            self._begin(context, handle)
+            if self.deferrable and not handle.status().is_over:
+                self._wait_in_triggerer(context, planned, handle)
+            status = handle.wait(on_change=lambda seen: self._tell(context, handle, seen))
+            return self._finish(status.to_json(), status.error, str(status))
+
+    def _plan(self, context: Any, run: TaskRun) -> Plan:
+        job, base, text = self.job, Path(self.dag.folder), None
+        if isinstance(job, str):
+            path = base / job
+            job, base, text = str(path), path.parent, self._rendered(path, context)
+        return self.hook.plan(job, run, name=self.name, overrides=list(self.overrides or ()), text=text, base=base)
+
+    def _rendered(self, path: Path, context: Any) -> bytes:
+        from submit_tf_job.errors import JobSpecError, Problem
+
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise JobSpecError([Problem(0, 0, "", f"cannot be read: {error}", str(path))]) from None
+        rendered = self.render_template(text, context)
+        return (rendered if isinstance(rendered, str) else json.dumps(rendered, default=str)).encode()  # the DAG may render native objects
+
+    def _begin(self, context: Any, handle: JobHandle) -> None:
+        from submit_tf_job.airflow.links import links_at_start
+
+        self.log.info("%s is %s", handle.name, handle.application_id)
+        if handle.application_id:
+            _push(context, {"application_id": handle.application_id, **links_at_start(handle.client.cluster, handle.application_id)})
+
+    def _wait_in_triggerer(self, context: Any, planned: Plan, handle: JobHandle) -> None:
+        from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
+
+        limit = self.execution_timeout
+        trigger = SubmitTFJobTrigger(
+            name=handle.name,
+            application_id=handle.application_id,
+            submit_tf_job_conn_id=self.submit_tf_job_conn_id,
+            ends_at=None if limit is None else (context["ti"].start_date + limit).timestamp(),
+            own=True,
+            bootstrap=planned.job.bootstrap,
+            stop_on_kill=self.stop_on_kill,
+        )
+        self.defer(trigger=trigger, method_name="execute_complete")
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
+        """End as the job did, after the triggerer has seen its end."""
+        from submit_tf_job.airflow.outcome import error_in, telling_airflow
+
+        if event.get("timed_out"):
+            raise AirflowTaskTimeout(f"the job was not over within {self.execution_timeout}")
+        with telling_airflow():
+            return self._finish(event.get("job"), error_in(event), str(event.get("text") or ""))
+
+    def _tell(self, context: Any, handle: JobHandle, seen: Status) -> None:
+        from submit_tf_job.airflow.links import links_of_running
+        from submit_tf_job.observation import JobState
+        from submit_tf_job.report.job import change_text
+        from submit_tf_job.report.untrusted import clean
+
+        assert seen.look is not None
+        self.log.info("%s", clean(change_text(seen.look)))
+        if seen.state is JobState.RUNNING and self._links_wanted:
+            with contextlib.suppress(SubmitTFJobError):  # they are a convenience
+                _push(context, links_of_running(handle.client.cluster, handle.name, handle.application_id))
+                self._links_wanted = False
+
+    def _finish(self, job: Mapping[str, Any] | None, error: SubmitTFJobError | None, text: str) -> Any:
+        from submit_tf_job.report.untrusted import clean
+
+        for line in text.splitlines():
+            self.log.info("%s", clean(line))
+        over = job is not None
+        self._killable = None if over else self._killable
+        if job is not None and (self.on_finish == "delete" or (self.on_finish == "delete-succeeded" and error is None)):
+            self._delete(str(job["name"]))
+        if error is not None:
+            raise error
+        return job
+
+    def _delete(self, name: str) -> None:
+        try:
+            self.hook.get_conn().attach(name).delete()
+        except SubmitTFJobError as error:
+            self.log.warning("%s is over, and its name stays taken: %s", name, error.message)
+
+    def on_kill(self) -> None:
+        """Stop the job: the task was killed, or its time is over."""
+        if self._killable is None or not self.stop_on_kill:
+            return
+        name, application_id = self._killable
+        self.log.info("stopping %s (%s)", name, application_id or "which is being submitted")
+        self.hook.kill(name, application_id)
+
+
+def task_run(context: Any, retries: int) -> TaskRun:
+    """Return which task instance a context is of."""
+    from submit_tf_job.airflow.identity import TaskRun
+
+    ti = context["ti"]
+    base_url = conf.get("api", "base_url", fallback="") or conf.get("webserver", "base_url", fallback="")
+    cleared_at = max(0, (ti.max_tries or 0) - (retries or 0))
+    return TaskRun(base_url, ti.dag_id, ti.task_id, ti.run_id, ti.map_index, cleared_at)
+
+
+def _push(context: Any, values: Mapping[str, str]) -> None:
+    for key, value in values.items():
+        context["ti"].xcom_push(key=key, value=value)
