@@ -41,6 +41,10 @@ java: ## a JDK and Maven, installed by apt where that is possible
 docker: ## a Docker Engine (not started) and debootstrap, installed by apt where that is possible
 	@bash .ci/install-docker
 
+.PHONY: gateway
+gateway: ## PostgreSQL, Chromium and curl for the gateway's tests, installed by apt where that is possible
+	@bash .ci/install-gateway
+
 $(TF_ENV)/.installed:
 	@$(MAKE) --no-print-directory venv
 	@bash .ci/install-tensorflow $(TF_ENV) $(TF_REQUIREMENTS)
@@ -53,11 +57,11 @@ demo: venv java tensorflow ## a trained model out of one job spec, on a real YAR
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: venv java docker tensorflow lint ## all tests; brings up its own sandbox and takes it away
+test: venv java docker gateway tensorflow lint ## all tests; brings up its own sandbox and takes it away
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: unit
-unit: venv ## the tests that need neither cluster nor TensorFlow
+unit: venv gateway ## the tests that need neither cluster nor TensorFlow
 	$(BIN)/python -m pytest -m 'not cluster' $(PYTEST_ARGS)
 
 .PHONY: lint

@@ -178,7 +178,7 @@ def test_a_submission_that_was_cut_off_keeps_its_webhook(world: Hooked, kind: st
     world.fake.yarn.job_s = 600
     bind = Store.bind
     try:
-        Store.bind = lambda *_arguments: None  # type: ignore[method-assign,assignment]
+        Store.bind = lambda *_arguments: None  # type: ignore[method-assign]
         world.fake.network.faults.append(Fault(kind, "POST", "/app/v1/services$"))
         world.hook()
     finally:

@@ -1,0 +1,104 @@
+"""The fake cluster behind a real socket, for programs that run as processes of their own; its time runs faster than ours."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+import requests
+
+from tests.fakes.clock import FakeClock
+from tests.fakes.resource_manager import FakeCluster
+from tests.fakes.transport import Answer, Asked
+
+__all__ = ["Served", "served_cluster"]
+
+
+class QuickClock(FakeClock):
+    """A clock that goes by itself, so many times as fast as the wall's; whoever waits for it lets happen what is due."""
+
+    def __init__(self, speed: float) -> None:
+        super().__init__()
+        self._speed, self._begun, self._turn = speed, time.monotonic(), threading.RLock()
+
+    def __call__(self) -> float:
+        return 1000.0 + (time.monotonic() - self._begun) * self._speed
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds / self._speed)
+        with self._turn:
+            self.now = max(self.now, 0.0)
+            super().sleep(max(0.0, self() - self.now))
+
+
+class Served:
+    """A cluster that can be called at `url`."""
+
+    def __init__(self, cluster: FakeCluster, url: str) -> None:
+        self.cluster, self.url = cluster, url
+        self.delay_s = 0.0  # before every answer
+        self.asked: list[tuple[float, str, str]] = []  # when, method, path
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    served: ClassVar[Served]
+
+    def _answer(self) -> None:
+        parts = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.served.asked.append((time.monotonic(), self.command, parts.path))
+        time.sleep(self.served.delay_s)
+        asked = Asked(self.command, parts.path, query, body, dict(self.headers.items()), 60.0)
+        try:
+            answer = self.served.cluster.rms[0].serve(asked)
+        except requests.RequestException:
+            self.close_connection = True
+            return
+        self._send(answer)
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        for name, value in {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body)), **answer.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: clients are killed."""
+
+
+@contextmanager
+def served_cluster(speed: float = 10.0) -> Iterator[Served]:
+    """Serve a fake cluster on loopback."""
+    cluster = FakeCluster()
+    clock = QuickClock(speed)
+    cluster.clock = cluster.yarn.clock = cluster.network.clock = clock
+    for rm in cluster.rms:
+        rm.clock = clock
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {}))
+    made = Served(cluster, f"http://127.0.0.1:{server.server_address[1]}")
+    server.RequestHandlerClass.served = made  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        server.shutdown()
+        server.server_close()
