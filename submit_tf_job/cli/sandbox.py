@@ -12,7 +12,7 @@ from submit_tf_job.cli.door import Context, command
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.sandbox import KerberosInfo, Sandbox, SandboxInfo, SandboxStatus
+    from submit_tf_job.sandbox import DockerInfo, KerberosInfo, Sandbox, SandboxInfo, SandboxStatus
 
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which sandbox; several can stand side by side.")]
 
@@ -52,7 +52,19 @@ def up(
     ] = None,
     profile: Annotated[
         list[str] | None,
-        typer.Option("--profile", metavar="simple|kerberos|ha|tls", help="What it has beyond a simple cluster; also kerberos+ha+tls."),
+        typer.Option(
+            "--profile", metavar="simple|kerberos|ha|tls|docker", help="What it has beyond a simple cluster; also kerberos+ha+tls."
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", metavar="N", min=0, max=8, help="With docker: offer N GPUs that are not there.")
+    ] = None,
+    container_executor: Annotated[
+        Path | None, typer.Option("--container-executor", metavar="FILE", help="With docker: Hadoop's own, instead of the sandbox's.")
+    ] = None,
+    mount: Annotated[
+        list[str] | None,
+        typer.Option("--mount", metavar="DIR[:rw]", help="With docker: a directory that jobs may mount, to read or to write."),
     ] = None,
 ) -> None:
     """Start a real YARN cluster on this machine, or heal the one that is there.
@@ -65,6 +77,7 @@ def up(
       submit_tf_job sandbox up --container-path ~/venvs/tensorflow/bin
       submit_tf_job sandbox up --name old --hadoop 3.1.3
       submit_tf_job sandbox up --name secure --profile kerberos+ha+tls
+      submit_tf_job sandbox up --name images --profile docker --gpus 2
     """
     from submit_tf_job.errors import UsageError
     from submit_tf_job.sandbox import SandboxOptions, parse_modes
@@ -77,6 +90,9 @@ def up(
         container_path=tuple(path.absolute() for path in container_path) if container_path else None,
         modes=parse_modes(profile) if profile else None,
         resolver=resolver,  # type: ignore[arg-type]  # checked above
+        gpus=gpus,
+        container_executor=container_executor,
+        mounts=tuple(mount) if mount else None,
     )
     context.interrupted = "The sandbox may be half up; `submit_tf_job sandbox down` takes away what there is."
     info = _sandbox(name).up(options, process_environment(), context.say)
@@ -136,6 +152,13 @@ def _up_lines(info: SandboxInfo) -> Iterator[str]:
     asked_by = "the containers' own resolver" if info.resolver == "system" else "the tasks, directly"
     yield f"  Registry DNS     {info.dns_server}, asked by {asked_by}"
     yield f"  client files     {info.client_conf}"
+    if info.docker:
+        yield f"  Docker Engine    DOCKER_HOST={info.docker.host}"
+        yield f"    networks       {', '.join(info.docker.networks)}; {info.docker.address} is this machine on bridge"
+        executor = info.docker.executor or "the sandbox's own: for one user on one machine, and no security boundary"
+        yield f"    executor       {executor}"
+        if info.docker.gpus:
+            yield f"    GPUs           {info.docker.gpus}, which are not there"
     if info.kerberos:
         yield f"  Kerberos         realm {info.kerberos.realm}, KDC {info.kerberos.kdc}, you are {info.kerberos.principal}"
         yield f"    KRB5_CONFIG    {info.kerberos.krb5_conf}"
@@ -162,9 +185,20 @@ def _info_object(info: SandboxInfo) -> dict[str, object]:
         "client_conf": str(info.client_conf),
         "ca_file": str(info.ca_file) if info.ca_file else None,
         "kerberos": _kerberos_object(info.kerberos) if info.kerberos else None,
+        "docker": _docker_object(info.docker) if info.docker else None,
         "ports": dict(info.ports),
         "started": list(info.started),
         "seconds": round(info.seconds, 2),
+    }
+
+
+def _docker_object(docker: DockerInfo) -> dict[str, object]:
+    return {
+        "host": docker.host,
+        "address": docker.address,
+        "networks": list(docker.networks),
+        "executor": str(docker.executor) if docker.executor else None,
+        "gpus": docker.gpus,
     }
 
 

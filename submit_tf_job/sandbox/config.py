@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from submit_tf_job.sandbox import hardening
+from submit_tf_job.sandbox import docker, hardening
 from submit_tf_job.sandbox.model import DOMAIN
 from submit_tf_job.sandbox.state import Layout, State
 from submit_tf_job.sandbox.versions import line_of
@@ -64,10 +64,12 @@ def daemon_files(state: State, layout: Layout, rm_id: str | None = None) -> dict
                 **_yarn_nm(state, layout),
                 **_yarn_services(state, layout),
                 **hardening.yarn_daemons(state, layout),
+                **docker.nodemanager(state, layout),
                 **identity,
             }
         ),
         **{name: _xml(properties) for name, properties in hardening.ssl_files(state, layout).items()},
+        **{name: _xml(properties) for name, properties in docker.resource_files(state).items()},
         "capacity-scheduler.xml": _xml(_scheduler()),
         "zoo.cfg": _zookeeper(state, layout),
         "log4j.properties": _LOG4J,
@@ -104,7 +106,7 @@ def _xml(properties: Mapping[str, str]) -> str:
 
 def _core_client(state: State) -> dict[str, str]:
     return {
-        "fs.defaultFS": f"hdfs://localhost:{state.ports['namenode']}",
+        "fs.defaultFS": state.hdfs_uri,
         "hadoop.security.authentication": "kerberos" if state.secure else "simple",
         "hadoop.registry.zk.quorum": f"localhost:{state.ports['zookeeper']}",
         "hadoop.registry.zk.root": "/registry",
@@ -149,16 +151,16 @@ def _hdfs_client(state: State) -> dict[str, str]:
 
 
 def _hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
-    ports = state.ports
+    ports, host = state.ports, state.hdfs_host
     return {
         "dfs.namenode.name.dir": f"file://{layout.namenode}",
         "dfs.datanode.data.dir": f"file://{layout.run / 'dn'}",
-        "dfs.namenode.http-address": f"localhost:{ports['namenode_http']}",
+        "dfs.namenode.http-address": f"{host}:{ports['namenode_http']}",
         # The machine's own name may lead to an address that changes.
-        "dfs.datanode.hostname": "localhost",
-        "dfs.datanode.address": f"localhost:{ports['datanode']}",
-        "dfs.datanode.http.address": f"localhost:{ports['datanode_http']}",
-        "dfs.datanode.ipc.address": f"localhost:{ports['datanode_ipc']}",
+        "dfs.datanode.hostname": host,
+        "dfs.datanode.address": f"{host}:{ports['datanode']}",
+        "dfs.datanode.http.address": f"{host}:{ports['datanode_http']}",
+        "dfs.datanode.ipc.address": f"{host}:{ports['datanode_ipc']}",
         "dfs.namenode.safemode.extension": "0",
         "dfs.namenode.datanode.registration.ip-hostname-check": "false",
         "dfs.heartbeat.interval": "1",
@@ -217,7 +219,7 @@ def _yarn_nm(state: State, layout: Layout) -> dict[str, str]:
         "yarn.nodemanager.resource.memory-mb": str(state.memory_mib),
         "yarn.nodemanager.resource.cpu-vcores": str(state.vcores),
         "yarn.nodemanager.local-dirs": str(layout.nm_local),
-        "yarn.nodemanager.log-dirs": str(layout.run / "nm-log"),
+        "yarn.nodemanager.log-dirs": str(layout.nm_log),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",
         # The monitor is also what finds out a container's address; at the default of 3 s short containers never get one.
         "yarn.nodemanager.container-monitor.interval-ms": "500",

@@ -13,6 +13,8 @@ from pathlib import Path
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.access import NoTicket, access_of
 from submit_tf_job.sandbox.config import OPENS
+from submit_tf_job.sandbox.docker import dockerd_options
+from submit_tf_job.sandbox.engine import DOCKERD, restore_bridge, server_version, start_engine
 from submit_tf_job.sandbox.hardening import java_options
 from submit_tf_job.sandbox.kdc import KDC_MAIN, kdc_argv, kdc_environment, kdc_path
 from submit_tf_job.sandbox.model import DOMAIN
@@ -72,12 +74,19 @@ def _kdc_health(state: State) -> None:
         raise NotWell(str(problem)) from None
 
 
+def _dockerd_health(state: State) -> None:
+    try:
+        server_version(state.engine)
+    except SandboxError as problem:
+        raise NotWell(str(problem)) from None
+
+
 def _zookeeper_health(state: State) -> None:
     ask_zookeeper(state.ports["zookeeper"])
 
 
 def _bean(state: State, purpose: str, name: str) -> Mapping[str, object]:
-    beans = get_json(f"http://localhost:{state.ports[purpose]}/jmx?qry={name}", access=access_of(state)).get("beans")
+    beans = get_json(f"http://{state.hdfs_host}:{state.ports[purpose]}/jmx?qry={name}", access=access_of(state)).get("beans")
     if not isinstance(beans, list) or not beans or not isinstance(beans[0], dict):
         raise NotWell(f"{name} is not there yet")
     return beans[0]
@@ -148,6 +157,7 @@ def _registrydns_health(state: State) -> None:
 TABLE: Mapping[str, Daemon] = {
     daemon.name: daemon
     for daemon in (
+        Daemon("dockerd", DOCKERD, None, (), _dockerd_health),
         Daemon("kdc", KDC_MAIN, None, ("kdc",), _kdc_health),
         Daemon("zookeeper", "org.apache.zookeeper.server.quorum.QuorumPeerMain", "128m", ("zookeeper",), _zookeeper_health),
         Daemon(
@@ -278,6 +288,9 @@ def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -
         SandboxError: when it could not be started at all.
     """
     variables = environment(state, layout, environ)
+    if name == "dockerd":
+        restore_bridge(state.engine)
+        return start_engine(state.engine, environ, state.dns_address, dockerd_options(state, environ))
     if name == "kdc":
         variables |= {**kdc_environment(layout), "PATH": kdc_path(variables["PATH"])}
         return launch(kdc_argv(layout, marker(layout.home), environ), variables, layout.home, layout.log(name))
@@ -285,7 +298,7 @@ def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -
     argv = _java(state, layout, TABLE[name])
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))
-    if name == "nodemanager" and state.resolver == "system":
+    if name == "nodemanager" and state.resolver == "system" and not state.docker:
         argv = [
             "unshare",
             "-m",

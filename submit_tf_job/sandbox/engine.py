@@ -15,7 +15,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ __all__ = [
     "dockerd_argv",
     "dockerd_path",
     "end_engine",
+    "ensure_network",
     "find_programs",
     "make_bridge",
     "restore_bridge",
@@ -71,10 +72,14 @@ class Engine:
     Attributes:
         home: Directory of its images, containers and log.
         number: Which block of addresses it has.
+        owner: Directory whose mark dockerd carries, if not its own.
+        log: Output of dockerd; default in its own directory.
     """
 
     home: Path
     number: int
+    owner: Path | None = None
+    log: Path | None = None
 
     @property
     def identity(self) -> str:
@@ -117,9 +122,9 @@ class Engine:
         return self.home / "data"
 
     @property
-    def log(self) -> Path:
-        """Output of dockerd."""
-        return self.home / "dockerd.log"
+    def log_file(self) -> Path:
+        """Where dockerd's output is."""
+        return self.log or self.home / "dockerd.log"
 
 
 def _identity(home: Path) -> str:
@@ -209,7 +214,7 @@ def restore_bridge(engine: Engine) -> None:
     Raises:
         SandboxError: when it cannot be made.
     """
-    if (Path("/sys/class/net") / engine.identity).exists():
+    if _has_bridge(engine.identity):
         return
     _call(["ip", "link", "add", engine.identity, "type", "bridge"])
     try:
@@ -245,19 +250,19 @@ def _ip(*words: str) -> list[dict[str, Any]]:
 # --- dockerd ---
 
 
-def dockerd_argv(engine: Engine, dns: str | None = None, sockets: Iterable[Path] = ()) -> list[str]:
+def dockerd_argv(engine: Engine, dns: str | None = None, options: Sequence[str] = ()) -> list[str]:
     """Return dockerd's command line.
 
     Args:
         engine: The engine.
         dns: The name server of all containers; None for those of the machine.
-        sockets: Where it listens beside its own socket.
+        options: Further options of dockerd.
     """
     pools = list(engine.block.subnets(new_prefix=24))[1:]
     run = engine.run
     return [
         DOCKERD,
-        *(word for path in (engine.socket, *sockets) for word in ("-H", f"unix://{path}")),
+        *("-H", engine.host),
         *("--data-root", str(engine.data), "--exec-root", str(run / "exec"), "--pidfile", str(run / "dockerd.pid")),
         # Not the machine's daemon.json.
         *("--config-file", str(run / "daemon.json")),
@@ -266,11 +271,12 @@ def dockerd_argv(engine: Engine, dns: str | None = None, sockets: Iterable[Path]
         *(("--dns", dns) if dns else ()),
         # A control group of its own is how its containers are known, also when dockerd is dead.
         *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{engine.identity}"),
-        *("--shutdown-timeout", "3", "--label", marker(engine.home)),
+        *("--shutdown-timeout", "3", "--label", marker(engine.owner or engine.home)),
+        *options,
     ]
 
 
-def start_engine(engine: Engine, environ: Mapping[str, str], dns: str | None = None, sockets: Iterable[Path] = ()) -> Process:
+def start_engine(engine: Engine, environ: Mapping[str, str], dns: str | None = None, options: Sequence[str] = ()) -> Process:
     """Start dockerd on the bridge and return its process at once.
 
     Raises:
@@ -285,7 +291,7 @@ def start_engine(engine: Engine, environ: Mapping[str, str], dns: str | None = N
     variables = {name: environ[name] for name in proxies if name in environ}
     variables |= {"PATH": dockerd_path(environ), "LANG": "C.UTF-8", "HOME": str(engine.home)}
     private = ["unshare", "-m", "--propagation", "slave", "/bin/sh", "-c", _PRIVATE, "sh"]
-    return launch([*private, *dockerd_argv(engine, dns, sockets)], variables, engine.home, engine.log)
+    return launch([*private, *dockerd_argv(engine, dns, options)], variables, engine.home, engine.log_file)
 
 
 def server_version(engine: Engine) -> str:
@@ -295,6 +301,16 @@ def server_version(engine: Engine) -> str:
         SandboxError: when it does not answer.
     """
     return _docker(engine, "version", "--format", "{{.Server.Version}}").strip()
+
+
+def ensure_network(engine: Engine, name: str) -> None:
+    """Make a user network, if it is not there.
+
+    Raises:
+        SandboxError: when it cannot be made.
+    """
+    if name not in _docker(engine, "network", "ls", "--format", "{{.Name}}").split():
+        _docker(engine, "network", "create", name)
 
 
 def wait_until_it_answers(engine: Engine, process: Process, timeout_s: float = _READY_S) -> None:
@@ -308,8 +324,8 @@ def wait_until_it_answers(engine: Engine, process: Process, timeout_s: float = _
         alive = is_alive(process)
         if not alive or time.monotonic() > deadline:
             what = "does not answer" if alive else "ended while it started"
-            lines = "\n".join(engine.log.read_text(errors="replace").splitlines()[-15:])
-            raise SandboxError(f"dockerd {what}; the end of its log:\n{lines}", hint=f"the whole log is {engine.log}")
+            lines = "\n".join(engine.log_file.read_text(errors="replace").splitlines()[-15:])
+            raise SandboxError(f"dockerd {what}; the end of its log:\n{lines}", hint=f"the whole log is {engine.log_file}")
         time.sleep(0.1)
 
 
@@ -364,18 +380,15 @@ def end_engine(home: Path, *, keep_data: bool = False) -> bool:
     """
     home = home.absolute()
     identity, run = _identity(home), RUN / _identity(home)
-    found = run.exists() or (not keep_data and home.exists())
-    if run.exists():
+    found = run.exists() or _has_bridge(identity)
+    if found:
         _remove_containers(Engine(home, 0))
-    end(named_processes((DOCKERD,), marker(home)), grace_s=10.0)
-    # containerd and its shims have a path in their command lines that no other engine has.
-    end([*named_processes(("containerd",), str(run)), *group_members(identity)], grace_s=1.0)
-    _remove_bridges(identity)
-    _remove_groups(identity)
-    shutil.rmtree(run, ignore_errors=True)
-    for directory in (RUN, Path("/run/docker"), Path("/run/containerd")):
-        with contextlib.suppress(OSError):
-            directory.rmdir()
+        # dockerd, containerd and its shims have this path in their command lines, which those of no other engine have.
+        end(named_processes((DOCKERD,), str(run)), grace_s=10.0)
+        end([*named_processes(("containerd",), str(run)), *group_members(identity)], grace_s=1.0)
+        _remove_bridges(identity)
+        _remove_groups(identity)
+        _remove_run(run)
     if not keep_data:
         shutil.rmtree(home, ignore_errors=True)
     return found
@@ -392,10 +405,12 @@ def _remove_containers(engine: Engine) -> None:
             _docker(engine, "network", "rm", *networks)
 
 
+def _has_bridge(identity: str) -> bool:
+    return (Path("/sys/class/net") / identity).exists()
+
+
 def _remove_bridges(identity: str) -> None:
     """Remove the bridge, and those of user networks, which have addresses of the same block."""
-    if not (Path("/sys/class/net") / identity).exists():
-        return
     links = {row["ifname"]: [entry["local"] for entry in row.get("addr_info", ())] for row in _ip("address", "show")}
     own = [block for block in _blocks() for local in links.get(identity, ()) if ipaddress.IPv4Address(local) in block]
     for name, addresses in links.items():
@@ -405,7 +420,14 @@ def _remove_bridges(identity: str) -> None:
 
 
 def _remove_groups(identity: str) -> None:
-    for top in (_CGROUPS / identity, *_CGROUPS.glob(f"*/{identity}")):
+    for top in (_CGROUPS / identity, *_CGROUPS.glob(f"*/{identity}*")):
         for directory, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
                 Path(directory).rmdir()
+
+
+def _remove_run(run: Path) -> None:
+    shutil.rmtree(run, ignore_errors=True)
+    for directory in (RUN, Path("/run/docker"), Path("/run/containerd")):
+        with contextlib.suppress(OSError):
+            directory.rmdir()

@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import config, daemons, ports
+from submit_tf_job.sandbox import config, daemons, docker, ports
 from submit_tf_job.sandbox.access import require_gssapi
 from submit_tf_job.sandbox.certificates import make_certificates
+from submit_tf_job.sandbox.engine import end_engine, make_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS
 from submit_tf_job.sandbox.jars import JarSet, ensure_jars, jars_of_home
 from submit_tf_job.sandbox.java import find_java_home
@@ -170,6 +171,7 @@ class Sandbox:
         except BaseException:
             # With a state file there are logs to look at; without one there is nothing worth keeping.
             if not self._layout.state_file.exists():
+                end_engine(self._layout.docker)
                 shutil.rmtree(self._layout.home, ignore_errors=True)
             raise
 
@@ -177,23 +179,48 @@ class Sandbox:
         _check_path(self._layout.home)
         user = _user_name()
         java_home = find_java_home(environ)
+        docker.check_options(options, environ)
         native = self._prepare_kerberos(options, environ, progress)
         jars = self._jars(options, environ, progress)
         # Mostly the same ports for the same sandbox.
         first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % ports.BLOCKS
         with ports.pick_block(first_block) as block:
-            resolver, why_not = choose_resolver(options.resolver or "auto", block, environ)
-            if why_not:
-                progress(f"containers will not find names by the system's resolver: {why_not}")
+            resolver: Resolver = "system"
+            if "docker" not in (options.modes or ()):
+                resolver, why_not = choose_resolver(options.resolver or "auto", block, environ)
+                if why_not:
+                    progress(f"containers will not find names by the system's resolver: {why_not}")
             hosts = hosts_file_text()
             state = self._new_state(options, user, java_home, jars, block, resolver, hosts is not None)
-            state = replace(state, native=native)
+            state = self._with_docker(replace(state, native=native), options)
             self._write_files(state, hosts, environ)
             save_state(self._layout, state)
+            if state.docker:
+                docker.write_programs(state, self._layout, environ)
             state = start_daemons(state.daemon_names, state, self._layout, environ, progress)
         state = replace(state, ready=True)
         save_state(self._layout, state)
         return state
+
+    def _with_docker(self, state: State, options: SandboxOptions) -> State:
+        """Choose addresses for the Docker Engine; HDFS and Registry DNS have the one that its containers can reach."""
+        if not state.docker:
+            return state
+        engine = make_bridge(self._layout.docker)
+        if not ports.port_is_free(53, engine.address):
+            raise SandboxError(
+                f"port 53 of {engine.address} is in use, by a DNS server that listens on every address",
+                hint="have that server listen on the addresses that it serves",
+            )
+        executor = options.container_executor
+        return replace(
+            state,
+            network=engine.number,
+            dns_address=engine.address,
+            gpus=options.gpus or 0,
+            executor=str(executor.absolute()) if executor else None,
+            mounts=options.mounts or (),
+        )
 
     def _prepare_kerberos(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> str | None:
         """Find what Kerberos needs, before anything is made; return the directory of libhadoop.so."""
@@ -262,7 +289,7 @@ class Sandbox:
             (layout.client_conf / name).write_text(text)
         if hosts is not None:
             (layout.conf / "hosts").write_text(hosts)
-        if state.resolver == "system":
+        if state.resolver == "system" and not state.docker:
             (layout.conf / "resolv.conf").write_text(config.resolv_conf(state, Path("/etc/resolv.conf").read_text(errors="replace")))
 
     def _heal(self, state: State, environ: Mapping[str, str], progress: Progress) -> tuple[State, tuple[str, ...]]:
@@ -308,7 +335,7 @@ class Sandbox:
             user=state.user,
             home=self._layout.home,
             client_conf=self._layout.client_conf,
-            hdfs_uri=f"hdfs://localhost:{state.ports['namenode']}",
+            hdfs_uri=state.hdfs_uri,
             rm_url=state.rm_urls[0],
             rm_urls=state.rm_urls,
             nm_url=state.nm_url,
@@ -319,6 +346,7 @@ class Sandbox:
             modes=state.modes,
             ca_file=self._layout.ca_file if state.tls else None,
             kerberos=self._kerberos_info(state) if state.secure else None,
+            docker=docker.docker_info(state) if state.docker else None,
         )
 
     def _kerberos_info(self, state: State) -> KerberosInfo:
@@ -353,6 +381,9 @@ def _refuse_changes(state: State, options: SandboxOptions) -> None:
         "the resolver": (None if options.resolver == "auto" else options.resolver, state.resolver),
         "memory": (options.memory_mib, state.memory_mib),
         "vcores": (options.vcores, state.vcores),
+        "GPUs": (options.gpus, state.gpus),
+        "the container-executor": (str(options.container_executor.absolute()) if options.container_executor else None, state.executor),
+        "mounts": (options.mounts, state.mounts),
         "the profile": (None if options.modes is None else "+".join(options.modes) or "simple", "+".join(state.modes) or "simple"),
     }
     for what, (asked, running) in asked_and_running.items():

@@ -18,6 +18,7 @@ __all__ = [
     "MODES",
     "REALM",
     "DaemonStatus",
+    "DockerInfo",
     "KerberosInfo",
     "Mode",
     "Resolver",
@@ -35,23 +36,24 @@ __all__ = [
 Resolver = Literal["system", "direct"]
 ResolverChoice = Literal["auto", "system", "direct"]
 
-Mode = Literal["kerberos", "ha", "tls"]
+Mode = Literal["kerberos", "ha", "tls", "docker"]
 
 # What `up --profile` takes beside `simple`, in the order in which a combination is written.
-MODES: tuple[Mode, ...] = ("kerberos", "ha", "tls")
+MODES: tuple[Mode, ...] = ("kerberos", "ha", "tls", "docker")
 
 DOMAIN = "sandbox.test"
 REALM = "SANDBOX.TEST"
 
 # In the order in which they are shown; also the names that `logs` takes.
-ALL_DAEMONS = ("kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2", "nodemanager", "registrydns")
+ALL_DAEMONS = ("dockerd", "kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2", "nodemanager", "registrydns")
+_MORE: dict[Mode, str] = {"docker": "dockerd", "kerberos": "kdc", "ha": "resourcemanager2"}
 # Those of a simple sandbox.
-DAEMONS = tuple(name for name in ALL_DAEMONS if name not in ("kdc", "resourcemanager2"))
+DAEMONS = tuple(name for name in ALL_DAEMONS if name not in _MORE.values())
 
 
 def daemons_of(modes: Collection[Mode]) -> tuple[str, ...]:
     """Return the daemons that a sandbox of these modes has."""
-    wanted = {*DAEMONS, *(["kdc"] if "kerberos" in modes else []), *(["resourcemanager2"] if "ha" in modes else [])}
+    wanted = {*DAEMONS, *(daemon for mode, daemon in _MORE.items() if mode in modes)}
     return tuple(name for name in ALL_DAEMONS if name in wanted)
 
 
@@ -67,6 +69,9 @@ def parse_modes(words: Iterable[str]) -> tuple[Mode, ...]:
         raise UsageError(f"--profile takes simple, {', '.join(MODES)}, or several of the latter as kerberos+ha+tls, not {unknown[0]!r}")
     if "simple" in asked and set(asked) != {"simple"}:
         raise UsageError("--profile simple means without the others; leave it out")
+    if {"docker", "kerberos"} <= set(asked):
+        # A secure NodeManager runs each container as the user who submitted it, and the sandbox's users are nobody on this machine.
+        raise UsageError("--profile docker and kerberos cannot be had together; docker goes with ha and tls")
     return tuple(mode for mode in MODES if mode in asked)
 
 
@@ -107,7 +112,10 @@ class SandboxOptions:
         resolver: How containers find names: `system` (root only), `direct`, or `auto`.
         memory_mib: Memory that the NodeManager offers; nominal, the machine need not have it. Default 12288.
         vcores: Cores that it offers, likewise nominal. Default 16.
-        modes: What it has beyond a simple cluster: Kerberos, two ResourceManagers, TLS. Default none.
+        modes: What it has beyond a simple cluster: Kerberos, two ResourceManagers, TLS, Docker. Default none.
+        gpus: With Docker: GPUs that the NodeManager offers and the machine need not have. Default none.
+        container_executor: With Docker: Hadoop's own container-executor, instead of the sandbox's.
+        mounts: With Docker: what of this machine jobs may mount, `/dir` to read or `/dir:rw`.
     """
 
     hadoop_version: str | None = None
@@ -117,6 +125,28 @@ class SandboxOptions:
     memory_mib: int | None = None
     vcores: int | None = None
     modes: tuple[Mode, ...] | None = None
+    gpus: int | None = None
+    container_executor: Path | None = None
+    mounts: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class DockerInfo:
+    """The Docker Engine of a sandbox.
+
+    Attributes:
+        host: What DOCKER_HOST must be to reach it.
+        address: Address of this machine on its bridge; HDFS and Registry DNS listen there.
+        networks: Networks that jobs may use.
+        executor: The container-executor in use; None for the sandbox's own.
+        gpus: GPUs that the NodeManager offers.
+    """
+
+    host: str
+    address: str
+    networks: tuple[str, ...]
+    executor: Path | None
+    gpus: int
 
 
 @dataclass(frozen=True)
@@ -161,6 +191,7 @@ class SandboxInfo:
         modes: What it has beyond a simple cluster.
         ca_file: CA that its certificates are checked against, None without TLS.
         kerberos: None without Kerberos.
+        docker: None without Docker.
     """
 
     name: str
@@ -183,6 +214,7 @@ class SandboxInfo:
     modes: tuple[Mode, ...] = ()
     ca_file: Path | None = None
     kerberos: KerberosInfo | None = None
+    docker: DockerInfo | None = None
 
 
 @dataclass(frozen=True)

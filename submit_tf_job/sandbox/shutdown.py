@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from submit_tf_job.sandbox import daemons
+from submit_tf_job.sandbox.engine import end_engine
 from submit_tf_job.sandbox.model import ALL_DAEMONS
 from submit_tf_job.sandbox.processes import container_processes, end, marked_processes
 from submit_tf_job.sandbox.state import Layout
@@ -25,6 +26,7 @@ def end_everything(layout: Layout) -> bool:
     end(by_name.pop("registrydns"), grace_s=0.5)
     end((process for processes in by_name.values() for process in processes), grace_s=3.0)
     found = bool(running)
+    found |= end_engine(layout.docker, keep_data=True)
     # A container that is being killed may have just started another process.
     for _ in range(5):
         containers = container_processes(layout.nm_local)

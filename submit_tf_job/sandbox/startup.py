@@ -8,6 +8,8 @@ from time import monotonic, sleep
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, ports
+from submit_tf_job.sandbox.docker import NETWORK
+from submit_tf_job.sandbox.engine import ensure_network
 from submit_tf_job.sandbox.hdfs import prepare_hdfs
 from submit_tf_job.sandbox.processes import Process, container_processes, end, is_alive
 from submit_tf_job.sandbox.shutdown import end_everything
@@ -98,6 +100,9 @@ def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
         SandboxError: naming the daemon that ended or never got well, with the end of its log.
     """
     deadline = monotonic() + START_TIMEOUT_S
+    if state.docker and not state.ready:
+        _wait("dockerd", partial(daemons.check, "dockerd", state), state, layout, deadline)
+        ensure_network(state.engine, NETWORK)
     for name in _HDFS:
         _wait(name, partial(daemons.check, name, state), state, layout, deadline)
     if not state.ready:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.model import Mode, Resolver, daemons_of
 from submit_tf_job.sandbox.processes import Process
 
@@ -82,6 +83,24 @@ class Layout:
     def ca_file(self) -> Path:
         return self.tls / "ca.pem"
 
+    @property
+    def docker(self) -> Path:
+        """Images, containers and log of the Docker Engine."""
+        return self.home / "docker"
+
+    @property
+    def nm_log(self) -> Path:
+        return self.run / "nm-log"
+
+    @property
+    def programs(self) -> Path:
+        """Where the sandbox's own container-executor and nvidia-smi are."""
+        return self.home / "bin"
+
+    @property
+    def executor(self) -> Path:
+        return self.programs / "container-executor"
+
     def rm_conf(self, number: int) -> Path:
         """Return the configuration directory of one of two ResourceManagers."""
         return self.home / f"conf-rm{number}"
@@ -110,6 +129,10 @@ class State:
         modes: What it has beyond a simple cluster.
         native: Directory of libhadoop.so; None where it is not needed.
         hosts_file: The daemons find names in a file of their own, because the machine's own name leads nowhere.
+        network: Which block of addresses its Docker Engine has.
+        gpus: GPUs that the NodeManager offers.
+        executor: Hadoop's own container-executor; None for the sandbox's.
+        mounts: What jobs may mount into their containers.
         daemons: Process of each daemon that was started.
     """
 
@@ -135,6 +158,10 @@ class State:
     modes: tuple[Mode, ...] = ()
     native: str | None = None
     ready: bool = False
+    network: int = 0
+    gpus: int = 0
+    executor: str | None = None
+    mounts: tuple[str, ...] = ()
     daemons: Mapping[str, Process] = field(default_factory=dict)
 
     @property
@@ -151,6 +178,27 @@ class State:
     def tls(self) -> bool:
         """Whether YARN's web interfaces speak https, and only that. HDFS keeps to http."""
         return "tls" in self.modes
+
+    @property
+    def docker(self) -> bool:
+        """Whether containers are Docker's."""
+        return "docker" in self.modes
+
+    @property
+    def engine(self) -> Engine:
+        """The Docker Engine."""
+        layout = Layout(Path(self.home))
+        return Engine(layout.docker, self.network, layout.home, layout.log("dockerd"))
+
+    @property
+    def hdfs_host(self) -> str:
+        """Where HDFS listens: containers on a bridge cannot reach loopback."""
+        return self.engine.address if self.docker else "localhost"
+
+    @property
+    def hdfs_uri(self) -> str:
+        """Default file system."""
+        return f"hdfs://{self.hdfs_host}:{self.ports['namenode']}"
 
     @property
     def daemon_names(self) -> tuple[str, ...]:
@@ -171,7 +219,7 @@ class State:
     @property
     def namenode_url(self) -> str:
         """Web address of the NameNode."""
-        return f"http://localhost:{self.ports['namenode_http']}"
+        return f"http://{self.hdfs_host}:{self.ports['namenode_http']}"
 
     def _yarn_url(self, purpose: str) -> str:
         return f"{'https' if self.tls else 'http'}://localhost:{self.ports[purpose]}"
@@ -200,6 +248,7 @@ def load_state(layout: Layout) -> State | None:
             raise ValueError("unknown format")
         data["container_path"] = tuple(data["container_path"])
         data["modes"] = tuple(data["modes"])
+        data["mounts"] = tuple(data.get("mounts", ()))
         data["daemons"] = {name: Process(**value) for name, value in data["daemons"].items()}
         return State(**data)
     except FileNotFoundError:

@@ -24,7 +24,7 @@ def test_every_engine_has_names_and_addresses_of_its_own() -> None:
 
 
 def test_dockerd_is_told_everything_that_two_engines_would_share() -> None:
-    argv = dockerd_argv(ENGINE, "172.30.20.1", [Path("/run/docker.sock")])
+    argv = dockerd_argv(ENGINE, "172.30.20.1", ["-H", "unix:///run/docker.sock"])
     options = dict(pairwise(argv))
     assert [word for before, word in pairwise(argv) if before == "-H"] == [ENGINE.host, "unix:///run/docker.sock"]
     assert options["--data-root"] == "/srv/one/data"

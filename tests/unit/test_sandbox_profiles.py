@@ -36,7 +36,7 @@ from tests.fakes.sandbox import state_of
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/ann"}
 ALL: tuple[Mode, ...] = ("kerberos", "ha", "tls")
-EVERY_SET = [tuple(found) for size in range(4) for found in combinations(MODES, size)]
+EVERY_SET = [tuple(found) for size in range(4) for found in combinations(ALL, size)]
 
 
 def _state(*modes: Mode, home: Path = Path("/state/one")) -> State:
@@ -61,6 +61,7 @@ def _files(state: State, rm_id: str | None = None) -> dict[str, dict[str, str]]:
         (["kerberos"], ("kerberos",)),
         (["tls", "ha"], ("ha", "tls")),
         (["kerberos+ha+tls"], ALL),
+        (["docker+tls"], ("tls", "docker")),
         (["tls+kerberos", "kerberos"], ("kerberos", "tls")),
     ],
 )
@@ -71,7 +72,8 @@ def test_profiles_may_be_combined_in_any_way(words: list[str], modes: tuple[Mode
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["kerberos+knox"], r"takes simple, kerberos, ha, tls, or several of the latter as kerberos\+ha\+tls, not 'knox'"),
+        (["kerberos+knox"], r"takes simple, kerberos, ha, tls, docker, or several of the latter as kerberos\+ha\+tls, not 'knox'"),
+        (["docker+ha", "kerberos"], "--profile docker and kerberos cannot be had together; docker goes with ha and tls"),
         (["simple+ha"], "--profile simple means without the others"),
         ([""], "not ''"),
         (["Kerberos"], "not 'Kerberos'"),
@@ -86,7 +88,8 @@ def test_the_daemons_of_each_profile() -> None:
     assert daemons_of(()) == daemons_of(["tls"]) == DAEMONS
     assert set(daemons_of(["kerberos"])) - set(DAEMONS) == {"kdc"}
     assert set(daemons_of(["ha"])) - set(DAEMONS) == {"resourcemanager2"}
-    assert daemons_of(ALL) == ALL_DAEMONS
+    assert set(daemons_of(["docker"])) - set(DAEMONS) == {"dockerd"}
+    assert daemons_of(MODES) == ALL_DAEMONS
 
 
 # --- Hadoop's files

@@ -173,7 +173,7 @@ def test_the_order_in_which_everything_is_ended(monkeypatch: pytest.MonkeyPatch,
     assert ended == [
         (["nodemanager"], 5.0),
         (["registrydns"], 0.5),
-        (["kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2"], 3.0),
+        (["dockerd", "kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2"], 3.0),
         (["50"], 1.0),
         (["51"], 1.0),
     ]

@@ -1,0 +1,314 @@
+"""The profile `docker`: what is refused, written and started. Neither Docker nor a daemon runs here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox import daemons, docker, engine
+from submit_tf_job.sandbox.config import client_files, daemon_files
+from submit_tf_job.sandbox.model import SandboxOptions
+from submit_tf_job.sandbox.processes import Process
+from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
+from tests.fakes.sandbox import state_of
+
+ENVIRON = {"PATH": os.environ["PATH"]}
+DOCKER = SandboxOptions(modes=("docker",))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    Layout(tmp_path).make()
+    return tmp_path
+
+
+def _state(home: Path, **changes: object) -> State:
+    state = state_of(home=str(home), modes=("docker",), network=5, resolver="system", dns_address="172.30.20.1", dns_port=53)
+    return state_of(**{**state.__dict__, **changes})
+
+
+def _properties(text: str) -> dict[str, str]:
+    return {str(p.findtext("name")): p.findtext("value") or "" for p in ET.fromstring(text.encode()).findall("property")}
+
+
+# --- what is asked for
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SandboxOptions(gpus=2), "gpus can be had with Docker only"),
+        (SandboxOptions(mounts=("/data",), modes=("ha",)), "mounts can be had with Docker only"),
+        (SandboxOptions(container_executor=Path("/x")), "a container-executor can be had with Docker only"),
+        (SandboxOptions(modes=("docker",), container_path=(Path("/venv"),)), "PATH is their image's"),
+        (SandboxOptions(modes=("docker",), resolver="direct"), "by the containers' own resolver"),
+        (SandboxOptions("3.3.5", modes=("docker",)), r"of Hadoop 3\.4\.2 only"),
+        (SandboxOptions(modes=("docker",), mounts=("data",)), "'data' is nothing to mount"),
+        (SandboxOptions(modes=("docker",), mounts=("/:exec",)), "'/:exec' is nothing to mount"),
+        (SandboxOptions(modes=("docker",), mounts=("/nowhere/at/all",)), "/nowhere/at/all, which jobs are to mount, does not exist"),
+        (SandboxOptions(modes=("docker",), container_executor=Path("/nowhere/ce")), "there is no container-executor at /nowhere/ce"),
+    ],
+)
+def test_what_cannot_be_had_is_refused(options: SandboxOptions, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "find_programs", lambda _: None)
+    with pytest.raises(SandboxError, match=message) as caught:
+        docker.check_options(options, ENVIRON)
+    assert caught.value.hint or "does not exist" in message or "there is no" in message
+    docker.check_options(SandboxOptions(modes=("docker", "ha"), mounts=("/etc:ro", "/tmp:rw")), ENVIRON)
+
+
+def test_gpus_need_control_groups_that_hadoop_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine, "find_programs", lambda _: None)
+    monkeypatch.setattr(docker, "_DEVICES", tmp_path / "devices")
+    with pytest.raises(SandboxError, match="no control groups of version 1"):
+        docker.check_options(SandboxOptions(modes=("docker",), gpus=2), ENVIRON)
+
+
+def test_hadoops_own_executor_wants_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine, "find_programs", lambda _: None)
+    monkeypatch.setattr(docker, "_CLI", str(tmp_path))
+    monkeypatch.setattr(docker, "_DEFAULT_SOCKET", tmp_path)
+    (tmp_path / "ce").touch()
+    with pytest.raises(SandboxError, match="and another Docker Engine has it") as caught:
+        docker.check_options(SandboxOptions(modes=("docker",), container_executor=tmp_path / "ce"), ENVIRON)
+    assert "stop that one" in (caught.value.hint or "")
+
+
+# --- what is written
+
+
+def test_hdfs_and_names_are_where_containers_reach_them(home: Path) -> None:
+    state = _state(home)
+    core = _properties(daemon_files(state, Layout(home))["core-site.xml"])
+    hdfs = _properties(daemon_files(state, Layout(home))["hdfs-site.xml"])
+    assert core["fs.defaultFS"] == f"hdfs://172.30.20.1:{state.ports['namenode']}" == state.hdfs_uri
+    assert _properties(client_files(state)["core-site.xml"])["fs.defaultFS"] == state.hdfs_uri
+    assert core["hadoop.registry.dns.bind-address"] == "172.30.20.1"
+    assert hdfs["dfs.datanode.hostname"] == "172.30.20.1", "else WebHDFS sends a container to its own loopback"
+    assert {value.partition(":")[0] for key, value in hdfs.items() if key.endswith("address")} == {"172.30.20.1"}
+    assert state.namenode_url.startswith("http://172.30.20.1:")
+
+
+def test_the_nodemanager_starts_containers_by_docker(home: Path) -> None:
+    yarn = _properties(daemon_files(_state(home), Layout(home))["yarn-site.xml"])
+    assert yarn["yarn.nodemanager.container-executor.class"].endswith(".LinuxContainerExecutor")
+    assert yarn["yarn.nodemanager.linux-container-executor.path"] == str(home / "bin" / "container-executor")
+    assert yarn["yarn.nodemanager.runtime.linux.docker.allowed-container-networks"] == "host,bridge,none,jobs"
+    assert not [key for key in yarn if "gpu" in key]
+    assert "resource-types.xml" not in daemon_files(_state(home), Layout(home))
+
+
+def test_gpus_that_are_not_there(home: Path) -> None:
+    state = _state(home, gpus=2)
+    files = daemon_files(state, Layout(home))
+    yarn = _properties(files["yarn-site.xml"])
+    assert _properties(files["resource-types.xml"]) == {"yarn.resource-types": "yarn.io/gpu"}
+    assert yarn["yarn.nodemanager.resource-plugins.gpu.docker-plugin"] == "nvidia-docker-v2", "version 1 fails: Connection refused"
+    docker.write_programs(state, Layout(home), ENVIRON)
+    found = subprocess.run(
+        [yarn["yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables"], "-x", "-q"], stdout=subprocess.PIPE
+    )
+    assert [gpu.findtext("minor_number") for gpu in ET.fromstring(found.stdout).findall("gpu")] == ["0", "1"]
+
+
+def test_the_configuration_of_hadoops_own_executor(home: Path) -> None:
+    docker.write_programs(_state(home, gpus=1, mounts=("/etc/ssl", "/tmp:rw")), Layout(home), ENVIRON)
+    lines = (home / "conf" / "container-executor.cfg").read_text().splitlines()
+    options = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert options["docker.inspect.max.retries"] == "1", "0 turns every failure into success, the default costs 30 s"
+    assert "/etc/ssl" in options["docker.allowed.ro-mounts"].split(",")
+    assert options["docker.allowed.rw-mounts"].split(",")[-1] == "/tmp"
+    assert options["docker.privileged-containers.enabled"] == "false"
+    assert {"[docker]", "[gpu]", "[cgroups]"} <= set(lines), "without [gpu] every container fails, the ApplicationMaster's first"
+
+
+def test_hadoops_own_executor_is_asked_whether_it_would_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = home / "ce"
+    tool.write_text("#!/bin/sh\necho 'Invalid conf file provided' >&2; exit 24\n")
+    tool.chmod(0o755)
+    with pytest.raises(SandboxError, match="--checksetup ended with 24: Invalid conf file provided") as caught:
+        docker.write_programs(_state(home, executor=str(tool)), Layout(home), ENVIRON)
+    assert str(home / "conf" / "container-executor.cfg") in (caught.value.hint or "")
+    tool.write_text("#!/bin/sh\n")
+    closed = home / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(SandboxError, match="cannot enter"):
+        docker.write_programs(_state(home, executor=str(tool), jars=str(closed)), Layout(home), ENVIRON)
+
+
+def test_the_state_is_kept(home: Path) -> None:
+    state = _state(home, gpus=2, mounts=("/data:rw",), executor="/opt/ce")
+    save_state(Layout(home), state)
+    assert load_state(Layout(home)) == state
+
+
+# --- what is started
+
+
+def test_dockerd_is_started_on_its_bridge_and_the_nodemanager_without_a_namespace(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+    made: list[str] = []
+
+    def launch(argv: list[str], environ: object, cwd: Path, log: Path) -> Process:
+        calls.append(argv)
+        return Process(1, 1)
+
+    monkeypatch.setattr(engine, "launch", launch)
+    monkeypatch.setattr(engine, "RUN", home / "sockets")
+    monkeypatch.setattr(daemons, "launch", launch)
+    monkeypatch.setattr(daemons, "restore_bridge", lambda engine: made.append(engine.identity))
+    state = _state(home, gpus=1, executor="/opt/ce")
+    daemons.start("dockerd", state, Layout(home), ENVIRON)
+    assert made == [state.engine.identity]
+    assert "unix:///var/run/docker.sock" in calls[0], "where Hadoop's own executor looks for it"
+    assert f"-Dsubmit_tf_job.sandbox={home}" in calls[0]
+    assert any(word.startswith("nvidia=") for word in calls[0])
+    daemons.start("nodemanager", state, Layout(home), ENVIRON)
+    assert calls[1][0].endswith("/java")
+
+
+# --- the sandbox's own executor
+
+
+@pytest.fixture
+def executor(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The executor as a NodeManager calls it, and a Docker that writes down what it was told."""
+    tool = home / "docker-cli"
+    tool.write_text(
+        f"#!/bin/sh\nenv > {home}/environ\nprintf '%s\\n' \"$@\" > {home}/argv\n"
+        f'case "$*" in *"network inspect"*) echo bridge;; *inspect*) exit 1;; *) cp {home}/argv {home}/ran; exit 3;; esac\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setattr(docker, "_CLI", str(tool))
+    docker.write_programs(_state(home, mounts=("/etc/ssl",)), Layout(home), ENVIRON)
+
+    def call(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+        argv = [str(home / "bin" / "container-executor"), *map(str, words)]
+        return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=20)
+
+    return call
+
+
+CONTAINER = "container_1700000000000_0001_01_000002"
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _command(home: Path, **values: str) -> Path:
+    path = home / "docker.cmd"
+    path.write_text("[docker-command-execution]\n" + "".join(f"  {key.replace('_', '-')}={value}\n" for key, value in values.items()))
+    return path
+
+
+def test_it_is_ready_and_does_only_what_is_asked(executor: Call) -> None:
+    assert executor("--checksetup").returncode == 0
+    for words in (["--exec-container", "/x"], ["--module-gpu"], ["nobody", "ann", "5", "/etc"]):
+        done = executor(*words)
+        assert (done.returncode, done.stdout) == (32, "")
+        assert "Feature disabled" in done.stderr
+    assert executor("root", "ann", "1", *"abcdefghij").stderr == "Requested user root is banned\n"
+    assert executor("nobody").returncode == 255, "no traceback, and never 1, which a program ends with"
+
+
+def test_docker_is_called_with_an_environment_and_an_address_of_its_own(executor: Call, home: Path) -> None:
+    command = _command(home, docker_command="kill", name=CONTAINER, signal="SIGTERM")
+    executor("--run-docker", command, DOCKER_HOST="tcp://evil:1", LD_LIBRARY_PATH="/evil")
+    assert "evil" not in (home / "environ").read_text()
+    words = (home / "ran").read_text().split()
+    assert words[:2] == ["-H", Layout(home) and _state(home).engine.host]
+    assert words[-3:] == ["kill", "--signal=SIGTERM", CONTAINER]
+
+
+def test_containers_that_are_not_yarns_are_left_alone(executor: Call, home: Path) -> None:
+    for words in (
+        ["--run-docker", _command(home, docker_command="kill", name="database", signal="9")],
+        ["--remove-docker-container", "database"],
+        ["--inspect-docker-container", "--format={{.State.Status}}", "--all"],
+    ):
+        assert "is no container of YARN" in executor(*words).stderr
+    assert executor("--run-docker", _command(home, docker_command="run", name=CONTAINER)).returncode == 29
+    assert not (home / "ran").exists()
+
+
+def test_it_removes_nothing_beyond_the_nodemanagers_directories(executor: Call, home: Path) -> None:
+    local, outside = Layout(home).nm_local, home / "precious"
+    (outside / "deep").mkdir(parents=True)
+    (local / "app" / "sub").mkdir(parents=True)
+    (local / "app" / "link").symlink_to(outside)
+    (local / "out").symlink_to(outside)
+    for target in (outside, local / ".." / ".." / "precious", local / "out" / "deep", "/", local / "..", ""):
+        assert executor("nobody", "ann", "3", target).returncode == 255, target
+    assert (outside / "deep").is_dir()
+    assert executor("nobody", "ann", "3", "app", local).returncode == 0
+    assert executor("nobody", "ann", "3", local / "app").returncode == 0, "gone already"
+    assert executor("nobody", "ann", "3", "", local / "out").returncode == 0
+    assert (outside / "deep").is_dir(), "through no link"
+    assert list(local.iterdir()) == []
+
+
+def test_it_signals_no_foreign_process(executor: Call) -> None:
+    assert executor("nobody", "ann", "2", os.getpid(), "15").returncode == 8
+    assert executor("nobody", "ann", "2", "1", "9").returncode == 9
+    assert executor("nobody", "ann", "2", "0", "9").returncode == 9
+    assert executor("nobody", "ann", "2", "4194303", "9").returncode == 9
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        ({"mounts": "/etc/shadow:/x:ro"}, 29, ["does not allow mount src='/etc/shadow', dest='/x'", "code=50", "Invalid read-only mount"]),
+        ({"mounts": "/etc/ssl:/x:rw"}, 29, ["does not allow mount src='/etc/ssl', dest='/x'", "code=51", "Invalid read-write mount"]),
+        ({"mounts": "/no/where:/x:ro"}, 29, ["Could not determine real path of mount '/no/where'", "code=49", "Invalid mount"]),
+        ({"image": "untrusted/x:1", "mounts": "/etc/ssl:/x:ro"}, 7, ["image: untrusted/x:1 is not trusted.", "Disable mount volume"]),
+        ({"mounts": "/etc/ssl:/x:ro+rslave"}, 7, []),
+    ],
+)
+def test_what_docker_is_not_told_to_run(executor: Call, home: Path, command: dict[str, str], status: int, words: list[str]) -> None:
+    local, logs, private = Layout(home).nm_local, Layout(home).nm_log, home / "private"
+    (local / "usercache").mkdir()
+    private.mkdir()
+    for name in ("launch.sh", "tokens"):
+        (private / name).write_text(name)
+    values = {"docker_command": "run", "name": CONTAINER, "image": "local/x:1", "net": "bridge", "detach": "true", **command}
+    path = _command(home, launch_command="bash,/run.sh", cap_drop="ALL", cap_add="KILL,CHOWN", privileged="true", **values)
+    work = local / "usercache" / "ann" / "appcache" / "application_1" / CONTAINER
+    files = [work, private / "launch.sh", private / "tokens", "--http", private / "pid", local, logs, path]
+    done = executor("nobody", "ann", "4", "application_1", CONTAINER, *files)
+    assert done.returncode == status, done
+    assert all(word in done.stderr for word in words), done.stderr
+    assert (work / "container_tokens").stat().st_mode & 0o777 == 0o600
+    assert (home / "ran").exists() is (status == 7)
+    if status == 7:
+        told = (home / "ran").read_text().split()
+        assert told[-3:] == [values["image"], "bash", "/run.sh"]
+        assert ("/etc/ssl:/x:ro,rslave" in told) is ("rslave" in command["mounts"])
+        assert ("--cap-add=KILL" in told) is ("untrusted" not in values["image"]), "no more rights for what is not trusted"
+        assert not [word for word in told if "privileged" in word]
+
+
+def _poison(tmp_path: Path, code: int) -> int:
+    from submit_tf_job.sandbox import executor as module
+
+    return module.report(code, str(tmp_path / "pid"))
+
+
+@pytest.mark.parametrize(("code", "reported"), [(0, 0), (3, 3), (22, 122), (24, 124), (137, 137)])
+def test_no_exit_status_ends_the_node(tmp_path: Path, code: int, reported: int) -> None:
+    assert _poison(tmp_path, code) == reported
+    assert (tmp_path / "pid.exitcode").read_text() == str(reported)
+
+
+def test_its_settings_are_read_as_written(executor: Call, home: Path) -> None:
+    settings = json.loads((home / "bin" / "container-executor.json").read_text())
+    assert settings["roots"] == [str(home / "run" / "nm-local"), str(home / "run" / "nm-log")]
+    (home / "bin" / "container-executor.json").write_text("{")
+    done = executor("--checksetup")
+    assert done.returncode == 255
+    assert done.stderr.startswith("container-executor: JSONDecodeError")
