@@ -40,11 +40,11 @@ class Docker:
     """One Docker Engine.
 
     Args:
-        environ: Environment of the command line; DOCKER_HOST and DOCKER_CONTEXT in it are Docker's to read.
+        variables: Environment of the command line; DOCKER_HOST and DOCKER_CONTEXT in it are Docker's to read.
         host: Its address; "" for the one that Docker itself would take.
     """
 
-    environ: Mapping[str, str] = field(repr=False)
+    variables: Mapping[str, str] = field(repr=False)
     host: str = ""
 
     def argv(self, *words: str) -> list[str]:
@@ -61,7 +61,7 @@ class Docker:
         try:
             done = subprocess.run(
                 self.argv(*words),
-                env=dict(self.environ),
+                env=dict(self.variables),
                 input=stdin,
                 capture_output=True,
                 text=True,

@@ -232,7 +232,7 @@ KEYS = _keys(
     Key("docker.networks", _words, None, "networks that the cluster allows (docker.allowed.networks)"),
     Key("docker.ro_mounts", _paths, None, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"),
     Key("docker.rw_mounts", _paths, None, "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)"),
-    Key("docker.trusted_registries", _words, None, "registries whose images get mounts (docker.trusted.registries)"),
+    Key("docker.registries", _words, None, "registries whose images get mounts (docker.trusted.registries)"),
     Key("docker.runtimes", _words, None, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"),
     Key("timeouts.connect", duration_s, 5.0, "to connect to a ResourceManager"),
     Key("timeouts.read", duration_s, 30.0, "to wait for an answer to a question"),

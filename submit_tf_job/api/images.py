@@ -92,7 +92,7 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
         found.get("probe"),
         _entry_point(docker, name, shell) if config.get("Entrypoint") and shell else None,
         _driver(),
-        settings["docker.trusted_registries"],
+        settings["docker.registries"],
         tuple(_secrets(config)),
     )
     return Examination(judge_image(seen), () if seen.probe is not None else ("image-hdfs", "image-kerberos", "image-tensorflow"))
@@ -163,7 +163,7 @@ def _file_names(docker: Docker, container: str) -> frozenset[str]:
     import subprocess
 
     argv = docker.argv("export", container)
-    process = subprocess.Popen(argv, env=dict(docker.environ), stdout=subprocess.PIPE)
+    process = subprocess.Popen(argv, env=dict(docker.variables), stdout=subprocess.PIPE)
     with process, tarfile.open(fileobj=process.stdout, mode="r|") as tar:
         return frozenset(member.name.removeprefix("./") for member in tar)
 

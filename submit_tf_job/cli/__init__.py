@@ -38,6 +38,7 @@ COMMANDS = {
     "move": "changing",
     "extend": "changing",
     "doctor": "doctor",
+    "image": "image",
     "config": "config",
     "sandbox": "sandbox",
     "gateway": "gateway",

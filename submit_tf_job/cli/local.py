@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,11 @@ from submit_tf_job import api
 from submit_tf_job.cli.door import Context, SpecArgument, coloured, command
 from submit_tf_job.cli.follow import Talk, finish, seconds
 from submit_tf_job.cli.jobfile import NameOption, SetOption, read_job
-from submit_tf_job.settings import process_environment
+from submit_tf_job.settings import Settings, process_environment
+
+if TYPE_CHECKING:
+    from submit_tf_job.job import Job
+    from submit_tf_job.local.containers import Containers
 
 
 def register(app: typer.Typer) -> None:
@@ -25,16 +29,19 @@ def local(
     overrides: SetOption = None,
     name: NameOption = None,
     timeout: Annotated[str | None, typer.Option("--timeout", metavar="DURATION", help="End the tasks after 90s, 15m, 2h.")] = None,
+    docker: Annotated[bool, typer.Option("--docker", help="One container of its image for each task, instead of a process.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave working directories and logs, and say where.")] = False,
 ) -> int:
-    """Run a job on this machine without any cluster, one process for each task; the exit status is the job's.
+    """Run a job on this machine without any cluster, one process or container for each task; the exit status is the job's.
 
-    The tasks find the same TF_CONFIG, files and environment as on YARN, run under the same bootstrap, and use the programs of your PATH.
-    Images, memory limits and queues mean nothing here. Ctrl-C ends all of them.
+    The tasks find the same TF_CONFIG, files and environment as on YARN, and run under the same bootstrap. As processes they use the
+    programs of your PATH; with --docker they run in their images, on a network of their own with the host names of YARN. Memory limits and
+    queues mean nothing here. Ctrl-C ends all of them.
 
     \b
     Examples:
       submit_tf_job local train.yaml
+      submit_tf_job local train.yaml --docker
       submit_tf_job local train.yaml --set roles.worker.instances=2 --timeout 10m
     """
     from submit_tf_job.contract import OUTCOME_MARK
@@ -64,7 +71,15 @@ def local(
         on_line=show,
         on_look=Talk(context).look,
         lists=data.lists,
+        place=_containers(context, settings, job) if docker else None,
     )
     if done.directory is not None:
         context.say(f"working directories and logs: {done.directory}")
     return finish(context, done.look)
+
+
+def _containers(context: Context, settings: Settings, job: Job) -> Containers:
+    from submit_tf_job.api.images import docker_of
+    from submit_tf_job.local.containers import Containers
+
+    return Containers(docker_of(settings), job, settings["dns.domain"] or "", context.say)

@@ -219,7 +219,7 @@ def _environment(seen: ImageSeen) -> Iterator[Finding]:
 
 def _tmp(probe: Mapping[str, Any]) -> Finding:
     mode = int(probe.get("tmp_mode") or 0)
-    if mode & 0o002:
+    if mode >= 0 and mode & 0o002:
         return Finding("image-tmp", OK, "everybody may write to /tmp")
     said = "there is no /tmp" if mode < 0 else f"the mode of /tmp is {mode:o}"
     return Finding("image-tmp", WARNING, said, "programs that need a temporary file, and HOME", "RUN mkdir -p /tmp && chmod 1777 /tmp")

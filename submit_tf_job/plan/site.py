@@ -63,7 +63,7 @@ class Site:
             staging=staging,
             secure=settings.secure,
             token_life_s=token_life_s,
-            trusted_registries=settings["docker.trusted_registries"],
+            trusted_registries=settings["docker.registries"],
             networks=settings["docker.networks"],
             ro_mounts=settings["docker.ro_mounts"],
             rw_mounts=settings["docker.rw_mounts"],

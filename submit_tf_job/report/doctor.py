@@ -1,4 +1,4 @@
-"""What a doctor found: lines, and one JSON object."""
+"""What a doctor found, and what was found in an image: lines, and one JSON object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from submit_tf_job.report.model import FORMAT_VERSION
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.findings import Examination, Finding
 
-__all__ = ["doctor_object", "finding_lines", "summary_line"]
+__all__ = ["doctor_object", "finding_lines", "image_object", "summary_line"]
 
 _WORDS = {"ok": "ok", "warning": "WARNING", "failure": "FAILURE"}
 
@@ -24,6 +24,11 @@ def doctor_object(found: Examination) -> dict[str, Any]:
         "findings": [_finding_object(finding) for finding in found.findings],
         "skipped": list(found.skipped),
     }
+
+
+def image_object(image: str, found: Examination) -> dict[str, Any]:
+    """Build the object that `image check -o json` prints; documented in docs/json.md."""
+    return {**doctor_object(found), "kind": "Image", "image": image}
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:

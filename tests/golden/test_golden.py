@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.plan import Plan, check, payload, plan
+from submit_tf_job.plan.packing import Pack
 from tests.golden.fixed import GOLDEN, SITE, SITE_WITHOUT_STAGING, SPECS, SUBMISSION, block, load
 
 UPDATE = bool(os.environ.get("SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS"))
@@ -30,7 +31,7 @@ def shortened(bootstrap: str) -> str:
     """Replace what is compressed in a bootstrap.py by what it holds."""
     code, files = block(bootstrap, "CODE"), block(bootstrap, "FILES")
     task = json.loads(block(bootstrap, "TASK"))
-    assert code == payload._base64_lines(payload._code(tokens="tokens" in task, login="login" in task.get("kerberos", {})))
+    assert code == payload._base64_lines(payload.code(payload.needs(task)))
     out = bootstrap.replace(f'CODE = """\n{code}\n"""', 'CODE = """\ncontract.py, tfconfig.py and bootstrap/ of submit_tf_job\n"""')
     return out.replace(f'FILES = """\n{files}\n"""', f'FILES = """\n{listed(files)}\n"""')
 
@@ -52,8 +53,11 @@ def golden(planned: Plan) -> str:
             if file.dest_file == "bootstrap.py" and content:
                 body = body.replace(json.dumps(content), json.dumps(shortened(content)))
     for upload in planned.uploads:
-        assert upload.uri.split("/")[-2] == payload.content_id(upload.content)
-        if upload.uri.endswith("/bootstrap.py"):
+        if isinstance(upload.content, Pack):
+            assert upload.uri.split("/")[-2] == upload.content.id
+        if isinstance(upload.content, bytes):
+            assert upload.uri.split("/")[-2] == payload.content_id(upload.content)
+        if upload.uri.endswith("/bootstrap.py") and isinstance(upload.content, bytes):
             text = upload.content.decode("ascii")
             body = body.replace(payload.content_id(upload.content), payload.content_id(shortened(text).encode()))
     return body
@@ -72,7 +76,7 @@ def compare(path: Path, text: str) -> None:
 def test_the_staged_form(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "fits", lambda _service: False)  # whatever the bootstrap's size is today
     planned = plan(load(spec), SITE, submission=SUBMISSION)
-    assert planned.uploads
+    assert bool(planned.uploads) == planned.job.bootstrap
     compare(GOLDEN / f"{spec.stem}.json", golden(planned))
 
 

@@ -20,8 +20,9 @@ from submit_tf_job.errors import TABLE, JobSpecError, Problem, SubmitTFJobError
 from submit_tf_job.settings import load_settings
 
 SUBCOMMANDS = [
-    *(c for c in COMMANDS if c not in ("config", "sandbox", "gateway")),
+    *(c for c in COMMANDS if c not in ("config", "image", "sandbox", "gateway")),
     "config show",
+    "image check",
     *(f"sandbox {c}" for c in ("up", "down", "status", "logs")),
     *(f"gateway {c}" for c in ("serve", "token")),
 ]

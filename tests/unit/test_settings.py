@@ -91,7 +91,7 @@ RAW: dict[str, Callable[[int], Any]] = {
     "docker.networks": lambda n: f"host,net{n}",
     "docker.ro_mounts": lambda n: f"/data{n}",
     "docker.rw_mounts": lambda n: f"/scratch{n}",
-    "docker.trusted_registries": lambda n: f"registry{n}.example.com",
+    "docker.registries": lambda n: f"registry{n}.example.com",
     "docker.runtimes": lambda n: f"runc,runtime{n}",
     "timeouts.connect": lambda n: f"{n + 1}s",
     "timeouts.read": lambda n: f"{n + 1}m",
@@ -349,7 +349,7 @@ def test_public_names() -> None:
 
 def test_nobody_else_reads_the_environment() -> None:
     """Only settings, what runs in containers, and the sandbox's own process may look at the process's environment."""
-    allowed = ("settings.py", "bootstrap/", "callee.py", "probe.py")
+    allowed = ("settings.py", "bootstrap/", "callee.py", "imageprobe.py", "probe.py")
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         name, text = path.relative_to(PACKAGE).as_posix(), path.read_text("utf-8")
