@@ -32,16 +32,21 @@ ENV_OUTPUT = "TFJOB_OUTPUT_"  # its URI; where it is uploaded afterwards, an emp
 BOOTSTRAP_FILE = "bootstrap.py"  # a TEMPLATE file lands in conf/ of the working directory
 REPORT_FILE = "job-report.json"  # in the log directory of the deciding task; the NodeManager serves it at once
 PAYLOAD_ARCHIVE = "tfjob-files.tar"  # the job's files, staged, when they are too large to travel in the service
+COMMON_ARCHIVE = "tfjob-common.tar"  # those that all roles have, where they are many
+LARGE_LINK = "tfjob-large-"  # a large file is one file on a node: the link to it begins so, and its name links to that
+ARCHIVES_DIRECTORY = ".tfjob-archives"  # archives on their way to being unpacked
+SITE_DIRECTORY = ".tfjob-packages"  # wheels of `files` are unpacked there
+PACKAGES_LINK = "tfjob-python"  # the job's Python packages, unpacked once on each node, are linked so in the working directory
 HADOOP_CONF_LINK = "tfjob-hadoop-conf"  # a staged archive of Hadoop configuration is linked so in the working directory
 KEYTAB_FILE = "tfjob.keytab"  # the job's keytab in a task's working directory
 KRB5_CONF_FILE = "tfjob-krb5.conf"  # krb5.conf, where it travels with the job
 TOKENS_FILE = "tfjob-tokens"  # delegation tokens as the program gets them
+INPUT_LIST = "tfjob-input-%s.txt"  # the files of a sharded input, one URI a line, the same list for all tasks
 PROGRESS_MARK = "TFJOB_PROGRESS "  # a line on stdout that starts with it and goes on as JSON is progress, as the file is
 OUTCOME_MARK = "submit_tf_job-outcome "  # the machine-readable last line on the task's stderr starts with it
 REPORT_VERSION = 1
 TASK_VERSION = 1
 
-INPUT_LIST = "tfjob-input-%s.txt"  # the files of a sharded input, one URI a line, the same list for all tasks
 # --- properties of the YARN service that say whose it is -------------------------------------------------------------
 PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
 PROPERTY_RERUN_OF = "submit_tf_job.rerun-of"  # the id that the same command has without --replace
@@ -60,12 +65,12 @@ EXIT_JOB_FAILED = 93  # this task was told to end because another one failed
 EXIT_DECIDER_LOST = 94  # the connection to the deciding task stayed away longer than the grace period
 EXIT_RESERVED_STATUS = 95  # the command's own status was 22 or 24; the outcome keeps it
 EXIT_WRONG_JOB = 96  # another job's rendezvous answered at the deciding task's address
+EXIT_DATA = 97  # an input could not be fetched, or an output not be stored
 EXIT_COMMAND_NOT_EXECUTABLE = 126
 EXIT_COMMAND_NOT_FOUND = 127
 EXIT_TERMINATED = 143
 
 # LinuxContainerExecutor takes a container's 22 and 24 for its own failures and marks the node UNHEALTHY until it is restarted (seen).
-EXIT_DATA = 97  # an input could not be fetched, or an output not be stored
 NEVER_PASSED_ON = frozenset({22, 24})
 
 EXIT_MEANING = {
@@ -76,12 +81,12 @@ EXIT_MEANING = {
     EXIT_DECIDER_LOST: "the connection to the deciding task was lost for longer than the grace period",
     EXIT_RESERVED_STATUS: "the command ended with 22 or 24, which YARN would take for a broken node",
     EXIT_WRONG_JOB: "another job answered at the deciding task's address",
+    EXIT_DATA: "an input could not be fetched, or an output not be stored",
     EXIT_COMMAND_NOT_EXECUTABLE: "the command was found but could not be executed",
     EXIT_COMMAND_NOT_FOUND: "the command was not found in the container",
     EXIT_TERMINATED: "ended by SIGTERM (YARN stops containers so)",
 }
 
-    EXIT_DATA: "an input could not be fetched, or an output not be stored",
 # --- roles, as the rendezvous sees them ------------------------------------------------------------------------------
 DUTY_DECIDES = "decides"  # its end is the job's end
 DUTY_TRAINS = "trains"  # must succeed; is waited for when the deciding task is done

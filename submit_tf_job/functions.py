@@ -293,7 +293,8 @@ def _job(
     (directory / callee.PICKLE_FILE).write_bytes(Path(str(module.__file__)).read_bytes())
     (directory / "tfjob_callee.py").write_bytes(Path(callee.__file__).read_bytes())
     files = [str(directory / name) for name in (callee.CALL_FILE, callee.PICKLE_FILE, "tfjob_callee.py")]
-    interpreter = str(job.get("python", "python3"))
+    python = job.get("python", "python3")
+    interpreter = str(python.get("interpreter", "python3") if isinstance(python, Mapping) else python)
     return {
         # A name of its own: a function that is called twice is run twice.
         "name": f"{_slug(function)}-{secrets.token_hex(4)}",

@@ -6,24 +6,31 @@ cluster is checked by `plan`.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 
 from submit_tf_job.errors import Problem
+from submit_tf_job.jobdata import Input, Output
 
 __all__ = [
     "Command",
-from submit_tf_job.jobdata import Input, Output
+    "DockerOptions",
     "Duration",
     "HadoopConf",
+    "HostFile",
     "Job",
     "Kerberos",
     "Krb5Conf",
     "Mount",
     "OwnLogin",
+    "PackageKind",
+    "Packages",
     "Place",
     "Placement",
     "Restart",
@@ -113,18 +120,92 @@ class Mount:
 
 
 @dataclass(frozen=True)
+class HostFile:
+    """A file of the submitting host, known by its content; it is read again when it is sent, and never held as a whole.
+
+    Attributes:
+        path: Where it is.
+        size: Bytes.
+        sha256: Of the content, in hexadecimal digits.
+        stamp: What shows that it was changed since it was hashed: device, inode, times; see `stamp_of`.
+    """
+
+    path: Path = field(compare=False)
+    size: int
+    sha256: str
+    stamp: tuple[int, ...] = field(default=(), compare=False, repr=False)
+
+    @staticmethod
+    def stamp_of(found: os.stat_result) -> tuple[int, ...]:
+        """Take from a status what changes when a file is written to, or another takes its place."""
+        return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+@dataclass(frozen=True)
 class ShippedFile:
     """A file of the submitting host that every task finds in its working directory.
 
     Attributes:
         name: Path in the task's working directory, relative, with `/`.
-        content: The bytes.
+        content: The bytes; where it is a large one, what is known of it.
         executable: Whether the owner may execute it.
+        unpack: For an archive the directory of the task that it is unpacked into, for a wheel `contract.SITE_DIRECTORY`; else "".
     """
 
     name: str
-    content: bytes = field(repr=False)
+    content: bytes | HostFile = field(repr=False)
     executable: bool = False
+    unpack: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.content.size if isinstance(self.content, HostFile) else len(self.content)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the content, in hexadecimal digits."""
+        return self.content.sha256 if isinstance(self.content, HostFile) else hashlib.sha256(self.content).hexdigest()
+
+
+class PackageKind(str, Enum):
+    """What an archive of Python packages holds."""
+
+    SITE = "site"  # what wheels hold: site/ for PYTHONPATH, bin/ for PATH
+    ENVIRONMENT = "environment"  # a whole environment, as conda-pack and venv-pack write it
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Python packages for images that lack them: one archive, unpacked once on each node.
+
+    Attributes:
+        archive: The .tar.gz or .zip.
+        version: The Python that they were made for, as in 3.11; "" where any will do.
+    """
+
+    kind: PackageKind
+    archive: HostFile
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class DockerOptions:
+    """What Docker is told of a role's containers, beyond image, network and mounts.
+
+    Attributes:
+        entrypoint: Whether the image's own ENTRYPOINT starts the command, and no launch script of YARN's.
+        accounts: Whether the node's users and groups are known in the container.
+        tmpfs: Directories that are kept in memory.
+        publish: Ports that the node passes on, `NODE:CONTAINER` or `:CONTAINER`; on bridge networks.
+        runtime: OCI runtime, None for the node's own choice.
+    """
+
+    entrypoint: bool = False
+    accounts: bool = False
+    tmpfs: tuple[str, ...] = ()
+    publish: tuple[str, ...] = ()
+    runtime: str | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +252,7 @@ class Role:
     max_restarts: int = 0
     tolerate: int = 0
     ports: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    docker: DockerOptions = DockerOptions()
 
     @property
     def is_sidecar(self) -> bool:
@@ -242,6 +324,8 @@ class Job:
     Attributes:
         roles: By name, in the job spec's order.
         description: One line for people; YARN shows it.
+        inputs: What it reads.
+        outputs: What it writes.
         lifetime_s: Seconds from submission after which YARN kills the job; None for no limit.
         start_timeout_s: Seconds from the deciding task's start until every task must have arrived.
         finish_timeout_s: Seconds that other tasks get when the deciding task is done.
@@ -249,6 +333,7 @@ class Job:
         deciding_role: The role whose task 0 decides the job.
         bootstrap: Whether our bootstrap runs in the containers (it needs Python in the image).
         python: The Python interpreter that runs the bootstrap in the container.
+        packages: Python packages that travel with the job.
         places: Where each value (by dotted path) stands in the user's input, for messages.
     """
 
@@ -261,6 +346,8 @@ class Job:
     network: str = "host"
     hadoop: HadoopConf | None = None
     kerberos: Kerberos | None = None
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
     lifetime_s: Duration | None = None
     start_timeout_s: Duration = 900
     finish_timeout_s: Duration = 600
@@ -269,6 +356,7 @@ class Job:
     legacy_master: bool = False
     bootstrap: bool = True
     python: str = "python3"
+    packages: Packages | None = None
     docker_client_config: str | None = None
     places: Mapping[str, Place] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
 
@@ -307,12 +395,8 @@ class Job:
         return Problem(place.line, place.column, path, message, place.source)
 
 
-_INHERITED = re.compile(r"roles\.[^.]+\.((?:image|command|env|files|mounts)(?:[.\[].*)?)")
+_INHERITED = re.compile(r"roles\.[^.]+\.((?:image|command|env|files|mounts|docker)(?:[.\[].*)?)")
 
 
 def _parent(path: str) -> str:
     return re.sub(r"(?:\.[^.\[]*|\[\d+\]|^[^.\[]*)$", "", path)
-        inputs: What it reads.
-        outputs: What it writes.
-    inputs: tuple[Input, ...] = ()
-    outputs: tuple[Output, ...] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.api.cluster import Cluster, JobRef, find
 from submit_tf_job.api.identity import forget_keytabs
 from submit_tf_job.api.looking import status
+from submit_tf_job.api.staging import forget_files
 from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, SubmitTFJobError
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ def stop(cluster: Cluster, job: str, *, wait: bool = True) -> Look:
 def delete(
     cluster: Cluster, job: str, *, force: bool = False, on_trouble: Callable[[SubmitTFJobError], None] = lambda _error: None
 ) -> bool:
-    """Forget a job, free its name, and remove the keytab that was staged for it; say whether there was one.
+    """Forget a job, free its name, and remove the files and the keytab that were staged for it; say whether there was one.
 
     Args:
         force: Stop it first where it is running.
-        on_trouble: Told where a keytab may be left on HDFS.
+        on_trouble: Told where files or a keytab may be left on HDFS.
 
     Raises:
         NameTaken: It is still running, and `force` was not given.
@@ -48,6 +49,10 @@ def delete(
     deleted = _delete(cluster, job, ref, force)
     try:
         forget_keytabs(ref.name, cluster.settings)
+    except SubmitTFJobError as error:
+        on_trouble(error)
+    try:
+        forget_files(ref.name, cluster.settings)
     except SubmitTFJobError as error:
         on_trouble(error)
     return deleted

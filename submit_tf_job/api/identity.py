@@ -100,7 +100,7 @@ def stage_keytab(planned: Plan, settings: Settings) -> bool:
         AuthError: The directory may not be written, or is somebody else's.
     """
     secret = secret_of(planned)
-    if secret is None:
+    if secret is None or not isinstance(secret.content, bytes):
         return False
     from submit_tf_job.staging import stage_secret
 

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.api import identity
+from submit_tf_job.api import identity, staging
 from submit_tf_job.api.cluster import Cluster, JobRef, check_identity, storage_of
 from submit_tf_job.api.control import stop
 from submit_tf_job.api.data import DataCheck
 from submit_tf_job.api.looking import follow
-from submit_tf_job.errors import AuthError, ClusterUnavailable, DeadlinePassed, InternalError, NameTaken, NoSuchJob, SubmitTFJobError
-from submit_tf_job.settings import Settings, krb5_conf_files
+from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, InternalError, NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.settings import Settings, directories, krb5_conf_files
 
 if TYPE_CHECKING:
     from submit_tf_job.job import Job
-    from submit_tf_job.plan import Plan, Site
+    from submit_tf_job.plan import Plan, Site, Upload
+    from submit_tf_job.staging import Sent
     from submit_tf_job.watch import Look
 
 __all__ = ["Submission", "end_doomed", "follow_own", "load_job", "make_plan", "site_of", "submit"]
@@ -63,9 +64,9 @@ def load_job(
     from submit_tf_job import specfile
 
     defaults = specfile.Defaults(settings["job"], settings["shapes"], settings.origins["job"])
-    conf, krb5 = settings["hadoop_conf"], krb5_conf_files(settings)
+    conf, krb5, cache = settings["hadoop_conf"], krb5_conf_files(settings), directories().cache
     if text is None:
-        return specfile.load(path, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5)
+        return specfile.load(path, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5, cache=cache)
     where = (base or Path.cwd()) if host_files else None
     return specfile.loads(
         text, source=str(path), base=where, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5
@@ -120,13 +121,14 @@ def make_plan(job: Job, settings: Settings, *, submission: str | None = None, af
     return plan(job, site_of(settings), submission=submission, after=after)
 
 
-def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submission:
+def submit(planned: Plan, cluster: Cluster, *, replace: bool = False, on_upload: Callable[[Sent], None] = lambda _sent: None) -> Submission:
     """Submit a plan: once, whatever gets lost on the way.
 
     Args:
         planned: The plan.
         cluster: Where to.
         replace: Delete a *finished* job of that name first, this very submission's own earlier run included.
+        on_upload: Told how far the upload of the job's files is, by any thread, one at a time.
 
     Returns:
         The application, new or adopted.
@@ -145,7 +147,13 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
         data.look()  # before the finished job is gone
         planned = _replace(planned, cluster)
     identity.check_keytab(planned, cluster.settings)
-    _prepare(planned, cluster)
+    _check_limits(planned, cluster)
+    sent: list[Upload] = []
+
+    def prepare() -> None:
+        data.prepare(planned)
+        sent.extend(staging.stage_files(planned, cluster.settings, on_upload))
+
     staged = identity.stage_keytab(planned, cluster.settings)
     try:
         done = post(
@@ -156,16 +164,18 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False) -> Submiss
             submission_id=planned.submission,
             deadline=cluster.client.deadline(cluster.settings["timeouts.submit"]),
             stored=lambda: stored_submission(cluster.settings, planned.job.name, planned.submission),
-            before=lambda: data.prepare(planned),
+            before=prepare,
         )
     except (ClusterUnavailable, DeadlinePassed, InternalError):
         raise  # it may have been accepted, and then needs its keytab
     except SubmitTFJobError:
         if staged:
             identity.forget_keytab(planned, cluster.settings)
+        staging.forget_staged(planned, cluster.settings, tuple(sent))
         raise
     if not done.adopted:
         identity.forget_other_keytabs(planned, cluster.settings)
+        staging.forget_other_files(planned, cluster.settings)
     return Submission(JobRef(planned.job.name, done.application_id), done.adopted, planned)
 
 
@@ -200,43 +210,11 @@ def _replace(planned: Plan, cluster: Cluster) -> Plan:
     return plan(planned.job, planned.site, after=service.id or "unknown")
 
 
-def _prepare(planned: Plan, cluster: Cluster) -> None:
-    """Ask the cluster for its limits, and upload meanwhile: they are different servers, and what is staged for nothing harms nobody."""
-    if all(upload.secret for upload in planned.uploads):
-        _check_limits(planned, cluster)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        uploading = pool.submit(_upload, planned, cluster.settings)
-        _check_limits(planned, cluster)
-        uploading.result()
-
-
 def _check_limits(planned: Plan, cluster: Cluster) -> None:
     from submit_tf_job.plan.limits import check_limits, check_version
 
     check_version(planned.body, cluster.settings["hadoop_version"] or cluster.client.cluster_info().hadoop_version or "")
     check_limits(planned.job, planned.site, cluster.client.maximum_resources())
-
-
-def _upload(planned: Plan, settings: Settings) -> None:
-    from submit_tf_job.job import ShippedFile
-    from submit_tf_job.staging import stage
-
-    storage = storage_of(settings, planned.site.staging)
-    for upload in (upload for upload in planned.uploads if not upload.secret):
-        file = ShippedFile(upload.uri.rpartition("/")[2], upload.content)
-        try:
-            (staged,) = stage([file], storage, root=planned.site.staging or "", user=settings.user)
-        except AuthError as error:
-            raise AuthError(
-                f"{settings.user} cannot put the job's files where they are to be staged: {error.message}",
-                hint=f"does {settings.user} have a home directory on HDFS? or set `staging` to a directory that {settings.user} may write",
-                details=error.details,
-            ) from None
-        if staged.uri != upload.uri:
-            raise InternalError(f"staged at {staged.uri}, and the service says {upload.uri}")
 
 
 def follow_own(

@@ -81,27 +81,33 @@ def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
 
 
 def _prepare(info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str], agent: Agent) -> None:
-    archive = os.path.join(info.cwd, contract.PAYLOAD_ARCHIVE)
     if files_tar:
         files.unpack(files_tar, info.cwd)
-    elif os.path.isfile(archive):
-        files.unpack(archive, info.cwd)
+    for name in (contract.COMMON_ARCHIVE, contract.PAYLOAD_ARCHIVE):
+        if os.path.isfile(os.path.join(info.cwd, name)):
+            files.unpack(os.path.join(info.cwd, name), info.cwd)
+    if info.task.get("files"):
+        from submit_tf_job.bootstrap import shipped  # travels only with jobs that have such
+
+        shipped.deliver(info)
     for warning in environment.prepare(info, env):
         agent.warn(warning)
+    if info.task.get("files"):
+        shipped.find_packages(info, env)
     if info.role in info.cluster() and info.total > 1:
         ports.listen(info.port(info.role, info.index), info.name, info.node, signals).close()
     _credentials(info, env, agent)
+    if info.task.get("data"):
+        from submit_tf_job.bootstrap.data import Data  # travels only with jobs that say what they read or write
+
+        agent.data = Data(info, env, signals.stop)
+        agent.data.prepare()
 
 
 def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
     """Give the program what it proves to HDFS with who it is: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return
-    if info.task.get("data"):
-        from submit_tf_job.bootstrap.data import Data  # travels only with jobs that say what they read or write
-
-        agent.data = Data(info, env, signals.stop)
-        agent.data.prepare()
     from submit_tf_job.bootstrap.tokens import Tokens  # travels only to clusters that have them
 
     tokens = None

@@ -58,9 +58,9 @@ def _explain_lines(job: Job, planned: Plan) -> Iterator[str]:
             yield f"{path:<{width}}  {place.source}{f':{place.line}:{place.column}' if place.line else ''}"
     for role in job.roles.values():
         for file in role.files:
-            yield f"file for {role.name}: {file.name}, {len(file.content)} bytes"
+            yield f"file for {role.name}: {file.name}, {file.size} bytes"
     for upload in planned.uploads:
-        yield f"will be uploaded: {upload.uri}, {len(upload.content)} bytes"
+        yield f"will be uploaded: {upload.uri}, {upload.size} bytes"
 
 
 def _explain_object(job: Job, planned: Plan) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def _explain_object(job: Job, planned: Plan) -> dict[str, Any]:
         "bytes": len(planned.body),
         "deciding_task": job.deciding_task,
         "origins": {path: {"source": p.source, "line": p.line, "column": p.column} for path, p in job.places.items() if path},
-        "files": {role.name: [{"name": f.name, "bytes": len(f.content)} for f in role.files] for role in job.roles.values()},
-        "uploads": [{"uri": upload.uri, "bytes": len(upload.content)} for upload in planned.uploads],
+        "files": {role.name: [{"name": f.name, "bytes": f.size} for f in role.files] for role in job.roles.values()},
+        "uploads": [{"uri": upload.uri, "bytes": upload.size} for upload in planned.uploads],
     }
 
 

@@ -1,4 +1,4 @@
-"""Run a plan as processes: start its tasks, tell what they write, restart and end them as YARN would, and judge the end."""
+"""Run a plan on this machine: start its tasks, tell what they write, restart and end them as YARN would, and judge the end."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from types import MappingProxyType
 from submit_tf_job import contract
 from submit_tf_job.errors import DeadlinePassed
 from submit_tf_job.job import Job, Restart
-from submit_tf_job.local.names import NameServer
+from submit_tf_job.local.places import Place, Processes
+from submit_tf_job.local.shelf import Shelf
 from submit_tf_job.local.task import LOG_FILES, Task, inherited
 from submit_tf_job.observation import Evidence, JobReport, Observation, verdict
-from submit_tf_job.plan import Plan, Site, plan
+from submit_tf_job.plan import Plan, plan
 from submit_tf_job.plan.data import list_uri
 from submit_tf_job.tfconfig import host_name
 from submit_tf_job.watch import Look
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
-__all__ = ["DOMAIN", "LocalRun", "Outcome", "run_local"]
+__all__ = ["LocalRun", "Outcome", "run_local"]
 
-DOMAIN = "localhost"  # RFC 6761: names below it never leave the machine
 STAGING = "local:"
 LOOK_S = 0.1
 # What YARN leaves the others when the deciding task is done: the bootstraps end by themselves within that.
@@ -82,6 +82,7 @@ class LocalRun:
         on_line: Told of each line: task, file, text.
         on_look: Told of the job each time it was looked at.
         lists: The files of each sharded input, as `api.DataCheck` found them.
+        place: Where the tasks live: processes of this machine, or `Containers`.
     """
 
     planned: Plan
@@ -90,6 +91,7 @@ class LocalRun:
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None
     on_look: Callable[[Look], None] = lambda _look: None
     lists: Mapping[str, bytes] = field(default_factory=dict)
+    place: Place = field(default_factory=Processes)
     tasks: dict[str, Task] = field(default_factory=dict)
     _files: dict[tuple[str, str], _File] = field(default_factory=dict)
     _serial: int = 0
@@ -110,6 +112,7 @@ class LocalRun:
                     raise DeadlinePassed(f"{self.planned.job.name} was not over after {timeout_s:g} s; its tasks were ended")
                 self._turn()
                 time.sleep(LOOK_S)
+            self._refuse_what_did_not_start()
             self._let_others_end()
         finally:
             self._end_all()
@@ -119,15 +122,14 @@ class LocalRun:
         return look
 
     def _start_all(self) -> None:
-        uploads = {upload.uri: upload.content for upload in self.planned.uploads}
         site, name = self.planned.site, self.planned.job.name
-        uploads.update(
-            {list_uri(self.planned.job, site, self.planned.submission, item): content for item, content in self.lists.items()}
-        )
+        contents = {upload.uri: upload.content for upload in self.planned.uploads}
+        contents.update({list_uri(self.planned.job, site, self.planned.submission, item): content for item, content in self.lists.items()})
+        shelf = Shelf(self.root / "staged", contents)
         for component in self.planned.service.components:
             for index in range(component.number_of_containers):
                 host = host_name(component.name, index, name, site.registry_user, site.domain)
-                task = Task(f"{component.name}-{index}", component, self.root, uploads, host)
+                task = self.place.task(f"{component.name}-{index}", component, self.root, shelf, host)
                 self.tasks[task.name] = task
         for task in self.tasks.values():
             self._start(task)
@@ -147,12 +149,18 @@ class LocalRun:
 
     def _turn(self) -> None:
         self._tell_lines()
+        self._refuse_what_did_not_start()
         for task in self.tasks.values():
             if task.status is not None and self._may_restart(task):
                 self._tell_lines(last=True, only=task.name)
                 self._start(task)
         look = self._look()
         self.on_look(look)
+
+    def _refuse_what_did_not_start(self) -> None:
+        for task in self.tasks.values():
+            if task.trouble is not None:
+                raise task.trouble
 
     def _may_restart(self, task: Task) -> bool:
         """Say whether YARN would start it again: its role's restart policy, and its bootstrap's own account of the attempts."""
@@ -224,10 +232,11 @@ def run_local(
     on_look: Callable[[Look], None] = lambda _look: None,
     then: Callable[[LocalRun], object] = lambda _run: None,
     lists: Mapping[str, bytes] = MappingProxyType({}),
+    place: Place | None = None,
 ) -> Outcome:
-    """Run a job on this machine: one process for each task, its own bootstrap, TF_CONFIG, verdict and exit statuses.
+    """Run a job on this machine: one process or container for each task, its own bootstrap, TF_CONFIG, verdict and exit statuses.
 
-    Images, memory limits, mounts at other places and queues mean nothing here; the programs are those of `PATH`.
+    As processes, images, memory limits, mounts at other places and queues mean nothing here; the programs are those of `PATH`.
 
     Args:
         job: The job.
@@ -240,6 +249,7 @@ def run_local(
         on_look: Told of the job each time it was looked at, some ten times a second.
         then: Called before anything is removed.
         lists: The files of each sharded input, as `api.DataCheck` found them.
+        place: Where the tasks live: processes of this machine, or `Containers`.
 
     Raises:
         JobSpecError: The job cannot be planned.
@@ -248,11 +258,11 @@ def run_local(
     Example:
         >>> run_local(job, "alice", os.environ).look.verdict.state  # doctest: +SKIP
     """
-    with NameServer(DOMAIN) as names, _directory(keep=keep) as root:
-        site = Site(user, domain=DOMAIN, dns_server=names.address, port_range=port_range, staging=STAGING)
+    with place or Processes() as here, _directory(keep=keep) as root:
+        site = here.site(user, port_range, STAGING)
         # An id of its own for every run: its ports are others than those of a run beside it.
-        planned = plan(replace(job, kerberos=None, network="host"), site, submission=uuid.uuid4().hex[:16])
-        run = LocalRun(planned, root, inherited(environ), on_line, on_look, lists)
+        planned = plan(replace(job, kerberos=None, network=here.network), site, submission=uuid.uuid4().hex[:16])
+        run = LocalRun(planned, root, inherited(environ), on_line, on_look, lists, here)
         look = run.run(timeout_s)
         then(run)
         return Outcome(look, run.statuses, root if keep else None)

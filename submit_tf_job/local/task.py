@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from submit_tf_job import contract
-from submit_tf_job.errors import UsageError
+from submit_tf_job.errors import SubmitTFJobError, UsageError
+from submit_tf_job.local.shelf import Shelf
 from submit_tf_job.yarn.records import Component, ConfigFile
 
 __all__ = ["LOG_FILES", "Task", "inherited"]
@@ -22,7 +23,13 @@ LOG_FILES = ("stdout.txt", "stderr.txt")
 # Of the caller's environment, what makes programs run here; the rest of a task's environment is the job spec's, as on YARN.
 _INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME"),
-    *("HADOOP_CONF_DIR", "HADOOP_USER_NAME", "HADOOP_TOKEN_FILE_LOCATION", "KRB5CCNAME", "KRB5_CONFIG"),  # who one is to HDFS, and where that is
+    *(
+        "HADOOP_CONF_DIR",
+        "HADOOP_USER_NAME",
+        "HADOOP_TOKEN_FILE_LOCATION",
+        "KRB5CCNAME",
+        "KRB5_CONFIG",
+    ),  # who one is to HDFS, and where that is
 )
 
 
@@ -39,14 +46,14 @@ class Task:
         name: `worker-0`.
         component: What the service says of it.
         root: Where its directories are made.
-        uploads: URI → content of what the service has staged.
+        shelf: What the service has staged.
         host: Its host name.
     """
 
     name: str
     component: Component
     root: Path
-    uploads: Mapping[str, bytes] = field(repr=False)
+    shelf: Shelf = field(repr=False)
     host: str = ""
     attempt: int = -1
     process: subprocess.Popen[bytes] | None = None
@@ -82,40 +89,46 @@ class Task:
             "NM_HOST": "localhost",
             contract.ENV_HOSTNAME: self.host,
         }
+        argv, env = self._command(script, own, environ)
         with (self.logs / LOG_FILES[0]).open("wb") as out, (self.logs / LOG_FILES[1]).open("wb") as err:
             # A session of its own: Ctrl-C at the terminal is for us, who then end the tasks in order.
             self.process = subprocess.Popen(
-                ["bash", str(script)],
-                cwd=self.directory,
-                env={**environ, **own},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
+                argv, cwd=self.directory, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
 
+    def _command(self, script: Path, own: Mapping[str, str], environ: Mapping[str, str]) -> tuple[list[str], Mapping[str, str]]:
+        """Say what to start, and in which environment: `own` is what a NodeManager tells a container, `environ` is inherited."""
+        return ["bash", str(script)], {**environ, **own}
+
     def _deliver(self, file: ConfigFile) -> None:
-        """Put a file where YARN would: TEMPLATE below conf/ (ProviderUtils), STATIC in the working directory."""
+        """Put a file where YARN would: TEMPLATE below conf/ (ProviderUtils), a link to STATIC and ARCHIVE in the working directory."""
         if file.type == "TEMPLATE":
-            target, content = self.directory / "conf" / file.dest_file, str((file.properties or {})["content"]).encode()
-        elif file.type == "STATIC" and file.src_file in self.uploads:
-            target, content = self.directory / file.dest_file, self.uploads[str(file.src_file)]
+            target = self.directory / "conf" / file.dest_file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(str((file.properties or {})["content"]).encode())
+        elif file.type in ("STATIC", "ARCHIVE") and str(file.src_file) in self.shelf:
+            found = self.shelf.tree(str(file.src_file)) if file.type == "ARCHIVE" else self.shelf.file(str(file.src_file))
+            (self.directory / file.dest_file).symlink_to(found)
         else:
             raise UsageError(f"{file.src_file} lies on the cluster, and a local run has none", hint="leave it out with --set")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
 
     def _script(self) -> str:
         """Write the launch script as a NodeManager does: exports in double quotes, then the command (ContainerLaunch)."""
         configuration = self.component.configuration
-        index = self.name.rpartition("-")[2]
-        tokens = {"${COMPONENT_INSTANCE_NAME}": self.name, "${COMPONENT_ID}": index}
         lines = ["#!/bin/bash", "set -e"]
         for name, value in (configuration.env if configuration else {}).items():
-            for token, replacement in tokens.items():
-                value = value.replace(token, replacement)
-            lines.append(f'export {name}="{value}"')
+            lines.append(f'export {name}="{self._replaced(value)}"')
         return "\n".join([*lines, f"exec /bin/bash -c {_quoted(self.component.launch_command or 'true')}"]) + "\n"
+
+    def _replaced(self, value: str) -> str:
+        """Replace the tokens that the ApplicationMaster replaces."""
+        index = self.name.rpartition("-")[2]
+        return value.replace("${COMPONENT_INSTANCE_NAME}", self.name).replace("${COMPONENT_ID}", index)
+
+    @property
+    def trouble(self) -> SubmitTFJobError | None:
+        """Why it could not be started at all, where that shows only later."""
+        return None
 
     @property
     def status(self) -> int | None:
@@ -134,8 +147,11 @@ class Task:
             return
         while self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        self._signal(signal.SIGKILL)
+        self._kill()
         self.process.wait()
+
+    def _kill(self) -> None:
+        self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         assert self.process is not None

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from submit_tf_job import contract
 from submit_tf_job.errors import Problem
-from submit_tf_job.job import Job, Kerberos, OwnLogin, Role, TFConfigMode
-from submit_tf_job.plan import secrets
+from submit_tf_job.job import HostFile, Job, Kerberos, OwnLogin, Role, TFConfigMode
+from submit_tf_job.plan import data, docker, secrets
 from submit_tf_job.plan.service import literal_tf_config
 from submit_tf_job.plan.site import Site
 from submit_tf_job.tfconfig import host_name
@@ -29,8 +28,6 @@ MAX_ENV_ENTRY = 100_000  # over 128 KiB the NodeManager cannot start the shell a
 MAX_ENV_TOTAL = 1_500_000
 MAX_LITERAL_TF_CONFIG = 60_000  # Docker reads an env file by lines of 64 KiB
 NAME = re.compile(r"[a-z][a-z0-9-]*")
-# OCIContainerRuntime.DOCKER_IMAGE_PATTERN; digests since 3.3.5.
-IMAGE = re.compile(r"(([a-zA-Z0-9.-]+)(:\d+)?/)?([a-z0-9_./-]+)(:[\w.-]+)?(@sha256:[0-9a-f]{64})?")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 PYTHON = re.compile(r"[A-Za-z0-9_./+-]+")
@@ -60,9 +57,11 @@ def fits(service: Service) -> bool:
 
 def check_job(job: Job, site: Site) -> list[Problem]:
     """Find every problem that can be known before the service is built."""
-    problems = [*_names(job, site), *_network(job, site), *_tf_config(job, site), *_identity(job, site)]
+    problems = [*_names(job, site), *_network(job, site), *_tf_config(job, site), *_identity(job, site), *data.check(job, site)]
+    problems += _packages(job, site)
     for role in job.roles.values():
-        problems += [*_role(job, role), *_env(job, role), *_mounts(job, role)]
+        problems += _files(job, role, site)
+        problems += [*_role(job, role), *_env(job, role), *docker.check_role(job, role, site)]
         problems += [job.problem(path, message) for path, message in secrets.find(role)]
     return sorted(set(problems))
 
@@ -115,6 +114,8 @@ def _role_name(job: Job, role: Role, site: Site) -> Iterator[Problem]:
 def _network(job: Job, site: Site) -> Iterator[Problem]:
     if not NETWORK.fullmatch(job.network):
         yield job.problem("network", f"{job.network!r} is no Docker network; say host, bridge, or the name of an allowed network")
+    elif site.networks is not None and job.network not in site.networks:
+        yield job.problem("network", f"this site does not allow the network {job.network!r}; it allows {', '.join(site.networks)}")
     first, last = site.port_range
     tasks = sum(job.counts.values())
     if job.network == "none" and tasks > 1:
@@ -179,14 +180,28 @@ def _kerberos(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
 
 def _role(job: Job, role: Role) -> Iterator[Problem]:
     path = f"roles.{role.name}"
-    if not IMAGE.fullmatch(role.image):
-        yield job.problem(f"{path}.image", f"{role.image!r} is no image name for YARN: [host[:port]/]lower-case/path[:tag]")
     if (size := len(str(role.command).encode())) > MAX_ENV_ENTRY:
         yield job.problem(f"{path}.command", f"the command has {size} bytes; put it into a script and list it in `files`")
     if not job.bootstrap and role.files:
         yield job.problem(f"{path}.files", "without the bootstrap nobody unpacks files in the container; put them into the image")
     if not job.bootstrap and (role.max_restarts or role.tolerate):
         yield job.problem(path, "restart and tolerate are kept by the bootstrap; without it there is nobody to count failures")
+
+
+def _files(job: Job, role: Role, site: Site) -> Iterator[Problem]:
+    if site.staging or not any(isinstance(file.content, HostFile) for file in role.files):
+        return
+    size = sum(file.size for file in role.files)
+    yield job.problem(
+        f"roles.{role.name}.files", f"they have {size} bytes, which go to HDFS, and none is known; set hadoop_conf, or staging: hdfs://…"
+    )
+
+
+def _packages(job: Job, site: Site) -> Iterator[Problem]:
+    if job.packages is not None and not job.bootstrap:
+        yield job.problem("python", "without the bootstrap nobody puts packages where Python finds them; put them into the image")
+    if job.packages is not None and not site.staging:
+        yield job.problem("python", "packages go to HDFS, and none is known; set hadoop_conf in the settings, or staging: hdfs://…")
 
 
 def _env(job: Job, role: Role) -> Iterator[Problem]:
@@ -200,7 +215,7 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
         if not ENV_NAME.fullmatch(name):
             yield job.problem(path, f"{name!r} is no name of an environment variable")
         elif name.startswith("YARN_CONTAINER_RUNTIME_"):
-            yield job.problem(path, "YARN's runtime variables are this tool's to set; use image, network and mounts")
+            yield job.problem(path, "YARN's runtime variables are this tool's to set; use image, network, mounts and docker")
         elif name in reserved or name in own or name.startswith("TFJOB_"):
             yield job.problem(path, f"{name} is set by YARN or by this tool, and a value from here would be lost or break the task")
         elif name in BASH_ENV_NAMES and not job.bootstrap:
@@ -211,25 +226,3 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
             yield job.problem(path, f"the value has {size} bytes; over {MAX_ENV_ENTRY} a node may not start the task; put it into a file")
     if total > MAX_ENV_TOTAL:
         yield job.problem(f"roles.{role.name}.env", f"the environment has {total} bytes; {MAX_ENV_TOTAL} is the most a task can be given")
-
-
-def _mounts(job: Job, role: Role) -> Iterator[Problem]:
-    for index, mount in enumerate(role.mounts):
-        for side in (mount.source, mount.target):
-            # OCIContainerRuntime.USER_MOUNT_PATTERN: a comma or a colon in a path cannot be written.
-            if re.search(r"[,:\0]", side):
-                yield _mount_problem(job, role, index, f"{side!r} holds a comma or a colon, which YARN's mount list cannot carry")
-        if not mount.target.startswith("/") or ".." in mount.target.split("/"):
-            yield _mount_problem(job, role, index, f"{mount.target!r} is no absolute path in the container")
-        if ".." in mount.source.split("/"):
-            yield _mount_problem(job, role, index, f"{mount.source!r} goes up with '..'; write the path it means")
-
-
-def _mount_problem(job: Job, role: Role, index: int, message: str) -> Problem:
-    """Name a mount as the user wrote it: its number in the role's list, where the site's and the job's stand too, is another one."""
-    merged = f"roles.{role.name}.mounts[{index}]"
-    problem, place = job.problem(merged, message), job.places.get(merged)
-    if place is None or not place.line:
-        return problem
-    shared = next((path for path, written in job.places.items() if written == place and path.startswith("mounts[")), None)
-    return replace(problem, path=shared or f"roles.{role.name}.mounts")

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import json
-import tarfile
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
+from types import MappingProxyType
 
 from submit_tf_job import contract
 from submit_tf_job.job import HadoopConf, Job, Role, ShippedFile
-from submit_tf_job.plan import identity
+from submit_tf_job.plan import data, identity, packing
 from submit_tf_job.plan.site import Site
 from submit_tf_job.tfconfig import CLUSTER_ROLES
 
-__all__ = ["bootstrap_file", "content_id", "files_tar", "pack", "task_description"]
+__all__ = ["bootstrap_file", "code", "content_id", "files_tar", "needs", "pack", "task_description"]
 
+NOTHING_STAGED: Mapping[str, packing.Shipment] = MappingProxyType({})
 _HEADER = '''\
 # The bootstrap of submit_tf_job, for every task of one role. TASK says what the job is; CODE holds submit_tf_job's own modules
 # contract.py, tfconfig.py and bootstrap/, FILES a tar of the role's files or nothing; both are compressed by zlib.
@@ -49,7 +49,9 @@ if __name__ == "__main__":
 """
 
 
-def bootstrap_file(job: Job, site: Site, submission: str, files: bytes | None) -> str:
+def bootstrap_file(
+    job: Job, site: Site, submission: str, files: bytes | None, staged: Mapping[str, packing.Shipment] = NOTHING_STAGED
+) -> str:
     """Write `bootstrap.py` for a job.
 
     Args:
@@ -57,16 +59,15 @@ def bootstrap_file(job: Job, site: Site, submission: str, files: bytes | None) -
         site: The cluster.
         submission: The submission's id.
         files: The tar of the role's files, where it travels inside; None where there are none, or they are staged.
+        staged: How each role's files travel, where they are staged.
     """
-    return pack(task_description(job, site, submission), files)
+    return pack(task_description(job, site, submission, staged), files)
 
 
 def pack(task: Mapping[str, object], files: bytes | None) -> str:
     """Write `bootstrap.py` from a task description and the tar of the role's files."""
-    kerberos = task.get("kerberos")
-    code = _code(tokens=bool(task.get("tokens")), login=isinstance(kerberos, dict) and "login" in kerberos)
     packed = _base64_lines(zlib.compress(files, 9)) if files else ""
-    return f'{_HEADER}{_safe_json(task)}\n"""\nCODE = """\n{_base64_lines(code)}\n"""\nFILES = """\n{packed}\n"""\n{_FOOTER}'
+    return f'{_HEADER}{_safe_json(task)}\n"""\nCODE = """\n{_base64_lines(code(needs(task)))}\n"""\nFILES = """\n{packed}\n"""\n{_FOOTER}'
 
 
 def content_id(content: bytes) -> str:
@@ -74,9 +75,11 @@ def content_id(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def task_description(job: Job, site: Site, submission: str) -> dict[str, object]:
+def task_description(job: Job, site: Site, submission: str, staged: Mapping[str, packing.Shipment] = NOTHING_STAGED) -> dict[str, object]:
     """Build what the bootstrap needs to know; the form is documented in docs/tf-config.md."""
     kerberos = identity.description(job, site)
+    files = packing.description(job, staged)
+    reads = data.description(job)
     return {
         "version": contract.TASK_VERSION,
         "job": job.name,
@@ -95,6 +98,8 @@ def task_description(job: Job, site: Site, submission: str) -> dict[str, object]
         "hadoop_conf": _hadoop_conf(job.hadoop),
         **({"tokens": True} if kerberos or site.secure else {}),
         **({"kerberos": kerberos} if kerberos else {}),
+        **({"data": reads} if reads else {}),
+        **({"files": files} if files else {}),
         "roles": {name: _role(job, role) for name, role in job.roles.items()},
     }
 
@@ -149,30 +154,37 @@ def _safe_json(value: Mapping[str, object]) -> str:
 
 
 def files_tar(files: Iterable[ShippedFile]) -> bytes | None:
-    """Pack files into a tar whose bytes depend on nothing but names, modes and contents; None for no files."""
-    entries = sorted(files, key=lambda item: item.name)
-    if not entries:
-        return None
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for entry in entries:
-            info = tarfile.TarInfo(entry.name)
-            info.size = len(entry.content)
-            info.mode = 0o755 if entry.executable else 0o644
-            tar.addfile(info, io.BytesIO(entry.content))
-    return buffer.getvalue()
+    """Pack files that are held into a tar; None for no files."""
+    made = packing.pack(files)
+    return made.tobytes() if made else None
+
+
+# Parts that not every job needs: what reads delegation tokens; a login of the task's own; what copies inputs and outputs; what links,
+# unpacks, and puts packages where Python finds them.
+_PARTS = {
+    "tokens": {"hadoop.py", "tokens.py"},
+    "login": {"gss.py", "keytab.py", "login.py"},
+    "data": {"data.py", "hadoop.py", "stores.py", "transfer.py", "webhdfs.py"},
+    "files": {"shipped.py"},
+}
+
+
+def needs(task: Mapping[str, object]) -> tuple[str, ...]:
+    """Name the parts of the bootstrap that not every job needs, and this one does: keys of `_PARTS`."""
+    kerberos = task.get("kerberos")
+    login = isinstance(kerberos, dict) and "login" in kerberos
+    return tuple(part for part in _PARTS if (login if part == "login" else task.get(part)))
 
 
 @lru_cache(maxsize=3)
-def _code(*, tokens: bool = False, login: bool = False) -> bytes:
+def code(parts: tuple[str, ...] = ()) -> bytes:
     """Pack our own modules that run in the container; in one stream they take two thirds of what a zip of them would.
 
     Args:
-        tokens: With what reads delegation tokens.
-        login: With what a login of the task's own needs.
+        parts: Keys of `_PARTS`.
     """
     root = resources.files("submit_tf_job")
-    left_out = (set() if tokens else {"tokens.py"}) | (set() if login else {"gss.py", "keytab.py", "login.py"})
+    left_out = set().union(*_PARTS.values()) - set().union(*(_PARTS[part] for part in parts))
     modules = {"submit_tf_job/__init__.py": ""}
     for name in ("contract.py", "keytab.py", "tfconfig.py"):
         if name not in left_out:

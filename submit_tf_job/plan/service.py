@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from submit_tf_job import contract
-from submit_tf_job.job import Job, Placement, Restart, Role, ShippedFile, TFConfigMode
-from submit_tf_job.plan import identity, payload, shell
+from submit_tf_job.job import HostFile, Job, Placement, Restart, Role, ShippedFile, TFConfigMode
+from submit_tf_job.plan import data, docker, entrypoint, identity, packing, payload, shell
+from submit_tf_job.plan.packing import Pack, Shipment
 from submit_tf_job.plan.site import Site
 from submit_tf_job.tfconfig import host_name, task_port, tf_config
 from submit_tf_job.yarn.records import (
@@ -25,10 +27,11 @@ from submit_tf_job.yarn.records import (
     Service,
 )
 
-__all__ = ["Upload", "build", "literal_tf_config"]
+__all__ = ["FILES", "Content", "Upload", "build", "literal_tf_config", "staged_for"]
 
 COMPONENT_ID = "${COMPONENT_ID}"
 HADOOP_CONF_DIRECTORY = "hadoop-conf"
+FILES = "files"  # below the staging directory, beside the keytabs and the lists
 
 # Every field whose default is wrong for training (facts: yarn-services 8.4, verified-docker 7):
 SERVICE_PROPERTIES = {
@@ -43,6 +46,9 @@ SERVICE_PROPERTIES = {
 }
 
 
+Content: TypeAlias = bytes | HostFile | Pack
+
+
 @dataclass(frozen=True)
 class Upload:
     """A content that must stand at `uri` before the service is posted.
@@ -52,8 +58,18 @@ class Upload:
     """
 
     uri: str
-    content: bytes = field(repr=False)
+    content: Content = field(repr=False)
     secret: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.content) if isinstance(self.content, bytes) else self.content.size
+
+    @property
+    def directory(self) -> str:
+        """The directory that it has for itself; its name is that of the content, but for secrets."""
+        return self.uri.rpartition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -76,8 +92,10 @@ def build(job: Job, site: Site, submission: str, *, fits: Callable[[Service], bo
     deliveries = [_Delivery()]
     if site.staging and job.bootstrap:
         deliveries += [_Delivery(files_staged=True), _Delivery(files_staged=True, bootstrap_staged=True)]
+    if site.staging and not _all_held(job):
+        deliveries = deliveries[1:]
     for delivery in deliveries:
-        uploads: dict[str, bytes] = {}
+        uploads: dict[str, Content] = {}
         service = _service(job, site, submission, delivery, uploads)
         if fits(service):
             break
@@ -90,7 +108,7 @@ def _secrets(job: Job, site: Site, submission: str) -> tuple[Upload, ...]:
     return (Upload(identity.keytab_uri(job, job.kerberos, site, submission), job.kerberos.secret, secret=True),)
 
 
-def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]) -> Service:
+def _service(job: Job, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, Content]) -> Service:
     kerberos = job.kerberos
     return Service(
         name=job.name,
@@ -126,7 +144,7 @@ def _link(role: Role, port: int) -> str:
     return f"{scheme}://{role.name}-0.${{SERVICE_NAME}}.${{USER}}.${{DOMAIN}}:{port}"
 
 
-def _component(job: Job, role: Role, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]) -> Component:
+def _component(job: Job, role: Role, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, Content]) -> Component:
     properties = {contract.PROPERTY_DECIDES: "true"} if role.name == job.deciding_role else {}
     if role.ports:
         properties[contract.PROPERTY_PORTS] = ",".join(f"{name}={port}" for name, port in role.ports.items())
@@ -134,7 +152,7 @@ def _component(job: Job, role: Role, site: Site, submission: str, delivery: _Del
     if job.bootstrap:
         command, files = _bootstrap(job, role, site, submission, delivery, uploads)
     else:
-        command = shell.launch_command(role.command)
+        command = entrypoint.launch_command(role.command) if role.docker.entrypoint else shell.launch_command(role.command)
     return Component(
         name=role.name,
         number_of_containers=role.instances,
@@ -154,23 +172,29 @@ def _resource(role: Role, site: Site) -> Resource:
 
 
 def _bootstrap(
-    job: Job, role: Role, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, bytes]
+    job: Job, role: Role, site: Site, submission: str, delivery: _Delivery, uploads: dict[str, Content]
 ) -> tuple[str, tuple[ConfigFile, ...]]:
     config_files = []
-    tar = payload.files_tar(_role_files(job, role))
-    if tar and delivery.files_staged:
-        config_files.append(ConfigFile("STATIC", contract.PAYLOAD_ARCHIVE, _stage(site, contract.PAYLOAD_ARCHIVE, tar, uploads)))
-        tar = None
-    text = payload.bootstrap_file(job, site, submission, tar)
+    tar = None
+    staged: dict[str, Shipment] = {}
+    if delivery.files_staged:
+        staged = packing.shipments({other.name: _role_files(job, other) for other in job.roles.values()})
+        config_files += _staged_files(job, site, staged[role.name], uploads)
+    else:
+        tar = payload.files_tar(_role_files(job, role))
+    if job.packages:
+        name = packing.packages_name(job.packages)
+        config_files.append(ConfigFile("ARCHIVE", contract.PACKAGES_LINK, _stage(job, site, name, job.packages.archive, uploads)))
+    text = payload.bootstrap_file(job, site, submission, tar, staged)
     path = f"conf/{contract.BOOTSTRAP_FILE}"
     if delivery.bootstrap_staged:
         path = contract.BOOTSTRAP_FILE
-        config_files.append(ConfigFile("STATIC", path, _stage(site, path, text.encode("ascii"), uploads)))
+        config_files.append(ConfigFile("STATIC", path, _stage(job, site, path, text.encode("ascii"), uploads)))
     else:
         config_files.append(ConfigFile("TEMPLATE", contract.BOOTSTRAP_FILE, properties={"content": text}))
     if job.hadoop and job.hadoop.kind == "archive":
         config_files.append(ConfigFile("ARCHIVE", contract.HADOOP_CONF_LINK, job.hadoop.location))
-    config_files += identity.config_files(job, site, submission)
+    config_files += [*identity.config_files(job, site, submission), *data.config_files(job, role, site, submission)]
     # `exec`: YARN appends redirections, bash would stay process 1, and the program would never see SIGTERM (seen).
     return f"exec {job.python} {path}", tuple(config_files)
 
@@ -182,30 +206,41 @@ def _role_files(job: Job, role: Role) -> list[ShippedFile]:
     return files + identity.files(job)
 
 
-def _stage(site: Site, name: str, content: bytes, uploads: dict[str, bytes]) -> str:
-    uri = f"{site.staging}/{payload.content_id(content)}/{name}"
+def _all_held(job: Job) -> bool:
+    return not any(isinstance(file.content, HostFile) for role in job.roles.values() for file in role.files)
+
+
+def _staged_files(job: Job, site: Site, shipment: Shipment, uploads: dict[str, Content]) -> list[ConfigFile]:
+    contents: dict[str, Content] = {**shipment.packs, **shipment.large}
+    return [ConfigFile("STATIC", name, _stage(job, site, name, content, uploads)) for name, content in contents.items()]
+
+
+def _stage(job: Job, site: Site, name: str, content: Content, uploads: dict[str, Content]) -> str:
+    found = payload.content_id(content) if isinstance(content, bytes) else content.id if isinstance(content, Pack) else content.sha256
+    uri = f"{staged_for(site.staging or '', job.name)}/{found}/{name}"
     uploads[uri] = content
     return uri
 
 
+def staged_for(staging: str, job_name: str) -> str:
+    """Return the directory of what is staged for jobs of a name: a name is one job's at a time."""
+    return f"{staging}/{FILES}/{job_name}"
+
+
 def _env(job: Job, role: Role, site: Site, submission: str) -> dict[str, str]:
-    env = {"YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK": job.network}
-    mounts = [str(mount) for mount in role.mounts]
-    if job.hadoop and job.hadoop.kind == "node":
-        mounts.append(f"{job.hadoop.location}:{job.hadoop.location}:ro")
-    mounts += [f"{path}:{path}:ro" for path in identity.node_files(job, site)]
-    if mounts:
-        env["YARN_CONTAINER_RUNTIME_DOCKER_MOUNTS"] = ",".join(mounts)
+    env = docker.variables(job, role, site)
     if job.bootstrap:
         env[contract.ENV_INSTANCE] = "${COMPONENT_INSTANCE_NAME}"
     else:
-        env.update({name: shell.env_value(value) for name, value in role.env.items()})
+        raw = role.docker.entrypoint
+        env.update({name: value if raw else shell.env_value(value) for name, value in role.env.items()})
         if role.gpus == 0 and "CUDA_VISIBLE_DEVICES" not in env:
             env["CUDA_VISIBLE_DEVICES"] = ""  # else a node whose Docker defaults to the nvidia runtime shows it every GPU
     if job.tf_config is TFConfigMode.LITERAL:
         literal = literal_tf_config(job, role, site, submission)
         if literal:
-            env[contract.ENV_TF_CONFIG] = shell.env_value(literal, tokens=[COMPONENT_ID])
+            entry_point = role.docker.entrypoint
+            env[contract.ENV_TF_CONFIG] = entrypoint.json_value(literal) if entry_point else shell.env_value(literal, tokens=[COMPONENT_ID])
     return env
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submit_tf_job.job import HadoopConf, Job, Kerberos, ShippedFile
+from submit_tf_job.jobdata import Input, Output
 from submit_tf_job.specfile import units
+from submit_tf_job.specfile.data import read_inputs, read_outputs
 from submit_tf_job.specfile.kerberos import read_kerberos
 from submit_tf_job.specfile.nodes import clip
+from submit_tf_job.specfile.python import Python, read_python
 from submit_tf_job.specfile.roles import LABEL, NO_LABEL
-from submit_tf_job.specfile.shipping import HADOOP_FILES, Host
+from submit_tf_job.specfile.shipping import HADOOP_FILES, Host, Shipper
 from submit_tf_job.specfile.values import Section, Value
 from submit_tf_job.specfile.vocabulary import HADOOP
 
@@ -19,7 +22,6 @@ __all__ = ["Settings", "read_settings"]
 
 _NETWORK = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _QUEUE = re.compile(r"[^\s,]+")
-_PYTHON = re.compile(r"(?![0-9.]+$)[A-Za-z0-9_./+-]+")
 _CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")
 _HADOOP_PATH = re.compile(r"([a-z][a-z0-9+.-]*://|/)\S+")
 
@@ -34,15 +36,17 @@ class Settings:
     network: str | None
     hadoop: HadoopConf | None
     kerberos: Kerberos | None
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
     lifetime_s: int | None
     start_timeout_s: int | None
     finish_timeout_s: int | None
     grace_s: int | None
-    python: str | None
+    python: Python | None
     docker_client_config: str | None
 
 
-def read_settings(section: Section, host: Host) -> Settings:
+def read_settings(section: Section, host: Host, shipper: Shipper) -> Settings:
     """Read them all; None where a value is missing without a default, or wrong."""
     return Settings(
         name=section.required("name", lambda item: item.matching(LABEL, NO_LABEL), "give the job a name, e.g. name: mnist"),
@@ -55,13 +59,13 @@ def read_settings(section: Section, host: Host) -> Settings:
         ),
         hadoop=section.optional("hadoop", lambda item: _hadoop(item, host.hadoop_conf)),
         kerberos=section.optional("kerberos", lambda item: read_kerberos(item, host)),
+        inputs=section.optional("inputs", read_inputs) or (),
+        outputs=section.optional("outputs", read_outputs) or (),
         lifetime_s=section.optional("lifetime", units.duration),
         start_timeout_s=section.read("start_timeout", units.duration, Job.start_timeout_s),
         finish_timeout_s=section.read("finish_timeout", units.duration, Job.finish_timeout_s),
         grace_s=section.read("grace", units.duration, Job.grace_s),
-        python=section.read(
-            "python", lambda item: item.matching(_PYTHON, "is no interpreter; write its name or path, as in python3"), Job.python
-        ),
+        python=section.read("python", lambda item: read_python(item, shipper), Python()),
         docker_client_config=section.optional(
             "docker_client_config", lambda item: item.matching(_HADOOP_PATH, "is no path; write /path on the default file system, or a URI")
         ),

@@ -31,6 +31,7 @@ def load(
     defaults: Defaults = NO_DEFAULTS,
     hadoop_conf: Path | None = None,
     krb5_conf: Sequence[Path] = (),
+    cache: Path | None = None,
 ) -> Job:
     """Read a job spec file.
 
@@ -41,6 +42,7 @@ def load(
         defaults: What the site's settings say for jobs that are silent.
         hadoop_conf: The Hadoop configuration directory of this host, for `hadoop.conf: inline`.
         krb5_conf: What is krb5.conf on this host, for `kerberos.krb5_conf: inline`.
+        cache: Where hashes of files are remembered and packages are made; None for nowhere.
 
     Raises:
         JobSpecError: The file cannot be read, or is not a valid job spec; it holds every problem found.
@@ -63,6 +65,7 @@ def load(
         defaults=defaults,
         hadoop_conf=hadoop_conf,
         krb5_conf=krb5_conf,
+        cache=cache,
     )
 
 
@@ -76,6 +79,7 @@ def loads(
     defaults: Defaults = NO_DEFAULTS,
     hadoop_conf: Path | None = None,
     krb5_conf: Sequence[Path] = (),
+    cache: Path | None = None,
 ) -> Job:
     """Read a job spec from text.
 
@@ -88,6 +92,7 @@ def loads(
         defaults: As for `load`.
         hadoop_conf: As for `load`.
         krb5_conf: As for `load`.
+        cache: As for `load`.
 
     Raises:
         JobSpecError: It is not a valid job spec; it holds every problem found.
@@ -104,7 +109,7 @@ def loads(
     if isinstance(root, Table) and name is not None:
         place = Place("--name")
         root = root.with_entry(Entry("name", place, Scalar(Kind.TEXT, name, place)))
-    return read_job(root, notes, host=Host(base, hadoop_conf, tuple(krb5_conf)), defaults=defaults)
+    return read_job(root, notes, host=Host(base, hadoop_conf, tuple(krb5_conf), cache), defaults=defaults)
 
 
 def _decode(text: str | bytes, source: str) -> str:

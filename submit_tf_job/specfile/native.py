@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from submit_tf_job.job import Job, Place, Role, Strategy, TFConfigMode
+from submit_tf_job.job import DockerOptions, Job, Place, Role, Strategy, TFConfigMode
 from submit_tf_job.specfile import rules
 from submit_tf_job.specfile.jobkeys import Settings, read_settings
 from submit_tf_job.specfile.layers import Layer, merge_files, merge_mounts, read_layer
@@ -51,7 +51,7 @@ def read_job(root: Node, notes: Notes, *, host: Host, defaults: Defaults) -> Job
     Raises:
         JobSpecError: with every problem found.
     """
-    shipper = Shipper(host.base)
+    shipper = Shipper(host)
     site_layer, site = _read_site(defaults, notes, shipper)
     whole = Value(root, "", Place(root.place.source, 1, 1), notes)
     own = whole.section(JOB, "keys such as name: and roles:")
@@ -65,6 +65,7 @@ def read_job(root: Node, notes: Notes, *, host: Host, defaults: Defaults) -> Job
     deciding = rules.decide(draft)
     rules.check(draft, deciding)
     roles = {name: _finish_role(draft, role, site_layer, deciding) for name, role in draft.roles.items()}
+    shipper.digests.save()
     notes.check()
     return _build(draft, settings, {name: role for name, role in roles.items() if role}, deciding)
 
@@ -76,7 +77,7 @@ def _read_site(defaults: Defaults, notes: Notes, shipper: Shipper) -> tuple[Laye
     if section is None:
         return Layer(), Table((), place)
     table = Table(tuple(entry for entry in section.table.entries if entry.key in SITE.known), place)
-    return read_layer(Section(section.value, table), shipper), table.without("env", "mounts", "image")
+    return read_layer(Section(section.value, table), shipper), table.without("env", "mounts", "image", "docker")
 
 
 def _filled_from(table: Table, site: Table) -> Table:
@@ -92,7 +93,7 @@ def _read_draft(own: Section, section: Section, shapes: Shapes, shipper: Shipper
     strategy = section.required(
         "strategy", lambda item: item.one_of(Strategy, STRATEGIES), "say how the tasks train together, e.g. strategy: multi-worker"
     )
-    settings = read_settings(section, host)
+    settings = read_settings(section, host, shipper)
     roles, roles_read = _read_roles(section, shapes, shipper)
     mode = TFConfigMode.NONE if strategy is Strategy.CUSTOM else TFConfigMode.COUNTS
     draft = JobDraft(
@@ -196,6 +197,7 @@ def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | No
         max_restarts=role.restart[1],
         tolerate=role.tolerate or 0,
         ports=role.ports,
+        docker=DockerOptions(**{**site.docker, **shared.docker, **own.docker}),
     )
 
 
@@ -218,6 +220,8 @@ def _build(draft: JobDraft, settings: Settings, roles: Mapping[str, Role], decid
         network=settings.network or Job.network,
         hadoop=settings.hadoop,
         kerberos=settings.kerberos,
+        inputs=settings.inputs,
+        outputs=settings.outputs,
         lifetime_s=settings.lifetime_s,
         start_timeout_s=settings.start_timeout_s or Job.start_timeout_s,
         finish_timeout_s=settings.finish_timeout_s or Job.finish_timeout_s,
@@ -225,7 +229,8 @@ def _build(draft: JobDraft, settings: Settings, roles: Mapping[str, Role], decid
         tf_config=draft.tf_config,
         legacy_master=draft.legacy_master,
         bootstrap=draft.bootstrap,
-        python=settings.python or Job.python,
+        python=settings.python.interpreter if settings.python else Job.python,
+        packages=settings.python.packages if settings.python else None,
         docker_client_config=settings.docker_client_config,
         places=MappingProxyType(dict(_chief_for_master(draft.notes.places))),
     )

@@ -10,10 +10,14 @@ from submit_tf_job.job import TRAINING_ROLES
 from submit_tf_job.specfile.nodes import clip
 
 __all__ = [
+    "DOCKER",
     "HADOOP",
+    "INPUT",
     "JOB",
     "KERBEROS",
+    "OUTPUT",
     "PLACEMENT",
+    "PYTHON",
     "RESTART",
     "RESTARTS",
     "ROLE",
@@ -28,7 +32,7 @@ __all__ = [
 ]
 
 # Keys that a job gives all its training roles and that a role may state for itself.
-SHARED = ("image", "command", "env", "files", "mounts")
+SHARED = ("image", "command", "env", "files", "mounts", "docker")
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,7 @@ _SHARED_SYNONYMS = {
     "cmd": "command",
     "container": "image",
     "container_image": "image",
-    "docker": "image",
     "docker_image": "image",
-    "entry_point": "command",
-    "entrypoint": "command",
     "env_vars": "env",
     "environment": "env",
     "envs": "env",
@@ -124,6 +125,15 @@ _SHARED_SYNONYMS = {
     "worker_launch_cmd": "command",
 }
 _SHARED_ADVICE = {
+    "entry_point": "say command; to keep the image's own ENTRYPOINT, docker: {entrypoint: true}",
+    "entrypoint": "say command; to keep the image's own ENTRYPOINT, docker: {entrypoint: true}",
+    "devices": "GPUs come by `gpus`; other devices are the cluster's administrator's to grant",
+    "shm_size": "YARN cannot size /dev/shm; say docker: {tmpfs: [/dev/shm]}, which is bounded by the node's memory alone",
+    "shm": "YARN cannot size /dev/shm; say docker: {tmpfs: [/dev/shm]}, which is bounded by the node's memory alone",
+    "tmpfs": "say docker: {tmpfs: [/path]}",
+    "runtime": "say docker: {runtime: name}",
+    "publish": "say docker: {publish: [':8080']}",
+    "port_mappings": "say docker: {publish: [':8080']}",
     "args": 'put the arguments into command: [python, train.py, --epochs, "3"]',
     "arguments": 'put the arguments into command: [python, train.py, --epochs, "3"]',
     "priority": "YARN services have no priority; choose a queue",
@@ -167,6 +177,8 @@ JOB = Keys(
         "network",
         "hadoop",
         "kerberos",
+        "inputs",
+        "outputs",
         "lifetime",
         "start_timeout",
         "finish_timeout",
@@ -185,7 +197,9 @@ JOB = Keys(
         "distribution": "strategy",
         "distribution_strategy": "strategy",
         "docker_config": "docker_client_config",
+        "datasets": "inputs",
         "groups": "roles",
+        "input_data": "inputs",
         "interpreter": "python",
         "job_name": "name",
         "max_runtime": "lifetime",
@@ -267,6 +281,8 @@ ROLE = Keys(
                 "name",
                 "hadoop",
                 "kerberos",
+                "inputs",
+                "outputs",
                 "grace",
                 "start_timeout",
                 "finish_timeout",
@@ -288,6 +304,38 @@ ROLE = Keys(
     },
 )
 
+DOCKER = Keys(
+    ("entrypoint", "accounts", "tmpfs", "publish", "runtime"),
+    {
+        "entry_point": "entrypoint",
+        "use_entrypoint": "entrypoint",
+        "run_override_disable": "entrypoint",
+        "passwd": "accounts",
+        "users": "accounts",
+        "port_mapping": "publish",
+        "port_mappings": "publish",
+        "ports": "publish",
+        "ports_mapping": "publish",
+        "oci_runtime": "runtime",
+        "tmpfs_mounts": "tmpfs",
+    },
+    {
+        "image": "image stands beside `docker`, not in it",
+        "mounts": "mounts stand beside `docker`, not in it",
+        "volumes": "mounts stand beside `docker`, not in it",
+        "network": "network belongs to the whole job",
+        "hostname": "YARN names the container after its task",
+        "privileged": _SHARED_ADVICE["privileged"],
+        "user": _SHARED_ADVICE["user"],
+        "devices": _SHARED_ADVICE["devices"],
+        "gpus": _SHARED_ADVICE["devices"],
+        "shm_size": _SHARED_ADVICE["shm_size"],
+        "shm": _SHARED_ADVICE["shm_size"],
+        "client_config": "say docker_client_config, for the whole job",
+        "pid": "containers keep their own process ids",
+        "capabilities": "the cluster's administrator decides about capabilities",
+    },
+)
 PLACEMENT = Keys(
     ("spread", "together", "node_label", "node_attributes"),
     {
@@ -303,6 +351,11 @@ PLACEMENT = Keys(
 RESTART = Keys(("policy", "max"), {"max_restarts": "max", "max_retries": "max", "limit": "max", "retries": "max", "when": "policy"})
 SHAPE = Keys(("cpus", "memory", "gpus"), {key: meant for key, meant in ROLE.synonyms.items() if meant in ("cpus", "memory", "gpus")})
 HADOOP = Keys(("conf",), {"config": "conf", "configuration": "conf", "conf_dir": "conf", "hadoop_conf_dir": "conf"})
+INPUT = Keys(("uri", "shard", "download"), {"path": "uri", "url": "uri", "src": "uri", "sharding": "shard", "fetch": "download"})
+OUTPUT = Keys(
+    ("uri", "upload", "by", "on_failure", "overwrite"),
+    {"path": "uri", "url": "uri", "dst": "uri", "publish": "upload", "from": "by", "if_failed": "on_failure", "replace": "overwrite"},
+)
 KERBEROS = Keys(
     ("principal", "keytab", "krb5_conf", "login"),
     {
@@ -316,7 +369,49 @@ KERBEROS = Keys(
         "renew": "login",
     },
 )
-SHIPPED = Keys(("src", "dst"), {"source": "src", "from": "src", "path": "src", "target": "dst", "to": "dst", "dest": "dst", "name": "dst"})
+SHIPPED = Keys(
+    ("src", "dst", "unpack", "project", "wheels"),
+    {
+        "source": "src",
+        "from": "src",
+        "path": "src",
+        "target": "dst",
+        "to": "dst",
+        "dest": "dst",
+        "name": "dst",
+        "extract": "unpack",
+        "archive": "unpack",
+        "unzip": "unpack",
+        "untar": "unpack",
+        "wheel": "wheels",
+        "package": "project",
+    },
+)
+PYTHON = Keys(
+    ("interpreter", "version", "requirements", "wheels", "project", "environment"),
+    {
+        "executable": "interpreter",
+        "path": "interpreter",
+        "bin": "interpreter",
+        "python_version": "version",
+        "requirement": "requirements",
+        "requirements_file": "requirements",
+        "requires": "requirements",
+        "wheel": "wheels",
+        "package": "project",
+        "conda": "environment",
+        "conda_env": "environment",
+        "env": "environment",
+        "venv": "environment",
+        "virtualenv": "environment",
+        "archive": "environment",
+    },
+    {
+        "packages": "list wheels under wheels, or write them into a file and say requirements: requirements.txt",
+        "pip": "write the packages into a file and say requirements: requirements.txt",
+        "dependencies": "write the packages into a file and say requirements: requirements.txt",
+    },
+)
 # Other tools' words for values, without hyphens.
 STRATEGIES = {
     "allreduce": "multi-worker",
@@ -340,7 +435,7 @@ STRATEGIES = {
 }
 RESTARTS = {"always": "on-failure", "exitcode": "on-failure", "no": "never", "onfailure": "on-failure", "none": "never"}
 SCOPES = {"host": "node", "hostname": "node", "nodemanager": "node"}
-_JOBS_OWN = ("name", "description", "command", "files", "strategy", "roles", "deciding_role", "legacy_master")
+_JOBS_OWN = ("name", "description", "command", "files", "inputs", "outputs", "strategy", "roles", "deciding_role", "legacy_master")
 # What the site's settings may say for jobs that are silent: nothing that makes one job differ from the next.
 SITE = Keys(
     tuple(key for key in JOB.known if key not in _JOBS_OWN),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ __all__ = ["HdfsStorage"]
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
+RECOVERY_LOOK_S = 0.5
 NO_QUOTA = 2**63 - 1  # HdfsConstants.QUOTA_DONT_SET; hdfs-native shows -1 (none) as a huge unsigned number
 
 
@@ -212,10 +214,29 @@ class HdfsStorage(Storage):
         from hdfs_native import WriteOptions
 
         writer = self._call(path, lambda client: client.create(path, WriteOptions(permission=mode, overwrite=False, create_parent=False)))
+        self._fill(path, writer, pieces)
+
+    def _fill(self, path: str, writer: Any, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             for start in range(0, len(piece), PIECE):
                 self._call(path, partial(_write, writer, piece[start : start + PIECE]))
         self._call(path, lambda _: writer.close())
+
+    can_append = True
+
+    def append(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Write at the end of a file."""
+        path = self.path(path)
+        self._fill(path, self._call(path, lambda client: client.append(path)), pieces)
+
+    def recover(self, path: str) -> None:
+        """Take the lease from a client that died: at once, where waiting would take a minute (ClientProtocol.recoverLease)."""
+        path = self.path(path)
+        deadline = time.monotonic() + self.timeout_s
+        while not self._call(path, lambda client: client.recover_lease(path)):
+            if time.monotonic() > deadline:
+                raise ClusterUnavailable(f"{self.root}{path}: is still open for a client that died", hint="Try again in a minute.")
+            time.sleep(RECOVERY_LOOK_S)
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._call(target, lambda client: client.rename(source, target, overwrite))

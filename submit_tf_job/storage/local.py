@@ -96,6 +96,19 @@ class LocalStorage(Storage):
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
 
+    can_append = True
+
+    def append(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Write at the end of a file."""
+        path = self.path(path)
+        with translated(self.root + path), Path(path).open("ab") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def recover(self, path: str) -> None:
+        """Do nothing: the operating system closed it."""
+
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         with translated(self.root + target):
             if overwrite:

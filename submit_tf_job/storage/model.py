@@ -149,6 +149,18 @@ class Storage(ABC):
     def _mkdir(self, path: str, mode: int) -> None:
         """Make one directory whose parent is there; one that is there already is no error."""
 
+    # --- what not all of them can ---
+
+    can_append = False  # whether a file that was begun can be gone on with
+
+    def append(self, path: str, pieces: Iterable[bytes]) -> None:  # noqa: ARG002 - for those that can
+        """Write at the end of a file."""
+        raise UsageError(f"{self.url(path)}: files cannot be gone on with there")
+
+    def recover(self, path: str) -> None:
+        """Close a file that a process left open when it died; return when that is done."""
+        raise UsageError(f"{self.url(path)}: files cannot be gone on with there")
+
     # --- what follows from that ---
 
     def path(self, path: str) -> str:
@@ -233,6 +245,18 @@ class Storage(ABC):
             with suppress(SubmitTFJobError):
                 self.remove(temporary)
             raise
+
+    def create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+        """Write a new file under its own name: where that breaks off, what was written stays."""
+        self._create(self.path(path), pieces, mode)
+
+    def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Move atomically.
+
+        Raises:
+            PathExists: The target is there and may not be overwritten.
+        """
+        self._rename(self.path(source), self.path(target), overwrite=overwrite)
 
     def mkdirs(self, path: str, mode: int = 0o700) -> None:
         """Make a directory and those above it that are missing, all with `mode`; what is there already stays as it is."""

@@ -1,0 +1,68 @@
+"""Archives that a container is to unpack: looked through on the submitting host, where an answer costs seconds and not a job."""
+
+from __future__ import annotations
+
+import posixpath
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from submit_tf_job.specfile.nodes import clip
+
+__all__ = ["kind", "trouble"]
+
+ZIPS = (".zip", ".whl")
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+
+
+def kind(name: str) -> str:
+    """Say "zip" or "tar" by a file's name, "" for what is no archive."""
+    lower = name.lower()
+    return "zip" if lower.endswith(ZIPS) else "tar" if lower.endswith(TARS) else ""
+
+
+def trouble(path: Path) -> str:
+    """Say why an archive cannot be unpacked in a container, "" if it can; all of it is read."""
+    kinds = {"zip": _in_zip, "tar": _in_tar}
+    if kind(path.name) not in kinds:
+        return f"is no archive that can be unpacked; its name must end in one of {', '.join(ZIPS[:1] + TARS)}"
+    try:
+        return next(kinds[kind(path.name)](path), "")
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        return f"is no whole archive: {error}"
+    except OSError as error:  # gzip's and lzma's own complaints are OSErrors, too
+        return f"cannot be read as an archive: {error.strerror or error}"
+
+
+def _in_zip(path: Path) -> Iterator[str]:
+    with zipfile.ZipFile(path) as found:
+        for info in found.infolist():
+            if info.flag_bits & 0x1:
+                yield f"is encrypted ({clip(info.filename)}), and a job knows no password"
+            if stat.S_ISLNK(info.external_attr >> 16):
+                yield f"holds the symbolic link {clip(info.filename)}, which zip files cannot be trusted with; use a tar"
+            yield from _outside(info.filename)
+        bad = found.testzip()
+        if bad is not None:
+            yield f"is no whole archive: {clip(bad)} is damaged"
+
+
+def _in_tar(path: Path) -> Iterator[str]:
+    with tarfile.open(path) as found:
+        for member in found:
+            yield from _outside(member.name)
+            if member.issym():
+                yield from _outside(posixpath.join(posixpath.dirname(member.name), member.linkname), f"the link {clip(member.name)} to ")
+            elif member.islnk():
+                yield from _outside(member.linkname, f"the link {clip(member.name)} to ")
+            elif not (member.isfile() or member.isdir()):
+                yield f"holds {clip(member.name)}, which is neither a file nor a directory nor a link"
+
+
+def _outside(name: str, what: str = "") -> Iterator[str]:
+    """Complain of a member that would land outside of the directory that the archive is unpacked into."""
+    if name.startswith("/") or posixpath.normpath(name).split("/")[0] == "..":
+        yield f"holds {what}{clip(name)}, which leads out of the directory it is unpacked into; pack it anew without"
