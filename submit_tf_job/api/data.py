@@ -172,16 +172,24 @@ class DataCheck:
         from submit_tf_job.storage.model import join, parent_of
 
         place = storage.path(output.uri)
-        if not storage.exists(place) or not storage.stat(place).is_dir or output.upload:
+        found = self._there(storage, place)
+        if found is None or not found.is_dir or output.upload:
             place = parent_of(place)
-        while place != "/" and not storage.exists(place):
+        while place != "/" and (found := self._there(storage, place)) is None:
             place = parent_of(place)
-        if storage.exists(place) and not storage.stat(place).is_dir:
+        if found is not None and not found.is_dir:
             return [self.job.problem(f"outputs.{output.name}", f"{storage.url(place)} is a file, so that nothing can lie below it")]
         trial = join(place, f".submit_tf_job-{secrets.token_hex(6)}")
         storage.mkdirs(trial, 0o700)
         storage.remove(trial)
         return []
+
+    @staticmethod
+    def _there(storage: Storage, path: str) -> Stat | None:
+        try:
+            return storage.stat(path)
+        except UsageError:  # it is not there, or what should hold it is no directory
+            return None
 
     # --- words ---
 

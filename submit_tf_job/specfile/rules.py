@@ -23,7 +23,7 @@ _ALL_OR_NOTHING = "a worker that comes back alone waits for ever, as the others 
 # ParameterServerStrategy: the chief raises UnavailableError 0.1 s after a ps died, also where the ps is back 1 s later (measured).
 _PS_FORGETS = "a ps that comes back has lost its variables, and the chief has failed by then (measured)"
 _NO_BOOTSTRAP = "only the bootstrap heeds this, and bootstrap is false; leave one of the two out"
-_WITHOUT_BOOTSTRAP = ("start_timeout", "finish_timeout", "grace", "python")
+_WITHOUT_BOOTSTRAP = ("start_timeout", "finish_timeout", "grace", "python", "inputs", "outputs")
 
 
 @dataclass

@@ -196,7 +196,7 @@ def test_yaml_is_good(page: Path, block: Block, tmp_path: Path) -> None:
         load_settings(environ={"HOME": str(tmp_path)}, cwd=tmp_path, system_file=tmp_path / "none")
     elif block.mark != "fragment":
         base = ROOT / "specs" if page.name == "README.md" and page.parent == ROOT else tmp_path
-        plan(load(block, base), Site("alice", domain="example.com"))
+        plan(load(block, base), Site("alice", domain="example.com", staging="hdfs://nn/staging"))
 
 
 def test_the_readme_shows_the_demo_s_job_spec() -> None:

@@ -1,0 +1,315 @@
+"""Inputs and outputs on the real HDFS: two examples with TensorFlow, what is refused before the POST, and every way to reach HDFS."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.storage import Storage, open_storage
+from tests.cluster.conftest import SPECS, Tool, gone, processes_of
+
+pytestmark = pytest.mark.cluster
+
+RECORDS = "/data/digits-tfrecord"
+MODEL = "/models/digits-tfrecord"
+TRAINING = 1437  # of scikit-learn's 1,797 digits
+ALL = 1797
+SMALL = {"strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
+
+
+@pytest.fixture(scope="module")
+def hdfs(real_cluster: SandboxInfo) -> Storage:
+    return open_storage(real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user)
+
+
+@pytest.fixture(scope="module")
+def records(real_cluster: SandboxInfo, hdfs: Storage, tensorflow: Path) -> str:
+    """The digits as TFRecords on HDFS: six files to learn from, one to test with."""
+    environ = {"HADOOP_CONF_DIR": str(real_cluster.client_conf), "PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    subprocess.run(
+        [tensorflow / "bin" / "python", SPECS / "tfrecord" / "put_records.py", f"hdfs://{RECORDS}"], env=environ, check=True, timeout=120
+    )
+    assert len(hdfs.list_dir(RECORDS)) == 7
+    return RECORDS
+
+
+def kill_one_when(hdfs: Storage, job: str, task: str, directory: str) -> str:
+    """Kill the program of a task as soon as a directory holds something; return what."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        names = [item.name for item in hdfs.list_dir(directory) if item.name.startswith("epoch-")] if hdfs.exists(directory) else []
+        for pid, command in processes_of(job).items() if names else ():
+            environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if f"TFJOB_INSTANCE={task}".encode() in environ and "train.py" in command and b"TFJOB_ATTEMPT=0" in environ:
+                os.kill(pid, signal.SIGKILL)
+                return names[-1]
+        time.sleep(0.1)
+    raise AssertionError("no checkpoint came")
+
+
+def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_applied_to_shards(
+    tool: Tool, hdfs: Storage, records: str
+) -> None:
+    tool.jobs += ["tfrecord", "batch-inference"]
+    checkpoints = f"{MODEL}-checkpoints"
+    spec, epochs = SPECS / "tfrecord.yaml", ["--set", 'command=[python, train.py, --epochs, "16"]']
+    process = tool.start("submit", spec, *epochs)
+    kill_one_when(hdfs, "tfrecord", "worker-1", checkpoints)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1, said
+    assert "worker-1" in said
+    gone("tfrecord")
+    assert not hdfs.exists(MODEL)  # nothing half done
+    left = max(int(item.name[6:]) for item in hdfs.list_dir(checkpoints) if item.name.startswith("epoch-"))
+    assert 0 < left < 16
+
+    again = tool("submit", spec, "--replace", *epochs, "-o", "json")
+    assert again.status == 0, again.stderr
+    metrics = json.loads(hdfs.read(f"{MODEL}/metrics.json"))
+    assert (metrics["epochs"], metrics["resumed_from"]) == (16, left)
+    assert metrics["test_accuracy"] > 0.85
+    assert [item.name for item in hdfs.list_dir(MODEL)] == ["metrics.json", "model.keras"]
+    shares = [
+        int(re.findall(r"(\d+) files are this task's", tool("logs", "tfrecord", task).stdout)[0])
+        for task in ("chief-0", "worker-0", "worker-1")
+    ]
+    assert shares == [2, 2, 2]
+
+    done = tool("submit", SPECS / "batch-inference.yaml")
+    assert done.status == 0, done.stderr
+    found: dict[str, list[str]] = {}
+    for task in hdfs.list_dir("/predictions/digits"):
+        for file in hdfs.list_dir(task.path):
+            assert file.name not in found
+            found[file.name] = hdfs.read(file.path).decode().splitlines()[1:]
+    assert sorted(found) == sorted(item.name.replace(".tfrecord", ".csv") for item in hdfs.list_dir(records))
+    rows = [row.split(",") for lines in found.values() for row in lines]
+    assert (len(rows), sum(map(len, found.values())) - len(found["test.csv"])) == (ALL, TRAINING)
+    assert sum(label == predicted for label, predicted in rows) / ALL > 0.85
+    assert [item.name for item in hdfs.list_dir("/predictions/digits")] == ["infer-0", "infer-1", "infer-2"]
+
+
+# --- before the POST --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def place(hdfs: Storage) -> Iterator[str]:
+    """A directory with some files, one of which is somebody else's."""
+    root = f"/tmp/data-{os.getpid()}"
+    hdfs.mkdirs(f"{root}/in", 0o755)
+    for number in range(3):
+        hdfs.write(f"{root}/in/part {number}.txt", f"row {number}\n".encode(), mode=0o644)
+    yield root
+    hdfs.remove(root, recursive=True)
+
+
+def test_what_is_wrong_is_said_before_anything_is_posted(tool: Tool, real_cluster: SandboxInfo, hdfs: Storage, place: str) -> None:
+    hdfs.mkdirs(f"{place}/roots", 0o700)
+    hdfs.write(f"{place}/roots/x", b"x")
+    spec = tool.spec(
+        "refused",
+        command="true",
+        strategy="multi-worker",
+        roles={"worker": {"memory": "256Mi", "instances": 5}},
+        inputs={
+            "few": {"uri": f"hdfs://{place}/in/*.txt", "shard": "files"},
+            "gone": f"hdfs://{place}/nothing",
+            "theirs": f"hdfs://{place}/roots/x",
+        },
+        outputs={"theirs": f"hdfs://{place}/roots/out", "new": f"hdfs://{place}/new/deep"},
+    )
+    done = tool("submit", spec, "--user", "alice", "-o", "json")
+    assert done.status == 2, done
+    messages = {problem["path"]: problem for problem in done.json["error"]["details"]["problems"]}
+    lines = spec.read_text().splitlines()
+    assert all(lines[found["line"] - 1].strip().startswith(path.partition(".")[2]) for path, found in messages.items())
+    assert messages["inputs.few"]["message"].startswith(f"hdfs://{place}/in/*.txt: 3 files are too few for the 5 tasks")
+    assert messages["inputs.gone"]["message"] == f"hdfs://{place}/nothing is not there, as alice sees it"
+    for path, right in (("inputs.theirs", "EXECUTE"), ("outputs.theirs", "EXECUTE"), ("outputs.new", "WRITE")):
+        assert f"alice is not allowed there: {real_cluster.hdfs_uri}" in messages[path]["message"]
+        assert f"Permission denied: user=alice, access={right}" in messages[path]["message"]
+    assert tool("status", "refused", "--user", "alice").status == 5
+    assert [item.name for item in hdfs.list_dir(place)] == ["in", "roots"]
+
+
+# --- every way to HDFS ------------------------------------------------------------------------------------------------
+
+
+def xml(values: dict[str, str]) -> str:
+    rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in values.items())
+    return f"<configuration>{rows}</configuration>"
+
+
+@pytest.fixture(scope="module")
+def conf(real_cluster: SandboxInfo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration with a nameservice of two NameNodes, the first of which is dead, and a mount table of viewfs over it."""
+    directory = tmp_path_factory.mktemp("conf")
+    rpc, web = real_cluster.hdfs_uri.partition("://")[2].rstrip("/"), real_cluster.namenode_url.partition("://")[2].rstrip("/")
+    values = {
+        "fs.defaultFS": "viewfs://all",
+        "fs.viewfs.mounttable.all.link./all": "hdfs://ns1/",
+        "dfs.nameservices": "ns1",
+        "dfs.ha.namenodes.ns1": "dead,live",
+        "dfs.namenode.rpc-address.ns1.dead": "localhost:1",
+        "dfs.namenode.http-address.ns1.dead": "localhost:1",
+        "dfs.namenode.rpc-address.ns1.live": rpc,
+        "dfs.namenode.http-address.ns1.live": web,
+        "dfs.client.failover.proxy.provider.ns1": "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
+    }
+    (directory / "core-site.xml").write_text(xml(values))
+    return directory
+
+
+@pytest.mark.parametrize("scheme", ["hdfs://ns1", "viewfs://all/all"])
+def test_our_storage_reads_nameservices_and_viewfs(real_cluster: SandboxInfo, place: str, conf: Path, scheme: str) -> None:
+    storage = open_storage(scheme, hadoop_conf=conf, user=real_cluster.user)
+    root = scheme.removeprefix("hdfs://ns1").removeprefix("viewfs://all") + place
+    assert [item.name for item in storage.list_dir(f"{root}/in")] == ["part 0.txt", "part 1.txt", "part 2.txt"]
+    assert storage.read(f"{root}/in/part 1.txt") == b"row 1\n"
+    storage.write(f"{root}/written", b"x")
+    storage.remove(f"{root}/written")
+
+
+def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) -> dict[str, Any]:
+    """Run the copying as a task does, under some Python; return its last word."""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [str(python), "-m", "submit_tf_job.bootstrap.transfer"],
+        input=json.dumps({"steps": [step]}),
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": root, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def plain_python(tmp_path: Path) -> Path:
+    """A Python without any library: that of an image that nobody has prepared."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True, timeout=60)
+    return bare / "bin" / "python"
+
+
+@pytest.mark.parametrize("library", ["hdfs-native", "standard library"])
+def test_a_task_copies_with_and_without_a_library(
+    real_cluster: SandboxInfo, hdfs: Storage, place: str, conf: Path, tensorflow: Path, tmp_path: Path, library: str
+) -> None:
+    python = tensorflow / "bin" / "python" if library == "hdfs-native" else plain_python(tmp_path)
+    uris = [f"{real_cluster.hdfs_uri.rstrip('/')}{place}", f"hdfs://ns1{place}", f"viewfs:///all{place}"]
+    uris.append(real_cluster.namenode_url.replace("http://", "webhdfs://").rstrip("/") + place)
+    big = os.urandom(9_000_000)
+    for number, uri in enumerate(uris):
+        own = {
+            "HADOOP_CONF_DIR": str(conf if "ns1" in uri or "viewfs" in uri else real_cluster.client_conf),
+            "HADOOP_USER_NAME": real_cluster.user,
+        }
+        to = tmp_path / f"down{number}"
+        step = {"do": "download", "name": "d", "uri": f"{uri}/in/*.txt", "to": str(to), "file": str(tmp_path / "list"), "share": None}
+        assert copied(python, own, step) == {"t": "done", "files": 3, "bytes": 18}, uri
+        assert sorted(path.read_text() for path in to.iterdir()) == ["row 0\n", "row 1\n", "row 2\n"]
+        share = [f"{uri}/in/part 2.txt"] if uri.startswith("hdfs") else []
+        assert copied(python, own, {**step, "share": share, "to": f"{to}s"})["files"] == len(share)
+
+        local = tmp_path / f"up{number}"
+        (local / "deep").mkdir(parents=True)
+        (local / "deep" / "big").write_bytes(big)
+        (local / "empty").touch()
+        target = f"{place}/up-{number}-{library[:4]}"
+        up = {"do": "upload", "name": "m", "uri": uri.removesuffix(place) + target, "from": str(local), "overwrite": False, "mark": "x"}
+        assert copied(python, own, up) == {"t": "done", "files": 2, "bytes": len(big)}
+        assert hdfs.read(f"{target}/deep/big") == big
+        assert hdfs.stat(f"{target}/empty").size == 0
+        assert copied(python, own, up)["why"].endswith(": is there already, and overwrite: true was not said")
+        (local / "empty").unlink()
+        assert copied(python, own, {**up, "overwrite": True})["t"] == "done"
+        assert [item.name for item in hdfs.list_dir(target)] == ["deep"]
+        hdfs.remove(target, recursive=True)
+    assert [item.name for item in hdfs.list_dir(place) if item.name.startswith(".")] == []
+
+    stranger = {"HADOOP_CONF_DIR": str(real_cluster.client_conf), "HADOOP_USER_NAME": "alice"}
+    hdfs.mkdirs(f"{place}/mine", 0o700)
+    refused = copied(
+        python, stranger, {"do": "download", "name": "d", "uri": f"hdfs://{place}/mine/x", "to": "/", "file": "/", "share": None}
+    )
+    assert "Permission denied: user=alice, access=EXECUTE" in refused["why"]
+    assert "\n" not in refused["why"]
+    refused = copied(python, stranger, {**up, "uri": f"hdfs://{place}/mine/x"})
+    assert "Permission denied: user=alice, access=" in refused["why"]
+
+
+# --- a job without TensorFlow: the whole way ---------------------------------------------------------------------------
+
+
+def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
+    tool: Tool, real_cluster: SandboxInfo, hdfs: Storage, place: str, tmp_path: Path
+) -> None:
+    """Downloads and uploads by the standard library; a failed command keeps what it has written; a failed upload fails the job.
+
+    Each of the three jobs has its Hadoop configuration in another of the three ways.
+    """
+    program = "echo conf=$HADOOP_CONF_DIR; cat $TFJOB_INPUT_ONE; xargs -d '\\n' cat < $TFJOB_FILES_MANY > $TFJOB_OUTPUT_SUM/sum.txt; exit $STATUS"
+    content: dict[str, Any] = {
+        **SMALL,
+        "python": str(plain_python(tmp_path)),
+        "command": program,
+        "env": {"STATUS": "0"},
+        "hadoop": {"conf": "inline"},
+        "inputs": {
+            "one": {"uri": f"hdfs://{place}/in/part 0.txt", "download": True},
+            "many": {"uri": f"hdfs://{place}/in", "shard": "files", "download": True},
+        },
+        "outputs": {"sum": {"uri": f"hdfs://{place}/sum", "upload": True, "on_failure": "keep"}},
+    }
+    good = tool("submit", tool.spec("plain-data", **content))
+    assert good.status == 0, good.stderr
+    assert hdfs.read(f"{place}/sum/sum.txt") == b"row 0\nrow 1\nrow 2\n"
+    # The same command finds its own job, although the output is there by now.
+    assert tool("submit", tmp_path / "plain-data.yaml").status == 0
+    refused = tool("submit", tmp_path / "plain-data.yaml", "--replace")
+    assert (refused.status, f"hdfs://{place}/sum is there already" in refused.stderr) == (2, True)
+    assert tool.status("plain-data")["state"] == "SUCCEEDED"  # and it was not deleted for that
+
+    # The configuration as an archive on HDFS, whose files lie in one directory.
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        tar.add(real_cluster.client_conf, "site")
+    hdfs.write(f"{place}/conf.tar.gz", packed.getvalue())
+    failing = {**content, "env": {"STATUS": "3"}, "hadoop": {"conf": f"hdfs://{place}/conf.tar.gz"}}
+    failing["outputs"] = {"sum": {**content["outputs"]["sum"], "overwrite": True}}
+    bad = tool("submit", tool.spec("plain-bad", **failing))
+    assert (bad.status, "97" in bad.stderr) == (1, False), bad.stderr
+    [kept] = [item for item in hdfs.list_dir(place) if item.name.startswith("sum.failed-")]
+    assert hdfs.read(f"{kept.path}/sum.txt") == b"row 0\nrow 1\nrow 2\n"
+
+    # … and as a directory of the nodes.
+    of_nodes = {"hadoop": {"conf": str(real_cluster.client_conf)}}
+    closed = tool.spec(
+        "plain-closed", **{**content, **of_nodes, "outputs": {"sum": {"uri": f"file:///proc/{os.getpid()}/no", "upload": True}}}
+    )
+    failed = tool("submit", closed, "-o", "json")
+    assert failed.status == 1
+    assert (failed.json["failure"]["reason"], failed.json["failure"]["status"]) == ("output-failed", 97)
+    assert f"the output sum could not be stored at file:///proc/{os.getpid()}/no" in failed.json["failure"]["message"]
+
+    def conf_of(job: str) -> str:
+        return str(re.findall(r"conf=(\S+)", tool("logs", job).stdout)[0])
+
+    assert conf_of("plain-data").endswith("/hadoop-conf")
+    assert conf_of("plain-bad").endswith("/tfjob-hadoop-conf/site")
+    assert conf_of("plain-closed") == str(real_cluster.client_conf)

@@ -1,0 +1,363 @@
+"""Inputs and outputs as a task has them: its share, what is copied down and up, and what is said when that fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from submit_tf_job import contract
+from submit_tf_job.bootstrap import hadoop, stores, transfer
+from submit_tf_job.bootstrap.data import Data
+from submit_tf_job.bootstrap.info import Info, Problem
+
+ROLES = {"chief": "decides", "worker": "trains", "ps": "serves", "evaluator": "evaluates"}
+SUBMISSION = "0123"
+
+
+def data_of(
+    cwd: Path, role: str = "worker", index: int = 0, counts: dict[str, int] | None = None, **what: Any
+) -> tuple[Data, dict[str, str]]:
+    roles = {
+        name: {"count": (counts or {}).get(name, 1), "duty": duty, "command": ["true"], "max_restarts": 0} for name, duty in ROLES.items()
+    }
+    data = {"readers": ["chief", "worker"], "onlookers": ["evaluator"], "inputs": {}, "outputs": {}, **what}
+    task = {
+        "version": 1,
+        "job": "t",
+        "submission": SUBMISSION,
+        "deciding": "chief",
+        "cluster_roles": [],
+        "ports": {"mode": "own-address"},
+        "roles": roles,
+        "data": data,
+        "finish_timeout_s": 60,
+    }
+    env = {contract.ENV_INSTANCE: f"{role}-{index}", "PATH": os.environ["PATH"]}
+    made = dict(env)
+    return Data(Info(task, env, str(cwd)), made, lambda: False), made
+
+
+def lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()
+
+
+def given_list(cwd: Path, files: list[str]) -> None:
+    (cwd / "tfjob-input-d.txt").write_text("".join(f"{file}\n" for file in files))
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("files", "workers"), [(4, 3), (11, 3), (100, 7), (1, 0)])
+def test_shares_are_complete_disjoint_and_even(tmp_path: Path, files: int, workers: int) -> None:
+    names = [f"hdfs://nn/d/{number} ü" for number in range(files)]
+    given_list(tmp_path, names)
+    shares = []
+    for role, index in [("chief", 0), *(("worker", number) for number in range(workers))]:
+        item = {"uri": "hdfs:///d", "shard": True, "download": False}
+        data, env = data_of(
+            tmp_path, role, index, {"worker": max(workers, 1)}, inputs={"d": item}, readers=["chief", "worker"][: 1 + bool(workers)]
+        )
+        data.prepare()
+        shares.append(lines(env["TFJOB_FILES_D"]))
+        assert env["TFJOB_INPUT_D"] == "hdfs:///d"
+    assert sorted(name for share in shares for name in share) == sorted(names)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_an_evaluator_sees_all_and_a_ps_nothing(tmp_path: Path) -> None:
+    given_list(tmp_path, ["file:///x"] * 3)
+    inputs = {"d": {"uri": "file:///x", "shard": True, "download": False}}
+    for role, count in (("evaluator", 3), ("ps", None)):
+        data, env = data_of(tmp_path, role, inputs=inputs)
+        data.prepare()
+        assert (len(lines(env["TFJOB_FILES_D"])) if count else env.get("TFJOB_FILES_D")) == count
+
+
+# --- down, as the program finds it ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = tmp_path / "source dir"
+    (root / "deep").mkdir(parents=True)
+    for name in ("a.rec", "b.rec", "deep/c.rec", "_SUCCESS", ".crc"):
+        (root / name).write_text(f"content of {name}")
+    (root / "empty.rec").touch()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("path", "share", "where", "found"),
+    [
+        ("a.rec", None, "a.rec", ["a.rec"]),
+        ("", None, "", ["a.rec", "b.rec", "deep/c.rec", "empty.rec"]),
+        ("*.rec", None, "", ["a.rec", "b.rec", "empty.rec"]),
+        ("*/c.*", None, "", ["deep/c.rec"]),
+        ("*.rec", ["b.rec"], "", ["b.rec"]),
+        ("*.rec", [], "", []),
+    ],
+)
+def test_downloads(tmp_path: Path, source: Path, path: str, share: list[str] | None, where: str, found: list[str]) -> None:
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    uri = f"file://{source}/{path}".rstrip("/")
+    if share is not None:
+        given_list(cwd, [f"file://{source}/{name}" for name in share])
+    data, env = data_of(cwd, "chief", readers=["chief"], inputs={"d": {"uri": uri, "shard": share is not None, "download": True}})
+    data.prepare()
+    assert env["TFJOB_INPUT_D"] == str(cwd / "tfjob-inputs/d" / where).rstrip("/")
+    assert lines(env["TFJOB_FILES_D"]) == [str(cwd / "tfjob-inputs/d" / name) for name in found]
+    for name in found:
+        assert (cwd / "tfjob-inputs/d" / name).read_bytes() == (source / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("uri", "why"),
+    [
+        ("file:///no/such/file", "/no/such/file: no such file or directory"),
+        ("file:///no/such/*.rec", "/no/such/*.rec: no file matches"),
+        (
+            "hdfs:///d",
+            "the URI names no NameNode, and no Hadoop configuration in this container does; write hadoop: {conf: inline}, or hdfs://host:port/…",
+        ),
+        ("viewfs:///d", "no mount table of the Hadoop configuration in this container leads there"),
+    ],
+)
+def test_an_input_that_cannot_be_fetched(tmp_path: Path, uri: str, why: str) -> None:
+    data, _ = data_of(tmp_path, inputs={"d": {"uri": uri, "shard": False, "download": True}})
+    with pytest.raises(Problem) as caught:
+        data.prepare()
+    assert (caught.value.status, caught.value.reason) == (97, "input-failed")
+    assert caught.value.message == f"the input d cannot be fetched from {uri}: {why}"
+
+
+def test_a_copying_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = data_of(tmp_path, inputs={"d": {"uri": "file:///x", "shard": False, "download": True}})
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(Problem, match=r"the copying process (died|ended at once)"):
+        data.prepare()
+
+
+# --- up ---------------------------------------------------------------------------------------------------------------
+
+UPLOAD = {"uri": "", "upload": "deciding-task", "on_failure": "discard", "overwrite": False}
+GOOD, BAD = {"status": 0, "reason": "exited", "message": ""}, {"status": 3, "reason": "exited", "message": "own"}
+
+
+def finish(data: Data, record: dict[str, Any], *, told_to_end: bool = False) -> dict[str, Any]:
+    upload = data.uploads(record, told_to_end)
+    return upload(dict(record)) if upload else record
+
+
+def an_output(cwd: Path, role: str, target: Path, **more: Any) -> Data:
+    data, env = data_of(cwd, role, outputs={"m": {**UPLOAD, "uri": f"file://{target}", **more}})
+    data.prepare()
+    folder = Path(env["TFJOB_OUTPUT_M"])
+    assert folder == cwd / "tfjob-outputs/m"
+    (folder / "deep/er").mkdir(parents=True, exist_ok=True)
+    (folder / "deep/er/x").write_text("new")
+    (folder / ".hidden").write_text("h")
+    return data
+
+
+def below(path: Path) -> list[str]:
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+
+
+def test_the_deciding_task_uploads_and_no_other(tmp_path: Path) -> None:
+    target = tmp_path / "out/model"
+    assert finish(an_output(tmp_path, "worker", target), GOOD) == GOOD
+    assert not target.exists()
+    assert finish(an_output(tmp_path, "evaluator", target, upload="every-task"), GOOD) == GOOD
+    assert not target.exists()
+    assert finish(an_output(tmp_path, "chief", target), GOOD) == GOOD
+    assert below(tmp_path / "out") == ["model/.hidden", "model/deep/er/x"]
+
+
+@pytest.mark.parametrize(
+    ("more", "record", "told", "left"),
+    [
+        ({"upload": "every-task"}, GOOD, False, ["model/chief-0/.hidden", "model/chief-0/deep/er/x"]),
+        ({}, BAD, False, []),
+        ({}, GOOD, True, []),
+        ({"on_failure": "upload"}, BAD, False, ["model/.hidden", "model/deep/er/x"]),
+        ({"on_failure": "keep"}, BAD, False, ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"]),
+        ({"on_failure": "keep"}, GOOD, True, ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"]),
+    ],
+)
+def test_what_becomes_of_it(tmp_path: Path, more: dict[str, Any], record: dict[str, Any], told: bool, left: list[str]) -> None:
+    data = an_output(tmp_path, "chief", tmp_path / "out/model", **more)
+    assert finish(data, record, told_to_end=told) == record
+    assert below(tmp_path / "out") == left
+
+
+def test_what_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    target = tmp_path / "out/model"
+    target.mkdir(parents=True)
+    (target / "old").write_text("old")
+    done = finish(an_output(tmp_path, "chief", target), GOOD)
+    why = f"the output m could not be stored at file://{target}: {target}: is there already, and overwrite: true was not said"
+    assert (done["status"], done["reason"]) == (97, "output-failed")
+    assert done["message"].endswith(why)
+    assert below(tmp_path / "out") == ["model/old"]
+    data, _ = data_of(tmp_path, "chief", outputs={"m": {**UPLOAD, "uri": f"file://{target}", "overwrite": True}})
+    assert finish(data, GOOD) == GOOD
+    assert below(tmp_path / "out") == ["model/.hidden", "model/deep/er/x"]
+
+
+def test_nothing_written_is_a_failure_and_a_failure_keeps_its_own_reason(tmp_path: Path) -> None:
+    data, _ = data_of(tmp_path, "chief", outputs={"m": {**UPLOAD, "uri": "file:///proc/version/x", "on_failure": "upload"}})
+    data.prepare()
+    assert finish(data, GOOD)["message"].endswith(f": nothing was written to {tmp_path}/tfjob-outputs/m")
+    assert finish(data, BAD) == BAD
+    (tmp_path / "tfjob-outputs/m/x").write_text("x")
+    assert finish(data, BAD) == BAD
+    assert finish(data, GOOD)["message"].endswith(": /proc/version/x: Not a directory")
+
+
+# --- the copying itself -----------------------------------------------------------------------------------------------
+
+
+class Told(list[dict[str, Any]]):
+    def __call__(self, **what: Any) -> None:
+        self.append(what)
+
+
+def upload_step(local: Path, uri: str, **more: Any) -> dict[str, Any]:
+    return {"do": "upload", "name": "m", "uri": uri, "from": str(local), "overwrite": False, "mark": "x", **more}
+
+
+def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local, target = tmp_path / "local", tmp_path / "out/model"
+    local.mkdir()
+    (local / "x").write_text("new")
+    target.mkdir(parents=True)
+    (target / "old").write_text("old")
+    told = Told()
+
+    def full(_self: stores.Disk, path: str, _source: Any, _tick: Any) -> None:
+        with stores.translated(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stores.Disk, "write", full)
+        assert transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told) == 1
+    assert told[-1]["why"] == f"{tmp_path}/out/.model.x.tmp/x: No space left on device"
+    assert below(tmp_path / "out") == ["model/old"]
+
+    rename = stores.Disk.rename
+
+    def unlucky(self: stores.Disk, source: str, to: str) -> None:
+        if source.endswith(".tmp"):
+            raise stores.StoreError("no")
+        rename(self, source, to)
+
+    monkeypatch.setattr(stores.Disk, "rename", unlucky)
+    assert transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told) == 1
+    assert below(tmp_path / "out") == ["model/old"]
+
+
+def test_what_passes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(transfer.time, "sleep", pauses.append)
+    outcomes: Iterator[Any] = iter([stores.StoreError("standby", passing=True), "done"])
+
+    def call() -> Any:
+        found = next(outcomes)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    assert transfer.again(call) == "done"
+    assert pauses == [0.0, 1.0]
+    outcomes = iter([stores.StoreError("never")])
+    with pytest.raises(stores.StoreError, match="never"):
+        transfer.again(call)
+
+
+def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    monkeypatch.setattr(
+        transfer, "open_store", lambda uri, _env: (stores.ByFsspec(memory, "/bucket"), "/" + uri.partition("://")[2].partition("/")[2])
+    )
+    local = tmp_path / "local"
+    (local / "deep").mkdir(parents=True)
+    (local / "deep/x").write_text("new")
+    memory.pipe_file("/bucket/m/old", b"old")
+    told = Told()
+    assert transfer.run({"steps": [upload_step(local, "s3://bucket/m")]}, told) == 1
+    assert told[-1]["why"] == "/m: is there already, and overwrite: true was not said"
+    assert transfer.run({"steps": [upload_step(local, "s3://bucket/m", overwrite=True)]}, told) == 0
+    assert sorted(memory.find("/bucket")) == ["/bucket/m/deep/x"]
+    down = {
+        "do": "download",
+        "name": "d",
+        "uri": "s3://bucket/m",
+        "to": str(tmp_path / "down"),
+        "file": str(tmp_path / "list"),
+        "share": None,
+    }
+    assert transfer.run({"steps": [down]}, told) == 0
+    assert (tmp_path / "down/deep/x").read_text() == "new"
+    assert told[-1] == {"t": "done", "files": 1, "bytes": 3}
+    memory.store.clear()
+
+
+# --- Hadoop's configuration -------------------------------------------------------------------------------------------
+
+CONF = {
+    "fs.defaultFS": "viewfs://all",
+    "dfs.nameservices": "ns1",
+    "dfs.ha.namenodes.ns1": "a, b",
+    "dfs.namenode.rpc-address.ns1.a": "one:8020",
+    "dfs.namenode.rpc-address.ns1.b": "two:8020",
+    "dfs.namenode.http-address.ns1.a": "0.0.0.0:50070",
+    "fs.viewfs.mounttable.all.link./data": "hdfs://ns1/warehouse",
+    "fs.viewfs.mounttable.all.link./data/hot": "hdfs://fast:9000/",
+    "fs.viewfs.mounttable.all.linkFallback": "hdfs://ns1/rest",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("/data", "hdfs://ns1/warehouse"),
+        ("/data/x/y", "hdfs://ns1/warehouse/x/y"),
+        ("/data/hot/z", "hdfs://fast:9000/z"),
+        ("/database", "hdfs://ns1/rest/database"),
+    ],
+)
+def test_mounts_of_viewfs(path: str, uri: str) -> None:
+    assert hadoop.through_mounts("all", path, CONF) == uri
+
+
+def test_addresses_of_name_nodes(tmp_path: Path) -> None:
+    assert hadoop.web_addresses("ns1", CONF) == ("http", ["one:50070", "two:9870"])
+    assert hadoop.web_addresses("host:8020", {"dfs.http.policy": "HTTPS_ONLY"}) == ("https", ["host:9871"])
+    assert hadoop.web_addresses("nn:9000", {"dfs.namenode.http-address": "web:1234"}) == ("http", ["web:1234"])
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>h</name><value>nn</value></property>"
+        "<property><name>fs.defaultFS</name><value>hdfs://${h}:9000</value></property></configuration>"
+    )
+    assert hadoop.name_nodes(hadoop.properties(str(tmp_path))) == {"": ["nn:9000"]}
+
+
+def test_words_of_libraries() -> None:
+    with pytest.raises(stores.StoreError, match=r"^/p: Permission denied: user=bob$") as caught, stores.translated("/p"):
+        raise RuntimeError('RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob\\n\\tat x")')
+    assert not caught.value.passing
+    with pytest.raises(stores.NotThere, match=r"^/p: no such file or directory$"), stores.translated("/p"):
+        raise RuntimeError('RPCError("java.io.FileNotFoundException", "File does not exist: /p")')
+    with pytest.raises(stores.StoreError) as passing, stores.translated("/p"):
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+    assert passing.value.passing
+    assert json.dumps(str(passing.value)) == '"/p: Connection reset by peer"'

@@ -1,0 +1,267 @@
+"""What a job reads and writes, before it is posted: what the job spec may say, and what is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.api.data import DataCheck
+from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
+from submit_tf_job.job import Job, Strategy
+from submit_tf_job.jobdata import Input, OnFailure, Output, Uploader
+from submit_tf_job.plan import plan
+from submit_tf_job.plan.data import description, readers, shares
+from submit_tf_job.settings import load_settings
+from submit_tf_job.specfile import loads
+from submit_tf_job.storage import files_of
+from submit_tf_job.storage.local import LocalStorage
+from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, SUBMISSION, make_job, make_role
+
+SETTINGS = load_settings(arguments={"user": "alice"}, environ={"HOME": "/nowhere"}, cwd=Path("/"))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A directory with data files, hidden files and a directory in it."""
+    root = tmp_path / "data"
+    (root / "more").mkdir(parents=True)
+    for name in ("a-1.rec", "a-2.rec", "b.rec", "_SUCCESS", ".crc", "more/c.rec"):
+        (root / name).write_text(name)
+    return root
+
+
+def uri(path: Path, *parts: str) -> str:
+    return "file://" + "/".join([str(path), *parts])
+
+
+def look(job: Job) -> DataCheck:
+    check = DataCheck(job, SETTINGS, here=True)
+    check.look()
+    return check
+
+
+def problems(job: Job) -> list[str]:
+    with pytest.raises(JobSpecError) as caught:
+        look(job)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def read(inputs: str = "{}", outputs: str = "{}") -> Job:
+    text = f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: 1Gi}}}}\ninputs: {inputs}\noutputs: {outputs}\n"
+    return loads(text, source="t.yaml", base=None)
+
+
+# --- the job spec -----------------------------------------------------------------------------------------------------
+
+
+def test_short_and_long_forms() -> None:
+    job = read(
+        '{a: "hdfs:///x/", b_2: {uri: "s3://bucket/p-*.rec", shard: files, download: true}, c: {uri: "file:///c", shard: none}}',
+        '{m: "viewfs:///m", n: {uri: "hdfs://ns1/n", upload: true, by: every-task, on_failure: keep, overwrite: true}}',
+    )
+    assert job.inputs == (
+        Input("a", "hdfs:///x"),
+        Input("b_2", "s3://bucket/p-*.rec", sharded=True, download=True),
+        Input("c", "file:///c"),
+    )
+    assert job.outputs == (
+        Output("m", "viewfs:///m"),
+        Output("n", "hdfs://ns1/n", upload=True, by=Uploader.EVERY_TASK, on_failure=OnFailure.KEEP, overwrite=True),
+    )
+    assert [item.is_pattern for item in job.inputs] == [False, True, False]
+
+
+# --- who reads what ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("strategy", "roles", "who", "count"),
+    [
+        (Strategy.SINGLE, {"worker": 1}, ("worker",), 1),
+        (Strategy.MULTI_WORKER, {"chief": 1, "worker": 3, "evaluator": 1, "board": 2}, ("chief", "worker"), 4),
+        (Strategy.PARAMETER_SERVER, {"chief": 1, "worker": 3, "ps": 2}, ("worker",), 3),
+        (Strategy.CUSTOM, {"infer": 5, "helper": 1}, ("infer",), 5),
+    ],
+)
+def test_files_are_shared_among_those_that_train(strategy: Strategy, roles: dict[str, int], who: tuple[str, ...], count: int) -> None:
+    job = make_job(*(make_role(name, instances=number) for name, number in roles.items()), strategy=strategy)
+    assert (readers(job), shares(job)) == (who, count)
+
+
+def test_the_list_travels_to_those_who_read_and_not_to_ps_and_sidecars() -> None:
+    roles = [make_role(name) for name in ("chief", "worker", "ps", "evaluator", "board")]
+    job = make_job(*roles, strategy=Strategy.PARAMETER_SERVER, inputs=(Input("d", "hdfs:///d", sharded=True), Input("p", "hdfs:///p")))
+    planned = plan(job, SITE, submission=SUBMISSION)
+    wanted = f"{SITE.staging}/lists/mnist/{SUBMISSION}/tfjob-input-d.txt"
+    with_list = {
+        component.name
+        for component in planned.service.components
+        for file in (component.configuration.files if component.configuration else ())
+        if file.src_file == wanted and file.type == "STATIC" and file.dest_file == "tfjob-input-d.txt"
+    }
+    assert with_list == {"chief", "worker", "evaluator"}
+    told: Any = description(job)
+    assert (told["readers"], told["onlookers"]) == (["worker"], ["evaluator", "chief"])
+
+
+def test_a_service_does_not_grow_with_files_or_tasks() -> None:
+    job = make_job(inputs=(Input("d", "hdfs:///d", sharded=True),))
+    many = replace(job, roles={**job.roles, "worker": replace(job.roles["worker"], instances=999)})
+    assert len(plan(many, SITE).body) - len(plan(job, SITE).body) < 20
+    assert "data" not in plan(make_job(), SITE_WITHOUT_STAGING, submission=SUBMISSION).body.split("TASK")[1].split("CODE")[0]
+
+
+@pytest.mark.parametrize(
+    ("job", "site", "message"),
+    [
+        (
+            make_job(inputs=(Input("d", "hdfs:///d", sharded=True),)),
+            SITE_WITHOUT_STAGING,
+            "inputs.d.shard: the list of files is put on HDFS for the tasks, and none is known; set hadoop_conf (or staging)",
+        ),
+        (
+            make_job(
+                *(make_role(name) for name in ("chief", "worker", "ps")),
+                strategy=Strategy.PARAMETER_SERVER,
+                inputs=(Input("d", "hdfs:///d", sharded=True, download=True),),
+            ),
+            SITE,
+            "inputs.d.download: under parameter-server the chief builds the data sets of all workers, whose disks hold different files; "
+            "leave out shard or download, and let the workers read from the file system",
+        ),
+        (
+            make_job(
+                *(make_role(name) for name in ("chief", "worker", "ps")),
+                strategy=Strategy.PARAMETER_SERVER,
+                outputs=(Output("o", "hdfs:///o", upload=True, by=Uploader.EVERY_TASK),),
+            ),
+            SITE,
+            "outputs.o.by: under parameter-server only the chief's command ends by itself; say deciding-task, or leave by out",
+        ),
+        (
+            make_job(outputs=(Output("a", "hdfs:///o"), Output("b", "hdfs:///o"))),
+            SITE,
+            "outputs.b: hdfs:///o is the output a already; write to another place",
+        ),
+    ],
+)
+def test_what_cannot_be_whatever_lies_there(job: Job, site: Any, message: str) -> None:
+    with pytest.raises(JobSpecError) as caught:
+        plan(job, site)
+    assert [str(problem) for problem in caught.value.problems] == [message]
+
+
+# --- patterns ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("b.rec", ["b.rec"]),
+        ("", ["a-1.rec", "a-2.rec", "b.rec", "more/c.rec"]),
+        ("a-*.rec", ["a-1.rec", "a-2.rec"]),
+        ("?-[2-9].rec", ["a-2.rec"]),
+        ("*/c.rec", ["more/c.rec"]),
+        ("m*", ["more/c.rec"]),
+        ("*/nothing", []),
+        ("_*", ["_SUCCESS"]),
+    ],
+)
+def test_what_a_path_stands_for(data: Path, path: str, names: list[str]) -> None:
+    found = files_of(LocalStorage(), f"{data}/{path}")
+    assert [file.path for file in found] == [f"{data}/{name}" for name in names]
+
+
+# --- looking at it ----------------------------------------------------------------------------------------------------
+
+
+def test_all_is_well(data: Path, tmp_path: Path) -> None:
+    files = Input("files", uri(data, "*.rec"), sharded=True)
+    job = make_job(
+        inputs=(Input("all", uri(data)), Input("one", uri(data, "b.rec")), files),
+        outputs=(Output("new", uri(tmp_path, "x/y/z"), upload=True), Output("there", uri(data))),
+    )
+    before = sorted(tmp_path.rglob("*"))
+    found = look(job)
+    assert found.lists == {"files": "".join(f"{uri(data, name)}\n" for name in ("a-1.rec", "a-2.rec", "b.rec")).encode()}
+    assert sorted(tmp_path.rglob("*")) == before  # the trial left nothing
+
+
+def test_every_problem_at_once(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "taken/worker-1").mkdir(parents=True)
+    job = make_job(
+        inputs=(
+            Input("few", uri(data, "a-*.rec"), sharded=True),
+            Input("gone", uri(data, "nope")),
+            Input("none", uri(data, "*.csv"), sharded=True),
+            Input("void", uri(tmp_path, "empty"), sharded=True),
+        ),
+        outputs=(
+            Output("below", uri(data, "b.rec/model")),
+            Output("each", uri(tmp_path, "taken"), upload=True, by=Uploader.EVERY_TASK),
+            Output("there", uri(data), upload=True),
+        ),
+    )
+    sees = "(as alice sees it; names that begin with _ or . do not count)"
+    assert problems(job) == [
+        f"inputs.few: {uri(data, 'a-*.rec')}: 2 files are too few for the 3 tasks that share them; "
+        "ask for fewer tasks, write more files, or leave shard out",
+        f"inputs.gone: {uri(data, 'nope')} is not there, as alice sees it",
+        f"inputs.none: {uri(data, '*.csv')}: no file matches {sees}",
+        f"inputs.void: {uri(tmp_path, 'empty')}: the directory holds no file {sees}",
+        f"outputs.below: {uri(data, 'b.rec')} is a file, so that nothing can lie below it",
+        f"outputs.each: {uri(tmp_path, 'taken/worker-1')} is there already; name another place, remove it, or say overwrite: true",
+        f"outputs.there: {uri(data)} is there already; name another place, remove it, or say overwrite: true",
+    ]
+    assert look(replace(job, inputs=(), outputs=(replace(job.outputs[2], overwrite=True),)))
+
+
+def test_what_only_the_nodes_can_see(data: Path) -> None:
+    job = make_job(inputs=(Input("a", uri(data, "nope")), Input("b", uri(data), sharded=True)), outputs=(Output("o", "file:///o"),))
+    with pytest.raises(JobSpecError) as caught:
+        DataCheck(job, SETTINGS).look()
+    assert [str(problem) for problem in caught.value.problems] == [
+        "inputs.b.shard: which files each node has is not known here; put them on HDFS, or leave shard out"
+    ]
+
+
+class Refusing(LocalStorage):
+    """A storage on which something goes wrong."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def stat(self, path: str) -> Any:
+        raise self.error
+
+
+def test_somebody_elses_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = AuthError('hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"', hint="Ask the owner for access.")
+    monkeypatch.setattr("submit_tf_job.api.data.storage_of", lambda _settings, _uri: Refusing(error))
+    job = make_job(inputs=(Input("d", "hdfs:///user/bob/d"),), outputs=(Output("o", "hdfs:///user/bob/o"),))
+    refused = (
+        'alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"; ask the owner for access.'
+    )
+    assert problems(job) == [f"inputs.d: {refused}", f"outputs.o: {refused}"]
+
+
+def test_a_file_system_out_of_reach_is_no_problem_of_the_job_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submit_tf_job.api.data.storage_of", lambda _settings, _uri: Refusing(ClusterUnavailable("hdfs://nn: no answer")))
+    with pytest.raises(ClusterUnavailable) as caught:
+        look(make_job(inputs=(Input("d", "hdfs:///d"),)))
+    assert caught.value.message == "inputs.d: hdfs://nn: no answer"
+    assert caught.value.hint == (
+        "inputs and outputs are looked at before a job is posted; from a host that cannot reach them, give the program their URIs in `env`"
+    )
+
+
+def test_no_package_for_an_object_store() -> None:
+    found = problems(make_job(inputs=(Input("d", "s3://bucket/d"),)))
+    assert len(found) == 1
+    assert found[0].startswith("inputs.d: s3://bucket: ")
+    assert found[0].endswith("; pip install s3fs")
