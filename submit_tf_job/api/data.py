@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat, Storage
 
-__all__ = ["DataCheck", "forget_lists"]
+__all__ = ["DataCheck"]
 
 _NOT_FROM_HERE = (
     "inputs and outputs are looked at before a job is posted; from a host that cannot reach them, give the program their URIs in `env`"
@@ -64,22 +64,26 @@ class DataCheck:
         Raises:
             SubmitTFJobError: As `look`; or the staging directory cannot be written.
         """
-        from submit_tf_job.plan.data import list_uri, lists_of
+        from submit_tf_job.plan.data import list_uri
 
         self.look()
-        if not self.lists:
-            return
-        site = planned.site
-        storage = storage_of(self.settings, site.staging)
-        directory = lists_of(site.staging or "", self.job.name)
         for name, content in self.lists.items():
-            uri = list_uri(self.job, site, planned.submission, name)
+            uri = list_uri(self.job, planned.site, planned.submission, name)
+            storage = storage_of(self.settings, planned.site.staging)
             storage.mkdirs(uri.rpartition("/")[0], 0o700)
             storage.write(uri, content)
-        with suppress(SubmitTFJobError):  # those of earlier jobs of the name, which is this one's now
-            for other in storage.list_dir(directory):
-                if other.name != planned.submission:
-                    storage.remove(other.path, recursive=True)
+
+    def forget(self, planned: Plan, *, others: bool = False) -> None:
+        """Remove the lists of a submission that was refused, or those of earlier jobs of its name; what matters is done already."""
+        from submit_tf_job.plan.data import lists_of
+
+        if not self.lists:
+            return
+        with suppress(SubmitTFJobError):
+            storage = storage_of(self.settings, planned.site.staging)
+            for found in storage.list_dir(lists_of(planned.site.staging or "", self.job.name)):
+                if (found.name != planned.submission) == others:
+                    storage.remove(found.path, recursive=True)
 
     def _storage(self, uri: str) -> Storage | None:
         """Open where a URI leads; None for what only the tasks can see."""
@@ -206,17 +210,3 @@ class DataCheck:
 
 
 _FEWER = "ask for fewer tasks, write more files, or leave shard out"
-
-
-def forget_lists(name: str, settings: Settings) -> None:
-    """Remove the lists that were made for jobs of a name.
-
-    Raises:
-        SubmitTFJobError: It could not be done.
-    """
-    from submit_tf_job.api.submitting import site_of
-    from submit_tf_job.plan.data import lists_of
-
-    root = site_of(settings).staging
-    if root:
-        storage_of(settings, root).remove(lists_of(root, name), recursive=True)

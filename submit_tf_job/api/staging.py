@@ -86,6 +86,7 @@ def forget_files(name: str, settings: Settings) -> None:
         SubmitTFJobError: HDFS could be asked, and it cannot be done.
     """
     from submit_tf_job.api.submitting import site_of
+    from submit_tf_job.plan.data import lists_of
     from submit_tf_job.plan.service import staged_for
 
     root = site_of(settings).staging
@@ -98,6 +99,7 @@ def forget_files(name: str, settings: Settings) -> None:
         return  # nor could anything have been put there, from here
     try:
         storage.remove(where, recursive=True)
+        storage.remove(lists_of(root, name), recursive=True)
     except SubmitTFJobError as error:
         raise Refused(
             f"whether files that were staged for {name} are left is not certain: {error.message}",

@@ -172,10 +172,12 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False, on_upload:
         if staged:
             identity.forget_keytab(planned, cluster.settings)
         staging.forget_staged(planned, cluster.settings, tuple(sent))
+        data.forget(planned)
         raise
     if not done.adopted:
         identity.forget_other_keytabs(planned, cluster.settings)
         staging.forget_other_files(planned, cluster.settings)
+        data.forget(planned, others=True)
     return Submission(JobRef(planned.job.name, done.application_id), done.adopted, planned)
 
 
