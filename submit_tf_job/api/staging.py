@@ -36,6 +36,8 @@ def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None])
     from submit_tf_job.staging import stage
 
     uploads = files_of(planned)
+    if not uploads:
+        return ()  # and there may be no file system
     storage = storage_of(settings, planned.site.staging)
     try:
         staged = stage(uploads, storage, user=settings.user, told=told)
