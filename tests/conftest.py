@@ -1,9 +1,67 @@
-"""For every test: Ctrl-C means something.
+"""For every test: Ctrl-C means something; and a Docker Engine for those that ask for one.
 
 A shell without job control starts what runs in the background with SIGINT ignored, and every child inherits that.
 """
 
+from __future__ import annotations
+
+import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@dataclass(frozen=True)
+class DockerHost:
+    """A Docker Engine of the test session's own, with this project's images."""
+
+    host: str
+
+    def __call__(self, *words: str, stdin: bytes = b"") -> str:
+        """Call the docker CLI."""
+        done = subprocess.run(["docker", "-H", self.host, *words], input=stdin, capture_output=True, timeout=180)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def build(self, name: str, *lines: str) -> str:
+        """Build an image of the base image and some more lines."""
+        text = "\n".join(["FROM submit_tf_job/base:1", *lines, ""])
+        self("build", "--quiet", "--network", "none", "--tag", name, "-", stdin=text.encode())
+        return name
+
+    def is_clean(self) -> None:
+        """Assert that no container, and no network but Docker's own, is left."""
+        assert self("ps", "--all", "--quiet") == ""
+        assert self("network", "ls", "--quiet", "--filter", "type=custom") == ""
+
+
+@pytest.fixture(scope="session")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerHost]:
+    """Start an engine, build the images, and take everything away at the end.
+
+    Where a machine cannot run one, the tests are skipped with the reason; with SUBMIT_TF_JOB_TEST_DOCKER=required they fail.
+    """
+    from submit_tf_job.errors import SandboxError
+    from submit_tf_job.sandbox.engine import find_programs, running_engine
+
+    try:
+        find_programs(os.environ)
+    except SandboxError as error:
+        if os.environ.get("SUBMIT_TF_JOB_TEST_DOCKER") == "required":
+            pytest.fail(f"Docker is required here: {error}")
+        pytest.skip(str(error))
+    with running_engine(tmp_path_factory.mktemp("docker") / "engine", os.environ) as engine:
+        made = DockerHost(engine.host)
+        build = [sys.executable, str(Path(__file__).parents[1] / "docker/build"), "--packages", "base", "entrypoint", "no-exec"]
+        subprocess.run(build, env={**os.environ, "DOCKER_HOST": made.host}, check=True, timeout=900)
+        made("tag", "submit_tf_job/base:1", "python:3.11")
+        made("tag", "submit_tf_job/base:1", "tensorflow/tensorflow:2.15.0")
+        yield made

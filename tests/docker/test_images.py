@@ -1,0 +1,92 @@
+"""The images of docker/ on a real Docker Engine, and `image check` on good ones and bad ones."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import DockerHost
+from tests.docker.conftest import Done, Tool
+
+pytestmark = pytest.mark.cluster
+
+
+def checked(done: Done) -> dict[str, tuple[str, str]]:
+    assert done.json["kind"] == "Image"
+    return {found["id"]: (found["status"], found["checked"]) for found in done.json["findings"]}
+
+
+def test_the_images_of_this_project(tool: Tool, docker: DockerHost) -> None:
+    text = tool("image", "check", "submit_tf_job/base:1")
+    assert text.status == 0, text
+    assert "0 failed" in text.err
+    base = checked(tool("image", "check", "submit_tf_job/base:1", "-o", "json"))
+    not_ok = {name for name, (status, _) in base.items() if status != "ok"}
+    assert not_ok == {"image-tensorflow"}, base
+    assert base["image-hdfs"][1].startswith("hdfs-native 0.")
+    assert "en_US.UTF-8 is there" in base["image-locale"][1]
+    good = checked(tool("image", "check", "submit_tf_job/entrypoint:1", "-o", "json"))
+    assert good["image-entrypoint"] == ("ok", "ENTRYPOINT /usr/local/bin/entrypoint.sh runs its arguments")
+    done = tool("image", "check", "submit_tf_job/no-exec:1")
+    assert done.status == 1
+    assert "FAILURE  image-entrypoint" in done.out
+    assert "does not run its arguments; it ended with status 0" in done.out
+    assert "YARN calls the job SUCCEEDED" in done.out
+    docker.is_clean()
+
+
+def test_an_image_with_much_that_is_wrong(tool: Tool, docker: DockerHost) -> None:
+    docker.build(
+        "bad:1",
+        "RUN rm /usr/bin/find && chmod 700 /opt/python && ln -sf /opt/python/bin/python3 /usr/bin/python3 && chmod 755 /tmp",
+        "ENV NVIDIA_VISIBLE_DEVICES=all AWS_SECRET_ACCESS_KEY=0123456789abcdef",
+        "STOPSIGNAL SIGRTMIN+3",
+        'ENTRYPOINT ["/bin/sleep", "1000"]',
+    )
+    done = tool("image", "check", "bad:1", "-o", "json", SUBMIT_TF_JOB_DOCKER_REGISTRIES="registry.example.com")
+    found = checked(done)
+    assert done.status == 1
+    assert {name for name, (status, _) in found.items() if status == "failure"} == {
+        *("image-trust", "image-tools", "image-python", "image-entrypoint", "image-stopsignal", "image-environment"),
+    }, found
+    assert "0123456789abcdef" not in done.out + done.err
+    docker.is_clean()
+
+
+def test_an_image_without_a_shell(tool: Tool, docker: DockerHost) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("bin/python3"))
+    docker("import", "-", "shellless:1", stdin=packed.getvalue())
+    done = tool("image", "check", "shellless:1", "-o", "json")
+    found = checked(done)
+    assert (done.status, found["image-bash"]) == (1, ("failure", "there is no bash"))
+    assert "no shell" in found["image-python"][1]
+    assert done.json["skipped"] == ["image-hdfs", "image-kerberos", "image-tensorflow"]
+    docker.is_clean()
+
+
+def test_what_cannot_be_looked_at(tool: Tool) -> None:
+    missing = tool("image", "check", "ml/nope:1")
+    assert (missing.status, missing.out) == (9, "")
+    assert missing.err.startswith("error: this machine has no image ml/nope:1\n  hint: docker pull ml/nope:1")
+    typo = tool("image", "check", "tf@sha256:0123")
+    assert (typo.status, "the digest of 'tf@sha256:0123' is none" in typo.err) == (2, True)
+    down = tool("image", "check", "tf:1", SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")
+    assert (down.status, "Docker does not answer" in down.err, "start it" in down.err) == (7, True, True)
+
+
+@pytest.mark.long
+def test_tensorflow_in_its_own_image(tool: Tool, docker: DockerHost) -> None:
+    """Built of packages, without a registry; it trains on two tasks as it is."""
+    build = Path(__file__).parents[2] / "docker/build"
+    subprocess.run([build, "--packages", "tensorflow-cpu"], env={**tool.environ, "DOCKER_HOST": docker.host}, check=True)
+    found = checked(tool("image", "check", "submit_tf_job/tensorflow-cpu:1", "-o", "json"))
+    assert {status for status, _ in found.values()} == {"ok"}, found
+    specs = Path(__file__).parents[2] / "specs"
+    done = tool("local", specs / "parameter-server.yaml", "--docker", "--set", "image=submit_tf_job/tensorflow-cpu:1")
+    assert done.status == 0, done

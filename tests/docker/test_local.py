@@ -1,0 +1,136 @@
+"""`local --docker` on a real Docker Engine: names, verdicts and statuses of YARN, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+
+import pytest
+
+from tests.conftest import DockerHost
+from tests.docker.conftest import Tool
+
+pytestmark = pytest.mark.cluster
+
+SMALL = {"memory": "128Mi"}
+LOOK = """
+import json, os, pwd, socket
+cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]
+names = [address.rpartition(":")[0] for peers in cluster.values() for address in peers]
+found = [socket.gethostbyname(name) for name in names]
+shm = os.statvfs("/dev/shm")
+ports = sorted({address.rpartition(":")[2] for peers in cluster.values() for address in peers})
+told = {"host": socket.getfqdn(), "names": names, "distinct": len(set(found)), "ports": ports, "odd": os.environ["ODD"]}
+told |= {"shm_mb": shm.f_blocks * shm.f_bsize >> 20, "file": open("lib/word.txt").read(), "user": pwd.getpwuid(os.getuid()).pw_name}
+open("written", "w").close()
+print("TOLD", json.dumps(told), flush=True)
+"""
+ODD = "a\"b'c\\d$HOME `id` ${COMPONENT_NAME} {{y}} }} <CPS> ü\nsecond line"
+
+
+def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
+    (tool.cwd / "lib").mkdir()
+    (tool.cwd / "lib/word.txt").write_text("from a file\n")
+    (tool.cwd / "look.py").write_text(LOOK)
+    roles = {
+        "chief": {**SMALL, "command": ["python3", "look.py"]},
+        "worker": {**SMALL, "instances": 2, "command": "sleep 600"},
+        "ps": {**SMALL, "command": "sleep 600"},
+        "board": {**SMALL, "command": "sleep 600"},
+    }
+    options = {"tmpfs": ["/dev/shm"], "accounts": True}
+    spec = tool.spec("serving", strategy="parameter-server", roles=roles, files=["look.py", "lib"], env={"ODD": ODD}, docker=options)
+    done = tool("local", spec, "--docker")
+    assert done.status == 0, done
+    told = json.loads(re.search(r"^chief-0 \| TOLD (.*)$", done.out, re.MULTILINE)[1])  # type: ignore[index]
+    tasks = ("chief-0", "worker-0", "worker-1", "ps-0")
+    assert told["names"] == [f"{task}.serving.alice.cluster.test" for task in tasks]
+    assert (told["host"], told["distinct"], told["ports"]) == ("chief-0.serving.alice.cluster.test", 4, ["2222"])
+    assert (told["file"], told["odd"]) == ("from a file\n", ODD)
+    assert told["user"] not in ("", "root")
+    assert told["shm_mb"] > 64
+    assert "serving  SUCCEEDED" in done.out
+    docker.is_clean()
+    assert list((tool.cwd / "tmp").iterdir()) == []
+
+
+def test_a_failure_and_restarts(tool: Tool, docker: DockerHost) -> None:
+    command = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 1; echo out of luck >&2; exit 7; fi; sleep 600'
+    failing = tool(
+        "local", tool.spec("failing", strategy="multi-worker", command=command, roles={"worker": {**SMALL, "instances": 2}}), "--docker"
+    )
+    assert failing.status == 1, failing
+    assert "worker-1 ended with status 7" in failing.out
+    assert "worker-1 | out of luck" in failing.out
+    roles = {
+        "main": {**SMALL, "command": "sleep 6"},
+        "helper": {**SMALL, "command": 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]', "restart": "on-failure"},
+    }
+    again = tool("local", tool.spec("again", strategy="custom", deciding_role="main", roles=roles), "--docker", "-o", "json")
+    assert (again.status, again.json["state"]) == (0, "SUCCEEDED"), again
+    assert "attempt 1" in again.err
+    docker.is_clean()
+
+
+def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
+    (tool.cwd / "show.py").write_text(
+        "import json, os, sys\n"
+        "task = json.loads(os.environ['TF_CONFIG'])['task']\n"
+        "print('SEEN', json.dumps([task, sys.argv[1:], os.environ['ODD'], os.environ['PREPARED_BY_ENTRYPOINT']]), flush=True)\n"
+    )
+    spec = tool.spec(
+        "entry",
+        image="submit_tf_job/entrypoint:1",
+        strategy="multi-worker",
+        bootstrap=False,
+        tf_config="literal",
+        network="bridge",
+        docker={"entrypoint": True},
+        command=["python3", "/in/show.py", "three short words", "$HOME", "it's", "--x=1;2"],
+        env={"ODD": " $5 'or' \\ so "},
+        mounts=[f"{tool.cwd}:/in"],
+        roles={"worker": {**SMALL, "instances": 2}},
+    )
+    tool.cwd.chmod(0o755)
+    done = tool("local", spec, "--docker")
+    assert done.status == 0, done
+    seen = {prefix: json.loads(text) for prefix, text in re.findall(r"^(worker-\d) \| SEEN (.*)$", done.out, re.MULTILINE)}
+    for index in (0, 1):
+        words = ["three short words", "$HOME", "it's", "--x=1;2"]
+        assert seen[f"worker-{index}"] == [{"type": "worker", "index": index}, words, " $5 'or' \\ so ", "yes"]
+    ignored = tool("local", tool.spec("ignored", image="submit_tf_job/no-exec:1", command="echo never"), "--docker", "-o", "json")
+    assert ignored.status == 1, ignored
+    assert ignored.json["state"] != "SUCCEEDED"
+    docker.is_clean()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_leaves_nothing(tool: Tool, docker: DockerHost, number: signal.Signals, status: int) -> None:
+    spec = tool.spec("broken-off", command="trap '' TERM; echo here; sleep 600 & wait; sleep 600")
+    argv = tool.argv("local", spec, "--docker")
+    process = subprocess.Popen(argv, env=tool.environ, cwd=tool.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "here\n" in iter(process.stdout.readline, "")
+    process.send_signal(number)
+    _out, err = process.communicate(timeout=60)
+    assert (process.returncode, "broken-off was ended" in err) == (status, True), err
+    docker.is_clean()
+    assert list((tool.cwd / "tmp").iterdir()) == []
+
+
+def test_what_cannot_run(tool: Tool, docker: DockerHost) -> None:
+    missing = tool("local", tool.spec("gone", image="localhost:1/nope:1", command="true"), "--docker")
+    assert (missing.status, "localhost:1/nope:1 is not on this machine, and cannot be pulled" in missing.err) == (9, True), missing
+    docker("import", "-", "bashless:1", stdin=(b"\0" * 1024))
+    bashless = tool("local", tool.spec("bashless", image="bashless:1", command="true"), "--docker")
+    assert (bashless.status, "worker-0 could not be started from image bashless:1" in bashless.err) == (9, True), bashless
+    assert "submit_tf_job image check bashless:1" in bashless.err
+    down = tool("local", tool.spec("down", command="true"), "--docker", SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")
+    assert (down.status, "Docker does not answer" in down.err) == (7, True), down
+    far = tool("local", tool.spec("far", command="true"), "--docker", SUBMIT_TF_JOB_DOCKER_HOST="tcp://docker.example.com:2376")
+    assert (far.status, "is another machine's Docker" in far.err) == (2, True), far
+    slow = tool("local", tool.spec("slow", command="sleep 600"), "--docker", "--timeout", "3s")
+    assert slow.status == 8, slow
+    docker.is_clean()
