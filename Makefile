@@ -11,6 +11,11 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/submit_tf_job
 TF_REQUIREMENTS := specs/requirements-tensorflow.txt
 TF_ENV := $(CACHE)/tensorflow-$(shell sha256sum $(TF_REQUIREMENTS) | cut -c1-12)
 
+# Airflow lives there, too, in an environment of its own; every package of it is pinned.
+AIRFLOW_ENV = $(CACHE)/airflow-$(1)-$(shell cat .ci/install-airflow tests/airflow/requirements-$(1).txt | sha256sum | cut -c1-12)
+AIRFLOW3_ENV := $(call AIRFLOW_ENV,3)
+AIRFLOW2_ENV := $(call AIRFLOW_ENV,2)
+
 # Test files side by side, each process with sandboxes of its own: most of their time they wait for YARN.
 JOBS ?= 2
 
@@ -52,13 +57,22 @@ $(TF_ENV)/.installed:
 .PHONY: tensorflow
 tensorflow: $(TF_ENV)/.installed ## TensorFlow for the containers of the sandbox
 
+$(AIRFLOW3_ENV)/.installed:
+	@bash .ci/install-airflow $(AIRFLOW3_ENV) tests/airflow/requirements-3.txt
+
+$(AIRFLOW2_ENV)/.installed:
+	@bash .ci/install-airflow $(AIRFLOW2_ENV) tests/airflow/requirements-2.txt
+
+.PHONY: airflow
+airflow: $(AIRFLOW3_ENV)/.installed ## an Airflow for its operator's tests
+
 .PHONY: demo
 demo: venv java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: venv java docker gateway tensorflow lint ## all tests; brings up its own sandbox and takes it away
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+test: venv java docker gateway airflow tensorflow lint ## all tests; brings up its own sandbox and takes it away
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: unit
 unit: venv gateway ## the tests that need neither cluster nor TensorFlow
@@ -90,9 +104,10 @@ screenshots: venv java ## draw docs/images: what the tool shows on a terminal
 	$(BIN)/python -m tests.screenshots
 
 .PHONY: matrix
-matrix: venv java docker tensorflow ## every Hadoop version and Python version; writes docs/matrix.md
+matrix: venv java docker tensorflow airflow $(AIRFLOW2_ENV)/.installed ## every Hadoop version and Python version; writes docs/matrix.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m pytest -m long
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW2=$(AIRFLOW2_ENV) \
+	  $(BIN)/python -m pytest -m long
 
 .PHONY: clean
 clean: ## remove what the checkout holds beside its sources

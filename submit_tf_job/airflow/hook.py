@@ -89,6 +89,9 @@ class SubmitTFJobHook(BaseHook):
 
     @cached_property
     def _client(self) -> Client:
+        return self._new_client()
+
+    def _new_client(self) -> Client:
         from submit_tf_job.sdk import Client
         from submit_tf_job.settings import load_settings
 
@@ -212,14 +215,13 @@ class SubmitTFJobHook(BaseHook):
             application_id: Its application; None where it is not known whether there is one yet.
         """
         from submit_tf_job.errors import NoSuchJob
-        from submit_tf_job.sdk import Client, JobHandle
+        from submit_tf_job.sdk import JobHandle
 
-        mine = self.get_conn()
-        with Client(settings=mine.settings, secret=self.given.secret) as client:
-            cluster = client.cluster
+        with self._new_client() as client:
+            cluster, user = client.cluster, client.settings.user
             give_up_at = cluster.clock() + _STARTING_S
             while application_id is None:
-                live = [app for app in cluster.client.apps(user=mine.settings.user, name=name) if not app.ended]
+                live = [app for app in cluster.client.apps(user=user, name=name) if not app.ended]
                 application_id = live[0].id if live else None
                 if application_id is None and cluster.clock() > give_up_at:
                     return

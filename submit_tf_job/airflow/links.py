@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.versions import BaseOperatorLink, XCom
+from submit_tf_job.airflow.versions import BaseOperatorLink
 
 if TYPE_CHECKING:
     from submit_tf_job.api import Cluster
@@ -24,6 +24,8 @@ class _Link(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address, "" while there is none."""
+        from submit_tf_job.airflow.versions import XCom
+
         return str(XCom.get_value(ti_key=ti_key, key=self.xcom_key) or "")
 
 

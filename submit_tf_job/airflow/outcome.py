@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from submit_tf_job.airflow.versions import AirflowException, AirflowFailException
-from submit_tf_job.errors import TABLE, InternalError, SubmitTFJobError, error_class
+from submit_tf_job.errors import TABLE, InternalError, JobSpecError, Problem, SubmitTFJobError, error_class
 
 __all__ = ["as_airflow", "error_in", "error_object", "telling_airflow"]
 
@@ -39,4 +39,5 @@ def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:
         return None
     kinds = {row.code: kind for kind, row in TABLE.items()}
     kind = kinds.get(str(told.get("code")), InternalError)
-    return kind(str(told.get("message", "")), hint=str(told.get("hint") or ""))
+    message, hint = str(told.get("message", "")), str(told.get("hint") or "")
+    return JobSpecError([Problem(0, 0, "", message)], hint=hint) if kind is JobSpecError else kind(message, hint=hint)

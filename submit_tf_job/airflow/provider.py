@@ -15,7 +15,7 @@ _NAME = "submit_tf_job"
 def get_provider_info() -> dict[str, Any]:
     """Return the provider's description (Airflow's provider_info.schema.json)."""
     return {
-        "package-name": "submit_tf_job",
+        "package-name": "submit-tf-job",  # as packages are named in an index, or Airflow does not start at all
         "name": _NAME,
         "description": "Distributed TensorFlow on Hadoop YARN.",
         "integrations": [{"integration-name": _NAME, "external-doc-url": "https://hadoop.apache.org/", "tags": ["software"]}],

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from submit_tf_job.airflow.versions import AIRFLOW, BaseTrigger, TriggerEvent, XCom
+from submit_tf_job.airflow.versions import AIRFLOW, BaseTrigger, TriggerEvent
 from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ class SubmitTFJobTrigger(BaseTrigger):
             self.log.warning("the links of %s cannot be kept: %s", self.name, error)
 
     def _push(self, links: dict[str, str]) -> None:
+        from submit_tf_job.airflow.versions import XCom
+
         ti = self.task_instance
         for key, url in links.items():
             XCom.set(key=key, value=url, dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=ti.map_index)
@@ -156,6 +158,8 @@ class SubmitTFJobTrigger(BaseTrigger):
         """Ask Airflow 2's database whether the task waits for this trigger no more; a triggerer that ends cancels its triggers, too."""
         from importlib import import_module
 
+        if self.task_instance is None:
+            return False
         model = import_module("airflow.models.taskinstance").TaskInstance
         session = import_module("airflow.utils.session").create_session
         ti = self.task_instance

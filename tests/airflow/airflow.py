@@ -1,0 +1,180 @@
+"""An Airflow of the test's own: its scheduler, triggerer, DAG processor and API server as processes, on loopback, in a home of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import requests
+
+DAGS = Path(__file__).with_name("dags")
+ROOT = Path(__file__).parents[2]
+ENDED = ("success", "failed", "upstream_failed", "skipped", "removed")
+
+
+def install(venv: Path, target: Path) -> Path:
+    """Install this checkout as a package of its own, without what it depends on, beside an Airflow that others use, too."""
+    pip = [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-compile"]
+    subprocess.run([*map(str, pip), "--target", str(target), str(ROOT)], check=True, timeout=300)
+    return target
+
+
+def free_port() -> int:
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        port: int = made.getsockname()[1]
+        return port
+
+
+class Airflow:
+    """One Airflow.
+
+    Args:
+        venv: Where Airflow is installed.
+        site: Where this package is installed.
+        home: Its directory; anything in it may be looked at.
+        environ: What its processes get beside their own settings.
+        connection: The connection `submit_tf_job_default`.
+    """
+
+    def __init__(self, venv: Path, site: Path, home: Path, environ: Mapping[str, str], connection: Mapping[str, Any]) -> None:
+        self.venv, self.home, self.database = venv, home, home / "airflow.db"
+        self.major = int(next((venv / "lib").glob("python*/site-packages/apache_airflow-*.dist-info")).name.split("-")[1].split(".")[0])
+        self.marks = home / "marks"
+        self.marks.mkdir(parents=True)
+        shutil.copy(venv / "empty.db", self.database)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environ = {
+            **{name: value for name, value in environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")},
+            "PATH": f"{venv / 'bin'}:{environ.get('PATH', '/usr/bin:/bin')}",
+            "PYTHONPATH": str(site),
+            "SUBMIT_TF_JOB_TEST_MARKS": str(self.marks),
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW_CONN_SUBMIT_TF_JOB_DEFAULT": json.dumps({"conn_type": "submit_tf_job", **connection}),
+            **{f"AIRFLOW__{name.upper().replace('.', '__')}": str(value) for name, value in self._settings().items()},
+        }
+
+    def _settings(self) -> dict[str, object]:
+        return {
+            "core.dags_folder": DAGS,
+            "core.load_examples": False,
+            "core.executor": "LocalExecutor" if self.major >= 3 else "SequentialExecutor",
+            "core.parallelism": 6,
+            "core.test_connection": "Enabled",
+            "core.simple_auth_manager_all_admins": True,
+            "core.execution_api_server_url": f"{self.url}/execution/",
+            "database.sql_alchemy_conn": f"sqlite:///{self.database}",
+            "api.base_url": self.url,
+            "api.host": "127.0.0.1",
+            "api.port": self.port,
+            "api.workers": 1,
+            "api_auth.jwt_secret": "a-secret-of-this-test-alone-and-long-enough-for-the-signature-of-a-token",
+            "scheduler.task_instance_heartbeat_timeout": 30,
+            "scheduler.job_heartbeat_sec": 1,
+            "scheduler.scheduler_heartbeat_sec": 1,
+            "scheduler.orphaned_tasks_check_interval": 10,
+            "triggerer.job_heartbeat_sec": 1,
+            "triggerer.triggerer_health_check_threshold": 5,
+            "workers.min_heartbeat_interval": 1,
+            "logging.colored_console_log": False,
+            "usage_data_collection.enabled": False,
+        }
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The processes that make it up."""
+        return ("api-server", "scheduler", "dag-processor", "triggerer") if self.major >= 3 else ("scheduler", "triggerer")
+
+    def start(self, *parts: str) -> None:
+        """Start processes; all where none is named."""
+        for part in parts or self.parts:
+            with (self.home / f"{part}.log").open("ab") as log:
+                self.processes[part] = subprocess.Popen(
+                    [self.venv / "bin/airflow", part], env=self.environ, cwd=self.home, stdout=log, stderr=log, start_new_session=True
+                )
+
+    def kill(self, part: str) -> None:
+        """Kill a process and its children, as a power failure would."""
+        process = self.processes.pop(part)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+    def end(self) -> None:
+        """End what runs."""
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        for process in self.processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(15)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+    # --- asking it -------------------------------------------------------------------------------------------------------
+
+    def ask(self, method: str, path: str, *, tries_s: float = 0, **options: Any) -> Any:
+        """Call its REST API."""
+        give_up_at = time.monotonic() + tries_s
+        while True:
+            try:
+                answer = requests.request(method, f"{self.url}/api/v2{path}", timeout=60, headers=self._headers(), **options)
+                if answer.status_code < 400:
+                    return answer.json() if answer.content else None
+                said = answer.text
+            except requests.ConnectionError as error:
+                said = str(error)
+            assert time.monotonic() < give_up_at, (method, path, said, self.tails())
+            time.sleep(0.5)
+
+    def _headers(self) -> dict[str, str]:
+        token = requests.get(f"{self.url}/auth/token", timeout=60).json()["access_token"]
+        return {"Authorization": f"Bearer {token}"}
+
+    def run(self, dag: str, run: str) -> None:
+        """Begin a run of a DAG, as soon as the DAG is known."""
+        self.ask("PATCH", f"/dags/{dag}", tries_s=90, json={"is_paused": False})
+        self.ask("POST", f"/dags/{dag}/dagRuns", json={"dag_run_id": run, "logical_date": None})
+
+    def tasks(self, dag: str, run: str) -> dict[str, tuple[str | None, int]]:
+        """Return state and number of tries of each task."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=30)) as database:
+            rows = database.execute("select task_id, state, try_number from task_instance where dag_id = ? and run_id = ?", (dag, run))
+            return {task: (state, tries) for task, state, tries in rows}
+
+    def until(self, dag: str, run: str, holds: Callable[[dict[str, tuple[str | None, int]]], bool], within_s: float = 150) -> Any:
+        """Wait until something holds of the tasks of a run."""
+        give_up_at = time.monotonic() + within_s
+        while not holds(seen := self.tasks(dag, run)):
+            assert time.monotonic() < give_up_at, (seen, self.tails())
+            time.sleep(0.3)
+        return seen
+
+    def instance(self, dag: str, run: str, task: str) -> str:
+        """Return the path of a task instance in the API."""
+        return f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}"
+
+    def xcom(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
+        """Return what a task has told others."""
+        return self.ask("GET", f"{self.instance(dag, run, task)}/xcomEntries/{key}?deserialize=true")["value"]
+
+    def log_of(self, dag: str, run: str, task: str) -> str:
+        """Return the task logs of all tries."""
+        files = sorted((self.home / "logs" / f"dag_id={dag}" / f"run_id={run}" / f"task_id={task}").rglob("*.log*"))
+        return "\n".join(file.read_text(errors="replace") for file in files)
+
+    def tails(self) -> str:
+        """Return the last words of every process."""
+        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-1500:]}" for file in sorted(self.home.glob("*.log")))

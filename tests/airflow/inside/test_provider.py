@@ -1,0 +1,365 @@
+"""The provider as an installed Airflow sees it, without its processes, on a cluster of fakes."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import re
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow import DAG
+from airflow.exceptions import TaskDeferred
+from airflow.providers_manager import ProvidersManager
+
+from submit_tf_job import errors
+from submit_tf_job.airflow import outcome, versions
+from submit_tf_job.airflow.form import FIELDS
+from submit_tf_job.airflow.hook import SubmitTFJobHook
+from submit_tf_job.airflow.identity import TaskRun
+from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
+from submit_tf_job.airflow.sensor import SubmitTFJobSensor
+from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
+from submit_tf_job.airflow.versions import AirflowException, AirflowFailException, AirflowTaskTimeout
+from submit_tf_job.plan import Plan
+from tests.airflow.inside.conftest import FakeHook
+from tests.fakes.resource_manager import FakeCluster
+
+JOB: dict[str, Any] = {
+    "image": "library/python:3.11",
+    "strategy": "single",
+    "command": "true",
+    "bootstrap": False,
+    "tf_config": "none",
+    "roles": {"worker": {"memory": "128Mi"}},
+}
+RUN = TaskRun("http://airflow", "dag", "train", "run")
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+def planned(hook: FakeHook, run: TaskRun = RUN) -> Plan:
+    return hook.plan(JOB, run, base=Path("/"))
+
+
+def submitted(hook: FakeHook, run: TaskRun = RUN) -> str | None:
+    return hook.submit(planned(hook, run), run).application_id
+
+
+# --- what Airflow is told --------------------------------------------------------------------------------------------------
+
+
+def test_airflow_finds_everything() -> None:
+    manager = ProvidersManager()
+    kind = manager.hooks["submit_tf_job"]
+    assert kind is not None
+    assert (kind.hook_class_name, kind.connection_id_attribute_name) == (
+        "submit_tf_job.airflow.hook.SubmitTFJobHook",
+        "submit_tf_job_conn_id",
+    )
+    assert kind.connection_testable
+    assert {f"extra__submit_tf_job__{name}" for name in FIELDS} <= set(manager.connection_form_widgets)
+    behaviour = manager.field_behaviours["submit_tf_job"]
+    assert behaviour["relabeling"]["host"] == "ResourceManagers"
+    assert "schema" in behaviour["hidden_fields"]
+    links = {name for name in manager.extra_links_class_names if name.startswith("submit_tf_job.")}
+    assert {name.rpartition(".")[2] for name in links} == {"ApplicationLink", "LogsLink", "TensorBoardLink"}
+
+
+def test_the_example_is_a_dag_that_airflow_can_store_and_load() -> None:
+    serialized = importlib.import_module("airflow.serialization.serialized_objects")
+    dag = importlib.import_module("submit_tf_job.airflow.example_dags.digits").dag
+    kind = getattr(serialized, "DagSerialization", None) or serialized.SerializedDAG
+    stored = json.loads(json.dumps(kind.to_dict(dag)))
+    kind.validate_schema(stored)
+    loaded = kind.from_dict(stored)
+    task = loaded.get_task("train")
+    assert {"YARN application", "Logs", "TensorBoard"} <= set(task.extra_links)
+    assert set(SubmitTFJobOperator.template_fields) <= set(task.template_fields)
+
+
+def test_versions_are_looked_at_when_they_are_imported() -> None:
+    with pytest.raises(ImportError, match=r"needs Airflow 2\.11 or later, and this is 2\.9\.3; .*submit_tf_job submit"):
+        versions.check("2.9.3")
+    assert versions.check("3.4.0b1") == (3, 4, 0)
+    assert versions.missing((2, 11, 2), on_kill=False) == ()
+    assert versions.missing((3, 3, 2), on_kill=True) == ()
+    (sentence,) = versions.missing((3, 1, 0), on_kill=False)
+    assert "deferrable=False" in sentence
+    assert not versions.missing(versions.AIRFLOW, on_kill=hasattr(versions.BaseTrigger, "on_kill"))
+    with pytest.raises(AttributeError):
+        _ = versions.nothing  # type: ignore[attr-defined]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", errors.TABLE)
+def test_retry_or_fail_is_what_the_table_says(kind: type[errors.SubmitTFJobError]) -> None:
+    error = (
+        errors.JobSpecError([errors.Problem(1, 2, "a", "is wrong")], hint="mend it")
+        if issubclass(kind, errors.JobSpecError)
+        else kind("it broke", hint="mend it")
+    )
+    raised = outcome.as_airflow(error)
+    assert isinstance(raised, AirflowFailException) is not errors.TABLE[kind].retryable
+    assert isinstance(raised, AirflowException)
+    assert str(raised).endswith("\nhint: mend it")
+    told = outcome.error_in(json.loads(json.dumps({"error": outcome.error_object(error)})))
+    assert told is not None
+    assert isinstance(outcome.as_airflow(told), AirflowFailException) is isinstance(raised, AirflowFailException)
+    assert (told.message, told.hint) == (error.message, error.hint)
+    with pytest.raises(type(raised)):
+        operator().execute_complete({}, {"job": None, "error": outcome.error_object(error), "text": ""})
+
+
+def test_an_event_of_another_version() -> None:
+    assert outcome.error_in({}) is None
+    unknown = outcome.error_in({"error": {"code": "of-tomorrow", "message": "x"}})
+    assert isinstance(unknown, errors.InternalError)
+
+
+def operator(**given: Any) -> SubmitTFJobOperator:
+    with DAG("dag", start_date=START, schedule=None):
+        return SubmitTFJobOperator(**{"task_id": "train", "job": JOB, "retries": 2, "on_finish": "keep", **given})
+
+
+def context(**given: Any) -> dict[str, Any]:
+    pushed: dict[str, Any] = {}
+
+    def push(key: str, value: Any) -> None:
+        pushed[key] = value
+
+    ti = {"dag_id": "dag", "task_id": "train", "run_id": "run", "map_index": -1, "max_tries": 2, "try_number": 1, **given}
+    return {"ti": SimpleNamespace(**ti, start_date=datetime.now(timezone.utc), xcom_push=push), "pushed": pushed}
+
+
+# --- one application, whichever try it is ------------------------------------------------------------------------------------
+
+
+def test_a_try_finds_what_the_one_before_it_has_left(hook: FakeHook, fakes: FakeCluster) -> None:
+    first = submitted(hook)
+    assert submitted(hook) == first, "a worker died, and its job runs"
+    fakes.clock.sleep(30)
+    assert submitted(hook) == first
+    assert len(fakes.yarn.apps) == 1
+    fakes.yarn.job_s = 1.0
+    fakes.clock.sleep(60)
+
+
+def test_a_job_that_succeeded_unseen_is_not_run_again(hook: FakeHook, fakes: FakeCluster) -> None:
+    fakes.yarn.job_s = 5.0
+    first = submitted(hook)
+    fakes.clock.sleep(60)
+    assert fakes.yarn.apps[str(first)].final_status == "SUCCEEDED"
+    assert submitted(hook) == first
+    assert len(fakes.yarn.apps) == 1
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_after_a_job_that_did_not_succeed_there_is_a_new_one(hook: FakeHook, fakes: FakeCluster, how: str) -> None:
+    first = submitted(hook)
+    fakes.clock.sleep(20)
+    app = fakes.yarn.apps[str(first)]
+    fakes.yarn.stop(app) if how == "stopped" else fakes.yarn.kill(app)
+    fakes.clock.sleep(20)
+    second = submitted(hook)
+    assert second != first
+    assert submitted(hook) == second, "and a worker that dies now is forgiven, too"
+    assert len(fakes.yarn.apps) == 2
+
+
+def test_a_cleared_task_has_a_new_job_and_its_old_one_is_stopped(hook: FakeHook, fakes: FakeCluster) -> None:
+    first = submitted(hook)
+    fakes.clock.sleep(20)
+    other = submitted(hook, TaskRun("http://airflow", "dag", "train", "another-run"))
+    again = task_run(context(max_tries=3, try_number=2), retries=2)
+    assert again.cleared_at == 1
+    again = TaskRun("http://airflow", "dag", "train", "run", cleared_at=1)
+    second = submitted(hook, again)
+    fakes.clock.sleep(20)
+    assert fakes.yarn.apps[str(first)].ended
+    assert [fakes.yarn.apps[str(app)].ended for app in (other, second)] == [False, False]
+
+
+def test_a_worker_that_is_killed_takes_its_job_along_also_while_it_submits(hook: FakeHook, fakes: FakeCluster) -> None:
+    plan = planned(hook)
+
+    def arrive() -> None:
+        fakes.yarn.submit_app("alice", {"name": plan.job.name})
+
+    fakes.clock.after(3.0, arrive)
+    hook.kill(plan.job.name, None)
+    fakes.clock.sleep(20)
+    (app,) = fakes.yarn.apps.values()
+    assert app.ended
+    hook.kill("never-submitted", None)
+    with pytest.raises(errors.SubmitTFJobError):
+        hook.submit(plan, RUN).client.attach("never-submitted")
+
+
+# --- the operator --------------------------------------------------------------------------------------------------------------
+
+
+def test_it_waits_in_the_triggerer_and_the_trigger_can_be_made_again(hook: FakeHook) -> None:
+    task, seen = operator(deferrable=True, execution_timeout=timedelta(hours=1)), context()
+    with pytest.raises(TaskDeferred) as raised:
+        task.execute(seen)
+    deferred: Any = raised.value
+    assert seen["pushed"]["_link_ApplicationLink"] == f"http://rm1:8088/cluster/app/{seen['pushed']['application_id']}"
+    path, kwargs = deferred.trigger.serialize()
+    home, _, name = path.rpartition(".")
+    again = getattr(importlib.import_module(home), name)(**json.loads(json.dumps(kwargs)))
+    assert isinstance(again, SubmitTFJobTrigger)
+    assert again.serialize() == (path, kwargs)
+    assert kwargs["own"]
+    assert 3500 < kwargs["ends_at"] - time.time() < 3700
+    with pytest.raises(AirflowTaskTimeout):
+        task.execute_complete(seen, {"timed_out": True, "job": None, "error": None})
+    task.on_kill()
+
+
+def test_it_waits_in_the_worker_and_tells_links_and_result(hook: FakeHook, fakes: FakeCluster) -> None:
+    fakes.yarn.job_s = 5.0
+    seen = context()
+    result = operator(deferrable=False).execute(seen)
+    assert (result["kind"], result["state"], result["application_id"]) == ("Job", "SUCCEEDED", seen["pushed"]["application_id"])
+    json.dumps(result)
+    assert ("alice", result["name"]) in fakes.yarn.services
+    again = operator(deferrable=False, on_finish="delete-succeeded").execute(context())
+    assert again["application_id"] == result["application_id"]
+    assert ("alice", result["name"]) not in fakes.yarn.services
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"job": {**JOB, "rolse": {}}}, "rolse"),
+        ({"job": {**JOB, "command": ""}}, "command"),
+        ({"job": "not-there.yaml"}, r"not-there\.yaml: cannot be read"),
+        ({"job": JOB, "overrides": ["nonsense"]}, "nonsense"),
+        ({"job": JOB, "name": "x" * 80}, "63"),
+    ],
+)
+def test_bad_input_is_told_at_once_and_nothing_is_submitted(
+    hook: FakeHook, fakes: FakeCluster, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=message):
+        operator(**given).execute(context())
+    assert fakes.yarn.apps == {}
+
+
+def test_arguments_that_are_wrong_fail_the_dag() -> None:
+    with pytest.raises(ValueError, match="on_finish: 'burn' is none of keep, delete, delete-succeeded"):
+        operator(on_finish="burn")
+
+
+def test_a_file_is_rendered_and_knows_where_it_lies(hook: FakeHook, fakes: FakeCluster, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    (tmp_path / "job.yaml").write_text(
+        "name: x\nimage: library/python:3.11\nstrategy: single\ncommand: python3 train.py {{ day }}\n"
+        "files: [train.py]\nroles:\n  worker: {memory: 128Mi}\n"
+    )
+    task = operator(job=str(tmp_path / "job.yaml"))
+    plan = task._plan({**context(), "day": "2026-01-01"}, RUN)
+    assert "python3 train.py 2026-01-01" in plan.body
+    assert plan.job.name == RUN.job_name()
+
+
+# --- the connection ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("connection", "message"),
+    [
+        ({"extra": {"kerberos_keytap": "x"}}, "connection broken: kerberos_keytap: unknown setting"),
+        ({"host": "http://rm:8088", "extra": {"auth": "magic"}}, "connection broken: auth: 'magic' is none of simple, "),
+        ({"host": "http://rm:8088/cluster"}, "connection broken: resource_managers: .* is one of its pages"),
+        ({"host": "http://127.0.0.1:9", "extra": {"timeouts_failover": "1s"}}, "127.0.0.1:9"),
+    ],
+)
+def test_the_button(monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any], message: str) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_BROKEN", json.dumps({"conn_type": "submit_tf_job", **connection}))
+    good, said = SubmitTFJobHook("broken").test_connection()
+    assert not good
+    assert re.search(message, said), said
+
+
+# --- the triggerer ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_slow_cluster_does_not_hold_up_the_loop(hook: FakeHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten triggers, each of whose looks takes half a second: the loop goes on meanwhile, and one is cancelled in the middle."""
+
+    def slow(*_given: Any, **_more: Any) -> Iterator[float]:
+        while True:
+            time.sleep(0.5)
+            yield 0.01
+
+    monkeypatch.setattr("submit_tf_job.api.following", slow)
+
+    async def follow(trigger: SubmitTFJobTrigger) -> None:
+        async for _event in trigger.run():
+            pass
+
+    async def main() -> float:
+        triggers = [SubmitTFJobTrigger(name="x", application_id="a", submit_tf_job_conn_id=None) for _ in range(10)]
+        running = [asyncio.create_task(follow(trigger)) for trigger in triggers]
+        await asyncio.sleep(1.0)  # what is imported at first use is imported
+        longest, last = 0.0, time.monotonic()
+        while_s = last + 1.5
+        while last < while_s:
+            await asyncio.sleep(0.01)
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+        for task in running:
+            task.cancel()
+        assert all(isinstance(found, asyncio.CancelledError) for found in await asyncio.gather(*running, return_exceptions=True))
+        return longest
+
+    assert asyncio.run(main()) < 0.4, "no look was waited for in the loop"
+
+
+def test_a_trigger_tells_the_end_and_stops_what_is_its_own(hook: FakeHook, fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sleep(seconds: float, real: Any = asyncio.sleep) -> None:
+        fakes.clock.sleep(seconds)
+        await real(0)
+
+    async def event_of(trigger: SubmitTFJobTrigger) -> Any:
+        (event,) = [event async for event in trigger.run()]
+        return json.loads(json.dumps(event.payload))
+
+    monkeypatch.setattr("submit_tf_job.airflow.trigger.asyncio.sleep", sleep)
+    handle = hook.submit(planned(hook), RUN)
+    own = SubmitTFJobTrigger(
+        name=handle.name,
+        application_id=handle.application_id,
+        submit_tf_job_conn_id=None,
+        own=True,
+        ends_at=time.time() - 1,
+        bootstrap=False,
+    )
+    said = asyncio.run(event_of(own))
+    assert said["timed_out"]
+    fakes.clock.sleep(20)
+    assert fakes.yarn.apps[str(handle.application_id)].ended, "its time was over"
+    said = asyncio.run(event_of(SubmitTFJobTrigger(name=handle.name, application_id=handle.application_id, submit_tf_job_conn_id=None)))
+    assert (said["job"]["state"], said["error"]["code"]) == ("STOPPED", "job-stopped")
+    gone = asyncio.run(event_of(SubmitTFJobTrigger(name="nobody", application_id=None, submit_tf_job_conn_id=None)))
+    assert gone["error"]["code"] == "no-such-job"
+
+    fakes.yarn.job_s = 3.0
+    other = hook.submit(planned(hook, TaskRun("", "d", "t", "r")), TaskRun("", "d", "t", "r"))
+    theirs = SubmitTFJobTrigger(name=other.name, application_id=other.application_id, submit_tf_job_conn_id=None)
+    asyncio.run(theirs.on_kill())
+    said = asyncio.run(event_of(theirs))
+    assert (said["job"]["state"], said["error"], said["timed_out"]) == ("SUCCEEDED", None, False)
+    with DAG("dag", start_date=START, schedule=None):
+        sensor = SubmitTFJobSensor(task_id="sensed", job=str(other.application_id))
+    assert sensor.execute_complete({}, said)["name"] == other.name
+    assert sensor.poke({}) is True

@@ -1,0 +1,100 @@
+"""Jobs from a real Airflow, scheduler and triggerer as processes of their own, on a real cluster; killed at the worst moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import requests
+
+from submit_tf_job.settings import Settings
+from tests.airflow.airflow import ENDED, Airflow
+from tests.cluster.conftest import gone
+
+pytestmark = pytest.mark.cluster
+
+
+class Cluster:
+    """What the ResourceManager itself says."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.url = settings.resource_managers[0]
+
+    def apps(self, begins: str) -> list[dict[str, Any]]:
+        """Applications whose name begins so, the oldest first."""
+        found = requests.get(f"{self.url}/ws/v1/cluster/apps", timeout=30).json()["apps"] or {"app": []}
+        return sorted((app for app in found["app"] if app["name"].startswith(f"{begins}-")), key=lambda app: str(app["id"]))
+
+    def running(self, begins: str) -> bool:
+        """Whether there is one, and it runs."""
+        return [app["state"] for app in self.apps(begins)] == ["RUNNING"]
+
+
+@pytest.fixture
+def cluster(cluster_settings: Settings) -> Cluster:
+    return Cluster(cluster_settings)
+
+
+def test_jobs_of_a_real_airflow(airflow: Airflow, cluster: Cluster) -> None:
+    """All at once, as a scheduler does it: what ends well or badly, what is killed, and two crashes."""
+    airflow.run("ends", "one")
+    airflow.run("kills", "one")
+
+    # A triggerer that dies takes nothing with it: another one goes on.
+    airflow.until("ends", "one", lambda tasks: tasks["deferred"][0] == "deferred" and cluster.running("waits"))
+    airflow.kill("triggerer")
+    airflow.start("triggerer")
+
+    # A task that somebody marks takes its job along, wherever it waits.
+    airflow.until("kills", "one", lambda tasks: tasks["in_worker"][0] == "running" and cluster.running("in-worker"))
+    airflow.until("kills", "one", lambda tasks: tasks["in_triggerer"][0] == "deferred" and cluster.running("in-triggerer"))
+    for task in ("in_worker", "in_triggerer"):
+        airflow.ask("PATCH", airflow.instance("kills", "one", task), json={"new_state": "failed"})
+    (airflow.marks / "go").touch()
+
+    ended = airflow.until("ends", "one", lambda tasks: all(state in ENDED for state, _ in tasks.values()))
+    assert ended == {
+        "dies": ("success", 2),
+        "deferred": ("success", 1),
+        "retried": ("success", 2),
+        "sensed": ("success", 1),
+        "wrong": ("failed", 1),
+    }
+
+    # Its worker died between the POST and the answer: the next try found the job.
+    (died,) = cluster.apps("dies")
+    result = airflow.xcom("ends", "one", "dies")
+    assert (result["kind"], result["state"], result["confirmed"]) == ("Job", "SUCCEEDED", True), result
+    assert result["application_id"] == died["id"]
+    assert "an earlier try submitted it" in airflow.log_of("ends", "one", "dies")
+
+    (waited,) = cluster.apps("waits")
+    result = airflow.xcom("ends", "one", "deferred")
+    assert (result["application_id"], result["state"], result["progress"]["step"]) == (waited["id"], "SUCCEEDED", 7), result
+    links = airflow.ask("GET", f"{airflow.instance('ends', 'one', 'deferred')}/links")["extra_links"]
+    assert links["YARN application"] == f"{cluster.url}/cluster/app/{waited['id']}"
+    assert requests.get(links["YARN application"], timeout=30).status_code == 200
+    assert "/node/containerlogs/container_" in links["Logs"], links
+    assert links["TensorBoard"].endswith(":6006"), links
+
+    # A job that failed is not taken over: the next try has one of its own.
+    first, second = cluster.apps("retried")
+    assert first["name"] == second["name"]
+    assert (first["finalStatus"], second["finalStatus"]) == ("FAILED", "SUCCEEDED")
+    assert airflow.xcom("ends", "one", "sensed")["application_id"] == second["id"]
+    assert "it broke" in airflow.log_of("ends", "one", "retried")
+
+    assert cluster.apps("wrong") == []
+    assert "did you mean roles" in airflow.log_of("ends", "one", "wrong")
+
+    for begins in ("in-worker", "in-triggerer"):
+        airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.apps(begins)[0]["state"] in ("FINISHED", "KILLED"), 60)  # type: ignore[misc]
+        (killed,) = cluster.apps(begins)
+        gone(killed["name"])
+    assert {state for state, _ in airflow.tasks("kills", "one").values()} == {"failed"}
+
+    # What succeeded has freed its name, unless it was told to keep it.
+    services = {
+        name: requests.get(f"{cluster.url}/app/v1/services/{name}", timeout=30).status_code for name in (waited["name"], died["name"])
+    }
+    assert services == {waited["name"]: 404, died["name"]: 200}
