@@ -20,6 +20,22 @@ __all__ = ["check_keytab", "forget_keytab", "forget_keytabs", "forget_other_keyt
 
 def warnings(job: Job, settings: Settings) -> list[str]:
     """Say what will not work although YARN takes the job; one sentence each, with the way out."""
+    return [*_without_configuration(job), *_of_kerberos(job, settings)]
+
+
+def _without_configuration(job: Job) -> list[str]:
+    if job.hadoop is not None:
+        return []
+    copied = [(f"inputs.{item.name}", item.uri) for item in job.inputs if item.download]
+    copied += [(f"outputs.{output.name}", output.uri) for output in job.outputs if output.upload]
+    return [
+        f"{path}: {uri} names no NameNode, and the job sends no Hadoop configuration: the image needs one; or say hadoop: {{conf: inline}}"
+        for path, uri in copied
+        if uri.startswith(("hdfs:///", "viewfs:"))
+    ]
+
+
+def _of_kerberos(job: Job, settings: Settings) -> list[str]:
     if not settings.secure:
         return []
     if job.kerberos is None:

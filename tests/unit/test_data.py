@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from submit_tf_job.api.data import DataCheck
+from submit_tf_job.api.identity import warnings
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
-from submit_tf_job.job import Job, Strategy
+from submit_tf_job.job import HadoopConf, Job, Strategy
 from submit_tf_job.jobdata import Input, OnFailure, Output, Uploader
 from submit_tf_job.plan import plan
 from submit_tf_job.plan.data import description, readers, shares
@@ -265,3 +266,13 @@ def test_no_package_for_an_object_store() -> None:
     assert len(found) == 1
     assert found[0].startswith("inputs.d: s3://bucket: ")
     assert found[0].endswith("; pip install s3fs")
+
+
+def test_the_image_s_own_configuration_is_asked_for_in_a_warning() -> None:
+    job = make_job(
+        inputs=(Input("a", "hdfs:///a", download=True), Input("b", "hdfs://nn/b", download=True), Input("c", "hdfs:///c")),
+        outputs=(Output("m", "viewfs://all/m", upload=True),),
+    )
+    said = "names no NameNode, and the job sends no Hadoop configuration: the image needs one; or say hadoop: {conf: inline}"
+    assert warnings(job, SETTINGS) == [f"inputs.a: hdfs:///a {said}", f"outputs.m: viewfs://all/m {said}"]
+    assert warnings(replace(job, hadoop=HadoopConf("node", "/etc/hadoop/conf")), SETTINGS) == []
