@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -36,6 +37,8 @@ def deliver(info: Info) -> None:
             archive = os.path.join(info.cwd, name)
             unpack(archive, os.path.join(info.cwd, target))
             os.unlink(archive)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(info.cwd, contract.ARCHIVES_DIRECTORY))
     except (OSError, ValueError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile) as err:
         raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", "the job's files could not be unpacked: %s" % err) from err
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "extend": "changing",
     "doctor": "doctor",
     "image": "image",
+    "staging": "staging",
     "config": "config",
     "sandbox": "sandbox",
     "gateway": "gateway",

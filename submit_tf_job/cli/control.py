@@ -45,7 +45,7 @@ def delete(
     job: JobArgument,
     force: Annotated[bool, typer.Option("--force", help="Stop the job first if it is running.")] = False,
 ) -> None:
-    """Forget a job and free its name. What it wrote stays, and so do its logs.
+    """Forget a job, free its name, and remove the files that were staged for it. What it wrote stays, and so do its logs.
 
     \b
     Example: submit_tf_job delete mnist

@@ -10,6 +10,7 @@ from submit_tf_job import api
 from submit_tf_job.cli.door import Context, SpecArgument, command
 from submit_tf_job.cli.follow import finish, seconds, talking
 from submit_tf_job.cli.jobfile import NameOption, SetOption, SubmissionOption, read_job
+from submit_tf_job.cli.progress import shown
 from submit_tf_job.errors import UsageError
 from submit_tf_job.report.change import submission_object
 
@@ -51,7 +52,8 @@ def submit(
         context.say(f"warning: {warning}")
     context.interrupted = f"It is not certain whether {planned.job.name} was submitted. The same command again finds out."
     cluster = api.connect(settings)
-    done = api.submit(planned, cluster, replace=replace)
+    with shown(context, planned.job.name) as told:
+        done = api.submit(planned, cluster, replace=replace, on_upload=told)
     what = "was submitted before, as" if done.adopted else "is submitted as"
     context.say(f"{planned.job.name} {what} {done.ref.application_id}  (submission {done.plan.submission})")
     if detach:

@@ -24,13 +24,17 @@ def kind(name: str) -> str:
     return "zip" if lower.endswith(ZIPS) else "tar" if lower.endswith(TARS) else ""
 
 
-def trouble(path: Path) -> str:
-    """Say why an archive cannot be unpacked in a container, "" if it can; all of it is read."""
-    kinds = {"zip": _in_zip, "tar": _in_tar}
-    if kind(path.name) not in kinds:
+def trouble(path: Path, *, links: bool = True) -> str:
+    """Say why an archive cannot be unpacked in a container, "" if it can; all of it is read.
+
+    Args:
+        path: The archive.
+        links: Whether links out of it are trouble.
+    """
+    if not kind(path.name):
         return f"is no archive that can be unpacked; its name must end in one of {', '.join(ZIPS[:1] + TARS)}"
     try:
-        return next(kinds[kind(path.name)](path), "")
+        return next(_in_zip(path) if kind(path.name) == "zip" else _in_tar(path, links=links), "")
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         return f"is no whole archive: {error}"
     except OSError as error:  # gzip's and lzma's own complaints are OSErrors, too
@@ -50,11 +54,13 @@ def _in_zip(path: Path) -> Iterator[str]:
             yield f"is no whole archive: {clip(bad)} is damaged"
 
 
-def _in_tar(path: Path) -> Iterator[str]:
+def _in_tar(path: Path, *, links: bool) -> Iterator[str]:
     with tarfile.open(path) as found:
         for member in found:
             yield from _outside(member.name)
             if member.issym():
+                if not links:
+                    continue
                 yield from _outside(posixpath.join(posixpath.dirname(member.name), member.linkname), f"the link {clip(member.name)} to ")
             elif member.islnk():
                 yield from _outside(member.linkname, f"the link {clip(member.name)} to ")

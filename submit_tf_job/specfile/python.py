@@ -71,7 +71,7 @@ def _environment(value: Value, shipper: Shipper) -> HostFile | None:
     if file is None:
         return None
     try:
-        shipper.check(file)
+        shipper.check(file, links=False)
     except CannotShip as error:
         return value.fail(f"{clip(file.path.name)}: {error}")
     return file

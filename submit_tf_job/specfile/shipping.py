@@ -259,16 +259,20 @@ class Shipper:
         content = file.path.read_bytes() if file.size <= HELD_FILE else file
         return ShippedFile(f"{contract.ARCHIVES_DIRECTORY}/{file.sha256[:12]}-{_plain(file.path.name)}", content, unpack=target)
 
-    def check(self, file: HostFile) -> None:
+    def check(self, file: HostFile, *, links: bool = True) -> None:
         """Refuse an archive that the container would refuse, after minutes of uploading.
+
+        Args:
+            file: The archive.
+            links: Whether links out of it are refused, too; environments link to the system's Python.
 
         Raises:
             CannotShip: It is none, is damaged, or would be unpacked elsewhere.
         """
-        checked = f"archive {file.sha256} {archives.kind(file.path.name)}"
+        checked = f"archive {file.sha256} {archives.kind(file.path.name)} {links}"
         if self.digests.is_proven(checked):
             return
-        why = archives.trouble(file.path)
+        why = archives.trouble(file.path, links=links)
         if why:
             raise CannotShip(why)
         self.digests.prove(checked)

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +20,12 @@ from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.job import (
     Command,
     HadoopConf,
+    HostFile,
     Job,
     Kerberos,
     Mount,
+    PackageKind,
+    Packages,
     Place,
     Placement,
     Restart,
@@ -31,6 +35,7 @@ from submit_tf_job.job import (
     TFConfigMode,
 )
 from submit_tf_job.plan import Plan, Site, check, payload, plan
+from submit_tf_job.plan.packing import Pack
 from submit_tf_job.tfconfig import rendezvous_port, task_port
 from submit_tf_job.yarn.records import dumps
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, SPECS, STAGING, SUBMISSION, load, make_job, make_role
@@ -233,7 +238,9 @@ def test_uploads_are_named_by_their_content_and_made_once(monkeypatch: pytest.Mo
     planned = plan(job, SITE)
     assert [upload.uri.rpartition("/")[2] for upload in planned.uploads] == ["tfjob-files.tar", "bootstrap.py", "tfjob-files.tar"]
     for upload in planned.uploads:
-        assert upload.uri == f"{STAGING}/{hashlib.sha256(upload.content).hexdigest()}/{upload.uri.rpartition('/')[2]}"
+        content = upload.content
+        found = content.id if isinstance(content, Pack) else hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else ""
+        assert upload.uri == f"{STAGING}/files/{job.name}/{found}/{upload.uri.rpartition('/')[2]}"
     used = {file["src_file"] for index in range(3) for file in component(planned, index)["configuration"]["files"]}
     assert used == {upload.uri for upload in planned.uploads}
 
@@ -293,6 +300,7 @@ OTHER_JOB: dict[str, Any] = {
     "legacy_master": True,
     "bootstrap": None,  # below
     "python": "python3.9",
+    "packages": Packages(PackageKind.SITE, HostFile(Path("p.tar.gz"), 1, "0" * 64)),
     "docker_client_config": "hdfs:///c",
     "places": None,  # where a value stands changes nothing
 }

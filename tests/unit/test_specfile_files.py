@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import subprocess
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.job import Job, Place, ShippedFile
-from submit_tf_job.specfile import loads, shipping
+from submit_tf_job.job import HostFile, Job, PackageKind, Packages, Place, ShippedFile
+from submit_tf_job.specfile import digests, loads, shipping, wheels
 
 HEAD = "name: t\nimage: tf\ncommand: x\nstrategy: multi-worker\n"
 
@@ -123,12 +127,14 @@ def test_a_name_that_is_not_utf8(tree: Path) -> None:
 
 
 def test_all_files_together_are_bounded(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (tree / "large").open("wb") as file:
-        file.truncate(40 * 1024 * 1024)
-    (tree / "more").write_bytes((tree / "large").read_bytes())
+    monkeypatch.setattr(shipping, "MAX_BYTES", 2 * 1024**3)
+    for name in ("large", "more"):
+        with (tree / name).open("wb") as file:
+            file.truncate(1200 * 1024**2)
+    monkeypatch.setattr(digests, "sha256_of", lambda _path: "0" * 64)  # 2 GB of nothing need not be read
     assert names(tree, "[large]") == ["large"]
     assert refused(tree, "[large, more]") == (
-        "train.yaml:5:16: files[1]: 'more': with it the files come to more than 64 MiB; put large ones on HDFS and read them from there"
+        "train.yaml:5:16: files[1]: 'more': with it the files come to more than 2 GiB; put large ones on HDFS and read them from there"
     )
     monkeypatch.setattr(shipping, "MAX_FILES", 2)
     assert "with it there are more than 2 files" in refused(tree, "[src]")
@@ -140,3 +146,173 @@ def test_directories_nested_too_deeply(tree: Path) -> None:
     assert refused(tree, "[d]") == (
         "train.yaml:5:9: files[0]: 'd': its directories are nested more than 50 levels deep; pack them into one archive"
     )
+
+
+# --- references, patterns, archives ---
+
+
+def test_a_large_file_is_known_by_its_hash_and_not_held(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = os.urandom(1024**2 + 1)
+    (tree / "model.bin").write_bytes(content)
+    os.utime(tree / "model.bin", (1, 1))
+    old = loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0]
+    assert old.content == HostFile(tree / "model.bin", len(content), hashlib.sha256(content).hexdigest())
+
+    def must_not_read(_path: Path) -> str:
+        raise AssertionError("it was hashed before")
+
+    monkeypatch.setattr(digests, "sha256_of", must_not_read)
+    assert loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0] == old
+    monkeypatch.undo()
+    (tree / "model.bin").write_bytes(content[::-1])
+    os.utime(tree / "model.bin", (1, 1))  # the same size and time: its other times tell
+    assert loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0].sha256 == hashlib.sha256(content[::-1]).hexdigest()
+    for cache in (tmp_path / "cache" / "hashes").iterdir():
+        cache.write_text('{"torn')
+    assert loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0].sha256 == hashlib.sha256(content[::-1]).hexdigest()
+
+
+def loaded(tree: Path, files: str, tmp_path: Path, python: str = "") -> Job:
+    text = f"{HEAD}files: {files}\nroles: {{chief: {{memory: 1Gi}}, worker: {{memory: 1Gi}}}}\n{python}"
+    return loads(text, source="train.yaml", base=tree, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ('"*.py"', ["train.py"]),
+        ('"src/*.py"', ["src/a.py", "src/link.py"]),
+        ('"src/**/*.py"', ["src/a.py", "src/again/b.py", "src/deep/b.py", "src/link.py"]),
+        ('{src: "src/**/b.py", dst: lib}', ["lib/again/b.py", "lib/deep/b.py"]),
+        ('{src: "src/d*", dst: .}', ["deep/b.py"]),
+        ('"../c*.py"', ["common.py"]),
+    ],
+)
+def test_patterns(tree: Path, entry: str, expected: list[str]) -> None:
+    assert names(tree, f"[{entry}]") == expected
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_itself(tree: Path) -> None:
+    (tree / "a[1].py").write_bytes(b"")
+    assert names(tree, '["a[1].py"]') == ["a[1].py"]
+    assert "'b[1].py': the pattern matches no file" in refused(tree, '["b[1].py"]')
+
+
+def a_tar(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for member in members:
+            tar.addfile(member)
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info
+
+
+def test_an_archive_is_unpacked_where_it_was_asked_for(tree: Path) -> None:
+    a_tar(tree / "data.tar.gz", member("a"), member("b", tarfile.SYMTYPE, "a"))
+    found = job(tree, "[{src: data.tar.gz, dst: data, unpack: true}, {src: data.tar.gz, dst: data.tgz}]").roles["chief"].files
+    assert [(file.unpack, file.name.rpartition("-")[2]) for file in found] == [("data", "data.tar.gz"), ("", "data.tgz")]
+    assert job(tree, "[{src: data.tar.gz, unpack: true}]").roles["chief"].files[0].unpack == "."
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (member("../evil"), "holds '../evil', which leads out of the directory"),
+        (member("/etc/passwd"), "holds '/etc/passwd', which leads out of the directory"),
+        (member("a/../../evil"), "leads out of the directory"),
+        (member("link", tarfile.SYMTYPE, "../../etc"), "holds the link 'link' to '../../etc', which leads out"),
+        (member("hard", tarfile.LNKTYPE, "../x"), "holds the link 'hard' to '../x', which leads out"),
+        (member("pipe", tarfile.FIFOTYPE), "holds 'pipe', which is neither a file nor a directory nor a link"),
+    ],
+)
+def test_archives_that_would_write_elsewhere(tree: Path, bad: tarfile.TarInfo, why: str) -> None:
+    a_tar(tree / "data.tar.gz", member("fine"), bad)
+    assert why in refused(tree, "[{src: data.tar.gz, dst: data, unpack: true}]")
+
+
+def test_what_is_no_archive(tree: Path) -> None:
+    (tree / "torn.tar.gz").write_bytes(a_tar(tree / "x.tar.gz", member("a")).read_bytes()[:40])
+    (tree / "page.zip").write_bytes(b"<html>")
+    with zipfile.ZipFile(tree / "up.zip", "w") as out:
+        out.writestr("../evil", b"")
+    assert "is no whole archive" in refused(tree, "[{src: torn.tar.gz, unpack: true}]")
+    assert "is no whole archive: File is not a zip file" in refused(tree, "[{src: page.zip, unpack: true}]")
+    assert "holds '../evil', which leads out" in refused(tree, "[{src: up.zip, unpack: true}]")
+    assert "is no archive that can be unpacked; its name must end in one of .zip, .tar" in refused(tree, "[{src: train.py, unpack: true}]")
+    assert "is a directory, and only an archive is unpacked" in refused(tree, "[{src: src, unpack: true}]")
+
+
+# --- Python ---
+
+
+def a_wheel(path: Path, **contents: str) -> Path:
+    with zipfile.ZipFile(path, "w") as out:
+        for name, text in contents.items():
+            out.writestr(name.replace("__", "/"), text)
+    return path
+
+
+def test_wheels_in_files_are_unpacked_where_python_finds_them(tree: Path) -> None:
+    a_wheel(tree / "one-1.0-py3-none-any.whl", one__="")
+    found = job(tree, '[{wheels: ["*.whl"]}]').roles["chief"].files
+    assert [(file.unpack, file.name.rpartition("-one-")[2]) for file in found] == [(".tfjob-packages", "1.0-py3-none-any.whl")]
+    (tree / "odd.whl").write_bytes((tree / "one-1.0-py3-none-any.whl").read_bytes())
+    assert "'odd.whl': is no wheel; its name must end in" in refused(tree, "[{wheels: [odd.whl]}]")
+    assert "they stand alone, without src, dst and unpack" in refused(tree, "[{wheels: [odd.whl], dst: x}]")
+    assert "holds neither pyproject.toml nor setup.py" in refused(tree, "[{project: src}]")
+
+
+def test_wheels_of_python_become_one_archive_that_depends_on_nothing_else(tree: Path, tmp_path: Path) -> None:
+    a_wheel(
+        tree / "one-1.0-py3-none-any.whl", **{"one__init.py": "1", "one-1.0.data__scripts__run": "#!python", "one-1.0.data__headers__h": ""}
+    )
+    a_wheel(tree / "two-1.0-cp311-cp311-linux_x86_64.whl", **{"two-1.0.data__platlib__two.so": "so"})
+    packages = loaded(tree, "[train.py]", tmp_path, 'python: {wheels: ["*.whl"]}\n').packages
+    assert packages == Packages(PackageKind.SITE, packages.archive if packages else HostFile(Path(), 0, ""), "3.11")
+    with tarfile.open(packages.archive.path) as tar:
+        assert [(item.name, item.mode) for item in tar] == [("bin/run", 0o755), ("site/one/init.py", 0o644), ("site/two.so", 0o644)]
+    again = loaded(tree, "[train.py]", tmp_path / "other", 'python: {wheels: ["*.whl"]}\n').packages
+    assert again == packages
+    with pytest.raises(JobSpecError, match=r"the wheels are for Python 3\.11, and version says 3\.9"):
+        loaded(tree, "[train.py]", tmp_path, 'python: {version: "3.9", wheels: ["*.whl"]}\n')
+
+
+def test_pips_own_words(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "requirements.txt").write_text("nothing-of-the-kind==9.9\n")
+    said = "Looking in indexes\nERROR: No matching distribution found for nothing-of-the-kind==9.9\n"
+    monkeypatch.setattr(wheels.subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", said))
+    with pytest.raises(JobSpecError) as caught:
+        loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n")
+    assert str(caught.value) == (
+        f"train.yaml:7:10: python.requirements: 'requirements.txt' does not resolve for Python {wheels.HOST_VERSION}: "
+        "pip says: No matching distribution found for nothing-of-the-kind==9.9"
+    )
+    assert not list((tmp_path / "cache" / "python").iterdir())
+
+
+def test_python_is_the_interpreter_or_a_mapping(tree: Path, tmp_path: Path) -> None:
+    assert loaded(tree, "[train.py]", tmp_path, "python: python3.9\n").python == "python3.9"
+    assert loaded(tree, "[train.py]", tmp_path, "python: {interpreter: /opt/python}\n").python == "/opt/python"
+    a_tar(tree / "env.tar.gz", member("bin/python", tarfile.SYMTYPE, "/usr/bin/python3"))
+    packages = loaded(tree, "[train.py]", tmp_path, "python: {environment: env.tar.gz}\n").packages
+    assert packages
+    assert packages.kind is PackageKind.ENVIRONMENT
+    for text, why in (
+        ("{environment: env.tar.gz, requirements: r.txt}", "environment is a whole Python of its own; it does not go with requirements"),
+        ("{environment: train.py}", "'train.py' is no packed environment; conda-pack and venv-pack write a .tar.gz"),
+        ('{version: "3.11"}', "version says what packages are for; add requirements, wheels or project"),
+        ('{version: "2.7", wheels: [x.whl]}', "'2.7' is no version of Python"),
+    ):
+        with pytest.raises(JobSpecError) as caught:
+            loaded(tree, "[train.py]", tmp_path, f"python: {text}\n")
+        assert why in str(caught.value)
+
+
+def test_no_file_of_this_host_for_a_stranger(tree: Path) -> None:
+    for python in ("{requirements: r.txt}", "{wheels: [x.whl]}", "{project: .}", "{environment: e.tar.gz}"):
+        with pytest.raises(JobSpecError, match="files of this host are not read here"):
+            loads(f"{HEAD}roles: {{chief: {{memory: 1Gi}}}}\npython: {python}\n", source="x", base=None)

@@ -12,7 +12,7 @@ from submit_tf_job.job import Job, Strategy
 from submit_tf_job.specfile import example, loads, schema
 from submit_tf_job.specfile.nodes import Items, Kind, Node, Scalar, Table
 from submit_tf_job.specfile.notes import Notes, Unreadable
-from submit_tf_job.specfile.vocabulary import DOCKER, HADOOP, INPUT, JOB, KERBEROS, OUTPUT, PLACEMENT, RESTART, ROLE, SHIPPED
+from submit_tf_job.specfile.vocabulary import DOCKER, HADOOP, INPUT, JOB, KERBEROS, OUTPUT, PLACEMENT, PYTHON, RESTART, ROLE, SHIPPED
 from submit_tf_job.specfile.yaml_text import read_yaml
 from tests.fakes.keytabs import keytab
 from tests.unit import bad_specs, test_specfile_good
@@ -108,6 +108,8 @@ def test_schema_and_reader_know_the_same_keys() -> None:
     assert set(role["placement"]["properties"]) == set(PLACEMENT.known)
     assert set(restart["properties"]) == set(RESTART.known)
     assert set(shipped["properties"]) == set(SHIPPED.known)
+    python = next(option for option in properties["python"]["oneOf"] if "properties" in option)
+    assert set(python["properties"]) == set(PYTHON.known)
     assert set(properties["hadoop"]["properties"]) == set(HADOOP.known)
     assert set(SCHEMA["definitions"]["docker"]["properties"]) == set(DOCKER.known)
     assert set(properties["kerberos"]["properties"]) == set(KERBEROS.known)
