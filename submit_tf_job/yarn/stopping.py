@@ -34,7 +34,7 @@ def stop(
         name: The service's name; this or the application's id.
         app_id: The application's id.
         wait: Whether to wait for the application's end.
-        deadline: For everything, default 120 s.
+        deadline: For everything; by default `timeouts.failover` to find it, and then 120 s to end it.
         kill_after_s: How long the AM may take before the ResourceManager is asked to kill the application.
 
     Returns:
@@ -50,10 +50,11 @@ def stop(
     """
     if (name is None) == (app_id is None):
         raise UsageError("Stop a job by its name or by its application id.")
-    deadline = deadline or client.deadline(STOP_S)
-    app = _by_id(client, app_id, deadline) if app_id is not None else _by_name(client, user, name or "", deadline)
+    looking = deadline or client.deadline()  # a cluster that does not answer is no job that takes its time to end
+    app = _by_id(client, app_id, looking) if app_id is not None else _by_name(client, user, name or "", looking)
     if app is None or app.ended:
         return app
+    deadline = deadline or client.deadline(STOP_S)
     asked = app.type == SERVICE_TYPE and app.user == user and _ask_service(client, app, deadline)
     if not asked:
         client.kill_app(app.id, deadline=deadline)
