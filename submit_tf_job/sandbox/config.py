@@ -146,6 +146,7 @@ def _hdfs_client(state: State) -> dict[str, str]:
     return {
         "dfs.replication": "1",
         "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
+        "dfs.namenode.http-address": f"{state.hdfs_host}:{state.ports['namenode_http']}",  # WebHDFS, for whoever has nothing better
         **hardening.hdfs_client(state),
     }
 
@@ -155,7 +156,6 @@ def _hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
     return {
         "dfs.namenode.name.dir": f"file://{layout.namenode}",
         "dfs.datanode.data.dir": f"file://{layout.run / 'dn'}",
-        "dfs.namenode.http-address": f"{host}:{ports['namenode_http']}",
         # The machine's own name may lead to an address that changes.
         "dfs.datanode.hostname": host,
         "dfs.datanode.address": f"{host}:{ports['datanode']}",
