@@ -75,13 +75,13 @@ class Checkpoints(tf.keras.callbacks.Callback):
             return 0
         local = os.path.join(self.local, "restored")
         self.fs.get(f"{self.root}/epoch-{done[-1]}", local, recursive=True)
-        self.checkpoint.restore(tf.train.latest_checkpoint(local) or os.path.join(local, "weights-1")).assert_existing_objects_matched()
+        self.checkpoint.read(os.path.join(local, "weights")).assert_consumed()
         return done[-1]
 
     def on_epoch_end(self, epoch, logs=None):
         # Saving is collective: every task does it, and the chief's copy is kept.
         local = os.path.join(self.local, f"epoch-{epoch + 1}")
-        self.checkpoint.write(os.path.join(local, "weights-1"))
+        self.checkpoint.write(os.path.join(local, "weights"))
         if not IS_CHIEF:
             return
         temporary = f"{self.root}/.epoch-{epoch + 1}.tmp"
@@ -118,6 +118,7 @@ def main():
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         model = build_model()
+        model.optimizer.build(model.trainable_variables)  # else its variables would not be there yet when a checkpoint is read
     checkpoints = Checkpoints(os.environ["TFJOB_OUTPUT_CHECKPOINTS"], tf.train.Checkpoint(model=model))
     with strategy.scope():
         done = checkpoints.restore()
