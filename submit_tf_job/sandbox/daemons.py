@@ -13,8 +13,8 @@ from pathlib import Path
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.access import NoTicket, access_of
 from submit_tf_job.sandbox.config import OPENS
-from submit_tf_job.sandbox.docker import dockerd_options
-from submit_tf_job.sandbox.engine import DOCKERD, restore_bridge, server_version, start_engine
+from submit_tf_job.sandbox.docker import dockerd_options, exposed
+from submit_tf_job.sandbox.engine import DOCKERD, expose, restore_bridge, server_version, start_engine
 from submit_tf_job.sandbox.hardening import java_options
 from submit_tf_job.sandbox.kdc import KDC_MAIN, kdc_argv, kdc_environment, kdc_path
 from submit_tf_job.sandbox.model import DOMAIN
@@ -290,11 +290,14 @@ def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -
     variables = environment(state, layout, environ)
     if name == "dockerd":
         restore_bridge(state.engine)
+        expose(state.engine, exposed(layout))
         return start_engine(state.engine, environ, state.dns_address, dockerd_options(state, environ))
     if name == "kdc":
         variables |= {**kdc_environment(layout), "PATH": kdc_path(variables["PATH"])}
         return launch(kdc_argv(layout, marker(layout.home), environ), variables, layout.home, layout.log(name))
-    variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state, layout))
+    # The NodeManager's own value reaches every container.
+    shown = state.docker and name == "nodemanager"
+    variables["HADOOP_CONF_DIR"] = str(layout.exposed / "conf" if shown else conf_dir(name, state, layout))
     argv = _java(state, layout, TABLE[name])
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))

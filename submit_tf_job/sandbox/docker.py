@@ -28,6 +28,7 @@ __all__ = [
     "check_options",
     "docker_info",
     "dockerd_options",
+    "exposed",
     "nodemanager",
     "resource_files",
     "write_programs",
@@ -120,6 +121,11 @@ def docker_info(state: State) -> DockerInfo:
     return DockerInfo(state.engine.host, state.engine.address, NETWORKS, Path(state.executor) if state.executor else None, state.gpus)
 
 
+def exposed(layout: Layout) -> dict[str, Path]:
+    """Return the directories of the sandbox that containers see, by the name under which they do."""
+    return {"nm-local": layout.nm_local, "nm-log": layout.nm_log, "conf": layout.conf}
+
+
 # --- Hadoop's configuration ---
 
 
@@ -127,7 +133,10 @@ def nodemanager(state: State, layout: Layout) -> dict[str, str]:
     """Return yarn-site.xml's part."""
     if not state.docker:
         return {}
+    conf = layout.exposed / "conf"
     return {
+        "yarn.nodemanager.local-dirs": str(layout.exposed / "nm-local"),
+        "yarn.nodemanager.log-dirs": str(layout.exposed / "nm-log"),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor",
         f"{_LINUX}.path": state.executor or str(layout.executor),
         f"{_LINUX}.group": _group(state),
@@ -137,7 +146,7 @@ def nodemanager(state: State, layout: Layout) -> dict[str, str]:
         f"{_DOCKER}.allowed-container-networks": ",".join(NETWORKS),
         f"{_DOCKER}.default-container-network": "bridge",
         # The daemons' HADOOP_CONF_DIR reaches every container: it shall be there as well.
-        f"{_DOCKER}.default-ro-mounts": f"{layout.conf}:{layout.conf}",
+        f"{_DOCKER}.default-ro-mounts": f"{conf}:{conf}",
         f"{_DOCKER}.delayed-removal.allowed": "true",
         # The localizer of the ApplicationMaster is a JVM of its own.
         "yarn.nodemanager.container-localizer.java.opts": "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
@@ -205,7 +214,7 @@ def _settings(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[
         "docker": [cli, "-H", state.engine.host, "--config", str(layout.programs / "cli")],
         "setpriv": setpriv,
         "group": os.getegid(),
-        "roots": [str(layout.nm_local.resolve()), str(layout.nm_log.resolve())],
+        "roots": [str(layout.exposed / "nm-local"), str(layout.exposed / "nm-log")],
         "read_only": read_only,
         "writable": writable,
         "untrusted": [UNTRUSTED],
@@ -216,11 +225,10 @@ def _settings(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[
 def _allowed(state: State, layout: Layout) -> tuple[list[str], list[str]]:
     """Return what containers may mount to read, and to write."""
     asked = [mount.partition(":") for mount in state.mounts]
-    own = [str(path.resolve()) for path in (layout.nm_local, layout.conf, layout.client_conf)]
+    local, logs, conf = (str(layout.exposed / name) for name in exposed(layout))
     system = [path for path in ("/etc/passwd", "/etc/group") if Path(path).exists()]
-    read_only = [*own, *system, *(str(Path(source).resolve()) for source, _, mode in asked if mode != "rw")]
-    writable = [str(layout.nm_local.resolve()), str(layout.nm_log.resolve())]
-    return read_only, [*writable, *(str(Path(source).resolve()) for source, _, mode in asked if mode == "rw")]
+    read_only = [local, conf, *system, *(str(Path(source).resolve()) for source, _, mode in asked if mode != "rw")]
+    return read_only, [local, logs, *(str(Path(source).resolve()) for source, _, mode in asked if mode == "rw")]
 
 
 def _configuration(state: State, layout: Layout) -> str:
@@ -267,18 +275,18 @@ def _check_setup(state: State, layout: Layout) -> None:
             hint=f"it wants to be root's with mode 6050, and a copy of {layout.conf / 'container-executor.cfg'} (root's, mode 0400, in "
             "directories that only root may write to) where it was built to look for it",
         )
-    _check_reach(layout, state)
+    _check_reach(state)
 
 
-def _check_reach(layout: Layout, state: State) -> None:
+def _check_reach(state: State) -> None:
     """Hadoop's container-executor starts the ApplicationMaster as somebody who may not pass a directory of root's alone."""
     uid = pwd.getpwnam(RUN_AS).pw_uid
-    for path in (layout.home, Path(state.jars), Path(state.java_home)):
+    for path in (Path(state.jars), Path(state.java_home)):
         closed = [parent for parent in (path, *path.parents) if not parent.stat().st_mode & 0o001 and parent.stat().st_uid != uid]
         if closed:
             raise SandboxError(
                 f"{RUN_AS}, whom Hadoop's container-executor starts processes as, cannot enter {closed[-1]}",
-                hint="set XDG_STATE_HOME and XDG_CACHE_HOME to directories that everybody may enter",
+                hint="set XDG_CACHE_HOME to a directory that everybody may enter, or take another Java",
             )
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "dockerd_path",
     "end_engine",
     "ensure_network",
+    "expose",
     "find_programs",
     "make_bridge",
     "restore_bridge",
@@ -147,7 +148,9 @@ def find_programs(environ: Mapping[str, str]) -> Programs:
     if os.geteuid() != 0:
         raise SandboxError("a Docker Engine can be started by root only", hint="run it as root, or leave docker out")
     path = dockerd_path(environ)
-    found = {name: shutil.which(name, path=path) for name in (DOCKERD, "docker", "containerd", "runc", "iptables", "ip", "unshare")}
+    found = {
+        name: shutil.which(name, path=path) for name in (DOCKERD, "docker", "containerd", "runc", "iptables", "ip", "mount", "unshare")
+    }
     missing = [name for name, where in found.items() if where is None]
     if missing:
         raise SandboxError(
@@ -225,6 +228,27 @@ def restore_bridge(engine: Engine) -> None:
         raise
 
 
+def expose(engine: Engine, directories: Mapping[str, Path]) -> None:
+    """Show directories at the same place to root, to containers and to who runs them: `engine.run` / name.
+
+    Where they are, one of their parents may be closed to others (a home directory), here or in an image that has one of the same name.
+
+    Raises:
+        SandboxError: when they cannot be mounted.
+    """
+    _make_run(engine)
+    for name, directory in directories.items():
+        target = engine.run / name
+        target.mkdir(exist_ok=True)
+        if not target.is_mount():
+            _call(["mount", "--bind", str(directory), str(target)])
+
+
+def _make_run(engine: Engine) -> None:
+    for directory in (RUN, engine.run):
+        directory.mkdir(mode=0o711, exist_ok=True)
+
+
 def _reserve(number: int) -> contextlib.AbstractContextManager[object] | None:
     """Keep other processes from choosing the same addresses; the kernel lets go when this one dies."""
     holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -283,7 +307,7 @@ def start_engine(engine: Engine, environ: Mapping[str, str], dns: str | None = N
         SandboxError: when it could not be started at all.
     """
     engine.data.mkdir(parents=True, exist_ok=True)
-    engine.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_run(engine)
     (engine.run / "daemon.json").write_text("{}\n")
     # Its pid file may name a process of this number that is somebody else now.
     (engine.run / "dockerd.pid").unlink(missing_ok=True)
@@ -427,6 +451,10 @@ def _remove_groups(identity: str) -> None:
 
 
 def _remove_run(run: Path) -> None:
+    mounts = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines()]
+    for point in (mount for mount in reversed(mounts) if mount.is_relative_to(run)):
+        # Lazily: who still looks into it sees its files to the end. Not undone, what it shows would be removed with it.
+        _call(["umount", "--lazy", str(point)])
     shutil.rmtree(run, ignore_errors=True)
     for directory in (RUN, Path("/run/docker"), Path("/run/containerd")):
         with contextlib.suppress(OSError):

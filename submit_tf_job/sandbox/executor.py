@@ -150,6 +150,8 @@ def as_user(places: Places) -> list[str]:
         "--clear-groups",
         "--inh-caps=-all,+dac_read_search",
         "--ambient-caps=-all,+dac_read_search",
+        # Without it access(2), which Java asks before it reads, leaves capabilities out.
+        "--securebits=+no_setuid_fixup",
     ]
 
 

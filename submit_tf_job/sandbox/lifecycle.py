@@ -169,9 +169,9 @@ class Sandbox:
         try:
             return self._first_start(options, environ, progress)
         except BaseException:
+            end_engine(self._layout.docker, keep_data=True)
             # With a state file there are logs to look at; without one there is nothing worth keeping.
             if not self._layout.state_file.exists():
-                end_engine(self._layout.docker)
                 shutil.rmtree(self._layout.home, ignore_errors=True)
             raise
 

@@ -24,14 +24,15 @@ def end_everything(layout: Layout) -> bool:
     end(by_name.pop("nodemanager"), grace_s=5.0)
     # Registry DNS does not end on SIGTERM, and even less once ZooKeeper is gone.
     end(by_name.pop("registrydns"), grace_s=0.5)
+    # dockerd is needed until its containers are gone.
+    by_name.pop("dockerd")
     end((process for processes in by_name.values() for process in processes), grace_s=3.0)
     found = bool(running)
-    found |= end_engine(layout.docker, keep_data=True)
     # A container that is being killed may have just started another process.
     for _ in range(5):
-        containers = container_processes(layout.nm_local)
+        containers = [*container_processes(layout.nm_local), *container_processes(layout.exposed / "nm-local")]
         if not containers:
             break
         found = True
         end(containers, grace_s=1.0)
-    return found
+    return end_engine(layout.docker, keep_data=True) or found

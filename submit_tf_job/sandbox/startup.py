@@ -85,7 +85,7 @@ def start_daemons(names: Iterable[str], state: State, layout: Layout, environ: M
 def _start(name: str, state: State, layout: Layout, environ: Mapping[str, str], started: list[Process]) -> State:
     if name == "nodemanager" and not state.recovery:
         # It would not know the containers that its predecessor left.
-        end(container_processes(layout.nm_local), grace_s=1.0)
+        end(container_processes(layout.exposed / "nm-local" if state.docker else layout.nm_local), grace_s=1.0)
     process = daemons.start(name, state, layout, environ)
     started.append(process)
     state = state.with_daemon(name, process)

@@ -89,6 +89,11 @@ class Layout:
         return self.home / "docker"
 
     @property
+    def exposed(self) -> Path:
+        """Where the NodeManager's directories are to be seen by containers of Docker."""
+        return Engine(self.docker, 0).run
+
+    @property
     def nm_log(self) -> Path:
         return self.run / "nm-log"
 

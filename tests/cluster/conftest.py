@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +19,12 @@ import pytest
 import yaml
 
 from submit_tf_job.sandbox import Mode, Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox.engine import Engine
+from submit_tf_job.sandbox.state import Layout, load_state
 from submit_tf_job.settings import Settings, load_settings
 
-SPECS = Path(__file__).parents[2] / "specs"
+ROOT = Path(__file__).parents[2]
+SPECS = ROOT / "specs"
 NO_SUCH_JOB = 5
 SUBMIT_S = 240  # no test job takes longer, on two busy cores
 
@@ -100,6 +105,69 @@ def kerberos_cluster(session_environ: dict[str, str], tensorflow: Path) -> Itera
         yield found
 
 
+@dataclass(frozen=True)
+class DockerCluster(Profiled):
+    """A sandbox with Docker that is up, its images loaded.
+
+    Attributes:
+        profiles: Network -> settings profile whose jobs are on it, with TensorFlow mounted into their containers.
+    """
+
+    profiles: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> Engine:
+        """Its Docker Engine."""
+        state = load_state(Layout(self.info.home))
+        assert state
+        return state.engine
+
+    def docker(self, *words: str, stdin: bytes = b"") -> str:
+        """Call the docker CLI."""
+        assert self.info.docker
+        argv = ["docker", "-H", self.info.docker.host, *words]
+        return subprocess.run(argv, input=stdin, stdout=subprocess.PIPE, check=True, timeout=120).stdout.decode()
+
+
+def _image_without_bash() -> bytes:
+    """Return a root directory that holds next to nothing."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("nothing"))
+    return packed.getvalue()
+
+
+def _load_images(cluster: DockerCluster, environ: Mapping[str, str]) -> None:
+    """Load the base image, also under the names that job specs use, and one that YARN can do nothing with."""
+    assert cluster.info.docker
+    build = [sys.executable, str(ROOT / "docker" / "build"), "--packages", "base"]
+    subprocess.run(build, env={**environ, "DOCKER_HOST": cluster.info.docker.host}, check=True, timeout=900)
+    for name in ("python:3.11", "tensorflow/tensorflow:2.15.0", "untrusted/base:1"):
+        cluster.docker("tag", "submit_tf_job/base:1", name)
+    cluster.docker("import", "-", "local/bashless:1", stdin=_image_without_bash())
+
+
+@pytest.fixture(scope="session")
+def docker_cluster(session_environ: dict[str, str], tensorflow: Path) -> Iterator[DockerCluster]:
+    """Start a sandbox with Docker and two GPUs that are not there, and take it down at the end."""
+    made = Sandbox(f"test{os.getpid()}-docker", SandboxDirs.standard(session_environ))
+    try:
+        options = SandboxOptions(modes=("docker",), gpus=2, mounts=(str(tensorflow),))
+        info = made.up(options, session_environ, print)
+        profile = yaml.safe_load(info.profile_path.read_text())
+        # Where an image has no /root, or whatever the path here begins with, that only root may enter.
+        packages = next((tensorflow / "lib").glob("python3.*/site-packages"))
+        names = {network: f"{info.profile}-{network}" for network in ("bridge", "host", "jobs")}
+        for network, name in names.items():
+            job = {"network": network, "mounts": [f"{packages}:/opt/tensorflow"], "env": {"PYTHONPATH": "/opt/tensorflow"}}
+            (info.profile_path.parent / f"{name}.yaml").write_text(yaml.safe_dump({**profile, "job": job}))
+        cluster = DockerCluster(made, info, names)
+        _load_images(cluster, session_environ)
+        yield cluster
+    finally:
+        made.down()
+
+
 @pytest.fixture(scope="session")
 def cluster_settings(real_cluster: SandboxInfo, session_environ: dict[str, str]) -> Settings:
     """The settings of the sandbox's profile."""
@@ -163,7 +231,7 @@ class Tool:
         words = [str(argument) for argument in arguments]
         if words[0] in ("sandbox", "version", "schema", "init"):
             return [sys.executable, "-m", "submit_tf_job", *words]
-        group = 2 if words[0] == "config" else 1
+        group = 2 if words[0] in ("config", "staging") else 1
         return [sys.executable, "-m", "submit_tf_job", *words[:group], "--profile", self.profile, *words[group:]]
 
     def spec(self, name: str, **content: Any) -> Path:

@@ -1,4 +1,5 @@
-"""The same jobs on every kind of cluster: simple, with Kerberos, with two ResourceManagers, and with all of it behind TLS.
+"""The same jobs on every kind of cluster: simple, with Kerberos, with two ResourceManagers, with all of it behind TLS, and in containers
+of Docker on each network.
 
 Nothing but the settings profile differs: a job spec says nothing of how its cluster is secured.
 """
@@ -8,12 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from submit_tf_job.sandbox import Mode
-from tests.cluster.conftest import SPECS, Profiled, Tool, a_sandbox_of, gone
+from tests.cluster.conftest import SPECS, DockerCluster, Profiled, Tool, a_sandbox_of, gone
 
 pytestmark = pytest.mark.cluster
 
@@ -22,13 +24,19 @@ DATA = "hdfs:///data/digits.npz"
 PROFILES: dict[str, tuple[Mode, ...]] = {"simple": (), "kerberos": ("kerberos",), "ha": ("ha",), "all": ("kerberos", "ha", "tls")}
 
 
-@pytest.fixture(scope="module", params=list(PROFILES))
+NETWORKS = [pytest.param(f"docker-{network}", marks=pytest.mark.long) for network in ("bridge", "host", "jobs")]
+
+
+@pytest.fixture(scope="module", params=[*PROFILES, *NETWORKS])
 def cluster(request: pytest.FixtureRequest, session_environ: dict[str, str], tensorflow: Path) -> Iterator[Profiled]:
     """One cluster of each kind, one after the other."""
     if request.param == "simple":
         yield Profiled(request.getfixturevalue("sandbox"), request.getfixturevalue("real_cluster"))
     elif request.param == "kerberos":
         yield request.getfixturevalue("kerberos_cluster")
+    elif request.param.startswith("docker-"):
+        docker: DockerCluster = request.getfixturevalue("docker_cluster")
+        yield Profiled(docker.sandbox, replace(docker.info, profile=docker.profiles[request.param.partition("-")[2]]))
     else:
         with a_sandbox_of(PROFILES[request.param], session_environ, tensorflow) as found:
             yield found

@@ -24,8 +24,11 @@ DOCKER = SandboxOptions(modes=("docker",))
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Layout(tmp_path).make()
+    monkeypatch.setattr(engine, "RUN", tmp_path / "sockets")
+    for name in docker.exposed(Layout(tmp_path)):
+        (Layout(tmp_path).exposed / name).mkdir(parents=True)  # in the place of a bind mount
     return tmp_path
 
 
@@ -161,12 +164,12 @@ def test_dockerd_is_started_on_its_bridge_and_the_nodemanager_without_a_namespac
         return Process(1, 1)
 
     monkeypatch.setattr(engine, "launch", launch)
-    monkeypatch.setattr(engine, "RUN", home / "sockets")
     monkeypatch.setattr(daemons, "launch", launch)
+    monkeypatch.setattr(daemons, "expose", lambda engine, directories: made.extend(directories))
     monkeypatch.setattr(daemons, "restore_bridge", lambda engine: made.append(engine.identity))
     state = _state(home, gpus=1, executor="/opt/ce")
     daemons.start("dockerd", state, Layout(home), ENVIRON)
-    assert made == [state.engine.identity]
+    assert made == [state.engine.identity, "nm-local", "nm-log", "conf"]
     assert "unix:///var/run/docker.sock" in calls[0], "where Hadoop's own executor looks for it"
     assert f"-Dsubmit_tf_job.sandbox={home}" in calls[0]
     assert any(word.startswith("nvidia=") for word in calls[0])
@@ -237,12 +240,12 @@ def test_containers_that_are_not_yarns_are_left_alone(executor: Call, home: Path
 
 
 def test_it_removes_nothing_beyond_the_nodemanagers_directories(executor: Call, home: Path) -> None:
-    local, outside = Layout(home).nm_local, home / "precious"
+    local, outside = Layout(home).exposed / "nm-local", home / "precious"
     (outside / "deep").mkdir(parents=True)
     (local / "app" / "sub").mkdir(parents=True)
     (local / "app" / "link").symlink_to(outside)
     (local / "out").symlink_to(outside)
-    for target in (outside, local / ".." / ".." / "precious", local / "out" / "deep", "/", local / "..", ""):
+    for target in (outside, local / ".." / ".." / ".." / "precious", local / "out" / "deep", "/", local / "..", ""):
         assert executor("nobody", "ann", "3", target).returncode == 255, target
     assert (outside / "deep").is_dir()
     assert executor("nobody", "ann", "3", "app", local).returncode == 0
@@ -271,7 +274,7 @@ def test_it_signals_no_foreign_process(executor: Call) -> None:
     ],
 )
 def test_what_docker_is_not_told_to_run(executor: Call, home: Path, command: dict[str, str], status: int, words: list[str]) -> None:
-    local, logs, private = Layout(home).nm_local, Layout(home).nm_log, home / "private"
+    local, logs, private = Layout(home).exposed / "nm-local", Layout(home).exposed / "nm-log", home / "private"
     (local / "usercache").mkdir()
     private.mkdir()
     for name in ("launch.sh", "tokens"):
@@ -307,7 +310,7 @@ def test_no_exit_status_ends_the_node(tmp_path: Path, code: int, reported: int) 
 
 def test_its_settings_are_read_as_written(executor: Call, home: Path) -> None:
     settings = json.loads((home / "bin" / "container-executor.json").read_text())
-    assert settings["roots"] == [str(home / "run" / "nm-local"), str(home / "run" / "nm-log")]
+    assert settings["roots"] == [str(Layout(home).exposed / name) for name in ("nm-local", "nm-log")]
     (home / "bin" / "container-executor.json").write_text("{")
     done = executor("--checksetup")
     assert done.returncode == 255

@@ -1,0 +1,237 @@
+"""The sandbox with Docker: the acceptance job on a bridge, small ones on other networks, and what goes wrong with containers.
+
+Everything runs at once on one cluster, so that one waits for all of it only once. What a NodeManager refuses is asked for by a service
+that this tool would not post, and the tool's own diagnosis reads what the ApplicationMaster wrote of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.diagnose.witnesses import Finding, by_container, by_program, by_yarn
+from submit_tf_job.sandbox import SandboxOptions
+from submit_tf_job.yarn.amlog import ContainerEnd, container_ends
+from tests.cluster.conftest import SPECS, DockerCluster, Profiled, Result, Tool
+from tests.cluster.test_sandbox import call, processes_of, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")]
+
+SMALL = {"memory": "256Mi"}
+LONG = "c" * 50
+MISSING = "localhost:1/nope:1"  # a registry that refuses at once
+
+# Component -> image, command, network, further environment of YARN's, and what is found: status, code, words of the sentence.
+ROWS: dict[str, tuple[str, str, str, dict[str, str], int, str, str]] = {
+    "missing": (MISSING, "true", "bridge", {}, 7, "image-not-pulled", MISSING),
+    "bashless": ("local/bashless:1", "true", "bridge", {}, 7, "image-without-bash", "no bash"),
+    "misnamed": ("Local/Base:1", "true", "bridge", {}, -1, "image-name-invalid", "Local/Base:1"),
+    "untrusted": ("untrusted/base:1", "true", "bridge", {}, 127, "image-not-trusted", "untrusted/base:1"),
+    "secret": ("", "true", "bridge", {"MOUNTS": "/etc/shadow:/x:ro"}, 29, "mount-refused", "/etc/shadow"),
+    "writes": ("", "true", "bridge", {"MOUNTS": "/etc/passwd:/x:rw"}, 29, "mount-refused", "/etc/passwd"),
+    "nowhere": ("", "true", "bridge", {"MOUNTS": "/no/where:/x:ro"}, 29, "mount-missing", "/no/where"),
+    "garbled": ("", "true", "bridge", {"MOUNTS": "abc"}, -1, "mount-invalid", "abc"),
+    "foreign": ("", "true", "foo", {}, -1, "network-refused", "foo"),
+    LONG: ("", "true", "bridge", {}, -1, "host-name-too-long", "64 characters"),
+    "mighty": ("", "true", "bridge", {"RUN_PRIVILEGED_CONTAINER": "true"}, -1, "privileged-refused", "privileged"),
+    "kata": ("", "true", "bridge", {"RUNTIME": "kata"}, -1, "runtime-refused", "kata"),
+    "hungry": ("", "exec python3 -c 'held = bytearray(600 << 20); import time; time.sleep(60)'", "host", {}, -104, "out-of-memory", "600"),
+    "unheard": ("", "nosuchcommand", "bridge", {}, 127, "command-not-found", "nosuchcommand"),
+    "killed": ("", "kill -9 $$", "jobs", {}, 137, "", ""),
+    "poison": ("", "exit 24", "bridge", {}, 124, "", ""),
+    "arsenic": ("", "exit 22", "none", {}, 122, "", ""),
+}
+LOOK = (
+    "import json, os, socket; cluster = json.loads(os.environ['TF_CONFIG'])['cluster'];"
+    " print('MET', *[socket.gethostbyname(a.rpartition(':')[0]) for peers in cluster.values() for a in peers]);"
+    " print('AM', os.getuid(), os.environ['HADOOP_USER_NAME'], os.environ.get('NVIDIA_VISIBLE_DEVICES'))"
+)
+
+
+def component(name: str, image: str, command: str, network: str, extra: dict[str, str]) -> dict[str, Any]:
+    """One component of the service that fails in every way."""
+    prefix = "YARN_CONTAINER_RUNTIME_DOCKER_"
+    env = {f"{prefix}CONTAINER_NETWORK": network, **{prefix + key: value for key, value in extra.items()}}
+    return {
+        "name": name,
+        "number_of_containers": 1,
+        "restart_policy": "NEVER",
+        "artifact": {"id": image or "submit_tf_job/base:1", "type": "DOCKER"},
+        "launch_command": command,
+        "resource": {"cpus": 1, "memory": "128"},
+        "configuration": {"env": env},
+    }
+
+
+def run_rows(cluster: DockerCluster) -> dict[str, ContainerEnd]:
+    """Post the service, wait for its end, and read how its containers ended."""
+    info = cluster.info
+    components = [component(name, *row[:4]) for name, row in ROWS.items()]
+    service = {"name": "rows", "version": "1", "lifetime": 600, "components": components}
+    status, answer = call("POST", f"{info.rm_url}/app/v1/services?user.name={info.user}", service)
+    assert status == 202, answer
+    apps = f"{info.rm_url}/ws/v1/cluster/apps"
+    app = until(lambda: next((app for app in call("GET", apps)[1]["apps"]["app"] if app["name"] == "rows"), None))
+    until(lambda: call("GET", f"{apps}/{app['id']}")[1]["app"]["state"] == "FINISHED", 200)
+    (log,) = (info.home / "run" / "nm-log" / app["id"]).glob("*/serviceam.log")
+    return {end.task.rpartition("-")[0]: end for end in container_ends(log.read_text())}
+
+
+def explain(end: ContainerEnd) -> Finding | None:
+    """Say why, as the diagnosis of a job would."""
+    return by_yarn(end, 128) or by_container(end) or by_program(end.task, end.status, end.diagnostics)[0]
+
+
+@pytest.fixture(scope="module")
+def tools(
+    docker_cluster: DockerCluster, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Tool]]:
+    """The tool, with a profile for each network."""
+    made = {
+        network: Tool(session_environ, docker_cluster.profiles[network], tmp_path_factory.mktemp(network))
+        for network in ("bridge", "host", "jobs")
+    }
+    yield made
+    for tool in made.values():
+        tool.tidy()
+
+
+@pytest.fixture(scope="module")
+def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[dict[str, Future[Any]]]:
+    """Start everything."""
+    pair = {"strategy": "multi-worker", "command": ["python", "-c", LOOK], "roles": {"chief": SMALL, "worker": {**SMALL, "gpus": 1}}}
+    bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
+    bridge.jobs += ["trains"]
+
+    def submit(tool: Tool, spec: Path, *words: str) -> Result:
+        return tool("submit", spec, *words, "-o", "json")
+
+    with ThreadPoolExecutor(6) as pool:
+        yield {
+            "rows": pool.submit(run_rows, docker_cluster),
+            "trains": pool.submit(submit, bridge, SPECS / "parameter-server.yaml", "--name", "trains"),
+            "host": pool.submit(submit, host, host.spec("on-host", **pair)),
+            "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
+            "unpulled": pool.submit(submit, bridge, bridge.spec("unpulled", **{**pair, "image": MISSING})),
+        }
+
+
+def test_chief_workers_and_parameter_servers_train_in_containers(started: dict[str, Future[Any]]) -> None:
+    done = started["trains"].result()
+    assert done.status == 0, done.stderr
+    assert (done.json["state"], done.json["confirmed"], done.json["tasks"]["missing"]) == ("SUCCEEDED", True, [])
+
+
+@pytest.mark.parametrize("network", ["host", "jobs"])
+def test_tasks_meet_on_every_network_as_nobody_with_their_gpus(
+    started: dict[str, Future[Any]], tools: dict[str, Tool], network: str
+) -> None:
+    done = started[network].result()
+    assert done.status == 0, done.stderr
+    logs = tools[network]("logs", f"on-{network}").stdout
+    met = [line.split("MET ")[1].split() for line in logs.splitlines() if "MET " in line]
+    assert len(met) == 2, logs
+    assert all(len(addresses) == 2 for addresses in met)
+    assert all((address == "127.0.0.1") is (network == "host") for addresses in met for address in addresses)
+    seen = {line.split()[0]: line.split("AM ")[1].split() for line in logs.splitlines() if "AM " in line}
+    assert seen["chief-0"][::2] == ["65534", "None"]
+    assert seen["worker-0"][0] == "65534"
+    assert seen["worker-0"][2] in ("0", "1"), "one of the two devices is its own"
+
+
+def test_an_image_that_is_not_there_is_the_root_cause(started: dict[str, Future[Any]]) -> None:
+    done = started["unpulled"].result()
+    assert done.status == 1, done.stderr
+    cause = done.json["root_cause"]
+    assert (cause["code"], cause["status"], cause["host"]) == ("image-not-pulled", 7, "localhost"), cause
+    assert MISSING in cause["sentence"]
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_what_goes_wrong_with_a_container_is_explained(started: dict[str, Future[Any]], name: str) -> None:
+    *_, status, code, words = ROWS[name]
+    end = started["rows"].result()[name]
+    assert end.status == status, end
+    finding = explain(end)
+    if code:
+        assert finding is not None, end
+        assert (finding.code, words in finding.sentence) == (code, True), (finding, end)
+
+
+def test_no_exit_status_made_the_node_ill(started: dict[str, Future[Any]], docker_cluster: DockerCluster) -> None:
+    started["rows"].result()
+    info = call("GET", f"{docker_cluster.info.nm_url}/ws/v1/node/info")[1]["nodeInfo"]
+    assert info["nodeHealthy"], info
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"image": "Local/Base:1"}, "is no image name for YARN"),
+        ({"name": "n" * 60}, "64"),
+        ({"mounts": ["/no,where:/x"]}, "comma"),
+        ({"roles": {"worker": {**SMALL, "gpus": 3}}}, "3 is more than the 2 yarn.io/gpu one container may have here"),
+    ],
+)
+def test_what_no_node_would_take_is_not_posted(tools: dict[str, Tool], content: dict[str, Any], words: str) -> None:
+    tool = tools["bridge"]
+    spec = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}, **content}
+    done = tool("submit", tool.spec(spec.pop("name", "refused"), **spec))
+    assert done.status not in (0, 1), done
+    assert words in done.stderr, done.stderr
+
+
+def test_a_job_is_told_to_stop(started: dict[str, Future[Any]], tools: dict[str, Tool], docker_cluster: DockerCluster) -> None:
+    started["trains"].result()
+    tool = tools["bridge"]
+    program = "trap 'echo told to stop; exit 0' TERM; echo ready; while :; do sleep 0.2; done"
+    spec = tool.spec("stops", strategy="single", command=["bash", "-c", program], roles={"worker": SMALL})
+    assert tool("submit", spec, "--detach").status == 0
+    until(lambda: "ready" in tool("logs", "stops").stdout)
+    names = docker_cluster.docker("ps", "--format", "{{.Names}} {{.Image}}")
+    assert names.count("container_") == 1, names
+    assert tool("stop", "stops").status == 0
+    assert "told to stop" in until(lambda: (logs := tool("logs", "stops").stdout) and "told" in logs and logs)
+    assert until(lambda: "container_" not in docker_cluster.docker("ps", "--format", "{{.Names}}"))
+
+
+def test_a_node_whose_docker_is_down(started: dict[str, Future[Any]], tools: dict[str, Tool], docker_cluster: DockerCluster) -> None:
+    for future in started.values():
+        future.result()
+    tool, cluster = tools["bridge"], Profiled(docker_cluster.sandbox, docker_cluster.info)
+    os.kill(cluster.pid_of("dockerd"), signal.SIGTERM)
+    until(lambda: docker_cluster.sandbox.status().state == "degraded")
+    done = tool("submit", tool.spec("dockerless", strategy="single", command="true", roles={"worker": SMALL}), "-o", "json")
+    cause = done.json["root_cause"]
+    assert (done.status, cause["code"], cause["status"]) == (1, "docker-unreachable", 29), cause
+    healed = docker_cluster.sandbox.up(SandboxOptions(), os.environ)
+    assert healed.started == ("dockerd",)
+    again = tool("submit", tool.spec("dockered", strategy="single", command="true", roles={"worker": SMALL}), "-o", "json")
+    assert again.json["state"] == "SUCCEEDED", again.stderr
+
+
+def test_down_leaves_nothing(docker_cluster: DockerCluster) -> None:
+    info, engine = docker_cluster.info, docker_cluster.engine
+    assert engine.run.exists()
+    docker_cluster.docker("run", "--detach", "--network", "jobs", "submit_tf_job/base:1", "sleep", "600")
+    start = time.monotonic()
+    assert docker_cluster.sandbox.down()
+    print(f"down took {time.monotonic() - start:.1f} s")
+    assert processes_of(info.home) == {}
+    assert not info.home.exists()
+    assert not engine.run.exists()
+    links = json.loads(subprocess.run(["ip", "-json", "address"], stdout=subprocess.PIPE, check=True).stdout)
+    prefix = str(engine.block.network_address).rpartition(".")[0]
+    assert [link["ifname"] for link in links if engine.identity in link["ifname"] or prefix in json.dumps(link)] == []
+    mounts = Path("/proc/mounts").read_text()
+    assert not [line for line in mounts.splitlines() if engine.identity in line or str(info.home) in line]
+    assert list(Path("/sys/fs/cgroup").glob(f"**/{engine.identity}*")) == []
