@@ -24,7 +24,7 @@ from submit_tf_job.report.detail import description_object, events_object
 from submit_tf_job.report.doctor import doctor_object
 from submit_tf_job.report.job import job_object
 from submit_tf_job.report.logs import inventory_object, line_object
-from submit_tf_job.sandbox import KerberosInfo, SandboxInfo
+from submit_tf_job.sandbox import DockerInfo, KerberosInfo, SandboxInfo
 from submit_tf_job.sandbox.model import DaemonStatus, SandboxStatus
 from submit_tf_job.tasklogs.model import FileInfo, LogInventory, LogLine, TaskContainer
 from submit_tf_job.watch import Look
@@ -224,6 +224,7 @@ class FakeSandbox:
         "default", "sandbox", Path("p"), "3.4.2", "alice", Path("h"), Path("c"), "hdfs://h:1", "http://h:2", "http://h:3", "http://h:4",
         "127.0.0.1:53", "system", {"rm": 1}, ("namenode",), 1.0, ("http://h:2",), ("kerberos",), Path("ca"),
         KerberosInfo("SANDBOX.TEST", "127.0.0.1:88", Path("k"), Path("t"), "alice@SANDBOX.TEST"),
+        DockerInfo("unix:///d", "172.30.0.1", ("host",), None, 2),
     )  # fmt: skip
 
     def up(self, *_arguments: object) -> SandboxInfo:
