@@ -289,3 +289,10 @@ def gone(job: str, within_s: float = 20) -> None:
     while left := processes_of(job):
         assert time.monotonic() < deadline, left
         time.sleep(0.3)
+
+
+def bare_python(directory: Path) -> Path:
+    """Make a Python without any library: that of an image that nobody has prepared."""
+    made = directory / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True, timeout=60)
+    return made / "bin" / "python"

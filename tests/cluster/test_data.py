@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.storage import Storage, open_storage
-from tests.cluster.conftest import SPECS, Tool, gone, processes_of
+from tests.cluster.conftest import SPECS, Tool, bare_python, gone, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -199,18 +198,11 @@ def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) ->
     return found
 
 
-def plain_python(tmp_path: Path) -> Path:
-    """A Python without any library: that of an image that nobody has prepared."""
-    bare = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True, timeout=60)
-    return bare / "bin" / "python"
-
-
 @pytest.mark.parametrize("library", ["hdfs-native", "standard library"])
 def test_a_task_copies_with_and_without_a_library(
     real_cluster: SandboxInfo, hdfs: Storage, place: str, conf: Path, tensorflow: Path, tmp_path: Path, library: str
 ) -> None:
-    python = tensorflow / "bin" / "python" if library == "hdfs-native" else plain_python(tmp_path)
+    python = tensorflow / "bin" / "python" if library == "hdfs-native" else bare_python(tmp_path)
     uris = [f"{real_cluster.hdfs_uri.rstrip('/')}{place}", f"hdfs://ns1{place}", f"viewfs:///all{place}"]
     uris.append(real_cluster.namenode_url.replace("http://", "webhdfs://").rstrip("/") + place)
     big = os.urandom(9_000_000)
@@ -263,10 +255,12 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
 
     Each of the three jobs has its Hadoop configuration in another of the three ways.
     """
-    program = "echo conf=$HADOOP_CONF_DIR; cat $TFJOB_INPUT_ONE; xargs -d '\\n' cat < $TFJOB_FILES_MANY > $TFJOB_OUTPUT_SUM/sum.txt; exit $STATUS"
+    program = (
+        "echo conf=$HADOOP_CONF_DIR; cat $TFJOB_INPUT_ONE; xargs -d '\\n' cat < $TFJOB_FILES_MANY > $TFJOB_OUTPUT_SUM/sum.txt; exit $STATUS"
+    )
     content: dict[str, Any] = {
         **SMALL,
-        "python": str(plain_python(tmp_path)),
+        "python": str(bare_python(tmp_path)),
         "command": program,
         "env": {"STATUS": "0"},
         "hadoop": {"conf": "inline"},

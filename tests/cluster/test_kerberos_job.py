@@ -18,7 +18,7 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxOptions
 from submit_tf_job.sandbox.ports import port_is_free
-from tests.cluster.conftest import Profiled, Tool
+from tests.cluster.conftest import Profiled, Tool, bare_python
 from tests.fakes.keytabs import keytab
 
 pytestmark = pytest.mark.cluster
@@ -117,6 +117,13 @@ def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str])
     java = ["--set", f"env.JARS={jars}", "--detach"]
     assert shell("submit", shell.job("kj-node"), *hdfs_native, *java[:2]).status == 0
     assert shell("submit", shell.job("kj-hdfs", keytab=f"hdfs://{on_hdfs}", login="always"), *java).status == 0
+    rows = f"/user/{shell.user}/rows.txt"  # fetched and stored with the token alone: this Python has no library
+    shell.hdfs(f"with client.create({rows!r}, WriteOptions(overwrite=True)) as f: f.write(b'rows')")
+    inputs = {"rows": {"uri": f"hdfs://{rows}", "shard": "files", "download": True}}
+    outputs = {"copy": {"uri": f"hdfs://{rows}.copy", "upload": True}}
+    copying = {**HEAD, "python": str(bare_python(shell.cwd)), "inputs": inputs, "outputs": outputs}
+    copy = shell.spec("kj-data", **copying, command="xargs -I{} cp {} $TFJOB_OUTPUT_COPY < $TFJOB_FILES_ROWS")
+    assert shell("submit", copy, "--detach").status == 0
     local = shell("submit", shell.job("kj-local", keytab="mine.keytab"), "--detach")
     assert (local.status, "warning" in local.stderr) == (0, False), local
 
@@ -128,9 +135,11 @@ def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str])
         str(Path(path).parents[0]): f"700 {shell.user}",
         path: f"400 {shell.user}",
     }
-    for name in ("kj-node", "kj-hdfs", "kj-local"):
+    for name in ("kj-node", "kj-hdfs", "kj-local", "kj-data"):
         waited = shell("wait", name)
         assert (waited.status, "YARN and the deciding task both say so" in waited.stdout) == (0, True), waited.stdout + waited.stderr
+
+    assert shell.tree(f"{rows}.copy")[f"{rows}.copy/rows.txt"].endswith(f" {shell.user}")
 
     host = shell.cluster.info.hdfs_uri.removeprefix("hdfs://")
     said, logs = shell.said("kj-node")
