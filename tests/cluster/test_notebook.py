@@ -18,7 +18,7 @@ FOLLOWED = """
 from submit_tf_job import Client
 job = {
     "name": "in-a-notebook", "image": "library/python:3.11", "strategy": "multi-worker",
-    "command": "echo 'TFJOB_PROGRESS {\\"step\\": 3, \\"total\\": 4}'; echo '<b>&\\033[31m'; sleep 4",
+    "command": "echo 'TFJOB_PROGRESS {\\"step\\": 3, \\"total\\": 4}'; echo -e '<b>&\\\\033[31m'; sleep 4",
     "roles": {"worker": {"instances": 2, "memory": "128Mi"}},
 }
 client = Client()
