@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, Refused, SubmitTFJobError, UsageError
+from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused, SubmitTFJobError, UsageError
 from submit_tf_job.job import HostFile
 from submit_tf_job.plan import Upload
 from submit_tf_job.plan.data import LISTS
@@ -40,6 +40,7 @@ USED_AGAIN_AFTER = timedelta(hours=1)
 AT_ONCE = 4
 PIECE = 4 * 1024**2
 RESUMABLE = 32 * 1024**2  # smaller ones are sent again as a whole
+_WRITTEN_NOW: set[str] = set()  # parts that threads of this process are writing
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]+)\.(?P<pid>\d+)\.[0-9a-f]{8}\.part")
 
 
@@ -251,30 +252,32 @@ def _send(upload: Upload, storage: Storage, teller: _Teller) -> int:
 
 
 def _send_large(upload: Upload, storage: Storage, path: str, teller: _Teller) -> int:
-    part, start = _begun(upload, storage, path)
-    teller.count(start)
-    rest = teller.through(stream(upload.content, start))
+    part = join(parent_of(path), f".{name_of(path)}.{_host()}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    _WRITTEN_NOW.add(part)
     try:
+        start = _taken_over(upload, storage, path, part)
+        teller.count(start)
+        rest = teller.through(stream(upload.content, start))
         if start:
             storage.append(part, rest)
         else:
             storage.create(part, rest, FILE_MODE)
         if storage.stat(part).size != upload.size:
-            raise BadAnswer(f"{storage.url(part)} has not the {upload.size} bytes that were sent", hint="submit again")
+            raise Refused(f"{storage.url(part)} has not the {upload.size} bytes that were sent", hint="submit again")
         with suppress(PathExists):
             storage.rename(part, path, overwrite=_look(storage, path) is not None)
-    except (Refused, UsageError, BadAnswer) as error:
-        if not isinstance(error, BadAnswer):
-            with suppress(SubmitTFJobError):
-                storage.remove(part)
+    except (Refused, UsageError):
+        with suppress(SubmitTFJobError):
+            storage.remove(part)
         raise
+    finally:
+        _WRITTEN_NOW.discard(part)
     _remove_parts(storage, path)
     return upload.size - start
 
 
-def _begun(upload: Upload, storage: Storage, path: str) -> tuple[str, int]:
-    """Take over what an interrupted upload left, or begin anew; return the part's path and its size."""
-    mine = join(parent_of(path), f".{name_of(path)}.{_host()}.{os.getpid()}.{secrets.token_hex(4)}.part")
+def _taken_over(upload: Upload, storage: Storage, path: str, mine: str) -> int:
+    """Take over what an interrupted upload left, where it left anything; return its size."""
     for found in _dead_parts(storage, path):
         try:
             storage.rename(found.path, mine, overwrite=False)
@@ -283,9 +286,9 @@ def _begun(upload: Upload, storage: Storage, path: str) -> tuple[str, int]:
         storage.recover(mine)
         size = storage.stat(mine).size
         if 0 < size <= upload.size:
-            return mine, size
+            return size
         storage.remove(mine)
-    return mine, 0
+    return 0
 
 
 def _dead_parts(storage: Storage, path: str) -> list[Stat]:
@@ -293,7 +296,7 @@ def _dead_parts(storage: Storage, path: str) -> list[Stat]:
     found = []
     for item in storage.list_dir(parent_of(path)):
         match = _PART.fullmatch(item.name)
-        if match and match["name"] == name_of(path) and match["host"] == _host() and not _lives(int(match["pid"])):
+        if match and match["name"] == name_of(path) and match["host"] == _host() and not _is_written(item.path, int(match["pid"])):
             found.append(item)
     return found
 
@@ -304,7 +307,9 @@ def _remove_parts(storage: Storage, path: str) -> None:
             storage.remove(item.path)
 
 
-def _lives(pid: int) -> bool:
+def _is_written(path: str, pid: int) -> bool:
+    if pid == os.getpid():
+        return path in _WRITTEN_NOW
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -11,12 +11,14 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tests.bench.airflow import import_rows
 from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
 from tests.bench.logs import measure_logs
 from tests.bench.operate import measure_fleet_rows, measure_status
 from tests.bench.page import page, table
 from tests.bench.secure import measure_secure
 from tests.bench.size import measure_size
+from tests.bench.staging import measure_staging
 from tests.bench.startup import measure_startup, startup_rows
 
 ROOT = Path(__file__).parents[2]
@@ -35,12 +37,16 @@ def main() -> int:
     say(f"start-up, {STARTUP_ROUNDS} rounds")
     rows = [*startup_rows(measure_startup(STARTUP_ROUNDS)), *measure_size(), *measure_fleet_rows()]
     if not options.quick:
+        say("import of the Airflow operator")
+        rows += import_rows(Path(os.environ["SUBMIT_TF_JOB_TEST_AIRFLOW"]), options.rounds)
         say(f"jobs on a sandbox, {options.rounds} rounds")
         rows += cluster_rows(measure_cluster(options.rounds, say))
         say(f"logs against Hadoop's own client, {options.rounds} rounds")
         rows += measure_logs(options.rounds)
         say(f"status against Hadoop's own client, {options.rounds} rounds")
         rows += measure_status(options.rounds)
+        say("files staged against Hadoop's own client")
+        rows += measure_staging(options.rounds)
         say("Kerberos and failovers")
         rows += measure_secure(options.rounds)
         PAGE.write_text(page(rows, **_facts(load_before)))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused
-from submit_tf_job.job import ShippedFile
+from submit_tf_job.plan import Upload
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.sandbox.state import Layout, load_state
-from submit_tf_job.staging import default_root, stage, sweep
+from submit_tf_job.staging import forget, stage, sweep
 from submit_tf_job.storage import PathExists, Storage, open_storage
 from tests.unit.test_storage_verbs import StorageVerbs
 
@@ -126,28 +126,27 @@ def test_hadoop_conf_dir_of_the_environment_is_not_looked_at(
 
 
 def test_staging_is_once_private_and_swept(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
-    root = f"{base}/staging"
-    content = ShippedFile("job.tar", b"payload" * 500_000)
-    first, again = stage([content], storage, root=root, user=real_cluster.user) + stage(
-        [content], storage, root=root, user=real_cluster.user
-    )
-    assert (first.uploaded, again.uploaded) == (True, False)
-    assert first.uri == again.uri == f"{real_cluster.hdfs_uri}{root}/{first.sha256}/job.tar"
-    assert storage.read(first.uri) == content.content
-    assert [storage.stat(path).mode for path in (root, f"{root}/{first.sha256}", first.uri)] == [0o700, 0o700, 0o600]
+    one = Upload(f"{real_cluster.hdfs_uri}{base}/staging/files/job/0123/job.tar", b"payload" * 500_000)
+    found = [stage([one], storage, user=real_cluster.user)[0] for _ in range(2)]
+    assert [(file.uri, file.sent) for file in found] == [(one.uri, 3_500_000), (one.uri, 0)]
+    assert storage.read(one.uri) == one.content
+    above = one.directory.removesuffix("/0123")
+    assert [storage.stat(path).mode for path in (f"{base}/staging", above, one.directory, one.uri)] == [0o700, 0o700, 0o700, 0o600]
     later = datetime.now(timezone.utc) + timedelta(days=9)
-    assert [item.size for item in sweep(storage, root, older_than=timedelta(days=7), now=later)] == [3_500_000]
+    swept = list(sweep(storage, f"{base}/staging", older_than=timedelta(days=7), now=later))
+    assert [(item.name, item.size) for item in swept] == [("job", 3_500_000)]
     with pytest.raises(AuthError, match="Permission denied: user=bob"):
-        stage([content], open_as(kind, real_cluster, "bob"), root=root, user="bob")
-    assert default_root(storage, "alice") == "/user/alice/.submit_tf_job/staging"
+        stage([one], open_as(kind, real_cluster, "bob"), user="bob")
+    forget(storage, one.directory)
+    assert not storage.exists(above)
 
 
 def test_many_submitters_of_one_content(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
-    content = ShippedFile("job.tar", b"payload" * 300_000)
-    results: list[bool] = []
+    one = Upload(f"{real_cluster.hdfs_uri}{base}/s/files/job/0123/job.tar", b"payload" * 300_000)
+    results: list[int] = []
 
     def submit() -> None:
-        results.append(stage([content], open_as(kind, real_cluster, real_cluster.user), root=f"{base}/s")[0].uploaded)
+        results.append(stage([one], open_as(kind, real_cluster, real_cluster.user))[0].sent)
 
     threads = [threading.Thread(target=submit) for _ in range(5)]
     for thread in threads:
@@ -155,9 +154,8 @@ def test_many_submitters_of_one_content(kind: str, real_cluster: SandboxInfo, st
     for thread in threads:
         thread.join(120)
     assert len(results) == 5
-    [directory] = storage.list_dir(f"{base}/s")
-    assert [item.name for item in storage.list_dir(directory.path)] == ["job.tar"]
-    assert storage.read(f"{directory.path}/job.tar") == content.content
+    assert [item.name for item in storage.list_dir(one.directory)] == ["job.tar"]
+    assert storage.read(one.uri) == one.content
 
 
 def test_a_file_is_not_replaced_by_a_loser(storage: Storage, base: str) -> None:

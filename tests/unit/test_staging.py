@@ -1,38 +1,61 @@
-"""Staging: once per content, whole, owner only."""
+"""Staging: once per content, whole, owner only, gone on with; and what is left of it."""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import os
+import socket
+import subprocess
+import tarfile
 import threading
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from submit_tf_job.errors import AuthError, SubmitTFJobError
-from submit_tf_job.job import ShippedFile
-from submit_tf_job.staging import StagedFile, default_root, stage, sweep
-from submit_tf_job.storage import Stat, Storage
+from submit_tf_job import staging
+from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused, SubmitTFJobError, UsageError
+from submit_tf_job.job import HostFile, ShippedFile
+from submit_tf_job.plan import Upload
+from submit_tf_job.plan.packing import Pack, pack
+from submit_tf_job.specfile.digests import sha256_of
+from submit_tf_job.staging import Sent, forget, forget_others, stage, sweep
+from submit_tf_job.storage import Storage
 from submit_tf_job.storage.local import LocalStorage
 
-TAR = ShippedFile("job.tar", b"payload")
-SHA = hashlib.sha256(b"payload").hexdigest()
+NOW = datetime.now(timezone.utc)
+MIB = 1024 * 1024
 
 
 class Counting(LocalStorage):
-    """Counts uploads."""
+    """Counts uploads, and breaks off where it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written: list[str] = []
+        self.fails_after: int | None = None
+        self.failure: SubmitTFJobError = ClusterUnavailable("the NameNode is gone")
 
-    def _create(self, path: str, pieces: object, mode: int) -> None:
+    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         self.written.append(path)
-        super()._create(path, pieces, mode)  # type: ignore[arg-type]
+        super()._create(path, self._broken(pieces), mode)
+
+    def append(self, path: str, pieces: Iterable[bytes]) -> None:
+        self.written.append(f"+{path}")
+        super().append(path, self._broken(pieces))
+
+    def _broken(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for count, piece in enumerate(pieces):
+            if count == self.fails_after:
+                raise self.failure
+            yield piece
 
 
 @pytest.fixture
-def storage() -> Counting:
+def storage(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    monkeypatch.setattr(staging, "RESUMABLE", 4 * MIB)
     return Counting()
 
 
@@ -41,61 +64,89 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / "staging")
 
 
-def test_a_file_lies_under_its_hash(storage: Storage, root: str) -> None:
-    assert stage([TAR], storage, root=root) == [StagedFile("job.tar", f"file://{root}/{SHA}/job.tar", SHA, 7, True)]
-    assert Path(root, SHA, "job.tar").read_bytes() == b"payload"
-    assert sorted(path.name for path in Path(root, SHA).iterdir()) == ["job.tar"]
+def upload(root: str, content: bytes | HostFile | Pack, name: str = "job.tar", job: str = "mnist") -> Upload:
+    found = (
+        hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else content.id if isinstance(content, Pack) else content.sha256
+    )
+    return Upload(f"file://{root}/files/{job}/{found}/{name}", content)
 
 
-def test_only_the_owner_reads_it(storage: Storage, root: str) -> None:
-    stage([TAR, ShippedFile("bin/run.sh", b"#!", executable=True)], storage, root=root)
-    run = Path(root, hashlib.sha256(b"#!").hexdigest(), "run.sh")
-    modes = [path.stat().st_mode & 0o7777 for path in (Path(root), Path(root, SHA), Path(root, SHA, "job.tar"), run)]
-    assert modes == [0o700, 0o700, 0o600, 0o500]
+def host_file(path: Path, content: bytes) -> HostFile:
+    path.write_bytes(content)
+    return HostFile(path, len(content), sha256_of(path), HostFile.stamp_of(path.stat()))
 
 
-def test_others_may_read_it_where_asked(storage: Storage, root: str) -> None:
-    stage([TAR, ShippedFile("run.sh", b"#!", executable=True)], storage, root=root, directory_mode=0o755)
-    run = Path(root, hashlib.sha256(b"#!").hexdigest(), "run.sh")
-    assert [path.stat().st_mode & 0o7777 for path in (Path(root), Path(root, SHA, "job.tar"), run)] == [0o755, 0o644, 0o555]
+def staged(root: str) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file())
 
 
-def test_what_is_there_is_not_sent_again(storage: Counting, root: str) -> None:
-    stage([TAR], storage, root=root)
-    before = Path(root, SHA, "job.tar").stat()
-    again = stage([TAR], storage, root=root, user=storage.stat(root).owner)
-    assert again[0].uploaded is False
-    assert again[0].uri == f"file://{root}/{SHA}/job.tar"
+# --- what is sent ---
+
+
+def test_a_pack_is_the_tar_that_tarfile_writes_and_can_be_read_from_anywhere(tmp_path: Path) -> None:
+    large = host_file(tmp_path / "large", os.urandom(3_000_000))
+    files = [ShippedFile("ü/a b", b"1" * 700, executable=True), ShippedFile("z", large), ShippedFile("x" * 180, b"")]
+    made = pack(files)
+    assert made
+    content = b"".join(staging.stream(made))
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for file in sorted(files, key=lambda item: item.name):
+            info = tarfile.TarInfo(file.name)
+            info.size, info.mode = file.size, 0o755 if file.executable else 0o644
+            tar.addfile(info, io.BytesIO((tmp_path / "large").read_bytes() if file.content is large else file.content))  # type: ignore[arg-type]
+    assert content == buffer.getvalue()
+    assert made.size == len(content)
+    for start in (0, 1, 511, 512, 1600, 2_999_999, len(content) - 1, len(content)):
+        assert b"".join(staging.stream(made, start, 100_000)) == content[start:]
+
+
+def test_a_packs_id_follows_from_names_modes_and_contents_alone(tmp_path: Path) -> None:
+    held, on_disk = ShippedFile("a", b"12"), ShippedFile("a", host_file(tmp_path / "a", b"12"))
+    others = [ShippedFile("b", b"12"), ShippedFile("a", b"12", executable=True), ShippedFile("a", b"13")]
+    ids = [made.id for file in (held, on_disk, *others) if (made := pack([file]))]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 4
+
+
+# --- where it lies ---
+
+
+def test_a_file_lies_with_its_job_under_its_id_and_only_its_owner_reads_it(storage: Storage, root: str) -> None:
+    one = upload(root, b"payload")
+    found = stage([one], storage, user=storage.stat("/").owner)
+    assert [(file.uri, file.size, file.sent) for file in found] == [(one.uri, 7, 7)]
+    path = Path(storage.path(one.uri))
+    assert path.read_bytes() == b"payload"
+    modes = [item.stat().st_mode & 0o7777 for item in (path, path.parent, path.parent.parent, Path(root))]
+    assert modes == [0o600, 0o700, 0o700, 0o700]
+    assert len(staged(root)) == 1
+
+
+def test_what_is_there_is_not_sent_again_and_half_a_file_is(storage: Counting, root: str) -> None:
+    one = upload(root, b"payload")
+    stage([one], storage)
+    before = Path(storage.path(one.uri)).stat()
+    assert stage([one], storage, user=storage.stat(root).owner)[0].sent == 0
     assert len(storage.written) == 1
-    assert Path(root, SHA, "job.tar").stat() == before
-
-
-def test_half_a_file_is_replaced(storage: Counting, root: str) -> None:
-    stage([TAR], storage, root=root)
-    Path(root, SHA, "job.tar").write_bytes(b"pay")
-    assert stage([TAR], storage, root=root)[0].uploaded is True
-    assert Path(root, SHA, "job.tar").read_bytes() == b"payload"
+    assert Path(storage.path(one.uri)).stat() == before
+    Path(storage.path(one.uri)).write_bytes(b"pay")
+    assert stage([one], storage)[0].sent == 7
+    assert Path(storage.path(one.uri)).read_bytes() == b"payload"
 
 
 def test_a_strangers_file_is_not_trusted(storage: Storage, root: str) -> None:
-    stage([TAR], storage, root=root)
+    stage([upload(root, b"payload")], storage)
     with pytest.raises(AuthError, match=r"job\.tar: belongs to \w+, not to somebody-else"):
-        stage([TAR], storage, root=root, user="somebody-else")
-    assert stage([TAR], storage, root=root, user="somebody-else", directory_mode=0o775)[0].uploaded is False
-
-
-def test_names_that_hdfs_would_refuse(storage: Storage, root: str) -> None:
-    names = [staged.name for staged in stage([ShippedFile("a/b c:d ä.py", b"1"), ShippedFile(".hidden", b"2")], storage, root=root)]
-    assert names == ["b_c_d__.py", "hidden"]
+        stage([upload(root, b"payload")], storage, user="somebody-else")
 
 
 def test_two_submitters_at_once(root: str) -> None:
-    content = ShippedFile("job.tar", b"x" * 3_000_000)
     problems: list[SubmitTFJobError] = []
 
     def submit() -> None:
         try:
-            stage([content], LocalStorage(), root=root)
+            stage([upload(root, b"x" * 3_000_000)], LocalStorage())
         except SubmitTFJobError as error:
             problems.append(error)
 
@@ -105,54 +156,104 @@ def test_two_submitters_at_once(root: str) -> None:
     for thread in threads:
         thread.join(60)
     assert problems == []
-    assert [path.name for path in Path(root).rglob("*") if path.is_file()] == ["job.tar"]
+    assert [name.rpartition("/")[2] for name in staged(root)] == ["job.tar"]
 
 
-def test_the_default_root(storage: Storage) -> None:
-    assert default_root(storage, "root").endswith("/.submit_tf_job/staging")
+def test_progress_counts_what_is_missing(storage: Storage, root: str) -> None:
+    told: list[Sent] = []
+    stage([upload(root, b"1" * 9)], storage)
+    stage([upload(root, b"1" * 9), upload(root, b"2" * 5), upload(root, b"3" * 6)], storage, told=told.append)
+    assert told[-1] == Sent(11, 11)
+    assert [item.done for item in told] == sorted(item.done for item in told)
 
 
-# --- what is stale ---
-
-NOW = datetime.now(timezone.utc)
+# --- what goes wrong ---
 
 
-def test_only_what_is_old_is_stale(storage: Storage, root: str) -> None:
-    stage([TAR, ShippedFile("other", b"other")], storage, root=root)
-    Path(root, "not-a-hash").mkdir()
-    assert list(sweep(storage, root, older_than=timedelta(days=7))) == []
-    stale = list(sweep(storage, root, older_than=timedelta(days=7), now=NOW + timedelta(days=8)))
-    assert [(item.path, item.size) for item in stale] == [
-        (f"{root}/{SHA}", 7),
-        (f"{root}/{hashlib.sha256(b'other').hexdigest()}", 5),
-    ] or len(stale) == 2
-    assert all(abs((item.used - NOW).total_seconds()) < 3600 for item in stale)
-    assert Path(root, SHA, "job.tar").exists()
+def test_a_file_that_was_changed_or_has_gone(storage: Counting, root: str, tmp_path: Path) -> None:
+    for change, why in ((lambda path: path.write_bytes(b"other"), "was changed after"), (Path.unlink, "is not there any more")):
+        file = host_file(tmp_path / "data", b"first")
+        change(tmp_path / "data")
+        with pytest.raises(UsageError, match=rf"data {why}.*; nothing was submitted"):
+            stage([upload(root, file)], storage)
+    assert staged(root) == []
 
 
-def test_using_a_file_again_keeps_it_without_touching_it(storage: Storage, root: str) -> None:
-    import os
-
-    stage([TAR], storage, root=root)
-    old = (NOW - timedelta(days=30)).timestamp()
-    os.utime(Path(root, SHA, "job.tar"), (old, old))
-    os.utime(Path(root, SHA), (old, old))
-    assert len(list(sweep(storage, root, older_than=timedelta(days=7), now=NOW))) == 1
-    assert stage([TAR], storage, root=root, now=NOW)[0].uploaded is False
-    assert list(sweep(storage, root, older_than=timedelta(days=7), now=NOW)) == []
-    assert Path(root, SHA, "job.tar").stat().st_mtime == pytest.approx(old)
+def large(root: str, tmp_path: Path) -> Upload:
+    return upload(root, host_file(tmp_path / "large", os.urandom(10 * MIB)), "large")
 
 
-def test_no_staging_directory_is_nothing_stale(storage: Storage, root: str) -> None:
-    assert list(sweep(storage, root, older_than=timedelta(0))) == []
+@pytest.mark.parametrize("whose", ["a dead process", "this very process"])
+def test_an_upload_goes_on_where_another_ended(whose: str, storage: Counting, root: str, tmp_path: Path) -> None:
+    one = large(root, tmp_path)
+    storage.fails_after = 1
+    with pytest.raises(ClusterUnavailable):
+        stage([one], storage)
+    [part] = staged(root)
+    assert Path(root, part).stat().st_size == 4 * MIB
+    storage.fails_after = None
+    assert f".{socket.gethostname()}.{os.getpid()}." in part
+    if whose == "a dead process":
+        finished = subprocess.Popen(["true"])
+        finished.wait()
+        Path(root, part).rename(Path(root, part.replace(f".{os.getpid()}.", f".{finished.pid}.")))
+    told: list[Sent] = []
+    assert stage([one], storage, told=told.append)[0].sent == 6 * MIB
+    assert told[0] == Sent(4 * MIB, 10 * MIB)
+    assert Path(storage.path(one.uri)).read_bytes() == (tmp_path / "large").read_bytes()
+    assert [name.rpartition("/")[2] for name in staged(root)] == ["large"]
 
 
-def test_a_directory_that_vanishes_meanwhile_is_skipped(root: str) -> None:
-    class Vanishing(LocalStorage):
-        def list_dir(self, path: str) -> list[Stat]:
-            if path != root:
-                raise SubmitTFJobError("gone")
-            return super().list_dir(path)
+def test_a_part_whose_process_lives_is_left_alone(storage: Counting, root: str, tmp_path: Path) -> None:
+    one = large(root, tmp_path)
+    part = Path(storage.path(one.directory), f".large.{socket.gethostname()}.{os.getppid()}.00000000.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"another's")
+    assert stage([one], storage)[0].sent == 10 * MIB
+    assert part.read_bytes() == b"another's"
 
-    stage([TAR], LocalStorage(), root=root)
-    assert list(sweep(Vanishing(), root, older_than=timedelta(0), now=NOW + timedelta(days=1))) == []
+
+def test_where_there_is_no_room_nothing_is_left(storage: Counting, root: str, tmp_path: Path) -> None:
+    storage.fails_after, storage.failure = 1, Refused("quota")
+    with pytest.raises(Refused):
+        stage([large(root, tmp_path), upload(root, b"x" * 3 * MIB)], storage)
+    assert [name for name in staged(root) if "large" in name] == []
+
+
+# --- afterwards ---
+
+
+def test_what_is_forgotten(storage: Storage, root: str) -> None:
+    old, new, other = upload(root, b"old"), upload(root, b"new"), upload(root, b"old", job="other")
+    stage([old, new], storage)
+    stage([other], storage)
+    forget_others(storage, [new])
+    assert [name.split("/")[1] for name in staged(root)] == ["mnist", "other"]
+    assert not Path(storage.path(old.uri)).exists()
+    forget(storage, new.directory)
+    assert not Path(root, "files", "mnist").exists()
+    assert Path(storage.path(other.uri)).exists()
+
+
+def age(root: str, days: int) -> None:
+    old = (NOW - timedelta(days=days)).timestamp()
+    for path in Path(root).rglob("*"):
+        os.utime(path, (old, old))
+
+
+def test_only_what_is_old_is_stale_and_use_makes_it_young(storage: Storage, root: str) -> None:
+    one = upload(root, b"payload")
+    stage([one], storage)
+    stage([upload(root, b"second", job="other")], storage)
+    Path(root, "keytabs", "mnist").mkdir(parents=True)
+    week = timedelta(days=7)
+    assert list(sweep(storage, root, older_than=week)) == []
+    age(root, 30)
+    stale = list(sweep(storage, root, older_than=week))
+    assert [(item.name, item.size, len(item.paths)) for item in stale] == [("mnist", 7, 2), ("other", 6, 1)]
+    assert all(abs((NOW - item.used).days - 30) <= 1 for item in stale)
+    before = Path(storage.path(one.uri)).stat().st_mtime
+    assert stage([one], storage)[0].sent == 0
+    assert [item.name for item in sweep(storage, root, older_than=week)] == ["other"]
+    assert Path(storage.path(one.uri)).stat().st_mtime == before
+    assert list(sweep(storage, f"{root}/nowhere", older_than=timedelta(0))) == []

@@ -1,0 +1,123 @@
+"""On a real HDFS: files staged by the tool, against Hadoop's own FsShell -put of the same; and what files cost a job."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from submit_tf_job.api.cluster import storage_of
+from submit_tf_job.sandbox.state import Layout, load_state
+from submit_tf_job.settings import load_settings
+from tests.bench.cluster import Bench, bench_sandbox
+from tests.bench.measure import Row, Sample, interleave, run_process
+
+__all__ = ["measure_staging"]
+
+STAGE_ONLY = Path(__file__).with_name("stage_only.py")
+SAME = 1.0
+FIVE_TIMES_FASTER = 0.2
+A_SECOND = 1.0
+ROUNDS = 3  # a gigabyte each
+
+
+def measure_staging(rounds: int) -> list[Row]:
+    """Measure on a sandbox of its own."""
+    with bench_sandbox() as bench:
+        large, small, many = bench.home / "large", bench.home / "small", bench.home / "many"
+        _fill(large, 1, 1_000_000_000)
+        _fill(small, 2_000, 50_000)
+        rows = [
+            _against_put(bench, min(rounds, ROUNDS), "1 file of 1 GB staged", large, SAME),
+            _against_put(bench, min(rounds, ROUNDS), "2,000 files of 50 kB staged", small, FIVE_TIMES_FASTER),
+        ]
+        shutil.rmtree(large)
+        _fill(many, 10_000, 10_000)
+        rows.append(_unchanged(bench, rounds, many))
+        shutil.rmtree(many)
+        rows.append(_first_line(bench, rounds, small))
+    return rows
+
+
+def _fill(directory: Path, count: int, size: int) -> None:
+    for number in range(count):
+        path = directory / f"{number // 100:03d}" / f"{number}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as out:
+            for _ in range(max(1, size // 1_000_000)):
+                out.write(os.urandom(min(size, 1_000_000)))
+        os.utime(path, (time.time() - 60, time.time() - 60))  # the young are not remembered, and a user's files are seldom young
+
+
+def _spec(bench: Bench, name: str, files: Path | None) -> Path:
+    path, times = bench.spec(name)
+    content = json.loads(path.read_text())
+    if files is not None:
+        content["files"] = [{"src": str(files), "dst": "data"}]
+    path.write_text(json.dumps(content))
+    times.unlink(missing_ok=True)
+    return path
+
+
+def _against_put(bench: Bench, rounds: int, what: str, files: Path, goal: float) -> Row:
+    state = load_state(Layout(bench.info.home))
+    assert state is not None
+    settings = load_settings(profile=bench.info.profile, environ=bench.environ, cwd=bench.home)
+    storage = storage_of(settings)
+    home = storage.home(bench.info.user)
+    numbers = itertools.count()
+    java = ["java", "-cp", f"{Layout(bench.info.home).conf}:{state.jars}/*", "org.apache.hadoop.fs.FsShell", "-put"]
+    hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
+
+    def put() -> Sample:
+        target = f"{home}/put-{next(numbers)}"
+        sample = run_process([*java, files, target], hadoop, bench.home)
+        storage.remove(target, recursive=True)
+        return sample
+
+    def stage() -> Sample:
+        shutil.rmtree(Path(bench.environ["XDG_CACHE_HOME"]) / "submit_tf_job" / "hashes", ignore_errors=True)  # hashing counts
+        sample = _stage(bench, _spec(bench, "staged", files))
+        storage.remove(f"{home}/.submit_tf_job", recursive=True)
+        return sample
+
+    samples = interleave({"tool": stage, "put": put}, rounds)
+    mine, floor = samples.wall("tool").median, samples.wall("put").median
+    return Row(what, "`hdfs dfs -put` (FsShell)", mine / floor, goal, f"medians: {mine:.1f} s, hashing included, and {floor:.1f} s")
+
+
+def _stage(bench: Bench, spec: Path) -> Sample:
+    return run_process([sys.executable, STAGE_ONLY, spec, bench.info.profile], bench.environ, bench.home)
+
+
+def _unchanged(bench: Bench, rounds: int, files: Path) -> Row:
+    with_files, without = _spec(bench, "unchanged", files), _spec(bench, "bare", None)
+    _stage(bench, with_files)
+    runs: dict[str, Callable[[], Sample]] = {"files": lambda: _stage(bench, with_files), "none": lambda: _stage(bench, without)}
+    samples = interleave(runs, rounds)
+    mine, floor = samples.wall("files").median, samples.wall("none").median
+    details = f"the ratio is the seconds that they add: medians {mine:.2f} s, and {floor:.2f} s without files"
+    return Row("10,000 unchanged files recognised", "one second", mine - floor, A_SECOND, details)
+
+
+def _first_line(bench: Bench, rounds: int, files: Path) -> Row:
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(-1, rounds):
+        for with_files in times:
+            name = f"line-{'files' if with_files else 'none'}-{number + 1}"
+            spec = _spec(bench, name, files if with_files else None)
+            start = time.time()
+            bench.tool("submit", spec)
+            first = float((bench.home / f"{name}.times").read_text().split()[0])
+            bench.tool("delete", name, "--force")
+            if number >= 0:
+                times[with_files].append(first - start)
+    mine, floor = statistics.median(times[True]), statistics.median(times[False])
+    details = f"medians: {mine:.1f} s and {floor:.1f} s; 2,000 files of 50 kB, staged anew for each job"
+    return Row("submission → first line, with `files`", "the same job without files", mine / floor, None, details)
