@@ -129,6 +129,12 @@ class Data:
         limit_s = float(self.info.task["finish_timeout_s"]) if failed else None
         return (lambda record: self._store(steps, record, limit_s)) if steps else None
 
+    @property
+    def patience_s(self) -> float:
+        """Return how long the deciding task waits for others that store something although the job failed."""
+        others = [item for item in self.task["outputs"].values() if item["upload"] == "every-task" and item["on_failure"] != "discard"]
+        return float(self.info.task["finish_timeout_s"]) if others else 0.0
+
     def _steps(self, failed: bool) -> list[dict[str, Any]]:
         steps = []
         for name, item in self.task["outputs"].items():

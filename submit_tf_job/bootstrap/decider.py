@@ -275,6 +275,8 @@ class Decider(Agent):
                 job.running(job.me)
         elif phase == states.ENDING:
             self.told_to_end = True
+            if self.data and job.verdict == states.FAILED:
+                job.linger_until = max(job.linger_until, now + self.data.patience_s)  # others may have something to store
             self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)  # a signal from outside was forwarded when it came
             for peer in list(self.peers.values()):
                 if job.again or job.verdict == states.STOPPED:

@@ -70,6 +70,50 @@ def test_a_job_that_succeeds(shell: Shell) -> None:
     is_clean(shell, "fine")
 
 
+def test_inputs_are_shared_and_fetched_and_outputs_stored(shell: Shell) -> None:
+    """Without any cluster, on files of this machine; first where all goes well, then where one task fails."""
+    (shell.cwd / "in").mkdir()
+    for number in range(5):
+        (shell.cwd / f"in/{number}.txt").write_text(f"row {number}\n")
+    here = f"file://{shell.cwd}"
+    command = (
+        "xargs cat < $TFJOB_FILES_ROWS > $TFJOB_OUTPUT_PARTS/p.txt; cat $TFJOB_INPUT_ONE > $TFJOB_OUTPUT_MODEL/m.txt;"
+        ' echo $TFJOB_FILES_URIS; if [ "$TFJOB_ROLE" = "$FAILS" ]; then exit 5; fi; [ -z "$FAILS" ] || sleep 60'
+    )
+    content: dict[str, Any] = {
+        "strategy": "multi-worker",
+        "roles": {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi"}},
+        "command": command,
+        "env": {"FAILS": ""},
+        "inputs": {
+            "rows": {"uri": f"{here}/in/*.txt", "shard": "files", "download": True},
+            "uris": {"uri": f"{here}/in", "shard": "files"},
+            "one": {"uri": f"{here}/in/3.txt", "download": True},
+        },
+        "outputs": {
+            "model": {"uri": f"{here}/out/model", "upload": True},
+            "parts": {"uri": f"{here}/out/parts", "upload": True, "by": "every-task", "on_failure": "keep", "overwrite": True},
+        },
+    }
+    done = shell(shell.spec("data", **content))
+    assert done.status == 0, done
+    files = {str(path.relative_to(shell.cwd / "out")): path.read_text() for path in (shell.cwd / "out").rglob("*") if path.is_file()}
+    assert files == {
+        "model/m.txt": "row 3\n",
+        "parts/chief-0/p.txt": "row 0\nrow 2\nrow 4\n",
+        "parts/worker-0/p.txt": "row 1\nrow 3\n",
+    }
+    refused = shell(shell.spec("data", **content))
+    assert (refused.status, f"outputs.model: {here}/out/model is there already" in refused.stderr) == (2, True)
+    content["outputs"].pop("model")
+    content["command"] = command.replace("cat $TFJOB_INPUT_ONE > $TFJOB_OUTPUT_MODEL/m.txt;", "")
+    failed = shell(shell.spec("data", **{**content, "env": {"FAILS": "worker"}}))
+    assert (failed.status, "worker-0 ended with status 5" in failed.stdout) == (1, True), failed
+    kept = {path.name.partition(".failed-")[0] for path in (shell.cwd / "out/parts").iterdir() if ".failed-" in path.name}
+    assert kept == {"chief-0", "worker-0"}  # also what the one had written that was told to end
+    is_clean(shell, "data")
+
+
 def test_json_alone_on_stdout(shell: Shell) -> None:
     done = shell(shell.spec("asjson", command="echo hello"), "-o", "json")
     assert (done.status, done.json["state"], done.json["kind"]) == (0, "SUCCEEDED", "Job")
