@@ -96,8 +96,8 @@ goldens: venv ## write tests/golden anew; read the difference before you commit 
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden -q
 
 .PHONY: bench
-bench: venv java tensorflow ## measure, and write docs/performance.md
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.bench
+bench: venv java tensorflow airflow ## measure, and write docs/performance.md
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
 
 .PHONY: screenshots
 screenshots: venv java ## draw docs/images: what the tool shows on a terminal

@@ -73,6 +73,7 @@ class SubmitTFJobOperator(BaseOperator):
         self.on_finish = on_finish
         self._killable: tuple[str, str | None] | None = None
         self._links_wanted = True
+        self.links_known = False
 
     @cached_property
     def hook(self) -> SubmitTFJobHook:
@@ -120,6 +121,7 @@ class SubmitTFJobOperator(BaseOperator):
         self.log.info("%s is %s", handle.name, handle.application_id)
         if handle.application_id:
             _push(context, {"application_id": handle.application_id, **links_at_start(handle.client.cluster, handle.application_id)})
+            self.links_known = True
 
     def _wait_in_triggerer(self, context: Any, planned: Plan, handle: JobHandle) -> None:
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
@@ -140,6 +142,7 @@ class SubmitTFJobOperator(BaseOperator):
         """End as the job did, after the triggerer has seen its end."""
         from submit_tf_job.airflow.outcome import error_in, telling_airflow
 
+        self.links_known = True
         if event.get("timed_out"):
             raise AirflowTaskTimeout(f"the job was not over within {self.execution_timeout}")
         with telling_airflow():

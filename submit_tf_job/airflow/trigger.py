@@ -76,6 +76,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             raise
 
     async def _event(self) -> dict[str, Any]:
+        await _in_thread(_load)
         from submit_tf_job.airflow.outcome import error_object
 
         try:
@@ -167,6 +168,16 @@ class SubmitTFJobTrigger(BaseTrigger):
             wanted = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "map_index": ti.map_index}
             found = db.query(model).filter_by(**wanted).one_or_none()
             return found is None or found.state != "deferred"
+
+
+def _load() -> None:
+    """Import what a trigger needs, which takes too long for the loop."""
+    import submit_tf_job.airflow.hook
+    import submit_tf_job.airflow.links
+    import submit_tf_job.airflow.outcome
+    import submit_tf_job.api
+    import submit_tf_job.observation
+    import submit_tf_job.sdk  # noqa: F401
 
 
 def _take(steps: Generator[float, None, Look]) -> float | Look:

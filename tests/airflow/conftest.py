@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.sandbox import SandboxInfo
-from tests.airflow.airflow import Airflow, install
+from tests.airflow.airflow import Airflow, Airflow2, install
 from tests.cluster.conftest import cluster_settings, real_cluster, sandbox, session_environ, tensorflow, tool
 
 __all__ = ["cluster_settings", "real_cluster", "sandbox", "session_environ", "tensorflow", "tool"]
@@ -46,6 +46,18 @@ def site3(airflow3: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def airflow(airflow3: Path, site3: Path, real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Airflow]:
     """Airflow 3 in a home of its own, running."""
     made = Airflow(airflow3, site3, tmp_path / "airflow", session_environ, {"extra": {"profile": real_cluster.profile}})
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def airflow_2(airflow2: Path, real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Airflow]:
+    """Airflow 2 in a home of its own, running."""
+    site = install(airflow2, tmp_path / "site")
+    made = Airflow2(airflow2, site, tmp_path / "airflow", session_environ, {"extra": {"profile": real_cluster.profile}})
     try:
         made.start()
         yield made

@@ -29,27 +29,38 @@ class Cluster:
         """Whether there is one, and it runs."""
         return [app["state"] for app in self.apps(begins)] == ["RUNNING"]
 
+    def over(self, begins: str) -> bool:
+        """Whether all of them are over."""
+        return all(app["state"] in ("FINISHED", "FAILED", "KILLED") for app in self.apps(begins))
+
 
 @pytest.fixture
 def cluster(cluster_settings: Settings) -> Cluster:
     return Cluster(cluster_settings)
 
 
-def test_jobs_of_a_real_airflow(airflow: Airflow, cluster: Cluster) -> None:
-    """All at once, as a scheduler does it: what ends well or badly, what is killed, and two crashes."""
-    airflow.run("ends", "one")
-    airflow.run("kills", "one")
+def test_jobs_of_airflow_3(airflow: Airflow, cluster: Cluster) -> None:
+    jobs_of(airflow, cluster)
+
+
+@pytest.mark.long
+def test_jobs_of_airflow_2(airflow_2: Airflow, cluster: Cluster) -> None:
+    jobs_of(airflow_2, cluster)
+
+
+def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
+    """What ends well or badly, what is killed, and two crashes; all at once where the executor can."""
+    runs: list[str] = ["ends", "kills"] if airflow.major >= 3 else ["ends"]
+    for dag in runs:
+        airflow.run(dag, "one")
 
     # A triggerer that dies takes nothing with it: another one goes on.
     airflow.until("ends", "one", lambda tasks: tasks["deferred"][0] == "deferred" and cluster.running("waits"))
+    airflow.until("ends", "one", lambda _tasks: bool(airflow.links("ends", "one", "deferred")["TensorBoard"]))
     airflow.kill("triggerer")
     airflow.start("triggerer")
-
-    # A task that somebody marks takes its job along, wherever it waits.
-    airflow.until("kills", "one", lambda tasks: tasks["in_worker"][0] == "running" and cluster.running("in-worker"))
-    airflow.until("kills", "one", lambda tasks: tasks["in_triggerer"][0] == "deferred" and cluster.running("in-triggerer"))
-    for task in ("in_worker", "in_triggerer"):
-        airflow.ask("PATCH", airflow.instance("kills", "one", task), json={"new_state": "failed"})
+    if "kills" in runs:
+        kills(airflow, cluster)
     (airflow.marks / "go").touch()
 
     ended = airflow.until("ends", "one", lambda tasks: all(state in ENDED for state, _ in tasks.values()))
@@ -71,7 +82,7 @@ def test_jobs_of_a_real_airflow(airflow: Airflow, cluster: Cluster) -> None:
     (waited,) = cluster.apps("waits")
     result = airflow.xcom("ends", "one", "deferred")
     assert (result["application_id"], result["state"], result["progress"]["step"]) == (waited["id"], "SUCCEEDED", 7), result
-    links = airflow.ask("GET", f"{airflow.instance('ends', 'one', 'deferred')}/links")["extra_links"]
+    links = airflow.links("ends", "one", "deferred")
     assert links["YARN application"] == f"{cluster.url}/cluster/app/{waited['id']}"
     assert requests.get(links["YARN application"], timeout=30).status_code == 200
     assert "/node/containerlogs/container_" in links["Logs"], links
@@ -87,14 +98,39 @@ def test_jobs_of_a_real_airflow(airflow: Airflow, cluster: Cluster) -> None:
     assert cluster.apps("wrong") == []
     assert "did you mean roles" in airflow.log_of("ends", "one", "wrong")
 
-    for begins in ("in-worker", "in-triggerer"):
-        airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.apps(begins)[0]["state"] in ("FINISHED", "KILLED"), 60)  # type: ignore[misc]
-        (killed,) = cluster.apps(begins)
-        gone(killed["name"])
-    assert {state for state, _ in airflow.tasks("kills", "one").values()} == {"failed"}
-
     # What succeeded has freed its name, unless it was told to keep it.
     services = {
         name: requests.get(f"{cluster.url}/app/v1/services/{name}", timeout=30).status_code for name in (waited["name"], died["name"])
     }
     assert services == {waited["name"]: 404, died["name"]: 200}
+    if "kills" not in runs:
+        airflow.run("kills", "one")
+        kills(airflow, cluster)
+
+
+def kills(airflow: Airflow, cluster: Cluster) -> None:
+    """A task that somebody marks takes its job along, wherever it waits."""
+    for task, state in (("in_worker", "running"), ("in_triggerer", "deferred")):
+        begins = task.replace("_", "-")
+        airflow.until("kills", "one", lambda tasks, task=task, state=state: tasks[task][0] == state)  # type: ignore[misc]
+        airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.running(begins))  # type: ignore[misc]
+        airflow.mark_failed("kills", "one", task)
+    for begins in ("in-worker", "in-triggerer"):
+        airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.over(begins), 60)  # type: ignore[misc]
+        gone(cluster.apps(begins)[0]["name"])
+    assert airflow.tasks("kills", "one") == {"in_worker": ("failed", 1), "in_triggerer": ("failed", 1)}
+
+
+@pytest.mark.long
+def test_a_task_that_is_cleared_while_it_waits_gets_another_job(airflow: Airflow, cluster: Cluster) -> None:
+    airflow.run("kills", "two")
+    airflow.until("kills", "two", lambda tasks: tasks["in_triggerer"][0] == "deferred" and cluster.running("in-triggerer"))
+    (first,) = cluster.apps("in-triggerer")
+    airflow.clear("kills", "two", "in_triggerer")
+    airflow.until("kills", "two", lambda _tasks: [app["state"] for app in cluster.apps("in-triggerer")][1:] == ["RUNNING"])
+    old, new = cluster.apps("in-triggerer")
+    assert (old["id"], new["name"]) == (first["id"], f"{first['name']}-1")
+    assert old["state"] in ("FINISHED", "KILLED")
+    airflow.mark_failed("kills", "two", "in_worker")
+    airflow.mark_failed("kills", "two", "in_triggerer")
+    airflow.until("kills", "two", lambda _tasks: cluster.over("in-triggerer") and cluster.over("in-worker"), 60)
