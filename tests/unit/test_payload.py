@@ -17,6 +17,7 @@ import pytest
 import submit_tf_job
 from submit_tf_job import contract
 from submit_tf_job.job import Command, HadoopConf, Kerberos, ShippedFile, Strategy, TFConfigMode
+from submit_tf_job.jobdata import Input
 from submit_tf_job.plan import payload
 from tests.golden.fixed import SITE, SUBMISSION, block, make_job, make_role
 
@@ -33,6 +34,7 @@ JOBS = {  # what travels with whom, beside what always does
     "tokens": (make_job(), dataclasses.replace(SITE, secure=True), TOKENS),
     "login": (make_job(kerberos=Kerberos("svc/_HOST@R", "hdfs:///k")), SITE, TOKENS | LOGIN),
     "files": (make_job(WITH_ARCHIVE), SITE, SHIPPED),
+    "data": (make_job(inputs=(Input("data", "hdfs:///d"),)), SITE, DATA),
 }
 
 

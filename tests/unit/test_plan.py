@@ -19,6 +19,7 @@ from submit_tf_job import plan as package
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.job import (
     Command,
+    DockerOptions,
     HadoopConf,
     HostFile,
     Job,
@@ -34,6 +35,7 @@ from submit_tf_job.job import (
     Strategy,
     TFConfigMode,
 )
+from submit_tf_job.jobdata import Input, Output
 from submit_tf_job.plan import Plan, Site, check, payload, plan
 from submit_tf_job.plan.packing import Pack
 from submit_tf_job.tfconfig import rendezvous_port, task_port
@@ -281,6 +283,7 @@ OTHER_ROLE: dict[str, Any] = {
     "max_restarts": 1,
     "tolerate": 1,
     "ports": None,  # links only; no part of what is posted
+    "docker": DockerOptions(tmpfs=("/scratch",)),
 }
 OTHER_JOB: dict[str, Any] = {
     "name": "other",
@@ -292,6 +295,8 @@ OTHER_JOB: dict[str, Any] = {
     "network": "bridge",
     "hadoop": HadoopConf("node", "/etc/hadoop/conf"),
     "kerberos": Kerberos("a/b", "hdfs:///k"),
+    "inputs": (Input("data", "hdfs:///d"),),
+    "outputs": (Output("model", "hdfs:///m"),),
     "lifetime_s": 1,
     "start_timeout_s": 1,
     "finish_timeout_s": 1,
@@ -313,6 +318,7 @@ OTHER_SITE: dict[str, Any] = {
     "staging": None,  # where files go changes nothing, as long as they fit; below
     "secure": True,
     "token_life_s": None,  # only whether a job with Kerberos outlives them; test_identity
+    **dict.fromkeys(("trusted_registries", "networks", "ro_mounts", "rw_mounts", "runtimes")),  # what is refused; test_plan_docker
 }
 
 
