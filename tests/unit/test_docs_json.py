@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job import api, cli
+from submit_tf_job.api import Sweep
 from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
 from submit_tf_job.description import Event, Link
 from submit_tf_job.diagnose.findings import Examination, Finding
@@ -24,8 +25,10 @@ from submit_tf_job.report.detail import description_object, events_object
 from submit_tf_job.report.doctor import doctor_object
 from submit_tf_job.report.job import job_object
 from submit_tf_job.report.logs import inventory_object, line_object
+from submit_tf_job.report.staging import sweep_object
 from submit_tf_job.sandbox import DockerInfo, KerberosInfo, SandboxInfo
 from submit_tf_job.sandbox.model import DaemonStatus, SandboxStatus
+from submit_tf_job.staging import Leftover
 from submit_tf_job.tasklogs.model import FileInfo, LogInventory, LogLine, TaskContainer
 from submit_tf_job.watch import Look
 from submit_tf_job.yarn.observed import AppAttempt, AppReport, ObservedService
@@ -192,6 +195,8 @@ def test_submission(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_deletion(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "delete", lambda *_arguments, **_options: True)
     check("Deletion", run("delete", "mnist"))
+    item = Leftover("mnist", ("/a/b",), 7, datetime.now(timezone.utc))
+    check("Sweep", sweep_object(Sweep("hdfs://nn/staging", (item,), (item,), dry_run=True)))
 
 
 def test_validation(run: Any, tmp_path: Path) -> None:
