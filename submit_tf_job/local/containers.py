@@ -25,8 +25,6 @@ DOMAIN = "cluster.test"
 LABEL = "submit_tf_job.local"
 NOBODY = 65534  # whom YARN takes on a cluster without Kerberos (nonsecure-mode.limit-users), and what root's containers run as here
 _RUNTIME = "YARN_CONTAINER_RUNTIME_"
-# Docker's own statuses where a container could not be started at all; a program may end with them, too.
-_NOT_STARTED = (125, 126, 127)
 
 
 def arguments_received(command: str) -> list[str]:
@@ -134,23 +132,30 @@ class _ContainerTask(Task):
         own: Mapping[str, str],
         environ: Mapping[str, str],  # noqa: ARG002 - a container inherits nothing
     ) -> tuple[list[str], Mapping[str, str]]:
-        """Write `docker run` as container-executor does, attached instead of detached: its status and output are the container's."""
+        """Say what container-executor would say to Docker, but attached: status and output are the container's."""
         if os.geteuid() == 0:
             self._give_away()
         env = self._tokens_replaced()
         image = str(self.component.artifact.id if self.component.artifact else "")
         name, (user, group) = self.container, self._owner
-        words = ["run", "--name", name, "--label", f"{LABEL}={self._home.run_id}", "--sig-proxy=false", "--user", f"{user}:{group}"]
+        words = ["create", "--name", name, "--label", f"{LABEL}={self._home.run_id}", "--user", f"{user}:{group}"]
         words += ["--network", self._home.network, "--network-alias", self.host, "--hostname", self.host]
         words += ["--volume", f"{self.root}:{self.root}", *_options(env), *(("--gpus", "all") if self.gpus else ())]
         if env.get(f"{_RUNTIME}DOCKER_RUN_OVERRIDE_DISABLE") == "true":
             file = self.directory / "environment"
             file.write_text("".join(f"{key}={value}\n" for key, value in env.items()), encoding="utf-8")
             command = arguments_received(self.component.launch_command or "")
-            return self._home.docker.argv(*words, "--env-file", str(file), image, *command), self._home.docker.variables
+            return self._created(*words, "--env-file", str(file), image, *command)
         yarns = {"HOME": "/tmp", "USER": "nobody", "LOGNAME": "nobody", "LANG": "en_US.UTF-8", "LC_ALL": "en_US.UTF-8"}  # noqa: S108
         words += [word for key, value in {**yarns, **own}.items() for word in ("--env", f"{key}={value}")]
-        return self._home.docker.argv(*words, "--workdir", str(self.directory), image, "bash", str(script)), self._home.docker.variables
+        return self._created(*words, "--workdir", str(self.directory), image, "bash", str(script))
+
+    def _created(self, *words: str) -> tuple[list[str], Mapping[str, str]]:
+        """Create the container; return what starts it, and has its output and its exit status."""
+        answer = self._home.docker.call(*words)
+        if answer.status:
+            raise self._refused(answer)
+        return self._home.docker.argv("start", "--attach", self.container), self._home.docker.variables
 
     def _tokens_replaced(self) -> dict[str, str]:
         configuration = self.component.configuration
@@ -160,7 +165,9 @@ class _ContainerTask(Task):
         """Let the container's user have its directories, which root has made."""
         for directory in (self.root, self.directory.parent, self.logs.parent):
             directory.chmod(0o755)
-        for top in (self.directory, self.logs):
+        for top in (self.directory, self.logs, self.root / "staged"):
+            if not top.exists():
+                continue
             os.chown(top, *self._owner)
             for entry in top.rglob("*"):
                 os.chown(entry, *self._owner, follow_symlinks=False)
@@ -168,14 +175,18 @@ class _ContainerTask(Task):
     @property
     def trouble(self) -> SubmitTFJobError | None:
         """Why its container could not be started."""
-        if self.process is None or self.process.poll() not in _NOT_STARTED:
+        if self.process is None or not self.process.poll():
             return None
-        said = (self.logs / LOG_FILES[1]).read_text("utf-8", "replace")
-        if not said.startswith(("docker: ", "Error response from daemon")):
+        with (self.logs / LOG_FILES[1]).open(encoding="utf-8", errors="replace") as file:
+            said = file.read(4096)
+        if not said.startswith("Error response from daemon: ") or "\nError: failed to start containers:" not in said:
             return None
+        return self._refused(Answer(1, "", said.partition("\nError: failed to start")[0]))
+
+    def _refused(self, answer: Answer) -> SubmitTFJobError:
         image = self.component.artifact.id if self.component.artifact else ""
-        error = refusal(Answer(125, "", said), f"{self.name} could not be started from image {image}")
-        error.hint = error.hint or f"`submit_tf_job image check {image}` tells what the image lacks"
+        error = refusal(answer, f"{self.name} could not be started from image {image}")
+        error.hint = f"`submit_tf_job image check {image}` tells what the image lacks"
         return error
 
     def tell_to_end(self) -> None:
@@ -184,7 +195,9 @@ class _ContainerTask(Task):
             self._home.docker.call("kill", "--signal", "TERM", self.container)
 
     def _kill(self) -> None:
-        self._home.docker.call("rm", "--force", "--volumes", self.container)
+        """Kill it, if it still runs; all containers are removed at once, at the end."""
+        if self.process is not None and self.process.poll() is None:
+            self._home.docker.call("kill", self.container)
 
 
 def _options(env: Mapping[str, str]) -> Iterable[str]:

@@ -110,11 +110,13 @@ def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
 def test_an_interrupted_run_leaves_nothing(tool: Tool, docker: DockerHost, number: signal.Signals, status: int) -> None:
     spec = tool.spec("broken-off", command="trap '' TERM; echo here; sleep 600 & wait; sleep 600")
     argv = tool.argv("local", spec, "--docker")
-    process = subprocess.Popen(argv, env=tool.environ, cwd=tool.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert "here\n" in iter(process.stdout.readline, "")
-    process.send_signal(number)
-    _out, err = process.communicate(timeout=60)
+    with subprocess.Popen(argv, env=tool.environ, cwd=tool.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        if "here\n" not in lines:
+            pytest.fail(f"it ended: {process.communicate()}")
+        process.send_signal(number)
+        _out, err = process.communicate(timeout=60)
     assert (process.returncode, "broken-off was ended" in err) == (status, True), err
     docker.is_clean()
     assert list((tool.cwd / "tmp").iterdir()) == []
