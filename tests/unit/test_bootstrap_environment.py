@@ -144,6 +144,7 @@ def hadoop_home(root: Path) -> Path:
         "share/hadoop/common/c.jar",
         "share/hadoop/common/lib/l.jar",
         "share/hadoop/hdfs/h.jar",
+        "share/hadoop/hdfs/lib/n.jar",
         "share/hadoop/yarn/y.jar",
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +166,7 @@ def test_libhdfs_gets_a_class_path_without_wildcards(tmp_path: Path) -> None:
         "LD_LIBRARY_PATH": "/opt/lib",
     }
     env, _ = prepared(tmp_path, {**given, "HADOOP_CONF_DIR": "/etc"})
-    jars = [f"{home}/share/hadoop/{name}.jar" for name in ("common/lib/l", "common/c", "hdfs/h")]
+    jars = [f"{home}/share/hadoop/{name}.jar" for name in ("common/lib/l", "common/c", "hdfs/h", "hdfs/lib/n")]
     assert env["CLASSPATH"].split(":") == ["/etc", f"{tmp_path}/mine/m.jar", "/x.jar", *jars]
     assert env["LD_LIBRARY_PATH"] == f"/opt/lib:{home}/lib/native:{jdk}"
     assert env["HADOOP_HDFS_HOME"] == str(home)
