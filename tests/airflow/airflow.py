@@ -15,11 +15,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 
 DAGS = Path(__file__).with_name("dags")
 ROOT = Path(__file__).parents[2]
+AIRFLOW_3, AIRFLOW_2 = "SUBMIT_TF_JOB_TEST_AIRFLOW", "SUBMIT_TF_JOB_TEST_AIRFLOW2"
 ENDED = ("success", "failed", "upstream_failed", "skipped", "removed")
+
+
+def environment(variable: str) -> Path:
+    """Return the virtual environment with an Airflow that a variable names."""
+    found = os.environ.get(variable)
+    if not found:
+        pytest.fail(f"{variable} names no virtual environment with Airflow; run `make test`, or `make matrix`")
+    return Path(found)
 
 
 def install(venv: Path, target: Path) -> Path:

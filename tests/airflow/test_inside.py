@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.airflow.airflow import ROOT, install
+from tests.airflow.airflow import AIRFLOW_2, AIRFLOW_3, ROOT, environment, install
 from tests.bench.airflow import measure_import
 
 pytestmark = pytest.mark.cluster
@@ -25,6 +25,17 @@ def run_inside(venv: Path, site: Path, home: Path) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def airflow3() -> Path:
+    return environment(AIRFLOW_3)
+
+
+@pytest.fixture(scope="module")
+def site3(airflow3: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This package, installed for Airflow 3."""
+    return install(airflow3, tmp_path_factory.mktemp("site"))
+
+
 def test_in_airflow_3(airflow3: Path, site3: Path, tmp_path: Path) -> None:
     assert " passed" in run_inside(airflow3, site3, tmp_path)
 
@@ -35,5 +46,6 @@ def test_the_import_of_the_operator_costs_next_to_nothing_beside_airflow_s_own(a
 
 
 @pytest.mark.long
-def test_in_airflow_2(airflow2: Path, tmp_path: Path) -> None:
-    assert " passed" in run_inside(airflow2, install(airflow2, tmp_path / "site"), tmp_path)
+def test_in_airflow_2(tmp_path: Path) -> None:
+    venv = environment(AIRFLOW_2)
+    assert " passed" in run_inside(venv, install(venv, tmp_path / "site"), tmp_path)

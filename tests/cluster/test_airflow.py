@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings
-from tests.airflow.airflow import ENDED, Airflow
+from tests.airflow.airflow import AIRFLOW_2, AIRFLOW_3, ENDED, Airflow, Airflow2, environment, install
 from tests.cluster.conftest import gone
 
 pytestmark = pytest.mark.cluster
@@ -39,6 +42,33 @@ def cluster(cluster_settings: Settings) -> Cluster:
     return Cluster(cluster_settings)
 
 
+@pytest.fixture
+def airflow(real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Airflow]:
+    """Airflow 3 in a home of its own, running."""
+    venv = environment(AIRFLOW_3)
+    yield from started(Airflow(venv, install(venv, tmp_path / "site"), tmp_path / "airflow", session_environ, of(real_cluster)))
+
+
+@pytest.fixture
+def airflow_2(real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Airflow]:
+    """Airflow 2 in a home of its own, running."""
+    venv = environment(AIRFLOW_2)
+    yield from started(Airflow2(venv, install(venv, tmp_path / "site"), tmp_path / "airflow", session_environ, of(real_cluster)))
+
+
+def of(cluster: SandboxInfo) -> dict[str, Any]:
+    """The connection to a cluster."""
+    return {"extra": {"profile": cluster.profile}}
+
+
+def started(made: Airflow) -> Iterator[Airflow]:
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
 def test_jobs_of_airflow_3(airflow: Airflow, cluster: Cluster) -> None:
     jobs_of(airflow, cluster)
 
@@ -54,13 +84,14 @@ def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
     for dag in runs:
         airflow.run(dag, "one")
 
+    if "kills" in runs:
+        kills(airflow, cluster)
+
     # A triggerer that dies takes nothing with it: another one goes on.
     airflow.until("ends", "one", lambda tasks: tasks["deferred"][0] == "deferred" and cluster.running("waits"))
     airflow.until("ends", "one", lambda _tasks: bool(airflow.links("ends", "one", "deferred")["TensorBoard"]))
     airflow.kill("triggerer")
     airflow.start("triggerer")
-    if "kills" in runs:
-        kills(airflow, cluster)
     (airflow.marks / "go").touch()
 
     ended = airflow.until("ends", "one", lambda tasks: all(state in ENDED for state, _ in tasks.values()))
