@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -281,17 +280,33 @@ def test_wheels_of_python_become_one_archive_that_depends_on_nothing_else(tree: 
         loaded(tree, "[train.py]", tmp_path, 'python: {version: "3.9", wheels: ["*.whl"]}\n')
 
 
-def test_pips_own_words(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tree / "requirements.txt").write_text("nothing-of-the-kind==9.9\n")
-    said = "Looking in indexes\nERROR: No matching distribution found for nothing-of-the-kind==9.9\n"
-    monkeypatch.setattr(wheels.subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", said))
-    with pytest.raises(JobSpecError) as caught:
-        loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n")
-    assert str(caught.value) == (
-        f"train.yaml:7:10: python.requirements: 'requirements.txt' does not resolve for Python {wheels.HOST_VERSION}: "
-        "pip says: No matching distribution found for nothing-of-the-kind==9.9"
+def test_requirements_are_resolved_once_by_pip_and_refused_in_its_words(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = {
+        "METADATA": "Metadata-Version: 2.1\nName: one\nVersion: 1.0\n",
+        "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
+    a_wheel(
+        tree / "one-1.0-py3-none-any.whl", **{f"one-1.0.dist-info/{name}": text for name, text in metadata.items()}, **{"one.py": "X = 1"}
     )
-    assert not list((tmp_path / "cache" / "python").iterdir())
+    (tree / "requirements.txt").write_text(f"--no-index\n--find-links {tree}\none\n")
+    packages = loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n").packages
+    assert packages
+    with tarfile.open(packages.archive.path) as tar:
+        assert "site/one.py" in tar.getnames()
+    with monkeypatch.context() as patched:
+        patched.setattr(wheels, "_pip", None)  # pip is not asked again
+        assert loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n").packages == packages
+    (tree / "requirements.txt").write_text("--no-index\nnothing-of-the-kind==9.9\n")
+    for version in (wheels.HOST_VERSION, "3.8"):
+        with pytest.raises(JobSpecError) as caught:
+            loaded(tree, "[train.py]", tmp_path, f'python: {{requirements: requirements.txt, version: "{version}"}}\n')
+        expected = f"train.yaml:7:10: python.requirements: 'requirements.txt' does not resolve for Python {version}: pip says: "
+        assert str(caught.value).startswith(expected)
+        assert "No matching distribution found for nothing-of-the-kind==9.9" in str(caught.value)
+    assert len(list((tmp_path / "cache" / "python").iterdir())) == 2  # what was resolved, and the bundle of it
 
 
 def test_python_is_the_interpreter_or_a_mapping(tree: Path, tmp_path: Path) -> None:
