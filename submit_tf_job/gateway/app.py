@@ -14,6 +14,8 @@ from starlette.exceptions import HTTPException
 from submit_tf_job.errors import SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway import metrics, openapi
 from submit_tf_job.gateway.door import Door, answer_of
+from submit_tf_job.gateway.page import PATHS
+from submit_tf_job.gateway.page import page as files_of_the_page
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.routes import router
 from submit_tf_job.gateway.state import Gateway
@@ -37,6 +39,8 @@ def application(gateway: Gateway) -> FastAPI:
     app.include_router(router)
     for path, page in (("/healthz", _healthz), ("/readyz", _readyz), ("/metrics", _metrics), ("/openapi.json", _openapi)):
         app.add_api_route(path, page, include_in_schema=False)
+    for path in PATHS:
+        app.add_api_route(path, files_of_the_page, include_in_schema=False)
     for kind in (SubmitTFJobError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _failed)
     return app

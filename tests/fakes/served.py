@@ -56,8 +56,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.served.asked.append((time.monotonic(), self.command, parts.path))
         time.sleep(self.served.delay_s)
         asked = Asked(self.command, parts.path, query, body, dict(self.headers.items()), 60.0)
+        server = self.served.cluster.node if parts.path.startswith("/ws/v1/node/") else self.served.cluster.rms[0]
         try:
-            answer = self.served.cluster.rms[0].serve(asked)
+            answer = server.serve(asked)
         except requests.RequestException:
             self.close_connection = True
             return
@@ -93,7 +94,8 @@ def served_cluster(speed: float = 10.0) -> Iterator[Served]:
     for rm in cluster.rms:
         rm.clock = clock
     server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {}))
-    made = Served(cluster, f"http://127.0.0.1:{server.server_address[1]}")
+    cluster.node.address = f"127.0.0.1:{server.server_address[1]}"
+    made = Served(cluster, f"http://{cluster.node.address}")
     server.RequestHandlerClass.served = made  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

@@ -130,7 +130,7 @@ def test_side_by_side_on_postgresql(
         leader = next(gateway for gateway in pair if gateway.metric("delivers_webhooks"))
         other = next(gateway for gateway in pair if gateway is not leader)
         leader.end(signal.SIGKILL)
-        until(lambda other=other: other.metric("delivers_webhooks") == 1, "the other takes over", 10)  # type: ignore[misc]
+        until(lambda other=other: other.metric("delivers_webhooks") == 1, "the other takes over", 10)
         leader.start()
     load.join()
     assert set(submitted(cluster, "load").values()) == {1}

@@ -141,7 +141,7 @@ def typed(page: Path) -> Iterator[str]:
     for block in blocks(page):
         if block.language == "console":
             yield from (line for line in block.text.splitlines() if line.startswith("$ "))
-        elif block.language in ("sh", "bash", "shell"):
+        elif block.language in ("sh", "bash", "shell") and not block.mark.startswith("runs: "):  # those are run, on a cluster
             yield from block.text.splitlines()
 
 

@@ -1,0 +1,192 @@
+"""The gateway's web page in a real Chromium, as wide as a phone: jobs, one job live, and nothing that a job says becomes markup."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.select import Select
+
+from tests.fakes.served import Served
+from tests.gateway.conftest import JOB, TOKEN, Process, until
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+SCREENSHOTS = os.environ.get("SUBMIT_TF_JOB_TEST_SCREENSHOTS")
+PHONE = (390, 844)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for word in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--no-proxy-server",
+        f"--user-data-dir={tmp_path}/chrome",
+    ):
+        options.add_argument(word)
+    options.add_experimental_option("mobileEmulation", {"deviceMetrics": {"width": PHONE[0], "height": PHONE[1], "pixelRatio": 2.0}})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
+    yield made
+    made.quit()
+
+
+class Page:
+    """What somebody sees."""
+
+    def __init__(self, browser: webdriver.Chrome) -> None:
+        self._browser = browser
+
+    @property
+    def text(self) -> str:
+        with suppress(StaleElementReferenceException):
+            return str(self._browser.find_element(By.TAG_NAME, "body").text)
+        return ""
+
+    def sees(self, *words: str) -> None:
+        try:
+            until(lambda: all(word in self.text for word in words), f"{words}", 20)
+        except AssertionError:
+            pytest.fail(f"{[word for word in words if word not in self.text]} in {self.text}")
+
+    def find(self, selector: str) -> Any:
+        return self._browser.find_element(By.CSS_SELECTOR, selector)
+
+    def run(self, script: str) -> Any:
+        return self._browser.execute_script(script)
+
+    def fits(self, name: str) -> None:
+        """Nothing stands out on the right of a phone."""
+        if SCREENSHOTS:
+            self._browser.save_screenshot(f"{SCREENSHOTS}/{name}.png")
+        assert self.run("return [innerWidth, document.documentElement.scrollWidth]") == [PHONE[0], PHONE[0]]
+
+
+class Job:
+    """A job on the fake cluster, of which its deciding task tells what the test wants."""
+
+    def __init__(self, cluster: Served, gateway: Process, name: str) -> None:
+        self.fake, self.name = cluster.cluster, name
+        answer = gateway.ask("POST", "/v1/jobs", json={**JOB, "name": name, "command": "sleep 600"})
+        assert answer.status_code == 201, answer.text
+        self.app = self.fake.yarn.apps[answer.json()["application_id"]]
+        self.submission = answer.json()["submission"]
+        self.container = self.app.id.replace("application", "container") + "_01_000002"
+
+    def runs(self, log: str) -> None:
+        held = {"id": self.container, "component_instance_name": "worker-0", "bare_host": "node1", "state": "READY"}
+        self.fake.yarn.containers["worker"] = [held]
+        self.fake.node.logs[self.container, "stdout.txt"] = log.encode()
+
+    def tells(self, step: int, **more: Any) -> None:
+        task = {
+            "task": "worker-0",
+            "state": "running",
+            "host": "node1",
+            "address": "n",
+            "container": self.container,
+            "attempt": 0,
+            "status": None,
+        }
+        report = {
+            "version": 1, "submission": self.submission, "state": "running", "wanted": 1, "arrived": 1, "missing": [], "tasks": [task],
+            "roles": {"worker": {"wanted": 1, "arrived": 1, "running": 1}}, "warnings": [HOSTILE], "outcome": None, "first_failure": None,
+            "progress": {"step": step, "total": 10, "metrics": {"loss": 0.123456, HOSTILE: 1.0}, "task": "worker-0", "at": 1.0}, **more,
+        }  # fmt: skip
+        self.fake.node.logs[self.container, "job-report.json"] = json.dumps(report).encode()
+
+    def fails(self) -> None:
+        failure = {"task": "worker-0", "status": 1, "reason": "exited", "message": f"worker-0 failed: {HOSTILE}", "last_lines": [HOSTILE]}
+        outcome = {"state": "failed", "outcome": {"status": 1}, "first_failure": {**failure, "host": "node1"}}
+        self.tells(7, **outcome, roles={"worker": {"wanted": 1, "arrived": 1, "failed": 1}})
+        self.fake.node.ended.add(self.container)
+        self.fake.yarn._end(self.app, "FINISHED", "FAILED", "")
+
+
+def test_the_page_on_a_phone(cluster: Served, options: list[str], browser: webdriver.Chrome, tmp_path: Path) -> None:
+    cluster.cluster.yarn.job_s = None
+    gateway = Process(tmp_path, *options[: options.index("--webhook-key")])
+    try:
+        _walk(cluster, gateway, browser, Page(browser))
+    finally:
+        gateway.end(signal.SIGKILL)
+    said = [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call]
+    assert not [words for words in said if "401" not in words], "the browser has nothing to complain of, its content policy neither"
+
+
+def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Page) -> None:
+    job = Job(cluster, gateway, "mnist")
+    browser.get(gateway.url)
+    page.sees("Token")
+    page.fits("enter")
+    for token, words in (("wrong", "nobody"), (TOKEN, "mnist")):
+        page.find("#token").send_keys(token)
+        page.find("#enter button").click()
+        page.sees(words)
+    page.fits("list")
+    assert page.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
+    Select(page.find("#state")).select_by_visible_text("STOPPED")
+    page.sees("No jobs.")
+    Select(page.find("#state")).select_by_visible_text("any")
+
+    job.runs(f"hello\n{HOSTILE}\n")
+    job.tells(3)
+    page.sees("mnist")
+    page.find("#jobs a").click()
+    page.sees("RUNNING", "step 3 of 10", "loss 0.1235", "worker", "worker-0", "node1", "hello", HOSTILE, "live")
+    assert page.find("progress").get_attribute("value") == "3"
+    page.fits("job")
+    job.tells(7)
+    page.sees("step 7 of 10")
+    job.fake.node.logs[job.container, "stdout.txt"] += b"the last line\n"
+    page.sees("the last line")
+    job.fails()
+    page.sees("FAILED", "Why it failed", f"worker-0 failed: {HOSTILE}")
+    page.fits("failed")
+    assert page.run("return [document.images.length, document.scripts.length]") == [0, 1], "what a job says is text"
+    assert browser.title == "failed: mnist"
+    browser.refresh()
+    page.sees("FAILED", "its log says why")  # this gateway knows no HDFS, where the logs of a job are that is over
+
+    cluster.cluster.yarn.hold_accepted = True
+    waiting = Job(cluster, gateway, "patient")
+    cluster.cluster.yarn.containers.clear()
+    browser.get(f"{gateway.url}/#/job/{waiting.app.id}")
+    page.sees("PENDING", "patient", "Why it waits")
+    page.fits("waiting")
+    browser.get(f"{gateway.url}/#/job/application_1_0404")
+    page.sees("knows no application_1_0404")
+    page.find("#leave").click()
+    page.sees("Token")
+    assert page.run("return sessionStorage.length") == 0
+    cluster.cluster.yarn.release()
+
+
+def test_nothing_but_its_own_files(options: list[str], tmp_path: Path) -> None:
+    gateway = Process(tmp_path, *options[: options.index("--webhook-key")])
+    try:
+        answers = {path: gateway.ask("GET", path) for path in ("/", "/page.js", "/page.css")}
+        for path, answer in answers.items():
+            policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";"))
+            assert (policy["default-src"], policy["script-src"], policy["frame-ancestors"]) == ("'none'", "'self'", "'none'")
+            assert gateway.ask("GET", path, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+        assert "unsafe" not in "".join(answer.headers["content-security-policy"] for answer in answers.values())
+        assert "style=" not in answers["/"].text, "no inline style"
+        sinks = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "localStorage")
+        assert not [word for word in sinks if word in answers["/page.js"].text]
+        assert gateway.ask("GET", "/page.py").status_code == 404
+    finally:
+        gateway.end(signal.SIGKILL)
