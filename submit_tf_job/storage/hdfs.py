@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable
 from submit_tf_job.storage.failures import translated
@@ -122,7 +123,7 @@ class HdfsStorage(Storage):
     def __init__(self, scheme: str, authority: str, *, conf: Mapping[str, str], user: str | None, timeout_s: float) -> None:
         super().__init__(f"{scheme}://{authority}")
         self.timeout_s = timeout_s
-        self._conf = dict(conf)
+        self._conf = _with_fallback(authority, conf) if scheme == "viewfs" else dict(conf)
         self._user = user
         self._addresses = name_nodes(authority, conf) if scheme == "hdfs" else []
         self._client: Any = None
@@ -243,6 +244,19 @@ class HdfsStorage(Storage):
 
     def _mkdir(self, path: str, mode: int) -> None:
         self._call(path, lambda client: client.mkdirs(path, mode, False))
+
+
+def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:
+    """Give a mount table of viewfs a fallback: hdfs-native refuses one without (`No viewfs fallback mount found`), Hadoop does not.
+
+    It leads to where nothing is, so that a path outside all mounts is not there, as for Hadoop.
+    """
+    prefix = f"fs.viewfs.mounttable.{table}.link"
+    links = [target for name, target in sorted(conf.items()) if name.startswith(f"{prefix}.")]
+    if not links or f"{prefix}Fallback" in conf:
+        return dict(conf)
+    parts = urlsplit(links[0])
+    return {**conf, f"{prefix}Fallback": f"{parts.scheme}://{parts.netloc}/.no-such-mount"}
 
 
 def _write(writer: Any, part: bytes, _client: Any) -> None:

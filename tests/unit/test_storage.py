@@ -16,6 +16,7 @@ from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, Refus
 from submit_tf_job.storage import NoSuchPath, PathExists, default_fs, open_storage
 from submit_tf_job.storage.failures import failure, translated
 from submit_tf_job.storage.hadoop import name_nodes, properties
+from submit_tf_job.storage.hdfs import _with_fallback
 from submit_tf_job.storage.hdfs import _USER_NAME, HdfsStorage, _bounded
 from submit_tf_job.storage.model import name_of, parent_of
 
@@ -300,3 +301,11 @@ def test_users_take_turns() -> None:
     for thread in threads:
         thread.join(60)
     assert wrong == []
+
+
+def test_a_mount_table_without_fallback_gets_one_that_leads_nowhere() -> None:
+    links = {"fs.viewfs.mounttable.all.link./b": "hdfs://ns2/x", "fs.viewfs.mounttable.all.link./a": "hdfs://ns1/y"}
+    fallback = "fs.viewfs.mounttable.all.linkFallback"
+    assert _with_fallback("all", links) == {**links, fallback: "hdfs://ns1/.no-such-mount"}
+    assert _with_fallback("all", {**links, fallback: "hdfs://ns3/"})[fallback] == "hdfs://ns3/"
+    assert _with_fallback("other", links) == links
