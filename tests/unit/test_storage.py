@@ -16,8 +16,7 @@ from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, Refus
 from submit_tf_job.storage import NoSuchPath, PathExists, default_fs, open_storage
 from submit_tf_job.storage.failures import failure, translated
 from submit_tf_job.storage.hadoop import name_nodes, properties
-from submit_tf_job.storage.hdfs import _with_fallback
-from submit_tf_job.storage.hdfs import _USER_NAME, HdfsStorage, _bounded
+from submit_tf_job.storage.hdfs import _USER_NAME, HdfsStorage, _bounded, _with_fallback
 from submit_tf_job.storage.model import name_of, parent_of
 
 HA = {
