@@ -13,6 +13,8 @@ import requests
 from requests.adapters import BaseAdapter
 
 from submit_tf_job.errors import AuthError, SettingsError
+from submit_tf_job.sdk import Client as UserClient
+from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.auth import Auth, DelegationTokenAuth, GatewayAuth, SimpleAuth, check_protected
 from submit_tf_job.yarn.client import Client
@@ -138,6 +140,23 @@ def test_a_secret_is_nowhere_or_in_two_places(tmp_path: Path) -> None:
     for file, command in ((None, None), (tmp_path / "x", ("cat", "x"))):
         with pytest.raises(SettingsError, match=r"nowhere|two places"):
             Credentials("password", file, command)
+
+
+def test_a_program_gives_its_secret_itself(tmp_path: Path) -> None:
+    given = Credentials("password", None, None, given=f" {SECRET}\n")
+    assert given.secret == SECRET
+    assert given.renewed(SECRET) is None, "there is no other"
+    assert SECRET not in repr(given)
+    for wrong in ("", "a\nb"):
+        with pytest.raises(SettingsError, match="the password: "):
+            Credentials("password", None, None, given=wrong)
+    with pytest.raises(SettingsError, match="in two places"):
+        Credentials("password", secret_file(tmp_path), None, given=SECRET)
+    overrides = {"resource_managers": ["https://rm:8090"], "user": "alice", "auth": "bearer"}
+    client = UserClient(settings=load_settings(arguments=overrides, environ={"HOME": str(tmp_path)}, cwd=tmp_path), secret=SECRET)
+    auth = client.cluster.client.auth
+    assert isinstance(auth, GatewayAuth)
+    assert SECRET not in f"{client!r} {auth!r} {client.settings!r}"
 
 
 def test_a_command_that_prints_a_secret(tmp_path: Path) -> None:
