@@ -25,12 +25,14 @@ __all__ = [
     "NETWORK",
     "NETWORKS",
     "RUN_AS",
+    "allowed_mounts",
     "check_options",
     "docker_info",
     "dockerd_options",
     "exposed",
     "nodemanager",
     "resource_files",
+    "runtimes",
     "write_programs",
 ]
 
@@ -121,6 +123,11 @@ def docker_info(state: State) -> DockerInfo:
     return DockerInfo(state.engine.host, state.engine.address, NETWORKS, Path(state.executor) if state.executor else None, state.gpus)
 
 
+def runtimes(state: State) -> list[str]:
+    """Return the OCI runtimes that jobs may ask for."""
+    return ["runc", *(["nvidia"] if state.gpus else [])]
+
+
 def exposed(layout: Layout) -> dict[str, Path]:
     """Return the directories of the sandbox that containers see, by the name under which they do."""
     return {"nm-local": layout.nm_local, "nm-log": layout.nm_log, "conf": layout.conf}
@@ -160,7 +167,7 @@ def _gpus(state: State) -> dict[str, str]:
         "yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables": str(Layout(Path(state.home)).programs / "nvidia-smi"),
         # Version 1, the default, asks a plug-in of Docker's that nobody has any more: Connection refused.
         "yarn.nodemanager.resource-plugins.gpu.docker-plugin": "nvidia-docker-v2",
-        f"{_DOCKER}.allowed-container-runtimes": "runc,nvidia",
+        f"{_DOCKER}.allowed-container-runtimes": ",".join(runtimes(state)),
         f"{_LINUX}.cgroups.mount": "false",
         f"{_LINUX}.cgroups.hierarchy": f"/{state.engine.identity}-yarn",
     }
@@ -209,7 +216,7 @@ def _settings(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[
         raise SandboxError("setpriv was not found; containers run as another user by it", hint="install util-linux")
     # Of the engine's version where there is a choice: a newer CLI elsewhere on PATH might speak too new a language.
     cli = _CLI if Path(_CLI).exists() else engine.find_programs(environ).docker
-    read_only, writable = _allowed(state, layout)
+    read_only, writable = allowed_mounts(state, layout)
     return {
         "docker": [cli, "-H", state.engine.host, "--config", str(layout.programs / "cli")],
         "setpriv": setpriv,
@@ -222,7 +229,7 @@ def _settings(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[
     }
 
 
-def _allowed(state: State, layout: Layout) -> tuple[list[str], list[str]]:
+def allowed_mounts(state: State, layout: Layout) -> tuple[list[str], list[str]]:
     """Return what containers may mount to read, and to write."""
     asked = [mount.partition(":") for mount in state.mounts]
     local, logs, conf = (str(layout.exposed / name) for name in exposed(layout))
@@ -233,7 +240,7 @@ def _allowed(state: State, layout: Layout) -> tuple[list[str], list[str]]:
 
 def _configuration(state: State, layout: Layout) -> str:
     """Write container-executor.cfg; Hadoop's container-executor reads it from the directory that was compiled into it."""
-    read_only, writable = _allowed(state, layout)
+    read_only, writable = allowed_mounts(state, layout)
     # With the default of 10 an end is seen 30 s late; with 0 every failure becomes a success (facts: verified-docker 3).
     text = f"""yarn.nodemanager.linux-container-executor.group={_group(state)}
 min.user.id=1000
@@ -248,7 +255,7 @@ docker.allowed.networks={",".join(NETWORKS)}
 docker.allowed.ro-mounts={",".join(read_only)}
 docker.allowed.rw-mounts={",".join(writable)}
 docker.allowed.capabilities={_CAPABILITIES}
-docker.allowed.runtimes=runc,nvidia
+docker.allowed.runtimes={",".join(runtimes(state))}
 docker.trusted.registries=local,library,submit_tf_job,tensorflow
 docker.privileged-containers.enabled=false
 docker.inspect.max.retries=1

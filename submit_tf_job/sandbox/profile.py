@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from submit_tf_job.sandbox.docker import NETWORKS, allowed_mounts, runtimes
 from submit_tf_job.sandbox.kdc import principal_of, service_of
 from submit_tf_job.sandbox.model import DOMAIN
 from submit_tf_job.sandbox.state import Layout, State
@@ -25,10 +26,18 @@ def profile_text(state: State, layout: Layout) -> str:
         **(_kerberos(state, layout) if state.secure else {}),
         "hadoop_conf": str(layout.client_conf),
         "dns": dns,
+        **({"docker": _docker(state, layout)} if state.docker else {}),
         "sandbox": True,
     }
     head = f"# Written by `sandbox up`, removed by `sandbox down` (sandbox {state.name}).\n"
     return head + yaml.safe_dump(settings, sort_keys=False)
+
+
+def _docker(state: State, layout: Layout) -> dict[str, object]:
+    """Say where images are, and what the node allows, so that anything else is refused before a job is submitted."""
+    read_only, writable = allowed_mounts(state, layout)
+    allowed = {"networks": list(NETWORKS), "runtimes": runtimes(state), "ro_mounts": read_only, "rw_mounts": writable}
+    return {"host": state.engine.host, **allowed}
 
 
 def _kerberos(state: State, layout: Layout) -> dict[str, object]:

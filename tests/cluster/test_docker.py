@@ -27,7 +27,7 @@ from tests.cluster.test_sandbox import call, processes_of, until
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")]
 
 SMALL = {"memory": "256Mi"}
-LONG = "c" * 50
+LONG = "c" * 43  # with everything behind it 68 characters
 MISSING = "localhost:1/nope:1"  # a registry that refuses at once
 
 # Component -> image, command, network, further environment of YARN's, and what is found: status, code, words of the sentence.
@@ -92,17 +92,11 @@ def explain(end: ContainerEnd) -> Finding | None:
 
 
 @pytest.fixture(scope="module")
-def tools(
-    docker_cluster: DockerCluster, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Tool]]:
-    """The tool, with a profile for each network."""
-    made = {
-        network: Tool(session_environ, docker_cluster.profiles[network], tmp_path_factory.mktemp(network))
-        for network in ("bridge", "host", "jobs")
+def tools(docker_cluster: DockerCluster, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tool]:
+    """The tool, with a profile for each network; its jobs go with the cluster."""
+    return {
+        name: Tool(session_environ, docker_cluster.profiles[name], tmp_path_factory.mktemp(name)) for name in ("bridge", "host", "jobs")
     }
-    yield made
-    for tool in made.values():
-        tool.tidy()
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +104,6 @@ def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[d
     """Start everything."""
     pair = {"strategy": "multi-worker", "command": ["python", "-c", LOOK], "roles": {"chief": SMALL, "worker": {**SMALL, "gpus": 1}}}
     bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
-    bridge.jobs += ["trains"]
 
     def submit(tool: Tool, spec: Path, *words: str) -> Result:
         return tool("submit", spec, *words, "-o", "json")
@@ -179,6 +172,9 @@ def test_no_exit_status_made_the_node_ill(started: dict[str, Future[Any]], docke
         ({"image": "Local/Base:1"}, "is no image name for YARN"),
         ({"name": "n" * 60}, "64"),
         ({"mounts": ["/no,where:/x"]}, "comma"),
+        ({"mounts": ["/etc/shadow:/x"]}, "/etc/shadow"),
+        ({"mounts": ["/etc/passwd:/x:rw"]}, "/etc/passwd"),
+        ({"network": "foo"}, "host, bridge, none, jobs"),
         ({"roles": {"worker": {**SMALL, "gpus": 3}}}, "3 is more than the 2 yarn.io/gpu one container may have here"),
     ],
 )

@@ -16,7 +16,9 @@ from submit_tf_job.sandbox import daemons, docker, engine
 from submit_tf_job.sandbox.config import client_files, daemon_files
 from submit_tf_job.sandbox.model import SandboxOptions
 from submit_tf_job.sandbox.processes import Process
+from submit_tf_job.sandbox.profile import write_profile
 from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
+from submit_tf_job.settings import load_settings
 from tests.fakes.sandbox import state_of
 
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -144,6 +146,17 @@ def test_hadoops_own_executor_is_asked_whether_it_would_work(home: Path, monkeyp
     closed.mkdir(mode=0o700)
     with pytest.raises(SandboxError, match="cannot enter"):
         docker.write_programs(_state(home, executor=str(tool), jars=str(closed)), Layout(home), ENVIRON)
+
+
+def test_the_profile_says_what_the_node_allows(home: Path) -> None:
+    state = _state(home, gpus=1, mounts=("/etc/ssl", "/srv:rw"))
+    write_profile(state_of(**{**state.__dict__, "profile_path": str(home / "submit_tf_job" / "profiles.d" / "one.yaml")}), Layout(home))
+    settings = load_settings(profile="one", environ={"HOME": str(home), "XDG_CONFIG_HOME": str(home)}, cwd=home)
+    assert settings["docker.host"] == state.engine.host
+    assert "/etc/ssl" in settings["docker.ro_mounts"]
+    assert "/srv" in settings["docker.rw_mounts"]
+    assert tuple(settings["docker.networks"]) == docker.NETWORKS
+    assert tuple(settings["docker.runtimes"]) == ("runc", "nvidia")
 
 
 def test_the_state_is_kept(home: Path) -> None:
