@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from submit_tf_job.job import Place
 from submit_tf_job.specfile.nodes import Entry, Items, Kind, Node, Scalar, Table, clip
 from submit_tf_job.specfile.notes import Notes, Unreadable
-from submit_tf_job.specfile.vocabulary import HADOOP, JOB, KERBEROS, PLACEMENT, RESTART, ROLE, SHIPPED, Keys
+from submit_tf_job.specfile.vocabulary import HADOOP, INPUT, JOB, KERBEROS, OUTPUT, PLACEMENT, RESTART, ROLE, SHIPPED, Keys
 from submit_tf_job.specfile.yaml_text import parse_flow
 
 __all__ = ["SET", "apply"]
@@ -28,6 +28,10 @@ _INNER: dict[str, Keys] = {
     "restart": RESTART,
     "hadoop": HADOOP,
     "kerberos": KERBEROS,
+    "inputs": _OWN_KEYS,
+    "inputs.*": INPUT,
+    "outputs": _OWN_KEYS,
+    "outputs.*": OUTPUT,
     "files[]": SHIPPED,
 }
 # Where a value is never text, and where it may be something else as well; anywhere else the characters behind `=` are the text.
@@ -49,11 +53,16 @@ _NEVER_TEXT = frozenset(
         "node_attributes",
         "hadoop",
         "kerberos",
+        "inputs",
+        "outputs",
+        "download",
+        "upload",
+        "overwrite",
         "files",
         "mounts",
     ]
 )
-_PERHAPS_TEXT = frozenset(("command", "restart", "files[]", "node_attributes.*"))
+_PERHAPS_TEXT = frozenset(("command", "restart", "files[]", "node_attributes.*", "inputs.*", "outputs.*"))
 _OTHER_SPELLING = {"chief": "master", "master": "chief"}
 
 
@@ -125,7 +134,8 @@ def _set(root: Node, target: _Target, value: str) -> Node:
 def _replace(node: Node, steps: Sequence[str | int], new: Node, path: str) -> Node:
     """Return a copy of the tree with another node at the end of the steps; mappings on the way come into being."""
     if not steps:
-        return new
+        of_uri = isinstance(node, Table) and isinstance(new, Scalar) and path.startswith(("inputs.", "outputs."))
+        return _replace(node, ["uri"], new, path) if of_uri else new  # the rest of what is said of the input stays
     step, place = steps[0], Place(SET)
     if isinstance(step, int):
         return _replace_item(node, step, steps[1:], new, path)
@@ -140,11 +150,13 @@ def _replace(node: Node, steps: Sequence[str | int], new: Node, path: str) -> No
 
 
 def _as_table(node: Node, step: str, path: str) -> Table:
-    """Make room for a key where there is no mapping yet: where there is nothing, or `restart` in its short form."""
+    """Make room for a key where there is no mapping yet: where there is nothing, or something in its short form."""
     if isinstance(node, Scalar) and node.kind is Kind.NULL:
         return Table((), Place(SET))
     if isinstance(node, Scalar) and step in RESTART.known:
         return Table((Entry("policy", node.place, node),), node.place)
+    if isinstance(node, Scalar) and path.startswith(("inputs.", "outputs.")):
+        return Table((Entry("uri", node.place, node),), node.place)
     raise Unreadable(Place(SET), f"nothing can be set below a value that is no mapping (at {clip(step)})", path)
 
 

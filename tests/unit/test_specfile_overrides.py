@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.job import Command, Job, Mount, Place, Restart
+from submit_tf_job.jobdata import Input, Output, Uploader
 from submit_tf_job.specfile import loads
 
 SPEC = """\
@@ -104,3 +105,30 @@ def test_what_is_not_overridden_keeps_its_place() -> None:
 def test_json_takes_the_same() -> None:
     tree: dict[str, Any] = {"name": "t", "image": "tf", "command": "x", "strategy": "single", "roles": {"chief": {"memory": "1Gi"}}}
     assert read("roles.chief.cpus=2", text=json.dumps(tree)).roles["chief"].cpus == 2
+
+
+DATA = """
+inputs: {short: "hdfs:///a", long: {uri: "hdfs:///b", shard: files}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("inputs.short=hdfs:///c", Input("short", "hdfs:///c")),
+        ("inputs.long=hdfs:///c", Input("long", "hdfs:///c", sharded=True)),  # whatever else is said of it stays
+        ("inputs.long={uri: hdfs:///c}", Input("long", "hdfs:///c")),
+        ("inputs.short.shard=files", Input("short", "hdfs:///a", sharded=True)),
+        ("inputs.long.download=true", Input("long", "hdfs:///b", sharded=True, download=True)),
+        ("inputs.new=hdfs:///n", Input("new", "hdfs:///n")),
+        ("inputs.new={uri: hdfs:///n, download: true}", Input("new", "hdfs:///n", download=True)),
+    ],
+)
+def test_inputs(override: str, expected: Input) -> None:
+    assert {item.name: item for item in read(override, text=SPEC + DATA).inputs}[expected.name] == expected
+
+
+def test_outputs() -> None:
+    assert read("outputs.m=hdfs:///m", "outputs.m.upload=true", "outputs.m.by=every-task").outputs == (
+        Output("m", "hdfs:///m", upload=True, by=Uploader.EVERY_TASK),
+    )
