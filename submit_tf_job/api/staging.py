@@ -47,6 +47,9 @@ def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None])
             hint=f"does {settings.user} have a home directory on HDFS? or set `staging` to a directory that {settings.user} may write",
             details=error.details,
         ) from None
+    except UsageError:
+        forget_staged(planned, settings, uploads)
+        raise
     except Refused as error:
         forget_staged(planned, settings, uploads)
         raise Refused(f"there is no room for the job's files: {error.message}", hint=error.hint, details=error.details) from None
@@ -144,9 +147,10 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
         raise SettingsError("no staging directory is known", hint="set hadoop_conf, or staging: hdfs://… in the settings")
     storage = storage_of(cluster.settings, root)
     found = list(sweep(storage, storage.path(root), older_than=older_than))
-    # Asked for after the files were looked at: whatever is submitted from now on has files that are not old.
     alive = {app.name for app in cluster.client.apps(user=cluster.settings.user) if not app.ended}
-    doomed = tuple(item for item in found if item.name not in alive)
+    # Looked at once more: one may have been submitted again while the ResourceManager was asked.
+    still = {item.name for item in sweep(storage, storage.path(root), older_than=older_than)}
+    doomed = tuple(item for item in found if item.name not in alive and item.name in still)
     for path in () if dry_run else (path for item in doomed for path in item.paths):
         storage.remove(path, recursive=True)
     return Sweep(root, doomed, tuple(item for item in found if item.name in alive), dry_run)

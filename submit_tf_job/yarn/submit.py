@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from submit_tf_job.errors import (
     AuthError,
@@ -255,8 +255,11 @@ class _Submission:
 
     def _post(self) -> Submitted | None:
         if self._prepare is not None:
+            begun = self._deadline.clock()
             self._prepare()
             self._prepare = None
+            # That may have been the upload of gigabytes, and the deadline is for YARN.
+            self._deadline = replace(self._deadline, at=self._deadline.at + self._deadline.clock() - begun)
         first = self._client.funnel.rms.urls[0]  # the one that answered the look: the POST goes there, or is refused there
         self._processes[first] = self._client.process_of(first, deadline=self._deadline)
         if not self._lost:

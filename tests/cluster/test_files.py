@@ -107,8 +107,7 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, rea
     assert again.status == 0, again.stderr
     assert "uploading" not in again.stderr, "nothing has changed"
     assert before.items() <= {item.path: item.modified_ms for item in storage.list_dir(staged_of(storage, real_cluster, job))}.items()
-    assert tool("wait", job).status == 0
-    assert tool("delete", job).status == 0
+    assert tool("delete", job, "--force").status == 0
     assert not storage.exists(staged_of(storage, real_cluster, job))
 
 
@@ -128,7 +127,8 @@ def test_what_a_dead_client_left_is_swept(tool: Tool, real_cluster: SandboxInfo,
 def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: SandboxInfo, storage: Storage, tmp_path: Path) -> None:
     job = f"bad-{secrets.token_hex(3)}"
     (tool.cwd / "large.bin").write_bytes(os.urandom(2 * MIB))
-    spec = tool.spec(job, command="true", strategy="single", roles={"worker": {"memory": "256Mi"}}, files=["large.bin"])
+    content = {"command": "true", "strategy": "single", "roles": {"worker": {"memory": "256Mi"}}, "files": ["large.bin"]}
+    spec = tool.spec(job, **content)
     refused = tool("submit", spec, "--set", "queue=nowhere")
     assert refused.status == 9, refused.stderr
     assert not storage.exists(staged_of(storage, real_cluster, job)), "what a refused submission had sent is gone"
@@ -153,7 +153,7 @@ def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: SandboxInf
     storage.remove("/tmp/full", recursive=True)
 
     (tool.cwd / "requirements.txt").write_text("--no-index\nnothing-of-the-kind==9.9\n")
-    unresolved = tool("submit", spec, "--set", "python={requirements: requirements.txt}")
+    unresolved = tool("submit", tool.spec(job, **content, python={"requirements": "requirements.txt"}))
     assert unresolved.status == 2
     assert "'requirements.txt' does not resolve" in unresolved.stderr
     assert "pip says: " in unresolved.stderr
@@ -212,7 +212,7 @@ def same_as(storage: Storage, place: str, big: HostFile) -> None:
     assert len(storage.list_dir(place.rpartition("/")[0])) == 1
 
 
-@pytest.mark.parametrize("daemon", ["datanode", "namenode"])
+@pytest.mark.parametrize("daemon", ["datanode", pytest.param("namenode", marks=pytest.mark.long)])  # it is waited for
 def test_a_daemon_that_dies_in_the_middle(
     daemon: str,
     sandbox: Sandbox,
