@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from submit_tf_job.api.cluster import storage_of
-from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError, Problem, Refused, SubmitTFJobError, UsageError
+from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError, Problem, SubmitTFJobError, UsageError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
@@ -153,6 +153,8 @@ class DataCheck:
         except ClusterUnavailable as error:
             raise ClusterUnavailable(f"{path}: {error.message}", hint=error.hint or _NOT_FROM_HERE, details=error.details) from None
         except SubmitTFJobError as error:
+            if isinstance(error, FileNotFoundError):
+                return [self.job.problem(path, f"{output.uri}: no directory can be made there")]
             return [self.job.problem(path, self._why(error, output.uri))]
 
     def _taken(self, output: Output, storage: Storage, path: str) -> list[Problem]:
@@ -198,15 +200,11 @@ class DataCheck:
     # --- words ---
 
     def _why(self, error: SubmitTFJobError, uri: str) -> str:
-        """Say what is wrong in one sentence; whoever is refused is told whose it is, where that can be seen."""
-        user = self.settings.user
+        """Say what is wrong in one sentence."""
         if isinstance(error, FileNotFoundError):
-            return f"{uri} is not there, as {user} sees it"
-        if isinstance(error, AuthError):
-            return f"{user} is not allowed there: {error.message}; {error.hint[:1].lower()}{error.hint[1:]}"
-        if isinstance(error, UsageError | Refused):
-            return error.message
-        return f"{error.message}; {error.hint[:1].lower()}{error.hint[1:]}" if error.hint else error.message
+            return f"{uri} is not there, as {self.settings.user} sees it"
+        told = f"{self.settings.user} is not allowed there: {error.message}" if isinstance(error, AuthError) else error.message
+        return f"{told}; {error.hint[:1].lower()}{error.hint[1:]}".rstrip("; .")
 
 
 _FEWER = "ask for fewer tasks, write more files, or leave shard out"

@@ -180,7 +180,10 @@ class Agent(abc.ABC):
 
     def _upload(self, record: dict[str, Any], upload: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Upload the outputs, in a thread; the loop goes on meanwhile."""
-        done = upload(record)
+        try:
+            done = upload(record)
+        except Exception as err:  # noqa: BLE001  (the loop waits for a word, whatever happens here)
+            done = record if record["status"] else dict(record, status=contract.EXIT_DATA, reason="output-failed", message=repr(err))
         self.post(lambda: self._uploaded(done))
 
     def _uploaded(self, record: dict[str, Any]) -> None:

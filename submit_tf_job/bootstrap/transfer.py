@@ -183,8 +183,12 @@ def _send_once(store: Store, source: str, target: str, account: Account) -> None
         size = os.path.getsize(source)
         file = open(source, "rb")  # noqa: SIM115 - closed below; what goes wrong in between is about the target
     with file:
-        store.remove(target)  # what an attempt that failed has left
-        store.write(target, file, account.tick)
+        try:
+            store.write(target, file, account.tick)
+        except StoreError:
+            with contextlib.suppress(StoreError):
+                store.remove(target)
+            raise
     if store.stat(target)[2] != size:
         raise StoreError("%s: is not as long as what was written" % target, passing=True)
 
@@ -196,7 +200,7 @@ def _into_place(store: Store, place: str, target: str, old: str) -> None:
         store.remove(old)
         store.rename(target, old)
     try:
-        again(lambda: store.rename(place, target))
+        again(lambda: _rename(store, place, target))
     except BaseException:
         if replaced:
             with contextlib.suppress(StoreError):
@@ -204,6 +208,14 @@ def _into_place(store: Store, place: str, target: str, old: str) -> None:
         raise
     if replaced:
         store.remove(old)
+
+
+def _rename(store: Store, place: str, target: str) -> None:
+    try:
+        store.rename(place, target)
+    except StoreError:
+        if store.exists(place) or not store.exists(target):  # else it was done, and the answer got lost
+            raise
 
 
 # --- the program ------------------------------------------------------------------------------------------------------

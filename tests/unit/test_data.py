@@ -246,7 +246,7 @@ def test_somebody_elses_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submit_tf_job.api.data.storage_of", lambda _settings, _uri: Refusing(error))
     job = make_job(inputs=(Input("d", "hdfs:///user/bob/d"),), outputs=(Output("o", "hdfs:///user/bob/o"),))
     refused = (
-        'alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"; ask the owner for access.'
+        'alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"; ask the owner for access'
     )
     assert problems(job) == [f"inputs.d: {refused}", f"outputs.o: {refused}"]
 
