@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -175,6 +174,8 @@ class DataCheck:
 
     def _check_writable(self, output: Output, storage: Storage) -> list[Problem]:
         """Make a directory where the output will be, and take it away: modes do not tell of ACLs, groups, quotas and superusers."""
+        import secrets
+
         from submit_tf_job.storage.model import join, parent_of
 
         place = storage.path(output.uri)
