@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -81,6 +80,8 @@ class Digests:
         """Remember what was hashed, for the next time."""
         if self._file is None or not self._fresh:
             return
+        import tempfile
+
         with suppress(OSError, ValueError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self._file.parent)

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from submit_tf_job.job import HostFile, Job, PackageKind, Packages
-from submit_tf_job.specfile import wheels
 from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.shipping import CannotShip, Shipper, shown_path
 from submit_tf_job.specfile.values import Section, Value
@@ -48,6 +47,8 @@ def read_python(value: Value, shipper: Shipper) -> Python | None:
         return None if file is None else Python(interpreter, Packages(PackageKind.ENVIRONMENT, file))
     if not section.keys & {"requirements", "wheels", "project"}:
         return Python(interpreter) if not version else value.fail("version says what packages are for; add requirements, wheels or project")
+    from submit_tf_job.specfile import wheels  # only here: zipfile and subprocess would cost every start
+
     found = _wheels(section, shipper, version or wheels.HOST_VERSION)
     return None if found is None else _bundled(value, section, shipper, interpreter, found, version)
 
@@ -95,6 +96,8 @@ def _wheels(section: Section, shipper: Shipper, version: str) -> list[HostFile] 
 
 
 def _requirements(value: Value, shipper: Shipper, version: str) -> list[HostFile] | None:
+    from submit_tf_job.specfile import wheels
+
     file = shipper.find(value)
     if file is None:
         return None
@@ -107,6 +110,8 @@ def _requirements(value: Value, shipper: Shipper, version: str) -> list[HostFile
 
 
 def _bundled(value: Value, section: Section, shipper: Shipper, interpreter: str, found: list[HostFile], version: str) -> Python | None:
+    from submit_tf_job.specfile import wheels
+
     bound = {needs for file in found if (needs := wheels.needs(file.path.name))}
     if len(bound) > 1 or (version and bound - {version}):
         asked = f", and version says {version}" if version else ""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from submit_tf_job import contract
 from submit_tf_job.job import HostFile, ShippedFile
-from submit_tf_job.specfile import archives, wheels
 from submit_tf_job.specfile.digests import Digests
 from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.values import Section, Value
@@ -143,6 +142,8 @@ class Shipper:
             return value.fail(f"{clip(src)}: {error}")
 
     def _wheel(self, path: Path) -> HostFile:
+        from submit_tf_job.specfile import wheels
+
         with shown_path(str(path), path):
             file = self.described(path)
         if not wheels.is_wheel(path.name):
@@ -158,6 +159,8 @@ class Shipper:
             return None
         if self.host.base is None:
             return value.fail(_NO_HOST)
+        from submit_tf_job.specfile import wheels  # only here: zipfile and subprocess would cost every start
+
         path = self.host.base / src
         if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
             return value.fail(f"{clip(src)} holds neither pyproject.toml nor setup.py; to ship plain modules write the path alone")
@@ -269,6 +272,8 @@ class Shipper:
         Raises:
             CannotShip: It is none, is damaged, or would be unpacked elsewhere.
         """
+        from submit_tf_job.specfile import archives
+
         checked = f"archive {file.sha256} {archives.kind(file.path.name)} {links}"
         if self.digests.is_proven(checked):
             return
