@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import errno
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ import fsspec
 import pytest
 
 from submit_tf_job import contract
-from submit_tf_job.bootstrap import hadoop, stores, transfer
+from submit_tf_job.bootstrap import hadoop, stores, tokens, transfer, webhdfs
 from submit_tf_job.bootstrap.data import Data
 from submit_tf_job.bootstrap.info import Info, Problem
 
@@ -267,7 +269,7 @@ def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path:
 
 def test_what_passes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(transfer.time, "sleep", pauses.append)
+    monkeypatch.setattr("submit_tf_job.bootstrap.transfer.time.sleep", pauses.append)
     outcomes: Iterator[Any] = iter([stores.StoreError("standby", passing=True), "done"])
 
     def call() -> Any:
@@ -361,3 +363,98 @@ def test_words_of_libraries() -> None:
         raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
     assert passing.value.passing
     assert json.dumps(str(passing.value)) == '"/p: Connection reset by peer"'
+
+
+# --- WebHDFS by the standard library (on the real one: tests/cluster/test_data.py) --------------------------------------
+
+
+class Answer:
+    def __init__(self, status: int, body: Any = b"", location: str = "") -> None:
+        self.status, self.reason, self.headers = status, "reason", {"Location": location}
+        self.body = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
+        self.read = self.body.read
+
+
+class FakeWeb(webhdfs.WebHdfs):
+    """Answers what it was given, request by request; anything else fails the test."""
+
+    def __init__(self, env: dict[str, str], *expected: tuple[str, str, Answer]) -> None:
+        super().__init__("http", ["one:9870", "two:9870"], env)
+        self.expected = list(expected)
+        self.sent = b""
+
+    def _connect(self, protocol: str, address: str) -> Any:
+        web = self
+
+        class Connection:
+            def request(self, method: str, target: str, body: Any = (), headers: Any = None) -> None:
+                wanted, start, self.answer = web.expected.pop(0)
+                assert (method, f"{address}{target}"[: len(start)]) == (wanted, start)
+                web.sent = b"".join(body)
+                assert not headers or headers["Content-Length"] == str(len(web.sent))
+
+            def getresponse(self) -> Answer:
+                return self.answer
+
+            def close(self) -> None:
+                pass
+
+        return Connection()
+
+
+def remote(kind: str, message: str = "said") -> dict[str, Any]:
+    return {"RemoteException": {"exception": kind, "javaClassName": f"org.{kind}", "message": f"{message}\n\tat org"}}
+
+
+STATUS = {"FileStatus": {"type": "FILE", "length": 3}}
+
+
+def test_the_name_node_that_serves_is_found_and_asked_first_from_then_on() -> None:
+    standby = Answer(403, remote("StandbyException", "Operation category READ is not supported in state standby"))
+    path = "/webhdfs/v1/a%20b?op=GETFILESTATUS&user.name=alice"
+    web = FakeWeb({"HADOOP_USER_NAME": "alice"}, ("GET", "one:9870" + path, standby), ("GET", "two:9870" + path, Answer(200, STATUS)))
+    assert web.stat("/a b") == ("/a b", False, 3)
+    web.expected = [("GET", "two:9870" + path, Answer(200, STATUS))]
+    assert web.stat("/a b") == ("/a b", False, 3)
+    assert web.expected == []
+
+
+def test_a_file_goes_to_the_data_node_that_the_name_node_names(tmp_path: Path) -> None:
+    to = "http://data:9864/webhdfs/v1/x?op=CREATE&delegation=D"
+    first = ("PUT", "one:9870/webhdfs/v1/x?op=CREATE&user.name=", Answer(307, b"", to))
+    web = FakeWeb({}, first, ("PUT", "data:9864/webhdfs/v1/x?op=CREATE&delegation=D", Answer(201)))
+    (tmp_path / "f").write_bytes(b"12345")
+    counted: list[int] = []
+    with (tmp_path / "f").open("rb") as source:
+        web.write("/x", source, counted.append)
+    assert (web.sent, counted, web.expected) == (b"12345", [5], [])
+
+
+def test_a_delegation_token_says_who_one_is(tmp_path: Path) -> None:
+    token = tokens.Token(b"a", b"identifier", b"password", tokens.HDFS, b"127.0.0.1:8020")
+    tokens.write(str(tmp_path / "t"), [token], [])
+    packed = b"\x0aidentifier\x08password\x15HDFS_DELEGATION_TOKEN\x0e127.0.0.1:8020"
+    web = webhdfs.WebHdfs("http", ["nn:9870"], {"HADOOP_TOKEN_FILE_LOCATION": str(tmp_path / "t"), "HADOOP_USER_NAME": "alice"})
+    said = web.who["delegation"]
+    assert (list(web.who), base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))) == (["delegation"], packed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            Answer(401, b"<html>"),
+            "/x: HDFS wants Kerberos, and this task has no delegation token for it (with a ticket of its own it needs hdfs-native)",
+        ),
+        (Answer(403, remote("AccessControlException", "Permission denied: user=bob")), "/x: Permission denied: user=bob"),
+        (Answer(404, remote("FileNotFoundException")), "/x: no such file or directory"),
+        (Answer(502, b"<html>"), "/x: HTTP 502 reason"),
+        (Answer(307), "/x: the NameNode named no DataNode"),
+    ],
+)
+def test_what_a_name_node_refuses(answer: Answer, words: str) -> None:
+    asked = ("GET", "", answer)
+    web = FakeWeb({}, asked, ("GET", "two", answer))
+    with pytest.raises(stores.StoreError) as caught:
+        list(web.read("/x"))
+    assert str(caught.value) == words
