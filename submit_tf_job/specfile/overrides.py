@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from submit_tf_job.job import Place
 from submit_tf_job.specfile.nodes import Entry, Items, Kind, Node, Scalar, Table, clip
 from submit_tf_job.specfile.notes import Notes, Unreadable
-from submit_tf_job.specfile.vocabulary import HADOOP, INPUT, JOB, KERBEROS, OUTPUT, PLACEMENT, RESTART, ROLE, SHIPPED, Keys
+from submit_tf_job.specfile.vocabulary import DOCKER, HADOOP, INPUT, JOB, KERBEROS, OUTPUT, PLACEMENT, RESTART, ROLE, SHIPPED, Keys
 from submit_tf_job.specfile.yaml_text import parse_flow
 
 __all__ = ["SET", "apply"]
@@ -26,6 +26,7 @@ _INNER: dict[str, Keys] = {
     "placement": PLACEMENT,
     "node_attributes": _OWN_KEYS,
     "restart": RESTART,
+    "docker": DOCKER,
     "hadoop": HADOOP,
     "kerberos": KERBEROS,
     "inputs": _OWN_KEYS,
@@ -51,6 +52,11 @@ _NEVER_TEXT = frozenset(
         "ports.*",
         "placement",
         "node_attributes",
+        "docker",
+        "entrypoint",
+        "accounts",
+        "tmpfs",
+        "publish",
         "hadoop",
         "kerberos",
         "inputs",

@@ -174,3 +174,10 @@ def test_what_is_wrong_in_a_job_spec(said: str, answer: str) -> None:
         loads(f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: 1Gi}}}}\n{said}\n", source="x.yaml", base=None)
     assert answer in str(error.value)
     assert "x.yaml:6:" in str(error.value)
+
+
+def test_options_from_the_command_line() -> None:
+    text = "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n"
+    said = ["docker.tmpfs=[/a]", "docker.runtime=runsc", "roles.chief.docker.accounts=true", 'docker.publish=[":80"]']
+    docker = loads(text, source="x", base=None, overrides=said).roles["chief"].docker
+    assert docker == DockerOptions(accounts=True, tmpfs=("/a",), publish=(":80",), runtime="runsc")
