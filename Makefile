@@ -21,7 +21,7 @@ JOBS ?= 2
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
 $(VENV)/.installed: pyproject.toml | kerberos
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
@@ -34,21 +34,12 @@ $(VENV)/.installed: pyproject.toml | kerberos
 venv: $(VENV)/.installed ## the virtual environment with the package and the development tools
 
 # Before the virtual environment: the extra `kerberos` is compiled against MIT's headers.
-.PHONY: kerberos
-kerberos: ## MIT Kerberos and what its tests need, installed by apt where that is possible
-	@bash .ci/install-kerberos $(PYTHON)
+.PHONY: kerberos java docker gateway packages
+kerberos java docker gateway: ## Debian's packages for one part of the tests, installed by apt where that is possible
+	@bash .ci/install-packages $(PYTHON) $@
 
-.PHONY: java
-java: ## a JDK and Maven, installed by apt where that is possible
-	@bash .ci/install-java
-
-.PHONY: docker
-docker: ## a Docker Engine (not started) and debootstrap, installed by apt where that is possible
-	@bash .ci/install-docker
-
-.PHONY: gateway
-gateway: ## PostgreSQL, Chromium and curl for the gateway's tests, installed by apt where that is possible
-	@bash .ci/install-gateway
+packages: ## Debian's packages for all tests
+	@bash .ci/install-packages $(PYTHON) kerberos java docker gateway
 
 $(TF_ENV)/.installed:
 	@$(MAKE) --no-print-directory venv
@@ -71,7 +62,7 @@ demo: venv java tensorflow ## a trained model out of one job spec, on a real YAR
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: venv java docker gateway airflow tensorflow lint ## all tests; brings up its own sandbox and takes it away
+test: packages venv airflow tensorflow lint ## all tests; brings up its own sandbox and takes it away
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: unit
