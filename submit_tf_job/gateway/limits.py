@@ -21,17 +21,21 @@ class Limits:
 
     Attributes:
         requests: Requests of one caller that ask the cluster at the same time.
-        streams: Logs and events that one caller follows at the same time.
+        streams: Logs that one caller follows at the same time; each has a thread.
+        listeners: Streams of events that one caller follows at the same time; they cost next to nothing.
         all_requests: Requests of all callers.
-        all_streams: Streams of all callers.
-        watches: Jobs that are watched for events; any number of streams shares one.
+        all_streams: Logs of all callers.
+        all_listeners: Streams of events of all callers.
+        watches: Jobs that are watched for events; any number of listeners shares one.
         body_s: Seconds in which a body must arrive.
     """
 
     requests: int = 16
     streams: int = 200
+    listeners: int = 1000
     all_requests: int = 64
-    all_streams: int = 2000
+    all_streams: int = 1000
+    all_listeners: int = 5000
     watches: int = 200
     body_s: float = 30.0
 

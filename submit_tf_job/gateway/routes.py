@@ -24,7 +24,7 @@ from submit_tf_job.gateway.paging import page
 from submit_tf_job.gateway.problems import RequestRefused, problem
 from submit_tf_job.gateway.state import Gateway
 from submit_tf_job.gateway.threads import Channel, in_thread, pumped
-from submit_tf_job.gateway.watching import Change, Listener, change_of
+from submit_tf_job.gateway.watching import Change, Listener
 from submit_tf_job.observation import JobState
 from submit_tf_job.report.change import deletion_object
 from submit_tf_job.report.detail import description_object
@@ -33,6 +33,7 @@ from submit_tf_job.report.listing import listing_object
 from submit_tf_job.report.logs import log_json, log_text
 from submit_tf_job.settings import duration_s
 from submit_tf_job.specfile import schema as job_schema
+from submit_tf_job.watch import Look
 
 __all__ = ["router"]
 
@@ -314,7 +315,7 @@ async def logs(
         return api.logs(breakable, name, task, files=file or (), tail=tail, since_s=since_s, am=am, follow=follow, say=say)
 
     with ExitStack() as going:
-        going.enter_context(gateway.stream(caller, channel.close))
+        going.enter_context(gateway.stream(gateway.streams, caller, channel.close))
         reading = await in_thread(lambda: begin(gateway.cluster(caller)))
         content = pumped(channel, lambda: _until_an_error(lambda: lines.read(reading), lines))
         return _Stream(content, lines.media_type, going.pop_all().close)
@@ -368,17 +369,26 @@ async def events(
 ) -> Response:
     """Follow a job as server-sent events: how it is now, then every change, until it is over."""
     gateway = gateway_of(request)
-    look = await _work(request, caller, lambda cluster: api.status(cluster, name))
-    first = change_of(look)
+    ref, first = gateway.watches.known(caller, name) or await _first_look(request, caller, name)
     if first.final and first.id == last_event_id:
         return Response(status_code=204)  # a browser would come back for ever
     cluster, listener = gateway.cluster(caller), Listener()
-    ref = api.JobRef(look.seen.name, look.seen.application_id)
     with ExitStack() as going:
-        going.enter_context(gateway.stream(caller, lambda: gateway.watches.leave(cluster, ref, listener)))
+        going.enter_context(gateway.stream(gateway.listeners, caller, lambda: gateway.watches.leave(cluster, ref, listener)))
         if not first.final:
             gateway.watches.listen(cluster, ref, listener)
         return _Stream(_events(first, listener, last_event_id), "text/event-stream", going.pop_all().close)
+
+
+async def _first_look(request: Request, caller: str, name: str) -> tuple[api.JobRef, Change]:
+    """Look at a job that nobody listens to yet; those who ask at the same moment share the look."""
+    gateway = gateway_of(request)
+
+    def look() -> Look:
+        with gateway.requests.one(caller):
+            return api.status(gateway.cluster(caller), name)
+
+    return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, look)))
 
 
 async def _events(first: Change, listener: Listener, seen: str | None) -> AsyncIterator[str]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -27,6 +29,7 @@ __all__ = ["Listening", "serve"]
 
 _IDLE_S = 30  # for which a connection without a request is kept
 _HEADERS = 32 * 1024
+_MOST_FILES = 65_536
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
         SettingsError: Certificate or key cannot be used.
     """
     bound = _bind(listening)
+    _allow_many_connections()
     _log_to(gateway.log)
     config = uvicorn.Config(
         served(gateway),
@@ -133,6 +137,14 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
             gateway.courier.end()
 
 
+def _allow_many_connections() -> None:
+    """Take as many open files as this process may have: a shell gives it 1,024, which idle connections could use up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def _bind(listening: Listening) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -142,10 +154,13 @@ def _bind(listening: Listening) -> socket.socket:
 
 
 class _Connection(H11Protocol):
-    """uvicorn's, which tells the application whose certificate came with it."""
+    """uvicorn's, which tells the application whose certificate came with it, and waits for nobody's header for ever."""
+
+    _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._watch_the_head()
         tls, app = transport.get_extra_info("ssl_object"), self.app
         subject = subject_of(tls.getpeercert()) if tls is not None else ""
         if subject:
@@ -155,6 +170,31 @@ class _Connection(H11Protocol):
                 await app(scope, receive, send)
 
             self.app = known
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_the_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._forget_the_head()
+
+    def _watch_the_head(self) -> None:
+        """Give the head of a request its time; uvicorn would wait for ever for one that comes in drops, or not at all."""
+        if self.conn.their_state is not h11.IDLE:
+            self._forget_the_head()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(_IDLE_S, self._too_late)
+
+    def _forget_the_head(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):

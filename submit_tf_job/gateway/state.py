@@ -53,7 +53,8 @@ class Gateway:
     def __post_init__(self) -> None:
         limits = self.limits
         self.requests = Slots("requests", limits.requests, limits.all_requests)
-        self.streams = Slots("streams", limits.streams, limits.all_streams)
+        self.streams = Slots("logs", limits.streams, limits.all_streams)
+        self.listeners = Slots("streams of events", limits.listeners, limits.all_listeners)
         self.keys = Keys(self.store, self.log)
         self.courier: Courier | None = None
         if self.store is not None and self.webhooks is not None:
@@ -130,17 +131,18 @@ class Gateway:
             end()
 
     @contextmanager
-    def stream(self, caller: str, end: Callable[[], None]) -> Iterator[None]:
+    def stream(self, slots: Slots, caller: str, end: Callable[[], None]) -> Iterator[None]:
         """Count a stream while it goes on.
 
         Args:
+            slots: Of which it takes one.
             caller: Whose it is.
             end: Ends it, called when the gateway ends and in any case at last.
 
         Raises:
             RequestRefused: Too many go on.
         """
-        with self.streams.one(caller):
+        with slots.one(caller):
             self._endings.add(end)
             try:
                 yield
@@ -152,7 +154,7 @@ class Gateway:
         """Count what is going on."""
         return {
             "requests_in_progress": self.requests.taken,
-            "streams": self.streams.taken,
+            "streams": self.streams.taken + self.listeners.taken,
             "watched_jobs": len(self.watches),
             "draining": int(self.draining),
             "delivers_webhooks": int(self.courier is not None and self.courier.leads),

@@ -8,6 +8,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,9 +80,50 @@ class Watches:
         self._most = most
         self._lock = threading.Lock()
         self._watches: dict[tuple[str, api.JobRef], _Watch] = {}
+        self._first: dict[tuple[str, str], Future[tuple[api.JobRef, Change]]] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
+
+    def known(self, user: str, job: str) -> tuple[api.JobRef, Change] | None:
+        """Return a job that is being watched, by its name or application, and how it is; asks nobody.
+
+        Args:
+            user: As whom it is watched.
+            job: A name, or an application id.
+        """
+        with self._lock:
+            for (watcher, ref), watch in self._watches.items():
+                if watcher == user and job in (ref.name, ref.application_id) and watch.last is not None:
+                    return ref, watch.last
+        return None
+
+    def first(self, user: str, job: str, look: Callable[[], Look]) -> Future[tuple[api.JobRef, Change]]:
+        """Look at a job that nobody watches yet; whoever asks while somebody looks gets what that one sees.
+
+        Args:
+            user: Who looks.
+            job: A name, or an application id.
+            look: Looks at it.
+        """
+        key = (user, job)
+        with self._lock:
+            if key in self._first:
+                return self._first[key]
+            found = self._first[key] = Future()
+
+        def run() -> None:
+            try:
+                seen = look()
+                found.set_result((api.JobRef(seen.seen.name, seen.seen.application_id), change_of(seen)))
+            except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+                found.set_exception(error)
+            finally:
+                with self._lock:
+                    del self._first[key]
+
+        threading.Thread(target=run, daemon=True, name="gateway request").start()
+        return found
 
     def listen(self, cluster: api.Cluster, ref: api.JobRef, listener: Listener) -> None:
         """Begin to listen: the listener is told at once how the job is, and then every change.

@@ -33,15 +33,16 @@ TOKEN = "token-of-alice"
 class Process:
     """`gateway serve`, which can be killed and started again, always at the same address."""
 
-    def __init__(self, directory: Path, *options: str, environ: dict[str, str] | None = None) -> None:
-        self.directory, self._options, self.port = directory, options, 0
+    def __init__(self, directory: Path, *options: str, environ: dict[str, str] | None = None, patch: str = "") -> None:
+        self.directory, self._options, self.port, self._patch = directory, options, 0, patch
         self.log = directory / f"gateway-{secrets.token_hex(3)}.log"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SUBMIT_TF_JOB", "HADOOP", "XDG", "KRB5"))}
         self.environ = {**kept, "HOME": str(directory), "PYTHONDONTWRITEBYTECODE": "1", **(environ or {})}
         self.start()
 
     def start(self) -> None:
-        argv = [sys.executable, "-m", "submit_tf_job", "gateway", "serve", "--port", str(self.port), *self._options]
+        program = f"{self._patch}\nimport sys\nfrom submit_tf_job.cli import main\nsys.exit(main())"
+        argv = [sys.executable, "-c", program, "gateway", "serve", "--port", str(self.port), *self._options]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(argv, env=self.environ, cwd=self.directory, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None

@@ -498,7 +498,7 @@ def test_events_until_the_end(world: World) -> None:
     assert world.ask("GET", "/v1/jobs/mnist/events", headers={"Last-Event-ID": last}).status_code == 204
     assert [job["state"] for _, job in events_of(world.ask("GET", "/v1/jobs/mnist/events").text)] == ["SUCCEEDED"]
     refused(world.ask("GET", "/v1/jobs/other/events"), 404, "no-such-job")
-    assert (world.gateway.streams.taken, len(world.gateway.watches)) == (0, 0)
+    assert (world.gateway.listeners.taken, len(world.gateway.watches)) == (0, 0)
 
 
 def test_many_listeners_are_one_look(world: World) -> None:
@@ -538,10 +538,11 @@ def test_logs_as_text_and_as_json(world: World) -> None:
 
 
 def test_streams_are_bounded_and_end_with_the_gateway(tmp_path: Path) -> None:
-    world = World(tmp_path, Limits(streams=1))
+    world = World(tmp_path, Limits(streams=1, listeners=1))
     world.post()
     ended: list[Callable[[], None]] = []
-    with world.gateway.stream("alice", lambda: ended.append(print)):
+    slots = world.gateway.streams
+    with world.gateway.stream(slots, "alice", lambda: ended.append(print)), world.gateway.listeners.one("alice"):
         refused(world.ask("GET", "/v1/jobs/mnist/events"), 429, "too-many")
         refused(world.ask("GET", "/v1/jobs/mnist/logs"), 429, "too-many")
         world.gateway.drain()

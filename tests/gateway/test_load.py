@@ -1,0 +1,186 @@
+"""Many at once: listeners, idle connections, clients that trickle, a ResourceManager that hangs, a hundred thousand requests."""
+
+from __future__ import annotations
+
+import resource
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.fakes.served import Served, served_cluster
+from tests.gateway.conftest import JOB, TOKEN, Process, until
+
+LISTENERS = 500
+IDLE = 2000
+WINDOW_S = 5.0
+
+
+@pytest.fixture
+def slow_cluster() -> Iterator[Served]:
+    """A fake cluster as fast as real ones are."""
+    with served_cluster(speed=1.0) as made:
+        yield made
+
+
+@contextmanager
+def a_gateway(cluster: Served, directory: Path, options: list[str], **more: Any) -> Iterator[Process]:
+    rest = options[2 : options.index("--webhook-key")]
+    made = Process(directory, "--rm", cluster.url, *rest, **more)
+    try:
+        yield made
+    finally:
+        made.end(signal.SIGKILL)
+
+
+@pytest.fixture(autouse=True)
+def many_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(10_000, before[1]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def connect(gateway: Process, said: bytes, stack: ExitStack) -> socket.socket:
+    made = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), timeout=20))
+    made.sendall(said)
+    return made
+
+
+def read_all(sockets: list[socket.socket], within_s: float) -> dict[socket.socket, bytes]:
+    """Read what each says until all have ended."""
+    found = dict.fromkeys(sockets, b"")
+    deadline = time.monotonic() + within_s
+    with selectors.DefaultSelector() as waiting:
+        for one in sockets:
+            waiting.register(one, selectors.EVENT_READ)
+        while waiting.get_map():
+            assert time.monotonic() < deadline, f"{len(waiting.get_map())} have not ended"
+            for key, _ in waiting.select(0.2):
+                ready: Any = key.fileobj
+                piece = ready.recv(65536)
+                found[ready] += piece
+                if not piece:
+                    waiting.unregister(ready)
+    return found
+
+
+def test_listeners_idle_connections_and_a_slow_resource_manager(slow_cluster: Served, options: list[str], tmp_path: Path) -> None:
+    with a_gateway(slow_cluster, tmp_path, options) as gateway, ExitStack() as stack:
+        answer = gateway.ask("POST", "/v1/jobs", json={**JOB, "name": "mnist", "command": "sleep 600"})
+        app = slow_cluster.cluster.yarn.apps[answer.json()["application_id"]]
+        until(lambda: gateway.ask("GET", "/v1/jobs/mnist").json()["state"] == "STARTING", "its ApplicationMaster runs")
+
+        # Five hundred listeners of one job are one poll.
+        head = f"GET /v1/jobs/mnist/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n".encode()
+        listeners = [connect(gateway, head, stack) for _ in range(LISTENERS)]
+        until(lambda: gateway.metric("streams") == LISTENERS, "all listen", 30)
+        time.sleep(1)
+        begun = len(slow_cluster.asked)
+        time.sleep(WINDOW_S)
+        polls = [path for _, _, path in slow_cluster.asked[begun:] if path.endswith(app.id)]
+        assert 1 <= len(polls) <= WINDOW_S + 2, "one look a second, however many listen"
+
+        # Thousands of connections that say nothing are no hindrance.
+        idle = [connect(gateway, b"", stack) for _ in range(IDLE)]
+        start = time.monotonic()
+        assert gateway.ask("GET", "/healthz").status_code == 200
+        assert gateway.ask("GET", "/v1/jobs/mnist").json()["state"] in ("STARTING", "RUNNING")
+        assert time.monotonic() - start < 5
+
+        # A ResourceManager that hangs keeps its own callers waiting, as many as may, and nobody else.
+        slow_cluster.delay_s = 4.0
+        start = time.monotonic()
+
+        def ask(path: str) -> tuple[int, float]:
+            return gateway.ask("GET", path).status_code, time.monotonic() - start
+
+        with ThreadPoolExecutor(24) as pool:
+            asking = [pool.submit(ask, "/v1/jobs?user=*") for _ in range(22)]
+            time.sleep(0.5)
+            assert ask("/healthz")[1] < 3, "it is alive"
+            found = [one.result() for one in asking]
+        assert sorted(status for status, _ in found) == [200] * 16 + [429] * 6
+        assert max(seconds for status, seconds in found if status == 429) < 4, "who gets no place learns it at once"
+        slow_cluster.delay_s = 0.0
+
+        slow_cluster.cluster.yarn._end(app, "FINISHED", "SUCCEEDED", "")
+        ends = read_all(listeners, 40)
+        assert all(b'"state": "SUCCEEDED"' in said for said in ends.values()), "everybody learns the end"
+        assert len(idle) == IDLE
+        assert gateway.end(signal.SIGTERM) == 0
+
+
+def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path: Path) -> None:
+    """With a second in place of half a minute."""
+    with (
+        a_gateway(slow_cluster, tmp_path, options, patch="import submit_tf_job.gateway.server as s; s._IDLE_S = 1") as gateway,
+        ExitStack() as stack,
+    ):
+        silent = connect(gateway, b"", stack)
+        trickling = connect(gateway, b"GET /healthz HTTP/1.1\r\nHost: ", stack)
+        follows = connect(gateway, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /hea", stack)
+        over = threading.Event()
+        threading.Thread(target=lambda: _trickle(trickling, over), daemon=True).start()
+        start = time.monotonic()
+        said = read_all([silent, trickling, follows], 8)
+        over.set()
+        assert time.monotonic() - start < 6
+        assert said[silent] == said[trickling] == b""
+        assert said[follows].startswith(b"HTTP/1.1 200")
+        assert gateway.ask("GET", "/healthz").status_code == 200
+
+
+def _trickle(one: socket.socket, over: threading.Event) -> None:
+    while not over.wait(0.2):
+        try:
+            one.sendall(b"x")
+        except OSError:
+            return
+
+
+def memory_mib(gateway: Process) -> float:
+    lines = Path(f"/proc/{gateway.process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_memory_is_flat_over_a_hundred_thousand_requests(slow_cluster: Served, options: list[str], tmp_path: Path) -> None:
+    with a_gateway(slow_cluster, tmp_path, options) as gateway:
+        gateway.ask("POST", "/v1/jobs", json={**JOB, "name": "mnist", "command": "sleep 600"})
+        seen = [memory_mib(gateway)]
+        for _ in range(10):
+            _many(gateway, 10_000)
+            seen.append(memory_mib(gateway))
+        print(f"MiB after each ten thousand: {[round(one, 1) for one in seen]}")
+        assert seen[-1] - seen[2] < 8, seen
+
+
+def _many(gateway: Process, count: int) -> None:
+    """Requests of each kind, good ones and bad ones, by eight clients that keep their connections."""
+    kinds: tuple[Callable[[requests.Session, str], Any], ...] = (
+        lambda http, url: http.get(f"{url}/v1/jobs/mnist"),
+        lambda http, url: http.get(f"{url}/v1/jobs?limit=5"),
+        lambda http, url: http.get(f"{url}/healthz"),
+        lambda http, url: http.get(f"{url}/v1/jobs/nobody-{time.monotonic_ns()}"),
+        lambda http, url: http.post(f"{url}/v1/jobs", data=b"{", headers={"Content-Type": "application/json"}),
+    )
+
+    def work(number: int) -> None:
+        with requests.Session() as http:
+            http.headers["Authorization"] = f"Bearer {TOKEN}"
+            for turn in range(count // 8):
+                assert kinds[(number + turn) % len(kinds)](http, gateway.url).status_code < 500
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
