@@ -270,7 +270,20 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
         },
         "outputs": {"sum": {"uri": f"hdfs://{place}/sum", "upload": True, "on_failure": "keep"}},
     }
-    good = tool("submit", tool.spec("plain-data", **content))
+    # The configuration as an archive on HDFS, whose files lie in one directory, and as a directory of the nodes.
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        tar.add(real_cluster.client_conf, "site")
+    hdfs.write(f"{place}/conf.tar.gz", packed.getvalue())
+    failing = {**content, "env": {"STATUS": "3"}, "hadoop": {"conf": f"hdfs://{place}/conf.tar.gz"}}
+    failing["outputs"] = {"sum": {**content["outputs"]["sum"], "overwrite": True}}
+    closed = {**content, "hadoop": {"conf": str(real_cluster.client_conf)}}
+    closed["outputs"] = {"sum": {"uri": f"file:///proc/{os.getpid()}/no", "upload": True}}
+    for name, what in (("plain-data", content), ("plain-bad", failing), ("plain-closed", closed)):
+        sent = tool("submit", tool.spec(name, **what), "--detach")
+        assert sent.status == 0, sent.stderr
+
+    good = tool("wait", "plain-data")
     assert good.status == 0, good.stderr
     assert hdfs.read(f"{place}/sum/sum.txt") == b"row 0\nrow 1\nrow 2\n"
     # The same command finds its own job, although the output is there by now.
@@ -279,24 +292,12 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
     assert (refused.status, f"hdfs://{place}/sum is there already" in refused.stderr) == (2, True)
     assert tool.status("plain-data")["state"] == "SUCCEEDED"  # and it was not deleted for that
 
-    # The configuration as an archive on HDFS, whose files lie in one directory.
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        tar.add(real_cluster.client_conf, "site")
-    hdfs.write(f"{place}/conf.tar.gz", packed.getvalue())
-    failing = {**content, "env": {"STATUS": "3"}, "hadoop": {"conf": f"hdfs://{place}/conf.tar.gz"}}
-    failing["outputs"] = {"sum": {**content["outputs"]["sum"], "overwrite": True}}
-    bad = tool("submit", tool.spec("plain-bad", **failing))
-    assert (bad.status, "97" in bad.stderr) == (1, False), bad.stderr
+    bad = tool("wait", "plain-bad", "-o", "json")
+    assert (bad.status, bad.json["failure"]["status"]) == (1, 3), bad.stderr
     [kept] = [item for item in hdfs.list_dir(place) if item.name.startswith("sum.failed-")]
     assert hdfs.read(f"{kept.path}/sum.txt") == b"row 0\nrow 1\nrow 2\n"
 
-    # … and as a directory of the nodes.
-    of_nodes = {"hadoop": {"conf": str(real_cluster.client_conf)}}
-    closed = tool.spec(
-        "plain-closed", **{**content, **of_nodes, "outputs": {"sum": {"uri": f"file:///proc/{os.getpid()}/no", "upload": True}}}
-    )
-    failed = tool("submit", closed, "-o", "json")
+    failed = tool("wait", "plain-closed", "-o", "json")
     assert failed.status == 1
     assert (failed.json["failure"]["reason"], failed.json["failure"]["status"]) == ("output-failed", 97)
     assert f"the output sum could not be stored at file:///proc/{os.getpid()}/no" in failed.json["failure"]["message"]
@@ -307,6 +308,11 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
     assert conf_of("plain-data").endswith("/hadoop-conf")
     assert conf_of("plain-bad").endswith("/tfjob-hadoop-conf/site")
     assert conf_of("plain-closed") == str(real_cluster.client_conf)
+
+    lists = f"/user/{real_cluster.user}/.submit_tf_job/staging/lists"
+    assert [item.name for item in hdfs.list_dir(f"{lists}/plain-bad")] == [bad.json["submission"]]
+    assert tool("delete", "plain-bad").status == 0
+    assert not hdfs.exists(f"{lists}/plain-bad")
 
 
 def test_a_hadoop_home_laid_out_as_the_distribution_s_serves_java(
