@@ -218,6 +218,8 @@ def _status_lines(found: SandboxStatus) -> Iterator[str]:
         word = "ok" if daemon.healthy else "not well" if daemon.alive else "dead"
         ports = ",".join(str(port) for port in daemon.ports)
         yield f"  {daemon.name:<16} {word:<9} pid {daemon.pid or '-':<8} ports {ports}{f'  {daemon.reason}' if daemon.reason else ''}"
+    if found.info and found.info.docker:
+        yield f"  DOCKER_HOST={found.info.docker.host}"
     if found.state == "degraded":
         yield f"  `submit_tf_job sandbox up{'' if found.name == 'default' else f' --name {found.name}'}` heals it"
 

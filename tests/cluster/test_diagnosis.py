@@ -1,4 +1,4 @@
-"""Why a job failed: each cause made to happen on a real cluster; what a sandbox has not (GPUs, Docker) is in tests/unit/test_failure.py."""
+"""Why a job failed: each cause made to happen on a real cluster; what Docker adds is in test_docker.py."""
 
 from __future__ import annotations
 
