@@ -44,7 +44,7 @@ def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
     spec = tool.spec("serving", strategy="parameter-server", roles=roles, files=["look.py", "lib"], env={"ODD": ODD}, docker=options)
     done = tool("local", spec, "--docker")
     assert done.status == 0, done
-    told = json.loads(re.search(r"^chief-0 \| TOLD (.*)$", done.out, re.MULTILINE)[1])  # type: ignore[index]
+    told = json.loads(re.search(r"^chief-0 +\| TOLD (.*)$", done.out, re.MULTILINE)[1])  # type: ignore[index]
     tasks = ("chief-0", "worker-0", "worker-1", "ps-0")
     assert told["names"] == [f"{task}.serving.alice.cluster.test" for task in tasks]
     assert (told["host"], told["distinct"], told["ports"]) == ("chief-0.serving.alice.cluster.test", 4, ["2222"])
