@@ -205,7 +205,7 @@ def make_bridge(home: Path) -> Engine:
         if held is None:
             continue
         with held:
-            if not any(route.overlaps(engine.block) for route in _routes()):
+            if _is_free(engine):
                 restore_bridge(engine)
                 return engine
     raise SandboxError(f"no free addresses for a Docker network in {_RANGE}", hint="`ip route` shows what uses them")
@@ -215,10 +215,14 @@ def restore_bridge(engine: Engine) -> None:
     """Make the bridge, if it is not there; it outlives dockerd, so that who listens on its address does as well.
 
     Raises:
-        SandboxError: when it cannot be made.
+        SandboxError: when it cannot be made, or something else has its addresses by now.
     """
     if _has_bridge(engine.identity):
         return
+    if not _is_free(engine):
+        raise SandboxError(
+            f"the addresses {engine.block} are in use by now", hint="`sandbox down` and `sandbox up`; `ip route` shows by what"
+        )
     _call(["ip", "link", "add", engine.identity, "type", "bridge"])
     try:
         _call(["ip", "address", "add", f"{engine.address}/{engine.subnet.prefixlen}", "dev", engine.identity])
@@ -246,7 +250,8 @@ def expose(engine: Engine, directories: Mapping[str, Path]) -> None:
 
 def _make_run(engine: Engine) -> None:
     for directory in (RUN, engine.run):
-        directory.mkdir(mode=0o711, exist_ok=True)
+        directory.mkdir(exist_ok=True)
+        directory.chmod(0o711)
 
 
 def _reserve(number: int) -> contextlib.AbstractContextManager[object] | None:
@@ -258,6 +263,10 @@ def _reserve(number: int) -> contextlib.AbstractContextManager[object] | None:
         holder.close()
         return None
     return contextlib.closing(holder)
+
+
+def _is_free(engine: Engine) -> bool:
+    return not any(route.overlaps(engine.block) for route in _routes() if route.prefixlen)
 
 
 def _routes() -> Iterator[ipaddress.IPv4Network]:
@@ -456,6 +465,9 @@ def _remove_run(run: Path) -> None:
         # Lazily: who still looks into it sees its files to the end. Not undone, what it shows would be removed with it.
         _call(["umount", "--lazy", str(point)])
     shutil.rmtree(run, ignore_errors=True)
-    for directory in (RUN, Path("/run/docker"), Path("/run/containerd")):
-        with contextlib.suppress(OSError):
-            directory.rmdir()
+    with contextlib.suppress(OSError):
+        RUN.rmdir()
+        # The last engine is gone: to remove a directory undoes what another namespace has mounted on it.
+        for directory in _HIDDEN[1:]:
+            with contextlib.suppress(OSError):
+                Path(directory).rmdir()

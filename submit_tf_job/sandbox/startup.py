@@ -100,7 +100,7 @@ def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
         SandboxError: naming the daemon that ended or never got well, with the end of its log.
     """
     deadline = monotonic() + START_TIMEOUT_S
-    if state.docker and not state.ready:
+    if state.docker:
         _wait("dockerd", partial(daemons.check, "dockerd", state), state, layout, deadline)
         ensure_network(state.engine, NETWORK)
     for name in _HDFS:
