@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.engine import Engine, dockerd_argv, find_programs
+from submit_tf_job.sandbox import engine
+from submit_tf_job.sandbox.engine import Engine, dockerd_argv, find_programs, make_bridge, restore_bridge
 from submit_tf_job.sandbox.processes import group_members, named_processes
 
 ENGINE = Engine(Path("/srv/one"), 5)
@@ -21,6 +23,24 @@ def test_every_engine_has_names_and_addresses_of_its_own() -> None:
     assert not ENGINE.block.overlaps(other.block)
     assert (str(ENGINE.block), str(ENGINE.subnet), ENGINE.address) == ("172.30.20.0/22", "172.30.20.0/24", "172.30.20.1")
     assert len(f"{ENGINE.run}/exec/containerd/containerd.sock.ttrpc") < 107, "the kernel's limit for a socket"
+
+
+def test_addresses_that_something_else_has_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+    taken: list[IPv4Network] = [IPv4Network("0.0.0.0/0")]
+    monkeypatch.setattr(engine, "_call", calls.append)
+    monkeypatch.setattr(engine, "_has_bridge", lambda _: False)
+    monkeypatch.setattr(engine, "_routes", lambda: taken)
+    first = make_bridge(Path("/srv/one"))
+    taken.append(IPv4Network(f"{first.address}/32"))
+    second = make_bridge(Path("/srv/one"))
+    assert second.number == (first.number + 1) % 64
+    assert calls[-2][-4:] == ["add", f"{second.address}/24", "dev", second.identity]
+    with pytest.raises(SandboxError, match="are in use by now"):
+        restore_bridge(first)
+    taken.append(IPv4Network("172.16.0.0/12"))
+    with pytest.raises(SandboxError, match=r"no free addresses for a Docker network in 172\.30\.0\.0/16"):
+        make_bridge(Path("/srv/one"))
 
 
 def test_dockerd_is_told_everything_that_two_engines_would_share() -> None:
