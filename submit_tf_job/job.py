@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -162,7 +163,7 @@ class ShippedFile:
         """Bytes."""
         return self.content.size if isinstance(self.content, HostFile) else len(self.content)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Hash of the content, in hexadecimal digits."""
         return self.content.sha256 if isinstance(self.content, HostFile) else hashlib.sha256(self.content).hexdigest()

@@ -99,7 +99,7 @@ class Shipment:
 def shipments(files: Mapping[str, Sequence[ShippedFile]]) -> dict[str, Shipment]:
     """Decide how the files of each role travel, by role."""
     alone = _alone(files)
-    rest = {role: [file for file in own if file.sha256 not in alone] for role, own in files.items()}
+    rest = {role: [file for file in own if not (file.size >= LARGE and file.sha256 in alone)] for role, own in files.items()}
     common = _common(rest)
     return {role: _shipment(own, rest[role], common, alone) for role, own in files.items()}
 
@@ -111,12 +111,11 @@ def _alone(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[str]:
 
 
 def _common(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[ShippedFile]:
-    if len(files) < 2:
-        return frozenset()
-    first, *others = (frozenset(own) for own in files.values())
-    shared = first.intersection(*others)
-    same_for_all = all(own == first for own in others)
-    return frozenset() if same_for_all or sum(file.size for file in shared) < COMMON else shared
+    first, *others = files.values()
+    if all(own == first for own in others):
+        return frozenset()  # one tar is for all, then
+    shared = frozenset(first).intersection(*others)
+    return frozenset() if sum(file.size for file in shared) < COMMON else shared
 
 
 def _shipment(own: Sequence[ShippedFile], rest: Sequence[ShippedFile], common: frozenset[ShippedFile], alone: frozenset[str]) -> Shipment:
@@ -124,7 +123,7 @@ def _shipment(own: Sequence[ShippedFile], rest: Sequence[ShippedFile], common: f
         contract.COMMON_ARCHIVE: pack(file for file in rest if file in common),
         contract.PAYLOAD_ARCHIVE: pack(file for file in rest if file not in common),
     }
-    large = {file.name: file for file in own if file.sha256 in alone and isinstance(file.content, HostFile)}
+    large = {file.name: file for file in own if file.size >= LARGE and file.sha256 in alone}
     links = {name: f"{contract.LARGE_LINK}{file.sha256[:16]}" for name, file in large.items()}
     contents = {links[name]: file.content for name, file in large.items() if isinstance(file.content, HostFile)}
     return Shipment({name: found for name, found in named.items() if found}, contents, links)

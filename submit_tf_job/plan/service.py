@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -74,9 +74,13 @@ class Upload:
 
 @dataclass(frozen=True)
 class _Delivery:
-    """How bootstrap and files reach the components: inside the service, or staged."""
+    """How bootstrap and files reach the components: inside the service, or staged.
 
-    files_staged: bool = False
+    Attributes:
+        staged: How each role's files travel where they are staged; None where they are inside.
+    """
+
+    staged: Mapping[str, Shipment] | None = None
     bootstrap_staged: bool = False
 
 
@@ -91,9 +95,9 @@ def build(job: Job, site: Site, submission: str, *, fits: Callable[[Service], bo
     """
     deliveries = [_Delivery()]
     if site.staging and job.bootstrap:
-        deliveries += [_Delivery(files_staged=True), _Delivery(files_staged=True, bootstrap_staged=True)]
-    if site.staging and not _all_held(job):
-        deliveries = deliveries[1:]
+        staged = packing.shipments({role.name: _role_files(job, role) for role in job.roles.values()})
+        inside = deliveries if _all_held(job) else []
+        deliveries = [*inside, _Delivery(staged), _Delivery(staged, bootstrap_staged=True)]
     for delivery in deliveries:
         uploads: dict[str, Content] = {}
         service = _service(job, site, submission, delivery, uploads)
@@ -176,16 +180,14 @@ def _bootstrap(
 ) -> tuple[str, tuple[ConfigFile, ...]]:
     config_files = []
     tar = None
-    staged: dict[str, Shipment] = {}
-    if delivery.files_staged:
-        staged = packing.shipments({other.name: _role_files(job, other) for other in job.roles.values()})
-        config_files += _staged_files(job, site, staged[role.name], uploads)
+    if delivery.staged is not None:
+        config_files += _staged_files(job, site, delivery.staged[role.name], uploads)
     else:
         tar = payload.files_tar(_role_files(job, role))
     if job.packages:
         name = packing.packages_name(job.packages)
         config_files.append(ConfigFile("ARCHIVE", contract.PACKAGES_LINK, _stage(job, site, name, job.packages.archive, uploads)))
-    text = payload.bootstrap_file(job, site, submission, tar, staged)
+    text = payload.bootstrap_file(job, site, submission, tar, delivery.staged or {})
     path = f"conf/{contract.BOOTSTRAP_FILE}"
     if delivery.bootstrap_staged:
         path = contract.BOOTSTRAP_FILE
