@@ -128,7 +128,8 @@ class DataCheck:
             strange = next((file for file in files if "\n" in file.path or "\r" in file.path), None)
             if strange is not None:
                 return [self.job.problem(path, f"{item.uri}: the file name {strange.name!r} holds a line break; rename it")]
-            self.lists[item.name] = "".join(f"{storage.root}{file.path}\n" for file in files).encode()
+            root = storage.url("/").rstrip("/") if item.uri.startswith("hdfs:") else storage.root  # a proxy user looks by WebHDFS
+            self.lists[item.name] = "".join(f"{root}{file.path}\n" for file in files).encode()
         return []
 
     def _check_readable(self, storage: Storage, found: Stat) -> None:
