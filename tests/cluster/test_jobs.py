@@ -1,29 +1,74 @@
-"""Whole jobs on the real cluster: each ends as it must, with the right verdict and exit status, and leaves no process.
+"""Whole jobs on the real cluster: each ends as it must, with the right verdict and exit status, and leaves no process. The same on this
+machine without a cluster, as processes and in containers.
 
 The strategies that are not here are in test_profiles, on this cluster and on others.
 """
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import SPECS, Tool, gone
+from tests.cluster.conftest import SPECS, Result, Tool, gone
+from tests.conftest import DockerHost
 
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.parametrize("name", ["estimator", "custom"])
-def test_strategies_train_and_end(tool: Tool, name: str) -> None:
+def run(tool: Tool, where: str, spec: Path, job: str, tensorflow: Path, request: pytest.FixtureRequest) -> Result:
+    """Run a job spec on YARN, as processes, or in containers; TensorFlow is this machine's in all three."""
+    if where == "yarn":
+        tool.jobs.append(job)
+        return tool("submit", spec, "--name", job, "-o", "json")
+    words = ["local", spec, "--name", job, "-o", "json"]
+    if where == "process":
+        return replace(tool, environ={**tool.environ, "PATH": f"{tensorflow / 'bin'}:{os.environ['PATH']}"})(*words)
+    docker: DockerHost = request.getfixturevalue("docker")
+    packages = next((tensorflow / "lib").glob("python3.*/site-packages"))
+    shared = tool.cwd / "shared"  # containers have a /tmp each; tests of root's run in them as nobody
+    shared.mkdir()
+    shared.chmod(0o777)
+    words += ["--docker", "--set", f"mounts=['{packages}:/tensorflow', '{shared}:/shared:rw']"]
+    words += ["--set", "env.PYTHONPATH=/tensorflow", "--set", "env.MODEL_DIR=/shared"]
+    done = replace(tool, environ={**tool.environ, "SUBMIT_TF_JOB_DOCKER_HOST": docker.host})(*words)
+    docker.is_clean()
+    return done
+
+
+EVERYWHERE = ("yarn", "process", "docker")
+STRATEGIES = [
+    *(("custom", where) for where in EVERYWHERE),
+    ("estimator", "yarn"),
+    ("estimator", "docker"),
+    *(pytest.param(name, where, marks=pytest.mark.long) for name in ("single", "parameter-server") for where in EVERYWHERE),
+    pytest.param("estimator", "process", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("name", "where"), STRATEGIES)
+def test_strategies_train_and_end(tool: Tool, name: str, where: str, tensorflow: Path, request: pytest.FixtureRequest) -> None:
     job = f"test-{name}"
-    tool.jobs.append(job)
-    done = tool("submit", SPECS / f"{name}.yaml", "--name", job, "-o", "json")
+    done = run(tool, where, SPECS / f"{name}.yaml", job, tensorflow, request)
     assert done.status == 0, done.stderr
     result = done.json
     assert (result["state"], result["confirmed"], result["reason"]) == ("SUCCEEDED", True, "")
-    assert result["yarn"]["final_status"] == "SUCCEEDED"
     assert result["tasks"]["missing"] == []
     gone(job)
+
+
+@pytest.mark.parametrize("where", EVERYWHERE)
+def test_a_task_that_fails_ends_the_job_everywhere(tool: Tool, where: str, tensorflow: Path, request: pytest.FixtureRequest) -> None:
+    command = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 1; echo out of luck >&2; exit 7; fi; sleep 600'
+    spec = tool.spec("unlucky", strategy="multi-worker", command=command, roles={"worker": {"memory": "256Mi", "instances": 2}})
+    done = run(tool, where, spec, "unlucky", tensorflow, request)
+    assert done.status == 1, done
+    assert (done.json["state"], done.json["reason"]) == ("FAILED", "worker-1 ended with status 7")
+    assert (done.json["failure"]["task"], done.json["failure"]["status"]) == ("worker-1", 7)
+    gone("unlucky")
 
 
 def test_a_detached_job_ends_by_itself_and_tells_its_verdict_later(tool: Tool) -> None:
