@@ -94,7 +94,7 @@ def serve(
         Clusters(settings),
         CallersFile(callers) if callers else None,
         lambda entry: context.say(json.dumps(entry, default=str)),
-        negotiator=Negotiator(negotiate) if negotiate else None,
+        negotiator=Negotiator(negotiate, settings["kerberos.krb5_conf"]) if negotiate else None,
         store=open_store(state) if state else None,
         webhooks=sender(webhook_to or (), webhook_key, settings["ca_file"], kept=state is not None),
     )

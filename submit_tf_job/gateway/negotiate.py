@@ -29,13 +29,15 @@ class Negotiator:
 
     Args:
         keytab: With keys of HTTP/<host>, for each name that the gateway is called by; nobody else may read it.
+        krb5_conf: Kerberos' configuration, None for this machine's.
 
     Raises:
         SettingsError: It holds none, others can read it, or the packages of the extra `kerberos` are missing.
     """
 
-    def __init__(self, keytab: Path) -> None:
+    def __init__(self, keytab: Path, krb5_conf: Path | None = None) -> None:
         refuse_if_others_can_read(keytab, "the keytab")
+        kerberos.log_in(None, None, krb5_conf)
         self._gssapi = gssapi = kerberos.library("gssapi")
         realms = {name.rpartition("@")[2] for name in _principals(keytab) if name.startswith("HTTP/")}
         if not realms:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.bench.airflow import import_rows
 from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
+from tests.bench.gateway import measure_gateway
 from tests.bench.logs import measure_logs
 from tests.bench.operate import measure_fleet_rows, measure_status
 from tests.bench.page import page, table
@@ -49,6 +50,8 @@ def main() -> int:
         rows += measure_staging(options.rounds)
         say("Kerberos and failovers")
         rows += measure_secure(options.rounds)
+        say("the gateway")
+        rows += measure_gateway(options.rounds)
         PAGE.write_text(page(rows, **_facts(load_before)))
         say(f"{PAGE.relative_to(ROOT)} is written")
     print(table(rows), end="")

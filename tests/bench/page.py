@@ -53,6 +53,12 @@ tree that has not changed, staged again, less the same without files. And whole 
 **Failover.** The active of two ResourceManagers is killed while a client asks. The clock starts when the other one first answers as the
 active one, which a second client, that asks it all the time, finds out; it stops when the first client has its answer.
 
+**Gateway.** Eight submissions, four at a time, through the gateway and by the calls that it makes itself, on the same sandbox; what was
+submitted is deleted before the next turn. What the gateway adds to one submission is measured on a server that answers as a ResourceManager
+does and always takes the same time, so that the slowest of a hundred is the gateway's doing. That 500 listeners of one job cost the
+ResourceManager one look a second is asserted by `tests/gateway/test_load.py`, and there, too, that 100,000 requests leave no memory behind
+(`make matrix`).
+
 **Logs.** Collected logs (TFile, not compressed) of a job of eight tasks, and of a job of one task that printed 50 MB. `submit_tf_job logs`
 against Hadoop's own LogsCLI for the same application, container or end of a file, each a process of its own, turn by turn. What the tail
 of the large log reads is asserted by `tests/cluster/test_task_logs.py`: less than 100 kB.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
+import secrets
 import signal
 import subprocess
 import threading
@@ -17,6 +19,9 @@ import requests
 
 from submit_tf_job.gateway.callers import line_of, new_token
 from tests.cluster.conftest import Tool, gone
+from tests.gateway.conftest import Receiver, receiver, until
+
+__all__ = ["receiver"]
 
 pytestmark = pytest.mark.cluster
 
@@ -26,8 +31,11 @@ JOB: dict[str, Any] = {"image": "library/python:3.11", "strategy": "single", "ro
 class Served:
     """A gateway that can be killed and started again, always at the same address."""
 
-    def __init__(self, tool: Tool, callers: dict[str, str], directory: Path) -> None:
+    def __init__(self, tool: Tool, callers: dict[str, str], directory: Path, hook: str) -> None:
         self._tool, self._port, self.log = tool, 0, directory / "gateway.log"
+        (directory / "key").write_text(f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}")
+        (directory / "key").chmod(0o600)
+        self._more = ["--webhook-to", hook, "--webhook-key", str(directory / "key"), "--state", f"sqlite://{directory}/state.db"]
         self._tokens = callers
         self._file = directory / "callers"
         self._file.write_text("".join(f"{line_of(name, token)}\n" for name, token in callers.items()))
@@ -35,7 +43,7 @@ class Served:
         self.start()
 
     def start(self) -> None:
-        argv = [*self._tool.argv("gateway"), "serve", "--callers", str(self._file), "--port", str(self._port)]
+        argv = [*self._tool.argv("gateway"), "serve", "--callers", str(self._file), "--port", str(self._port), *self._more]
         argv = [word for word in argv if word not in ("--profile", self._tool.profile)] + ["--profile", self._tool.profile]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(argv, env=self._tool.environ, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -55,8 +63,9 @@ class Served:
         headers = {"Authorization": f"Bearer {self._tokens[caller or next(iter(self._tokens))]}", **options.pop("headers", {})}
         return requests.request(method, f"http://127.0.0.1:{self._port}{path}", headers=headers, timeout=150, **options)
 
-    def post(self, name: str, key: str, caller: str = "", **content: Any) -> requests.Response:
-        return self.ask("POST", "/v1/jobs", caller, json={**JOB, "name": name, **content}, headers={"Idempotency-Key": key})
+    def post(self, name: str, key: str, caller: str = "", *, hook: str = "", **content: Any) -> requests.Response:
+        headers = {"Idempotency-Key": key, **({"Webhook-Url": hook} if hook else {})}
+        return self.ask("POST", "/v1/jobs", caller, json={**JOB, "name": name, **content}, headers=headers)
 
     def until(self, name: str, holds: Callable[[dict[str, Any]], bool], caller: str = "") -> dict[str, Any]:
         deadline = time.monotonic() + 60
@@ -75,8 +84,8 @@ def me(tool: Tool) -> str:
 
 
 @pytest.fixture
-def served(tool: Tool, me: str, tmp_path: Path) -> Iterator[Served]:
-    made = Served(tool, {me: new_token(), "bob": new_token()}, tmp_path)
+def served(tool: Tool, me: str, tmp_path: Path, receiver: tuple[Receiver, str]) -> Iterator[Served]:
+    made = Served(tool, {me: new_token(), "bob": new_token()}, tmp_path, receiver[1])
     yield made
     if made.process.returncode is None:
         made.end(signal.SIGKILL)
@@ -114,13 +123,16 @@ def _ignore(call: Callable[[], object]) -> None:
         call()
 
 
-def test_a_job_from_post_to_delete_with_streams_and_two_callers(served: Served, tool: Tool, me: str) -> None:
+def test_a_job_from_post_to_delete_with_streams_and_two_callers(
+    served: Served, tool: Tool, me: str, receiver: tuple[Receiver, str]
+) -> None:
     tool.jobs.append("gw-life")
     command = "for n in 1 2 3 4 5 6; do echo line $n; sleep 1; done"
-    posted = served.post("gw-life", "run-1", command=command)
+    heard, hook = receiver
+    posted = served.post("gw-life", "run-1", command=command, hook=f"{hook}/mine")
     assert posted.status_code == 201, posted.text
     # Of another name: the ApplicationMasters of one cluster share a directory by the service's name, which its first user owns.
-    theirs = served.post("gw-bobs", "run-1", "bob", command="echo from bob; sleep 300")
+    theirs = served.post("gw-bobs", "run-1", "bob", command="echo from bob; sleep 300", hook=f"{hook}/bobs")
     assert theirs.status_code == 201, theirs.text
 
     events = [served.ask("GET", f"/v1/jobs/{posted.json()['application_id']}/events", stream=True) for _ in range(3)]
@@ -151,6 +163,10 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(served: Served, 
     assert list(said) == [], "the stream has an end, and no error"
     served.start()
     assert served.ask("POST", "/v1/jobs/gw-bobs/stop?wait=true", "bob").json()["state"] == "STOPPED"
+    until(lambda: len(heard.jobs) == 2, "both ends are told, one of them to a gateway that was started after the job")
+    told = {job["name"]: (job["state"], job["user"]) for job in (json.loads(body)["data"] for body, _ in heard.received)}
+    assert told == {"gw-life": ("SUCCEEDED", me), "gw-bobs": ("STOPPED", "bob")}
+    assert set(heard.had.values()) == {1}
     for caller, name in ((me, "gw-life"), ("bob", "gw-bobs")):
         assert served.ask("DELETE", f"/v1/jobs/{name}", caller).status_code == 200
         assert served.ask("GET", f"/v1/jobs/{name}", caller).status_code == 404
@@ -162,4 +178,5 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(served: Served, 
         assert answer.status_code in (415, 422), answer.text
         assert answer.headers["content-type"] == "application/problem+json"
     entries = [json.loads(line) for line in served.log.read_text().splitlines()]
+    assert {entry["event"] for entry in entries} == {"request", "webhook"}
     assert {entry["status"] for entry in entries if entry["event"] == "request"} <= {0, 200, 201, 403, 404, 415, 422}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from submit_tf_job.gateway.callers import CallersFile
 from submit_tf_job.gateway.server import Listening
 from submit_tf_job.gateway.state import Gateway
 from tests.unit.test_cli import Cli, cli, home
+from tests.unit.test_docs import DOCS, blocks, resolve
 
 __all__ = ["cli", "home"]
 
@@ -42,6 +45,13 @@ def test_a_token_and_its_line_belong_together(cli: Cli, home: Path) -> None:
         (("--callers", "callers", "--auth", "bearer"), 2, "can act for alice alone, not for bob"),
         (("--callers", "callers", "--cert", "callers"), 2, "belong together"),
         (("--callers", "callers", "--drain", "soon"), 2, "--drain"),
+        (("--no-auth", "--client-ca", "callers"), 2, "--client-ca wants --callers"),
+        (("--callers", "callers", "--client-ca", "callers"), 2, "--client-ca wants TLS"),
+        (("--callers", "callers", "--negotiate", "none"), 2, "the keytab none: cannot be read"),
+        (("--callers", "callers", "--webhook-to", "https://a.example"), 2, "webhooks want all three"),
+        (("--no-auth", "--state", "mysql://x"), 2, "mysql is no database"),
+        (("--no-auth", "--state", "sqlite:///no/such/place.db"), 2, "cannot be opened"),
+        (("--no-auth", "--state", "postgresql://a:b@c/d"), 2, "a password in a command line"),
     ],
 )
 def test_it_refuses_to_start(cli: Cli, home: Path, options: tuple[str, ...], status: int, words: str) -> None:
@@ -72,6 +82,21 @@ def test_what_it_serves(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (gateway.callers.names, gateway.clusters.settings.user, listening.drain_s) == (frozenset({"bob"}), "alice", 5.0)
     assert cli("gateway", "serve", "--no-auth", "-o", "json", *RM).json == {"kind": "Gateway", "format": 1, "url": "http://127.0.0.1:8090"}
     assert served[1][0].callers is None
+
+
+def test_the_unit_of_the_docs_starts_what_there_is(tmp_path: Path) -> None:
+    [unit] = [block.text for block in blocks(DOCS / "gateway.md") if block.language == "ini"]
+    [line] = re.findall(r"^ExecStart=(.*)$", unit.replace("\\\n", ""), re.MULTILINE)
+    program, *words = line.split()
+    command, rest = resolve(words)
+    assert command.name == "serve"
+    command.make_context("serve", rest)
+    assert dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))["StateDirectory"] == "tfgateway", "where --state is"
+    if shutil.which("systemd-analyze"):
+        (tmp_path / "tfgateway.service").write_text(unit.replace(program, "/bin/true"))
+        argv = ["systemd-analyze", "verify", str(tmp_path / "tfgateway.service")]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        assert "tfgateway.service" not in done.stderr, done.stderr
 
 
 def test_without_its_packages_it_says_which(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
