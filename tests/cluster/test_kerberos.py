@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.client import Client
 from tests.cluster.conftest import Profiled, Result, Tool
+from tests.gateway.conftest import Process
+from tests.unit.test_docs import DOCS, blocks
 
 pytestmark = pytest.mark.cluster
 
@@ -195,6 +199,53 @@ def test_a_proxy_user(shell: Shell) -> None:
     shell.settings(**shell.login("alice"))
     nobody = shell("list", "--as-user", "bob")
     assert (nobody.status, "may not submit for bob" in nobody.stderr) == (4, True), nobody
+
+
+def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: Shell) -> None:
+    """The recipe of docs/schedulers.md as it stands; and a gateway that takes alice's ticket, and acts as alice by its own."""
+    programs = shell.home / "bin"
+    programs.mkdir()
+    (programs / "submit_tf_job").write_text(f'#!/bin/sh\nexec {sys.executable} -m submit_tf_job "$@" --profile secure\n')
+    (programs / "submit_tf_job").chmod(0o755)
+    kerberos = shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)})
+    shell.settings(**kerberos, user="alice")
+    job = {"image": "library/python:3.11", "strategy": "single", "command": "true", "roles": {"worker": {"memory": "128Mi"}}}
+    (shell.home / "train.yaml").write_text(yaml.safe_dump({"name": "negotiated", **job}))
+    shell.kinit("alice")
+    path = f"{programs}:{shell.environ['PATH']}"
+    environ = {**shell.environ, "PATH": path, "RM": shell.cluster.info.rm_url, "KRB5_CONFIG": str(shell.krb5_conf)}
+    [recipe] = [block.text for block in blocks(DOCS / "schedulers.md") if block.mark == "runs: kerberos"]
+    argv = ["bash", "-eu", "-o", "pipefail", "-c", recipe]
+    done = subprocess.run(argv, cwd=shell.home, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done, (shell.home / "answer").read_text())
+    [application] = re.findall(r"application_\d+_\d+", (shell.home / "answer").read_text())
+    seen = shell("status", "negotiated", "-o", "json").json
+    assert (seen["application_id"], seen["user"]) == (application, "alice")
+    assert shell("delete", "negotiated", "--force").status == 0
+
+    shell.settings(**shell.login("gw"))
+    service = shell.cluster.info.kerberos
+    assert service is not None
+    gateway = Process(
+        shell.home, "--profile", "secure", "--negotiate", str(service.keytabs / "HTTP.localhost.keytab"), "--host", "localhost", environ=shell.environ
+    )
+    try:
+        url = f"http://localhost:{gateway.port}/v1/jobs"
+        curl = ["curl", "-sS", "--negotiate", "-u", ":"]
+        body = json.dumps({"name": "by-gateway", **job})
+        told = subprocess.run(
+            [*curl, "-H", "Content-Type: application/json", "-d", body, url], env=environ, capture_output=True, text=True, timeout=60
+        )
+        assert json.loads(told.stdout)["name"] == "by-gateway", told
+        made = json.loads(subprocess.run([*curl, f"{url}/by-gateway"], env=environ, capture_output=True, text=True, timeout=60).stdout)
+        assert made["user"] == "alice", "not the gateway's own user, gw"
+        gone = subprocess.run(
+            [*curl, "-X", "DELETE", f"{url}/by-gateway?force=true"], env=environ, capture_output=True, text=True, timeout=90
+        )
+        assert json.loads(gone.stdout)["deleted"] is True, gone
+    finally:
+        gateway.end(signal.SIGTERM)
+    assert {entry["caller"] for entry in gateway.entries() if entry["status"] < 300} == {"alice"}
 
 
 def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(
