@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 from submit_tf_job.contract import PROPERTY_SUBMISSION
-from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, Refused
+from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, Refused, UsageError
 from submit_tf_job.yarn.client import Client
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeManagers, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.records import (
@@ -367,3 +367,24 @@ class TestFake(YarnBehaviours):
     @pytest.fixture(params=[(3, 4, 2), (3, 3, 5), (3, 2, 1), (3, 1, 3)], ids=lambda version: ".".join(map(str, version)))
     def world(self, request: pytest.FixtureRequest) -> FakeWorld:
         return FakeWorld(FakeCluster(version=request.param))
+
+    def test_what_a_post_needs_is_prepared_once_and_not_for_a_submission_that_is_found(self, world: FakeWorld) -> None:
+        name = world.name()
+        prepared = []
+        body = world.body(name, "s1")
+
+        def post(before: Callable[[], None]) -> Submitted:
+            return submit(world.client, body, name=name, user=world.user, submission_id="s1", before=before)
+
+        def not_there() -> None:
+            raise UsageError("an input is not there")
+
+        with pytest.raises(UsageError, match="an input is not there"):
+            post(not_there)
+        with pytest.raises(NoSuchJob):
+            world.client.get_service(name)
+        world.fault("lost", "POST")
+        first = post(lambda: prepared.append("once"))
+        until(world, lambda: world.client.get_service(name).version)
+        assert post(not_there).application_id == first.application_id
+        assert prepared == ["once"]
