@@ -127,7 +127,7 @@ def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
     assert "it broke" in airflow.log_of("ends", "one", "retried")
 
     assert cluster.apps("wrong") == []
-    assert "did you mean roles" in airflow.log_of("ends", "one", "wrong")
+    assert "did you mean 'roles'?" in airflow.log_of("ends", "one", "wrong")
 
     # What succeeded has freed its name, unless it was told to keep it.
     services = {
