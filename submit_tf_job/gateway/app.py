@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
 from submit_tf_job.errors import SubmitTFJobError, UsageError, error_class
-from submit_tf_job.gateway import metrics, openapi
+from submit_tf_job.gateway import metrics, openapi, streams
 from submit_tf_job.gateway.door import Door, answer_of
 from submit_tf_job.gateway.page import PATHS
 from submit_tf_job.gateway.page import page as files_of_the_page
@@ -37,6 +37,7 @@ def application(gateway: Gateway) -> FastAPI:
     app = FastAPI(title="submit_tf_job gateway", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.gateway = gateway
     app.include_router(router)
+    app.include_router(streams.router)
     for path, page in (("/healthz", _healthz), ("/readyz", _readyz), ("/metrics", _metrics), ("/openapi.json", _openapi)):
         app.add_api_route(path, page, include_in_schema=False)
     for path in PATHS:
@@ -51,6 +52,7 @@ def document() -> dict[str, Any]:
     """Return the OpenAPI document; it is the same for every gateway of this version."""
     app = FastAPI()
     app.include_router(router)
+    app.include_router(streams.router)
     found = get_openapi(title="submit_tf_job gateway", version="1", openapi_version="3.1.0", description=ABOUT, routes=app.routes)
     components = found.setdefault("components", {})
     components["schemas"] = openapi.schemas()

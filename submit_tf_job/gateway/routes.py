@@ -1,17 +1,14 @@
-"""The resources below /v1. Each handler is one call of the api, made in a thread, as the caller."""
+"""The resources below /v1, but those that are streams. Each handler is one call of the api, made in a thread, as the caller."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPBearer
 
 from submit_tf_job import api
@@ -21,24 +18,19 @@ from submit_tf_job.gateway import openapi, submission
 from submit_tf_job.gateway.database import DatabaseTrouble
 from submit_tf_job.gateway.limits import MAX_BODY
 from submit_tf_job.gateway.paging import page
-from submit_tf_job.gateway.problems import RequestRefused, problem
+from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.state import Gateway
-from submit_tf_job.gateway.threads import Channel, in_thread, pumped
-from submit_tf_job.gateway.watching import Change, Listener
+from submit_tf_job.gateway.threads import in_thread
 from submit_tf_job.observation import JobState
 from submit_tf_job.report.change import deletion_object
 from submit_tf_job.report.detail import description_object
 from submit_tf_job.report.job import job_object
 from submit_tf_job.report.listing import listing_object
-from submit_tf_job.report.logs import log_json, log_text
-from submit_tf_job.settings import duration_s
 from submit_tf_job.specfile import schema as job_schema
-from submit_tf_job.watch import Look
 
-__all__ = ["router"]
+__all__ = ["PROVEN", "Caller", "Name", "check_own", "gateway_of", "router"]
 
 T = TypeVar("T")
-KEEP_ALIVE_S = 15.0
 _JSON = frozenset({"application/json", "text/json"})
 _YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 _bearer = HTTPBearer(auto_error=False, description="A token that `submit_tf_job gateway token` printed.")
@@ -66,7 +58,8 @@ def caller_of(request: Request) -> str:
 
 
 Caller = Annotated[str, Depends(caller_of)]
-router = APIRouter(prefix="/v1", dependencies=[Depends(_bearer)])
+PROVEN = [Depends(_bearer)]
+router = APIRouter(prefix="/v1", dependencies=PROVEN)
 
 
 async def _work(request: Request, caller: str, call: Callable[[api.Cluster], T]) -> T:
@@ -86,9 +79,6 @@ def _json(request: Request, value: object, status: int = 200, **headers: str) ->
         if tag in held or "*" in held:
             return Response(status_code=304, headers=headers)
     return Response(content, status, headers, "application/json")
-
-
-# --- jobs ---
 
 
 @router.post("/jobs", status_code=201, tags=["jobs"], **openapi.SUBMIT)
@@ -256,11 +246,11 @@ async def stop(
 
 
 def _stop(cluster: api.Cluster, name: str, wait: bool) -> Any:
-    _check_own(cluster, name)
+    check_own(cluster, name)
     return api.stop(cluster, name, wait=wait)
 
 
-def _check_own(cluster: api.Cluster, name: str) -> None:
+def check_own(cluster: api.Cluster, name: str) -> None:
     """Leave jobs of others alone: a cluster without ACLs lets everybody, and nodes take us for the gateway (they know no proxy users)."""
     theirs = api.owner(cluster, name)
     if theirs not in (None, cluster.settings.user):
@@ -282,138 +272,3 @@ async def delete(
 async def schema(request: Request, caller: Caller) -> Response:  # noqa: ARG001 - it is for callers alone
     """Return the JSON Schema (draft-07) of the job spec."""
     return _json(request, job_schema())
-
-
-# --- streams ---
-
-
-@router.get("/jobs/{name}/logs", tags=["jobs"], **openapi.LOGS)
-async def logs(
-    request: Request,
-    caller: Caller,
-    name: Name,
-    task: Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9-]{0,99}$", description="A task (worker-0) or role (worker).")] = None,
-    file: Annotated[list[str] | None, Query(max_length=20, description="Names of files; stdout.txt and stderr.txt.")] = None,
-    tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Only the last so many lines of each file.")] = None,
-    since: Annotated[str | None, Query(pattern=r"^\d{1,9}(\.\d{1,3})?(ms|s|m|h)$", description="Only the last 90s, 15m, 2h.")] = None,
-    am: Annotated[bool, Query(description="Logs of YARN's ApplicationMaster for this job.")] = False,
-    follow: Annotated[bool, Query(description="Go on until the job is over.")] = False,
-    accept: Annotated[str, Header(description="`application/x-ndjson` for a JSON object per line.")] = "text/plain",
-) -> StreamingResponse:
-    """Read what its tasks wrote, as text with the task before each line, or line by line as JSON."""
-    lines = _NDJSON if "application/x-ndjson" in accept.lower() else _TEXT
-    gateway, channel = gateway_of(request), Channel[str]()
-
-    def begin(cluster: api.Cluster) -> Any:
-        _check_own(cluster, name)
-        breakable = replace(cluster, sleep=channel.breakable(cluster.sleep))
-        since_s = None if since is None else duration_s(since)
-
-        def say(sentence: str) -> None:
-            channel.put(lines.note(sentence))
-
-        return api.logs(breakable, name, task, files=file or (), tail=tail, since_s=since_s, am=am, follow=follow, say=say)
-
-    with ExitStack() as going:
-        going.enter_context(gateway.stream(gateway.streams, caller, channel.close))
-        reading = await in_thread(lambda: begin(gateway.cluster(caller)))
-        content = pumped(channel, lambda: _until_an_error(lambda: lines.read(reading), lines))
-        return _Stream(content, lines.media_type, going.pop_all().close)
-
-
-class _Stream(StreamingResponse):
-    """An answer that goes on; whatever becomes of it, it ends."""
-
-    def __init__(self, content: AsyncIterator[str], media_type: str, end: Callable[[], None]) -> None:
-        super().__init__(content, media_type=media_type, headers={"X-Accel-Buffering": "no"})
-        self._end = end
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._end()
-
-
-class _Lines:
-    """One form of logs."""
-
-    def __init__(self, media_type: str, read: Callable[[Any], Iterator[str]], note: Callable[[str], str]) -> None:
-        self.media_type, self.read, self.note = media_type, read, note
-
-
-_TEXT = _Lines(
-    "text/plain; charset=utf-8",
-    lambda reading: log_text(reading, prefix=None, colours=False),
-    lambda sentence: f"[submit_tf_job] {' '.join(sentence.split())}\n",
-)
-_NDJSON = _Lines(
-    "application/x-ndjson", log_json, lambda sentence: json.dumps({"kind": "LogNote", "format": 1, "message": sentence}) + "\n"
-)
-
-
-def _until_an_error(begin: Callable[[], Iterator[str]], lines: _Lines) -> Iterator[str]:
-    """Read; an error comes when the answer has begun, so it is told as a note at its end."""
-    try:
-        yield from begin()
-    except SubmitTFJobError as error:
-        yield lines.note(f"error: {problem(error, '-').body['detail']}")
-
-
-@router.get("/jobs/{name}/events", tags=["jobs"], **openapi.EVENTS)
-async def events(
-    request: Request,
-    caller: Caller,
-    name: Name,
-    last_event_id: Annotated[str | None, Header(max_length=64, description="The last event that was seen; browsers send it.")] = None,
-) -> Response:
-    """Follow a job as server-sent events: how it is now, then every change, until it is over."""
-    gateway = gateway_of(request)
-    ref, first = gateway.watches.known(caller, name) or await _first_look(request, caller, name)
-    if first.final and first.id == last_event_id:
-        return Response(status_code=204)  # a browser would come back for ever
-    cluster, listener = gateway.cluster(caller), Listener()
-    with ExitStack() as going:
-        going.enter_context(gateway.stream(gateway.listeners, caller, lambda: gateway.watches.leave(cluster, ref, listener)))
-        if not first.final:
-            gateway.watches.listen(cluster, ref, listener)
-        return _Stream(_events(first, listener, last_event_id), "text/event-stream", going.pop_all().close)
-
-
-async def _first_look(request: Request, caller: str, name: str) -> tuple[api.JobRef, Change]:
-    """Look at a job that nobody listens to yet; those who ask at the same moment share the look."""
-    gateway = gateway_of(request)
-
-    def look() -> Look:
-        with gateway.requests.one(caller):
-            return api.status(gateway.cluster(caller), name)
-
-    return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, look)))
-
-
-async def _events(first: Change, listener: Listener, seen: str | None) -> AsyncIterator[str]:
-    told = seen
-    if first.id != told:
-        yield _event(first)
-        told = first.id
-    if first.final:
-        return
-    while True:
-        try:
-            change = await listener.next(KEEP_ALIVE_S)
-        except asyncio.TimeoutError:
-            yield ": nothing new\n\n"  # a proxy would take silence for an end
-            continue
-        if change is None:
-            return
-        if change.id != told:
-            yield _event(change)
-            told = change.id
-        if change.final:
-            return
-
-
-def _event(change: Change) -> str:
-    if change.error is not None:
-        return f"event: problem\ndata: {json.dumps(problem(change.error, '-').body, default=str)}\n\n"
-    return f"event: job\nid: {change.id}\ndata: {json.dumps(change.job)}\n\n"
