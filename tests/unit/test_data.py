@@ -221,6 +221,15 @@ def test_every_problem_at_once(data: Path, tmp_path: Path) -> None:
     assert look(replace(job, inputs=(), outputs=(replace(job.outputs[2], overwrite=True),)))
 
 
+def test_a_name_that_would_be_two_lines_of_the_list(tmp_path: Path) -> None:
+    for name in ("a", "b\nfile:///etc/passwd"):
+        (tmp_path / name.replace("/", "_")).touch()
+    job = make_job(make_role("worker"), inputs=(Input("d", uri(tmp_path), sharded=True),))
+    assert problems(job) == [
+        f"inputs.d: {uri(tmp_path)}: the file name 'b\\nfile:___etc_passwd' holds a line break; rename it",
+    ]
+
+
 def test_what_only_the_nodes_can_see(data: Path) -> None:
     job = make_job(inputs=(Input("a", uri(data, "nope")), Input("b", uri(data), sharded=True)), outputs=(Output("o", "file:///o"),))
     with pytest.raises(JobSpecError) as caught:
@@ -245,9 +254,7 @@ def test_somebody_elses_path(monkeypatch: pytest.MonkeyPatch) -> None:
     error = AuthError('hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"', hint="Ask the owner for access.")
     monkeypatch.setattr("submit_tf_job.api.data.storage_of", lambda _settings, _uri: Refusing(error))
     job = make_job(inputs=(Input("d", "hdfs:///user/bob/d"),), outputs=(Output("o", "hdfs:///user/bob/o"),))
-    refused = (
-        'alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"; ask the owner for access'
-    )
+    refused = 'alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"; ask the owner for access'
     assert problems(job) == [f"inputs.d: {refused}", f"outputs.o: {refused}"]
 
 
