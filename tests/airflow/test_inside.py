@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.airflow.airflow import AIRFLOW_2, AIRFLOW_3, ROOT, environment, install
+from tests.airflow.harness import AIRFLOW_2, AIRFLOW_3, ROOT, environment, install
 from tests.bench.airflow import measure_import
 
 pytestmark = pytest.mark.cluster

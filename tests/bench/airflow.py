@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.airflow.airflow import install
+from tests.airflow.harness import install
 from tests.bench.measure import Row
 
 __all__ = ["GOAL_S", "import_rows", "measure_import"]

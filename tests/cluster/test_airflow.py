@@ -11,7 +11,7 @@ import requests
 
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings
-from tests.airflow.airflow import AIRFLOW_2, AIRFLOW_3, ENDED, Airflow, Airflow2, environment, install
+from tests.airflow.harness import AIRFLOW_2, AIRFLOW_3, ENDED, Airflow, Airflow2, environment, install
 from tests.cluster.conftest import gone
 
 pytestmark = pytest.mark.cluster
