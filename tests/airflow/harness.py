@@ -226,9 +226,6 @@ class Airflow2(Airflow):
     def mark_failed(self, dag: str, run: str, task: str) -> None:
         self._drive("fail", dag, run, task)
 
-    def clear(self, dag: str, run: str, task: str) -> None:
-        self._drive("clear", dag, run, task)
-
     def xcom(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
         return self._drive("xcom", dag, run, task, key)
 

@@ -22,11 +22,16 @@ class Cluster:
 
     def __init__(self, settings: Settings) -> None:
         self.url = settings.resource_managers[0]
+        self._before = {app["id"] for app in self._all()}
+
+    def _all(self) -> list[dict[str, Any]]:
+        found: dict[str, Any] = requests.get(f"{self.url}/ws/v1/cluster/apps", timeout=30).json()
+        return list((found["apps"] or {"app": []})["app"])
 
     def apps(self, begins: str) -> list[dict[str, Any]]:
-        """Applications whose name begins so, the oldest first."""
-        found = requests.get(f"{self.url}/ws/v1/cluster/apps", timeout=30).json()["apps"] or {"app": []}
-        return sorted((app for app in found["app"] if app["name"].startswith(f"{begins}-")), key=lambda app: str(app["id"]))
+        """Applications of this test whose name begins so, the oldest first."""
+        own = [app for app in self._all() if app["id"] not in self._before and app["name"].startswith(f"{begins}-")]
+        return sorted(own, key=lambda app: str(app["id"]))
 
     def running(self, begins: str) -> bool:
         """Whether there is one, and it runs."""
