@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.airflow.links import ApplicationLink, LogsLink, TensorBoardLink
 from submit_tf_job.airflow.versions import AirflowTaskTimeout, BaseOperator, conf
-from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.errors import SubmitTFJobError, UsageError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
@@ -100,6 +100,10 @@ class SubmitTFJobOperator(BaseOperator):
 
     def _plan(self, context: Any, run: TaskRun) -> Plan:
         job, base, text = self.job, Path(self.dag.folder), None
+        if not isinstance(job, (str, Mapping)):
+            raise UsageError(f"job: expected the path of a job spec or a mapping, found {job!r}")
+        if isinstance(self.overrides, str):
+            raise UsageError(f"overrides: expected a list, found {self.overrides!r}", hint=f"write [{self.overrides!r}]")
         if isinstance(job, str):
             path = base / job
             job, base, text = str(path), path.parent, self._rendered(path, context)

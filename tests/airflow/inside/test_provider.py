@@ -243,6 +243,8 @@ def test_it_waits_in_the_worker_and_tells_links_and_result(hook: FakeHook, fakes
         ({"job": {**JOB, "command": ""}}, "command"),
         ({"job": "not-there.yaml"}, r"not-there\.yaml: cannot be read"),
         ({"job": JOB, "overrides": ["nonsense"]}, "nonsense"),
+        ({"job": JOB, "overrides": "env.A=1"}, r"write \['env.A=1'\]"),
+        ({"job": None}, "job: expected the path of a job spec or a mapping, found None"),
         ({"job": JOB, "name": "x" * 80}, "63"),
     ],
 )
