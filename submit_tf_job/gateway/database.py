@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from submit_tf_job.errors import SettingsError, UsageError
+from submit_tf_job.secretfile import refuse_if_others_can_read
 
 if TYPE_CHECKING:
     import psycopg
@@ -117,8 +118,9 @@ class _SQLite(Database):
         self._path = path
         self._lock = threading.Lock()
         with _sqlite_trouble():
+            path.touch(0o600)
+            refuse_if_others_can_read(path, "the gateway's state")  # addresses of webhooks may hold secrets
             self._connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-            path.chmod(0o600)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")  # what was promised survives a power failure, too
 
@@ -179,6 +181,7 @@ class _PostgreSQL(Database):
         self._url = url
         self._lock = threading.Lock()
         self._session: _Session | None = _Session(url)
+        self._candidate: _Session | None = None  # asks again and again for the lead
 
     def run(self, sql: str, **values: object) -> list[Row]:
         with self._lock:
@@ -193,18 +196,21 @@ class _PostgreSQL(Database):
             return self._session.run(sql, values)
 
     def lead(self) -> Lead | None:
-        session = _Session(self._url)
+        session = self._candidate
+        if session is None or not session.is_open:
+            session = self._candidate = _Session(self._url)
         ((mine,),) = session.run("SELECT pg_try_advisory_lock(:lock, hashtext(current_schema()))", {"lock": _LOCK})
         if not mine:
-            session.close()
             return None
+        self._candidate = None
         session.let_go_when_silent()
         return _SessionLead(session)
 
     def close(self) -> None:
         with self._lock:
-            if self._session is not None:
-                self._session.close()
+            for session in (self._session, self._candidate):
+                if session is not None:
+                    session.close()
 
 
 class _SessionLead(Lead):

@@ -172,9 +172,14 @@ class Courier:
         except DatabaseTrouble as error:
             if self._lead is not None and self._lead.is_lost:
                 self._abdicate()
-            if str(error) != self._told:  # once, not every second
-                self._told = str(error)
-                self._log({"event": "state", "why": self._told})
+            self._complain(str(error))
+        except Exception as error:  # noqa: BLE001 - a defect must not be the end of all webhooks
+            self._complain(f"{type(error).__name__} in {__name__}")
+
+    def _complain(self, why: str) -> None:
+        if why != self._told:  # once, not every second
+            self._told = why
+            self._log({"event": "state", "why": why})
 
     def _abdicate(self) -> None:
         lead, self._lead = self._lead, None

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import datetime, timezone
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from submit_tf_job.errors import InternalError, SettingsError, SubmitTFJobError, UsageError
 from submit_tf_job.gateway.problems import CONTENT_TYPE, RequestRefused, problem
@@ -71,7 +71,7 @@ class Door:
         # Browsers send tickets and certificates for any page that asks them to, and whoever needs no token could be any web page that this
         # machine's user looks at, also one whose name leads to loopback.
         host = headers.get("host", "")
-        if "origin" in headers and urlsplit(headers["origin"]).netloc.lower() != host.lower():
+        if "origin" in headers and headers["origin"].lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
             raise RequestRefused("forbidden-origin", "pages of other sites are not served", hint="use a program, or the page at /")
         if self._gateway.is_open and not _LOOPBACK.fullmatch(host):
             raise RequestRefused(

@@ -28,7 +28,7 @@ def started() -> Iterator[Callable[..., Process]]:
     made: list[Process] = []
 
     def start(*arguments: Any) -> Process:
-        made.append(Process(*arguments))
+        made.append(Process(*arguments, patch="import submit_tf_job.gateway.delivery as d; d.LOOK_S = 0.5"))
         return made[-1]
 
     yield start
@@ -117,14 +117,14 @@ def test_side_by_side_on_postgresql(
     pair = [started(*told), started(*told)]
     until(lambda: sum(gateway.metric("delivers_webhooks") for gateway in pair) == 1, "one of two leads")
 
-    calm = Schedulers(pair, "calm", 3, hook)
+    calm = Schedulers(pair, "calm", 2, hook)
     calm.join()
     until(lambda: set(heard.jobs) == set(calm.applications), "every end is told")
     time.sleep(1)
     assert set(heard.had.values()) == {1}, "each exactly once while nobody dies"
 
     heard.delay_s = 0.2
-    load = Schedulers(pair, "load", 6, hook)
+    load = Schedulers(pair, "load", 4, hook)
     for _ in range(2):
         time.sleep(0.8)
         leader = next(gateway for gateway in pair if gateway.metric("delivers_webhooks"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,10 +25,17 @@ SCREENSHOTS = os.environ.get("SUBMIT_TF_JOB_TEST_SCREENSHOTS")
 PHONE = (390, 844)
 
 
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.fail(f"{name} is not installed; run `make test`, or apt-get install chromium chromium-driver")
+    return found
+
+
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
+    options.binary_location = program("chromium")
     for word in (
         "--headless=new",
         "--no-sandbox",
@@ -39,7 +47,7 @@ def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
         options.add_argument(word)
     options.add_experimental_option("mobileEmulation", {"deviceMetrics": {"width": PHONE[0], "height": PHONE[1], "pixelRatio": 2.0}})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
+    made = webdriver.Chrome(options, webdriver.ChromeService(program("chromedriver")))
     yield made
     made.quit()
 

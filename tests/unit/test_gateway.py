@@ -318,7 +318,9 @@ def test_without_authentication_only_programs_of_this_machine_are_served(world: 
     here = TestClient(served(open_), base_url="http://localhost:8090")
     assert here.post("/v1/jobs", json=JOB).status_code == 201
     assert world.apps == [("etl", "mnist")]
-    refused(here.post("/v1/jobs/mnist/stop", headers={"Origin": "https://evil.example"}), 403, "forbidden-origin")
+    for origin in ("https://evil.example", "null", "http://[", "", "http://localhost:8091", "http://localhost:8090.evil.example"):
+        refused(here.post("/v1/jobs/mnist/stop", headers={"Origin": origin}), 403, "forbidden-origin")
+    assert here.get("/v1/jobs", headers={"Origin": "http://localhost:8090"}).status_code == 200, "its own page"
     refused(here.get("/v1/jobs", headers={"Host": "evil.example"}), 403, "forbidden-origin")
 
 

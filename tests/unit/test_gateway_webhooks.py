@@ -328,6 +328,13 @@ def test_what_is_no_key_and_what_is_missing(tmp_path: Path) -> None:
         Keyring(tmp_path / "webhook-key")
     with pytest.raises(SettingsError, match="cannot be opened"):
         open_store("sqlite:///nowhere/at/all.db")
+    (tmp_path / "open.db").touch(0o644)
+    with pytest.raises(SettingsError, match="others can read"):
+        open_store(f"sqlite://{tmp_path}/open.db")
+    (tmp_path / "text.db").write_text("this is no database, however long one may look at it" * 100)
+    (tmp_path / "text.db").chmod(0o600)
+    with pytest.raises(SettingsError, match="not a database"):
+        open_store(f"sqlite://{tmp_path}/text.db")
     key = a_key(tmp_path)
     key.chmod(0o600)
     missing: list[Callable[[], Any]] = [
