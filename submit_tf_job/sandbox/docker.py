@@ -276,7 +276,7 @@ def _check_setup(state: State, layout: Layout) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxError(f"{state.executor} could not be run: {error}") from None
     if done.returncode != 0:
-        words = " ".join(f"{done.stdout} {done.stderr}".split())
+        words = " ".join(f"{done.stdout} {done.stderr}".split()) or "without a word"
         raise SandboxError(
             f"{state.executor} --checksetup ended with {done.returncode}: {words}",
             hint=f"it wants to be root's with mode 6050, and a copy of {layout.conf / 'container-executor.cfg'} (root's, mode 0400, in "

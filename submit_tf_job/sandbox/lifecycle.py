@@ -18,7 +18,7 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import config, daemons, docker, ports
 from submit_tf_job.sandbox.access import require_gssapi
 from submit_tf_job.sandbox.certificates import make_certificates
-from submit_tf_job.sandbox.engine import end_engine, make_bridge
+from submit_tf_job.sandbox.engine import end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS
 from submit_tf_job.sandbox.jars import JarSet, ensure_jars, jars_of_home
 from submit_tf_job.sandbox.java import find_java_home
@@ -302,6 +302,8 @@ class Sandbox:
         if state.hadoop_home is None:
             ensure_jars(state.hadoop_version, Path(state.jars).parent.parent, environ, progress)
         with ports.keep_block(state.block, timeout_s=5.0):
+            if "dockerd" in dead:
+                restore_bridge(state.engine)  # after `down --keep` the others' address is not there
             for name in dead:
                 refuse_taken_ports(name, state)
             state = start_daemons(dead, state, self._layout, environ, progress)
@@ -382,7 +384,10 @@ def _refuse_changes(state: State, options: SandboxOptions) -> None:
         "memory": (options.memory_mib, state.memory_mib),
         "vcores": (options.vcores, state.vcores),
         "GPUs": (options.gpus, state.gpus),
-        "the container-executor": (str(options.container_executor.absolute()) if options.container_executor else None, state.executor),
+        "the container-executor": (
+            str(options.container_executor.absolute()) if options.container_executor else None,
+            state.executor or "of its own",
+        ),
         "mounts": (options.mounts, state.mounts),
         "the profile": (None if options.modes is None else "+".join(options.modes) or "simple", "+".join(state.modes) or "simple"),
     }

@@ -13,7 +13,8 @@ import pytest
 
 from submit_tf_job import sandbox as package
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import daemons, lifecycle, ports, resolver, startup
+from submit_tf_job.sandbox import daemons, docker, lifecycle, ports, resolver, startup
+from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.jars import JarSet
 from submit_tf_job.sandbox.lifecycle import Sandbox
 from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS, SandboxDirs, SandboxOptions, check_name, profile_name
@@ -195,6 +196,8 @@ class Machine:
             "make_certificates": lambda state, layout, environ: self.made.append("certificates"),
             "choose_resolver": lambda wanted, block, environ: ("direct", ""),
             "hosts_file_text": lambda: None,
+            "make_bridge": lambda home: Engine(home, 5),
+            "restore_bridge": lambda engine: self.made.append(f"bridge {engine.address}"),
             "start_daemons": self._start,
             "wait_until_well": lambda state, layout, progress: None,
             "end_everything": self._end,
@@ -202,6 +205,8 @@ class Machine:
         }
         for name, value in patches.items():
             monkeypatch.setattr(lifecycle, name, value)
+        monkeypatch.setattr(docker, "check_options", lambda options, environ: None)
+        monkeypatch.setattr(docker, "write_programs", lambda state, layout, environ: self.made.append("programs"))
         monkeypatch.setattr(ports, "pick_block", lambda first: contextlib.nullcontext(3))
         monkeypatch.setattr(ports, "keep_block", lambda block, timeout_s: contextlib.nullcontext())
         monkeypatch.setattr(ports, "port_is_free", lambda port, address="": self.free)
@@ -326,6 +331,32 @@ def test_a_profile_brings_its_daemons_and_its_files(machine: Machine) -> None:
     machine.sandbox().down(keep=True)
     again = machine.sandbox().up(SandboxOptions(), ENVIRON)
     assert (again.started, machine.made) == (every, ["kdc", "certificates"]), "keys and certificates are kept, too"
+
+
+def test_a_sandbox_with_docker_has_an_address_on_its_bridge(machine: Machine) -> None:
+    info = machine.sandbox().up(SandboxOptions(modes=("docker",), gpus=2, mounts=("/data",)), ENVIRON)
+    assert (info.started[0], machine.made) == ("dockerd", ["programs"])
+    assert (info.resolver, info.dns_server) == ("system", "172.30.20.1:53")
+    assert info.hdfs_uri.startswith("hdfs://172.30.20.1:")
+    assert info.docker is not None
+    assert (info.docker.address, info.docker.gpus, info.docker.executor) == ("172.30.20.1", 2, None)
+    for options, message in (
+        (SandboxOptions(gpus=1), "with GPUs 2, not 1"),
+        (SandboxOptions(mounts=("/data", "/x")), "with mounts /data, not /data:/x"),
+        (SandboxOptions(container_executor=Path("/ce")), "with the container-executor of its own, not /ce"),
+    ):
+        with pytest.raises(SandboxError, match=message):
+            machine.sandbox().up(options, ENVIRON)
+    machine.sandbox().down(keep=True)
+    machine.sandbox().up(SandboxOptions(), ENVIRON)
+    assert machine.made == ["programs", "bridge 172.30.20.1"], "the address is there before it is asked whether its ports are free"
+
+
+def test_a_port_53_that_is_taken_on_every_address_is_refused(machine: Machine) -> None:
+    machine.free = False
+    with pytest.raises(SandboxError, match=r"port 53 of 172\.30\.20\.1 is in use"):
+        machine.sandbox().up(SandboxOptions(modes=("docker",)), ENVIRON)
+    assert not (machine.dirs.state_dir / "one").exists()
 
 
 def test_kerberos_is_refused_where_it_is_known_not_to_work(machine: Machine) -> None:
