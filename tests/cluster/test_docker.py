@@ -27,6 +27,7 @@ from tests.cluster.test_sandbox import call, processes_of, until
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")]
 
 SMALL = {"memory": "256Mi"}
+AT_ONCE = 3  # jobs: the machine has two cores, and each ApplicationMaster is a Java of its own
 LONG = "c" * 43  # with everything behind it 68 characters
 MISSING = "localhost:1/nope:1"  # a registry that refuses at once
 
@@ -123,12 +124,12 @@ def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[d
     bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
 
     def submit(tool: Tool, spec: Path, *words: str) -> Result:
-        return tool("submit", spec, *words, "-o", "json")
+        return tool("submit", spec, *words, "-o", "json", timeout=400)
 
-    with ThreadPoolExecutor(6) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {
-            "rows": pool.submit(run_rows, docker_cluster),
             "trains": pool.submit(submit, bridge, SPECS / "parameter-server.yaml", "--name", "trains"),
+            "rows": pool.submit(run_rows, docker_cluster),
             "host": pool.submit(submit, host, host.spec("on-host", **pair)),
             "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
             "stops": pool.submit(submit, bridge, bridge.spec("stops", **stops), "--detach"),
