@@ -19,6 +19,7 @@ from tests.fakes.served import Served
 from tests.gateway.conftest import JOB, Postgres, Process, Receiver, until
 
 pytestmark = pytest.mark.usefixtures("cluster")
+SOONER = "import submit_tf_job.gateway.delivery as d, submit_tf_job.gateway.database as b; d.LOOK_S = 0.5; b._SILENT_S = 5"
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -28,7 +29,7 @@ def started() -> Iterator[Callable[..., Process]]:
     made: list[Process] = []
 
     def start(*arguments: Any) -> Process:
-        made.append(Process(*arguments, patch="import submit_tf_job.gateway.delivery as d; d.LOOK_S = 0.5"))
+        made.append(Process(*arguments, patch=SOONER))
         return made[-1]
 
     yield start
@@ -140,6 +141,13 @@ def test_side_by_side_on_postgresql(
     # A key that was used for another job is known to the gateway that did not serve it.
     again = {"json": {**JOB, "name": "another"}, "headers": {"Idempotency-Key": "key-calm-0-0"}}
     assert {gateway.ask("POST", "/v1/jobs", **again).json()["code"] for gateway in pair} == {"key-reused"}
+
+    # One that is stopped, and so neither dead nor any good, loses the lead, and does not take it back.
+    leader, other = sorted(pair, key=lambda gateway: -gateway.metric("delivers_webhooks"))
+    leader.process.send_signal(signal.SIGSTOP)
+    until(lambda: other.metric("delivers_webhooks") == 1, "the other takes over", 20)
+    leader.process.send_signal(signal.SIGCONT)
+    until(lambda: leader.metric("delivers_webhooks") == 0, "it has noticed", 10)
 
     # Without its database it serves all but webhooks; when that is back, so are they.
     postgres.stop()
