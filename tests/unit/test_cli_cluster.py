@@ -15,6 +15,7 @@ from submit_tf_job import api
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, SubmitTFJobError
 from submit_tf_job.observation import Evidence, JobState, Observation, verdict
 from submit_tf_job.plan import Plan
+from submit_tf_job.staging import Sent
 from submit_tf_job.watch import Look
 from tests.unit.test_cli import Cli, Done, cli, home
 from tests.unit.test_cli_jobspec import planned, spec
@@ -198,7 +199,8 @@ def submits(stage: Stage, *, adopted: bool = False, ends: Look = SUCCEEDED) -> l
     """Let `api.submit` take the plan and `api.follow_own` show the end."""
     given: list[dict[str, Any]] = []
 
-    def submit(plan: Plan, _cluster: object, *, replace: bool) -> api.Submission:
+    def submit(plan: Plan, _cluster: object, *, replace: bool, on_upload: Callable[[Sent], None]) -> api.Submission:
+        on_upload(Sent(2_000, 2_000))  # too little to be told of
         given.append({"body": plan.body, "replace": replace})
         return api.Submission(api.JobRef(plan.job.name, ID), adopted, plan)
 
