@@ -11,6 +11,7 @@ import time
 
 from submit_tf_job import contract
 from submit_tf_job.bootstrap.info import Problem, say
+from submit_tf_job.bootstrap.webhdfs import GIVEN_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class Data:
         path = os.pathsep.join([root] + [part for part in [self.env.get("PYTHONPATH")] if part])
         process = subprocess.Popen(
             [sys.executable, "-m", "submit_tf_job.bootstrap.transfer"],
-            env=dict(self.env, PYTHONPATH=path),
+            env=dict(self.env, **{"PYTHONPATH": path, GIVEN_TOKENS: self.info.env.get("HADOOP_TOKEN_FILE_LOCATION", "")}),
             cwd=self.info.cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

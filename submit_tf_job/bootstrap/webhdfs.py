@@ -20,20 +20,21 @@ if TYPE_CHECKING:
     from submit_tf_job.bootstrap.stores import Entry
 
 TIMEOUT_S = 60.0
+GIVEN_TOKENS = "TFJOB_GIVEN_TOKENS"  # YARN's own file of tokens: a program that logs in itself is shown another one
 FAILOVER = ("StandbyException", "RetriableException", "SafeModeException")
 
 
 class WebHdfs(Store):
     """One HDFS, by the web addresses of its NameNodes.
 
-    It proves who it is with the delegation token that YARN gave the container; without one it says its name, which HDFS believes unless it
-    has Kerberos. A ticket needs SPNEGO, which the standard library lacks.
+    It proves who it is with the delegation token that YARN gave the container, also where the program has a ticket instead: a ticket needs
+    SPNEGO, which the standard library lacks. Without a token it says its name, which HDFS believes unless it has Kerberos.
     """
 
     def __init__(self, protocol: str, addresses: list[str], env: Mapping[str, str]) -> None:
         """Begin with the first address; nothing is sent yet."""
         self.protocol, self.addresses = protocol, list(addresses)
-        token = _token(env.get("HADOOP_TOKEN_FILE_LOCATION", ""))
+        token = _token(env.get("HADOOP_TOKEN_FILE_LOCATION", "")) or _token(env.get(GIVEN_TOKENS, ""))
         self.who = {"delegation": token} if token else {"user.name": env.get("HADOOP_USER_NAME") or _login_name()}
 
     # --- one funnel ---
@@ -133,7 +134,7 @@ def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     if 200 <= answer.status < 300:
         return value
     if answer.status == 401:
-        why = "%s: HDFS wants Kerberos, and this task has no delegation token for it (with a ticket of its own it needs hdfs-native)"
+        why = "%s: HDFS wants Kerberos, and takes no delegation token of this task (a ticket of its own needs hdfs-native in the image)"
         raise StoreError(why % path)
     remote = value.get("RemoteException") if isinstance(value, dict) else None
     if not isinstance(remote, dict):

@@ -430,11 +430,14 @@ def test_a_file_goes_to_the_data_node_that_the_name_node_names(tmp_path: Path) -
     assert (web.sent, counted, web.expected) == (b"12345", [5], [])
 
 
-def test_a_delegation_token_says_who_one_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["t", "none"])  # the second: a program that logs in itself
+def test_a_delegation_token_says_who_one_is(tmp_path: Path, where: str) -> None:
     token = tokens.Token(b"a", b"identifier", b"password", tokens.HDFS, b"127.0.0.1:8020")
     tokens.write(str(tmp_path / "t"), [token], [])
     packed = b"\x0aidentifier\x08password\x15HDFS_DELEGATION_TOKEN\x0e127.0.0.1:8020"
-    web = webhdfs.WebHdfs("http", ["nn:9870"], {"HADOOP_TOKEN_FILE_LOCATION": str(tmp_path / "t"), "HADOOP_USER_NAME": "alice"})
+    tokens.write(str(tmp_path / "none"), [], [])
+    own = {"HADOOP_USER_NAME": "alice", "HADOOP_TOKEN_FILE_LOCATION": str(tmp_path / where)}
+    web = webhdfs.WebHdfs("http", ["nn:9870"], {**own, "TFJOB_GIVEN_TOKENS": str(tmp_path / "t")})
     said = web.who["delegation"]
     assert (list(web.who), base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))) == (["delegation"], packed)
 
@@ -444,7 +447,7 @@ def test_a_delegation_token_says_who_one_is(tmp_path: Path) -> None:
     [
         (
             Answer(401, b"<html>"),
-            "/x: HDFS wants Kerberos, and this task has no delegation token for it (with a ticket of its own it needs hdfs-native)",
+            "/x: HDFS wants Kerberos, and takes no delegation token of this task (a ticket of its own needs hdfs-native in the image)",
         ),
         (Answer(403, remote("AccessControlException", "Permission denied: user=bob")), "/x: Permission denied: user=bob"),
         (Answer(404, remote("FileNotFoundException")), "/x: no such file or directory"),
