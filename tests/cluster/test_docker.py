@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.skipif(os.geteuid() != 0, reason=
 
 SMALL = {"memory": "256Mi"}
 AT_ONCE = 3  # jobs: the machine has two cores, and each ApplicationMaster is a Java of its own
+AGAIN = "again"  # YARN starts it once more, in the same container
 LONG = "c" * 43  # with everything behind it 68 characters
 MISSING = "localhost:1/nope:1"  # a registry that refuses at once
 
@@ -57,6 +58,8 @@ ROWS: dict[str, tuple[str, str, str, dict[str, str], int, str, str]] = {
     "unheard": ("", "nosuchcommand", "bridge", {}, 127, "command-not-found", "nosuchcommand"),
     "killed": ("", "python3 -c 'import os; os.kill(os.getpid(), 9)'", "jobs", {}, 137, "", ""),
     "poison": ("", "exit 24", "bridge", {}, 124, "", ""),
+    "entered": ("", 'bash -c "exit 5"', "bridge", {"RUN_OVERRIDE_DISABLE": "true"}, 5, "", ""),
+    AGAIN: ("", "test -e /tmp/been || { touch /tmp/been; exit 3; }", "bridge", {}, 0, "", ""),
     "arsenic": ("", "exit 22", "none", {}, 122, "", ""),
 }
 LOOK = (
@@ -75,7 +78,7 @@ def component(name: str, image: str, command: str, network: str, extra: dict[str
     return {
         "name": name,
         "number_of_containers": 1,
-        "restart_policy": "NEVER",
+        "restart_policy": "ON_FAILURE" if name == AGAIN else "NEVER",
         "artifact": {"id": image or "submit_tf_job/base:1", "type": "DOCKER"},
         "launch_command": command,
         "resource": {"cpus": 1, "memory": "128"},
