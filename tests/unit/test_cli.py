@@ -20,8 +20,9 @@ from submit_tf_job.errors import TABLE, JobSpecError, Problem, SubmitTFJobError
 from submit_tf_job.settings import load_settings
 
 SUBCOMMANDS = [
-    *(c for c in COMMANDS if c not in ("config", "image", "sandbox", "gateway")),
+    *(c for c in COMMANDS if c not in ("config", "image", "sandbox", "gateway", "staging")),
     "config show",
+    "staging gc",
     "image check",
     *(f"sandbox {c}" for c in ("up", "down", "status", "logs")),
     *(f"gateway {c}" for c in ("serve", "token")),
@@ -110,7 +111,7 @@ def test_the_first_help_lists_every_command(cli: Cli, argv: list[str]) -> None:
     assert "Exit status: 0 done, or the job succeeded; 1 the job failed; 2 wrong usage" in text
 
 
-@pytest.mark.parametrize("group", ["config", "sandbox", "gateway"])
+@pytest.mark.parametrize("group", ["config", "sandbox", "gateway", "staging"])
 def test_a_group_alone_shows_its_help(cli: Cli, group: str) -> None:
     done = cli(group)
     assert done.status == 2
