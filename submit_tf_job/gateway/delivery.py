@@ -25,6 +25,7 @@ from submit_tf_job.gateway.database import DatabaseTrouble, Lead
 from submit_tf_job.gateway.store import Store, Webhook
 from submit_tf_job.gateway.threads import Closed, breakable
 from submit_tf_job.gateway.webhooks import ATTEMPTS, Allowed, Keyring, content, pause_s
+from submit_tf_job.observation import JobState
 from submit_tf_job.report.job import job_object
 
 __all__ = ["Courier", "Webhooks", "sender"]
@@ -237,17 +238,21 @@ class Courier:
     # --- until the job is over ---
 
     def _look(self, caller: str, waiting: Iterable[Webhook], lead: Lead) -> None:
-        """Ask with one request which of a caller's jobs are over."""
+        """Ask with one request which of a caller's jobs go on: there may be thousands that are over."""
         self._due[f"of {caller}"] = self._clock() + LOOK_S
-        listed = {job.application_id: job for job in api.list_jobs(self._cluster(caller), Selection(user=caller))}
+        going_on = Selection(user=caller, states=frozenset({JobState.PENDING, JobState.RUNNING}))
+        listed = {job.application_id for job in api.list_jobs(self._cluster(caller), going_on)}
         for webhook in waiting:
-            job = listed.get(webhook.application_id or "")
-            if job is None or job.state.is_final:
+            if webhook.application_id not in listed:
                 self._do(webhook.id, lambda webhook=webhook: self._judge(webhook, lead))  # type: ignore[misc]
 
     def _judge(self, webhook: Webhook, lead: Lead) -> None:
-        """Hear both witnesses, and keep what is to be said."""
+        """Hear both witnesses, and keep what is to be said; a ResourceManager that recovers its state lists less for a moment."""
         mine = self._cluster(webhook.caller)
+        with suppress(NoSuchJob):
+            if not api.status(mine, str(webhook.application_id)).verdict.state.is_final:
+                self._due[webhook.id] = self._clock() + LOOK_S
+                return
         cluster = replace(mine, sleep=breakable(mine.sleep, self._over))
         look = api.follow(cluster, api.JobRef(webhook.name, webhook.application_id), timeout_s=_VERDICT_S)
         job = job_object(look, cause=api.diagnose(cluster, look).failure)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from submit_tf_job import api
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway import delivery
 from submit_tf_job.gateway.app import served
@@ -192,6 +193,19 @@ def test_a_submission_that_was_cut_off_keeps_its_webhook(world: Hooked, kind: st
     assert [hook["state"] for hook in world.kept()] == ["waiting"]
     world.pass_(900, 20)
     assert [json.loads(body)["data"]["name"] for _, body, _ in world.received] == ["mnist"]
+
+
+def test_what_a_list_lacks_is_not_over_but_what_nobody_knows_any_more_is(world: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fake.yarn.job_s = 600
+    world.hook()
+    with monkeypatch.context() as patched:
+        patched.setattr(api, "list_jobs", lambda *_arguments: ())  # as a ResourceManager that recovers its state
+        world.pass_(60)
+    assert (world.received, world.kept()[0]["state"]) == ([], "waiting")
+    world.fake.yarn.apps.clear()
+    world.fake.yarn.services.clear()
+    world.pass_(120)
+    assert [json.loads(body)["data"]["state"] for _, body, _ in world.received] == ["UNKNOWN"]
 
 
 def test_what_was_refused_leaves_no_webhook(world: Hooked) -> None:
