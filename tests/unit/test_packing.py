@@ -1,0 +1,106 @@
+"""How a job's files are cut: inside the service, as tars, by themselves; and how packages travel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job import contract
+from submit_tf_job.errors import JobSpecError
+from submit_tf_job.job import HostFile, PackageKind, Packages, ShippedFile
+from submit_tf_job.plan import Plan, packing, plan
+from submit_tf_job.plan.packing import Pack, shipments
+from submit_tf_job.yarn.records import ConfigFile
+from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role
+
+STAGED = f"{SITE.staging}/files/mnist"
+
+
+def on_disk(letter: str, size: int) -> HostFile:
+    return HostFile(Path(f"/nowhere/{letter}"), size, letter * 64)
+
+
+SMALL, LARGE = on_disk("a", 1000), on_disk("b", packing.LARGE)
+PACKAGES = Packages(PackageKind.SITE, HostFile(Path("/nowhere/some packages.tar.gz"), 5, "c" * 64), "3.11")
+
+
+def files_of(planned: Plan) -> tuple[ConfigFile, ...]:
+    configuration = planned.service.components[0].configuration
+    assert configuration
+    return configuration.files
+
+
+def task_of(planned: Plan) -> dict[str, object]:
+    """The description that the first component's bootstrap.py carries, inside or staged."""
+    inside = [str(file.properties["content"]) for file in files_of(planned) if file.properties]
+    staged = [upload.content.decode() for upload in planned.uploads if isinstance(upload.content, bytes)]
+    text = (inside + staged)[0]
+    found: dict[str, object] = json.loads(text.partition('TASK = r"""\n')[2].partition('\n"""')[0])
+    return found
+
+
+def test_large_files_travel_alone_and_the_rest_as_one_tar() -> None:
+    files = (
+        ShippedFile("a", SMALL),
+        ShippedFile("model/x", LARGE),
+        ShippedFile("model/same", LARGE, executable=True),
+        ShippedFile("b", b"1"),
+    )
+    [(_, made)] = shipments({"chief": files}).items()
+    assert [file.name for file in made.packs[contract.PAYLOAD_ARCHIVE].files] == ["a", "b"]
+    link = f"{contract.LARGE_LINK}{'b' * 16}"
+    assert made.large == {link: LARGE}, "one content is one file, whatever it is called"
+    assert made.links == {"model/x": link, "model/same": link}
+
+
+def test_no_more_large_ones_travel_alone_than_the_service_has_room_for() -> None:
+    files = [ShippedFile(f"{n}", HostFile(Path("/x"), packing.LARGE + n, f"{n:02x}" + "0" * 62)) for n in range(packing.MOST_LARGE + 3)]
+    made = shipments({"chief": files})["chief"]
+    assert len(made.large) == packing.MOST_LARGE
+    assert [file.name for file in made.packs[contract.PAYLOAD_ARCHIVE].files] == ["0", "1", "2"], "the smallest"
+
+
+@pytest.mark.parametrize(("size", "packs"), [(1000, ["tfjob-files.tar"]), (packing.COMMON, ["tfjob-common.tar", "tfjob-files.tar"])])
+def test_what_roles_have_in_common_is_sent_once_where_it_is_much(size: int, packs: list[str]) -> None:
+    shared, own = ShippedFile("shared", on_disk("a", size)), ShippedFile("own", b"1")
+    made = shipments({"chief": [shared], "worker": [shared, own]})
+    assert list(made["worker"].packs) == packs
+    assert list(made["chief"].packs) == packs[:1]
+    assert shipments({"chief": [shared], "worker": [shared]})["worker"].packs.keys() == {contract.PAYLOAD_ARCHIVE}
+
+
+def test_a_plan_with_everything() -> None:
+    files = (ShippedFile("a", SMALL), ShippedFile("model", LARGE), ShippedFile(".tfjob-archives/x.zip", b"zip", unpack="data"))
+    planned = plan(make_job(make_role("chief", files=files), name="mnist", packages=PACKAGES), SITE)
+    small = next(upload.content.id for upload in planned.uploads if isinstance(upload.content, Pack))
+    assert [(upload.uri, upload.size) for upload in planned.uploads][1:3] == [
+        (f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}", packing.LARGE),
+        (f"{STAGED}/{'c' * 64}/packages.tar.gz", 5),
+    ]
+    assert planned.uploads[0].uri == f"{STAGED}/{small}/tfjob-files.tar"
+    listed = [(file.type, file.dest_file, file.src_file) for file in files_of(planned)]
+    assert ("ARCHIVE", "tfjob-python", f"{STAGED}/{'c' * 64}/packages.tar.gz") in listed
+    assert ("STATIC", f"tfjob-large-{'b' * 16}", f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}") in listed
+    assert task_of(planned)["files"] == {
+        "roles": {"chief": {"links": {"model": f"tfjob-large-{'b' * 16}"}, "unpack": {".tfjob-archives/x.zip": "data"}}},
+        "packages": {"kind": "site", "version": "3.11"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (
+            lambda: plan(make_job(make_role(files=(ShippedFile("a", SMALL),))), SITE_WITHOUT_STAGING),
+            "they have 1000 bytes, which go to HDFS",
+        ),
+        (lambda: plan(make_job(packages=PACKAGES), SITE_WITHOUT_STAGING), "packages go to HDFS, and none is known"),
+        (lambda: plan(make_job(packages=PACKAGES, bootstrap=False), SITE), "nobody puts packages where Python finds them"),
+    ],
+)
+def test_what_has_nowhere_to_go(refused: Callable[[], Plan], why: str) -> None:
+    with pytest.raises(JobSpecError, match=why):
+        refused()
