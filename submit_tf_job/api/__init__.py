@@ -32,8 +32,9 @@ from submit_tf_job.api.looking import (
 from submit_tf_job.api.pending import is_waiting, why_pending
 from submit_tf_job.api.reaching import find_link, is_reachable, log_page, tunnel_command
 from submit_tf_job.api.reading import log_files, logs, tail_of
+from submit_tf_job.api.site import site_of
 from submit_tf_job.api.staging import Sweep, sweep_staging
-from submit_tf_job.api.submitting import Submission, end_doomed, follow_own, load_job, make_plan, site_of, submit
+from submit_tf_job.api.submitting import Submission, end_doomed, follow_own, load_job, make_plan, submit
 from submit_tf_job.settings import load_settings
 
 __all__ = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job import keytab
 from submit_tf_job.api.cluster import storage_of
+from submit_tf_job.api.site import site_of
 from submit_tf_job.errors import AuthError, JobSpecError, Refused, SettingsError, SubmitTFJobError, UsageError
 from submit_tf_job.kerberos import short_name
 from submit_tf_job.settings import Settings
@@ -53,8 +54,6 @@ def _of_kerberos(job: Job, settings: Settings) -> list[str]:
 
 def _without_kerberos(settings: Settings) -> str:
     """Name what was seen to fail (facts: verified-security-ha 3)."""
-    from submit_tf_job.api.submitting import site_of
-
     days = site_of(settings).token_life_s / 86400
     return (
         f"the cluster uses Kerberos and the job names no principal: it will run, but status, scale and a stop in good order need one, and "
@@ -155,7 +154,6 @@ def forget_keytabs(name: str, settings: Settings) -> None:
     """
     if not settings.secure:
         return  # no keytab is staged there
-    from submit_tf_job.api.submitting import site_of
     from submit_tf_job.plan.identity import keytabs_of
 
     root = site_of(settings).staging or ""

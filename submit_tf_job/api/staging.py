@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from submit_tf_job.api.cluster import Cluster, storage_of
+from submit_tf_job.api.site import site_of
 from submit_tf_job.errors import AuthError, ClusterUnavailable, InternalError, Refused, SettingsError, SubmitTFJobError, UsageError
 from submit_tf_job.settings import Settings
 
@@ -90,7 +91,6 @@ def forget_files(name: str, settings: Settings) -> None:
     Raises:
         SubmitTFJobError: HDFS could be asked, and it cannot be done.
     """
-    from submit_tf_job.api.submitting import site_of
     from submit_tf_job.plan.data import lists_of
     from submit_tf_job.plan.service import staged_for
 
@@ -139,7 +139,6 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
         SettingsError: No staging directory is known.
         ClusterUnavailable: Which jobs are alive cannot be found out; nothing is removed.
     """
-    from submit_tf_job.api.submitting import site_of
     from submit_tf_job.staging import sweep
 
     root = site_of(cluster.settings).staging

@@ -12,16 +12,17 @@ from submit_tf_job.api.cluster import Cluster, JobRef, check_identity, storage_o
 from submit_tf_job.api.control import stop
 from submit_tf_job.api.data import DataCheck
 from submit_tf_job.api.looking import follow
+from submit_tf_job.api.site import site_of
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, InternalError, NameTaken, NoSuchJob, SubmitTFJobError
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 
 if TYPE_CHECKING:
     from submit_tf_job.job import Job
-    from submit_tf_job.plan import Plan, Site, Upload
+    from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.staging import Sent
     from submit_tf_job.watch import Look
 
-__all__ = ["Submission", "end_doomed", "follow_own", "load_job", "make_plan", "site_of", "submit"]
+__all__ = ["Submission", "end_doomed", "follow_own", "load_job", "make_plan", "submit"]
 
 
 @dataclass(frozen=True)
@@ -71,43 +72,6 @@ def load_job(
     return specfile.loads(
         text, source=str(path), base=where, overrides=overrides, name=name, defaults=defaults, hadoop_conf=conf, krb5_conf=krb5
     )
-
-
-def site_of(settings: Settings) -> Site:
-    """Collect the facts of the cluster that a plan depends on."""
-    from submit_tf_job.plan import Site
-
-    return Site.from_settings(settings, staging=_staging_root(settings), token_life_s=_token_life_s(settings))
-
-
-def _token_life_s(settings: Settings) -> int:
-    """Read how long HDFS renews a token (DFSConfigKeys.DFS_NAMENODE_DELEGATION_TOKEN_MAX_LIFETIME_KEY), where this host was told."""
-    from submit_tf_job.plan.site import TOKEN_LIFE_S
-
-    conf: Path | None = settings["hadoop_conf"]
-    if conf is None or settings["auth"] == "simple":
-        return TOKEN_LIFE_S
-    from submit_tf_job.hadoopconf import read_xml
-
-    told = read_xml(conf / "hdfs-site.xml").get("dfs.namenode.delegation.token.max-lifetime", "")
-    return int(told) // 1000 if told.isdigit() else TOKEN_LIFE_S
-
-
-def _staging_root(settings: Settings) -> str | None:
-    if settings["staging"]:
-        return str(settings["staging"]).rstrip("/")
-    conf: Path | None = settings["hadoop_conf"]
-    if conf is None:
-        return None
-    from submit_tf_job.errors import SettingsError
-    from submit_tf_job.storage import default_fs
-
-    try:
-        root = default_fs(conf).rstrip("/")
-    except SettingsError:
-        return None  # there is a yarn-site.xml alone, say: all goes but staging, and `check` says so where that is needed
-    # On file:// a path means another place on every node.
-    return None if root.startswith("file:") else f"{root}/user/{settings.user}/.submit_tf_job/staging"
 
 
 def make_plan(job: Job, settings: Settings, *, submission: str | None = None, after: str = "") -> Plan:
