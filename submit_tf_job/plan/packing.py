@@ -17,7 +17,7 @@ from submit_tf_job.job import HostFile, Job, Packages, ShippedFile
 __all__ = ["LARGE", "Pack", "Shipment", "description", "pack", "packages_name", "shipments"]
 
 LARGE = 16 * 1024**2  # a file of that size is staged by itself: it is not sent again when another changes
-MOST_LARGE = 40  # each takes some 250 bytes of the service, of which 60 KB may be posted
+MOST_LARGE = 80  # of all roles together: each takes some 350 bytes of the service for each role, of which 60 KB may be posted
 COMMON = 4 * 1024**2  # what roles have in common is not sent for each of them, where it is that much
 
 
@@ -107,7 +107,7 @@ def shipments(files: Mapping[str, Sequence[ShippedFile]]) -> dict[str, Shipment]
 def _alone(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[str]:
     """Choose the contents that are sent by themselves: the largest ones."""
     sizes = {file.sha256: file.size for own in files.values() for file in own if isinstance(file.content, HostFile) and file.size >= LARGE}
-    return frozenset(sorted(sizes, key=lambda sha256: (-sizes[sha256], sha256))[:MOST_LARGE])
+    return frozenset(sorted(sizes, key=lambda sha256: (-sizes[sha256], sha256))[: MOST_LARGE // len(files)])
 
 
 def _common(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[ShippedFile]:

@@ -56,6 +56,13 @@ def test_large_files_travel_alone_and_the_rest_as_one_tar() -> None:
     assert made.links == {"model/x": link, "model/same": link}
 
 
+def test_the_most_large_ones_fit_into_a_service() -> None:
+    files = tuple(ShippedFile(f"{n}", HostFile(Path("/x"), packing.LARGE + n, f"{n:02x}" + "0" * 62)) for n in range(100))
+    roles = [make_role("chief", files=files), *(make_role(name, files=files) for name in ("worker", "ps", "evaluator", "board"))]
+    planned = plan(make_job(*roles, name="mnist"), SITE)
+    assert len(planned.body) < 60_000
+
+
 def test_no_more_large_ones_travel_alone_than_the_service_has_room_for() -> None:
     files = [ShippedFile(f"{n}", HostFile(Path("/x"), packing.LARGE + n, f"{n:02x}" + "0" * 62)) for n in range(packing.MOST_LARGE + 3)]
     made = shipments({"chief": files})["chief"]
