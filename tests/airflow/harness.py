@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -80,6 +81,7 @@ class Airflow:
         return {
             "core.dags_folder": DAGS,
             "core.load_examples": False,
+            "core.fernet_key": base64.urlsafe_b64encode(b"the key of this test alone, 32 b").decode(),
             "core.executor": "LocalExecutor" if self.major >= 3 else "SequentialExecutor",
             "core.parallelism": 6,
             "core.test_connection": "Enabled",
