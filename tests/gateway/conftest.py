@@ -75,7 +75,6 @@ class Process:
 def cluster() -> Iterator[Served]:
     """A fake cluster at a real address, ten times as fast."""
     with served_cluster() as made:
-        made.cluster.yarn.job_s = 40  # four seconds: longer than a gateway takes to be there again
         yield made
 
 

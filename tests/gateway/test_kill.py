@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,14 @@ class Schedulers:
             assert not thread.is_alive()
 
 
+def end_all(cluster: Served, names: Iterable[str]) -> None:
+    """Let jobs end whose submission was answered: what a finished job was is read from HDFS, which the fake has not."""
+    wanted = set(names)
+    for app in list(cluster.cluster.yarn.apps.values()):
+        if app.name in wanted and not app.ended:
+            cluster.cluster.yarn._end(app, "FINISHED", "SUCCEEDED", "")
+
+
 def submitted(cluster: Served, prefix: str) -> Counter[str]:
     return Counter(app.name for app in list(cluster.cluster.yarn.apps.values()) if app.name.startswith(prefix))
 
@@ -81,14 +89,18 @@ def test_killed_under_load_on_sqlite(
     heard, hook = receiver
     gateway = started(tmp_path, *options, "--webhook-to", hook, "--state", f"sqlite://{tmp_path}/state.db")
     load = Schedulers([gateway], "lite", 5, hook)
-    for pause_s in (0.4, 1.0):
+    heard.delay_s = 0.2  # so that some are on their way when their gateway dies
+    for pause_s in (0.4, 0.6):
         time.sleep(pause_s)
+        end_all(cluster, tuple(load.applications))
+        time.sleep(0.7)
         gateway.end(signal.SIGKILL)
         gateway.start()
     load.join()
     assert load.repeated, "nobody noticed the kills"
     assert len(load.applications) == 30
     assert set(submitted(cluster, "lite").values()) == {1}
+    end_all(cluster, load.applications)
     until(lambda: set(heard.jobs) == set(load.applications), "every end is told", 60)
     assert heard.had.total() - len(heard.had) <= 2 * 16, "only what was on its way when it was killed is told twice"
     assert {len(ids) for ids in heard.ids_of.values()} == {1}
@@ -120,14 +132,17 @@ def test_side_by_side_on_postgresql(
 
     calm = Schedulers(pair, "calm", 2, hook)
     calm.join()
+    end_all(cluster, calm.applications)
     until(lambda: set(heard.jobs) == set(calm.applications), "every end is told")
     time.sleep(1)
     assert set(heard.had.values()) == {1}, "each exactly once while nobody dies"
 
-    heard.delay_s = 0.2
+    heard.delay_s = 0.2  # so that some are on their way when their gateway dies
     load = Schedulers(pair, "load", 4, hook)
     for _ in range(2):
         time.sleep(0.8)
+        end_all(cluster, tuple(load.applications))
+        time.sleep(0.7)
         leader = next(gateway for gateway in pair if gateway.metric("delivers_webhooks"))
         other = next(gateway for gateway in pair if gateway is not leader)
         leader.end(signal.SIGKILL)
@@ -135,6 +150,7 @@ def test_side_by_side_on_postgresql(
         leader.start()
     load.join()
     assert set(submitted(cluster, "load").values()) == {1}
+    end_all(cluster, load.applications)
     until(lambda: set(heard.jobs) == {*calm.applications, *load.applications}, "every end is told")
     assert {len(ids) for ids in heard.ids_of.values()} == {1}
 
@@ -158,5 +174,6 @@ def test_side_by_side_on_postgresql(
     assert submitted(cluster, "hooked") == {}
     postgres.start()
     assert pair[0].ask("POST", "/v1/jobs", json={**JOB, "name": "hooked"}, headers={"Webhook-Url": f"{hook}/x"}).status_code == 201
+    end_all(cluster, ["hooked"])
     until(lambda: heard.jobs["hooked"] == 1, "the webhook is told after the database came back")
     assert all(gateway.end(signal.SIGTERM) == 0 for gateway in pair)

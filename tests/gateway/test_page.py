@@ -125,7 +125,6 @@ class Job:
 
 
 def test_the_page_on_a_phone(cluster: Served, options: list[str], browser: webdriver.Chrome, tmp_path: Path) -> None:
-    cluster.cluster.yarn.job_s = None
     gateway = Process(tmp_path, *options[: options.index("--webhook-key")])
     try:
         _walk(cluster, gateway, browser, Page(browser))
