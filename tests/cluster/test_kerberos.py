@@ -227,7 +227,14 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     service = shell.cluster.info.kerberos
     assert service is not None
     gateway = Process(
-        shell.home, "--profile", "secure", "--negotiate", str(service.keytabs / "HTTP.localhost.keytab"), "--host", "localhost", environ=shell.environ
+        shell.home,
+        "--profile",
+        "secure",
+        "--negotiate",
+        str(service.keytabs / "HTTP.localhost.keytab"),
+        "--host",
+        "localhost",
+        environ=shell.environ,
     )
     try:
         url = f"http://localhost:{gateway.port}/v1/jobs"
