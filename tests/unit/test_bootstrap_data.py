@@ -130,6 +130,10 @@ def test_downloads(tmp_path: Path, source: Path, path: str, share: list[str] | N
             "hdfs:///d",
             "the URI names no NameNode, and no Hadoop configuration in this container does; write hadoop: {conf: inline}, or hdfs://host:port/…",
         ),
+        (
+            "s3://bucket/d",
+            "the image has nothing that reads s3:// (Install s3fs to access S3); install fsspec, and its package for that, in the image",
+        ),
         ("viewfs:///d", "no mount table of the Hadoop configuration in this container leads there"),
     ],
 )
