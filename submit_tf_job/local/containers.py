@@ -179,9 +179,13 @@ class _ContainerTask(Task):
             return None
         with (self.logs / LOG_FILES[1]).open(encoding="utf-8", errors="replace") as file:
             said = file.read(4096)
-        if not said.startswith("Error response from daemon: ") or "failed to start containers:" not in said:
+        if not said.startswith("Error response from daemon: ") or self._was_started():
             return None
         return self._refused(Answer(1, "", said.splitlines()[0]))
+
+    def _was_started(self) -> bool:
+        at = self._home.docker.call("inspect", "--format", "{{.State.StartedAt}}", self.container).out
+        return not at.startswith("0001-")  # Go's zero
 
     def _refused(self, answer: Answer) -> SubmitTFJobError:
         image = self.component.artifact.id if self.component.artifact else ""
