@@ -107,7 +107,7 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(slow_cluster: Se
         with ThreadPoolExecutor(24) as pool:
             asking = [pool.submit(ask, "/v1/jobs?user=*") for _ in range(22)]
             time.sleep(0.5)
-            assert ask("/healthz")[1] < 3, "it is alive"
+            assert ask("/healthz")[1] < 4, "it is alive while they wait"
             found = [one.result() for one in asking]
         assert sorted(status for status, _ in found) == [200] * 16 + [429] * 6
         assert max(seconds for status, seconds in found if status == 429) < 4, "who gets no place learns it at once"
