@@ -234,8 +234,8 @@ def _locale(probe: Mapping[str, Any]) -> Finding:
 
 def _certificates(probe: Mapping[str, Any]) -> Finding:
     if probe.get("certificates"):
-        return Finding("image-certificates", OK, "CA certificates are there")
-    return Finding("image-certificates", WARNING, "there are no CA certificates", "https from Python", "install ca-certificates")
+        return Finding("image-ca-certs", OK, "CA certificates are there")
+    return Finding("image-ca-certs", WARNING, "there are no CA certificates", "https from Python", "install ca-certificates")
 
 
 def _hdfs(probe: Mapping[str, Any]) -> Finding:
