@@ -22,6 +22,7 @@ from typing import Any
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.processes import Process, end, group_members, is_alive, launch, marker, named_processes
+from submit_tf_job.settings import process_environment
 
 __all__ = [
     "DOCKERD",
@@ -165,13 +166,13 @@ def dockerd_path(environ: Mapping[str, str]) -> str:
     return os.pathsep.join([environ.get("PATH") or os.defpath, *_SBIN])
 
 
-def _call(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> str:
+def _call(argv: Sequence[str]) -> str:
     """Run a program; its own words where it fails.
 
     Raises:
         SandboxError: when it fails, or does not end.
     """
-    own = {"PATH": dockerd_path(environ or os.environ), "LANG": "C.UTF-8"}
+    own = {"PATH": dockerd_path(process_environment()), "LANG": "C.UTF-8"}
     try:
         done = subprocess.run(argv, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CALL_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
