@@ -30,6 +30,7 @@ SMALL = {"memory": "256Mi"}
 AT_ONCE = 3  # jobs: the machine has two cores, and each ApplicationMaster is a Java of its own
 AGAIN = "again"  # YARN starts it once more, in the same container
 LONG = "c" * 43  # with everything behind it 68 characters
+RAW = ("three short words", "$HOME", "${COMPONENT_ID}", "it's", "--x=1;2")  # arguments past YARN, without a shell
 MISSING = "localhost:1/nope:1"  # a registry that refuses at once
 
 # Component -> image, command, network, further environment of YARN's, and what is found: status, code, words of the sentence.
@@ -124,6 +125,10 @@ def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[d
     pair["hadoop"] = {"conf": "inline"}
     waits = "trap 'echo told to stop; exit 0' TERM; echo ready; while :; do sleep 0.2; done"
     stops = {"strategy": "single", "command": ["bash", "-c", waits], "roles": {"worker": SMALL}}
+    says = "for a; do echo ARG $a; done; echo ODD $ODD; echo CONF $TF_CONFIG"
+    raw: dict[str, Any] = {"strategy": "multi-worker", "bootstrap": False, "tf_config": "literal", "docker": {"entrypoint": True}}
+    raw |= {"image": "submit_tf_job/base:1", "command": ["bash", "-c", says, "x", *RAW], "env": {"ODD": "$5 'or' \\ so"}}
+    raw["roles"] = {"worker": {**SMALL, "instances": 2}}
     bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
 
     def submit(tool: Tool, spec: Path, *words: str) -> Result:
@@ -136,6 +141,7 @@ def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[d
             "host": pool.submit(submit, host, host.spec("on-host", **pair)),
             "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
             "stops": pool.submit(submit, bridge, bridge.spec("stops", **stops), "--detach"),
+            "raw": pool.submit(submit, bridge, bridge.spec("raw", **raw)),
             "unpulled": pool.submit(submit, bridge, bridge.spec("unpulled", **{**pair, "image": MISSING})),
         }
 
@@ -144,6 +150,17 @@ def test_chief_workers_and_parameter_servers_train_in_containers(started: dict[s
     done = started["trains"].result()
     assert done.status == 0, done.stderr
     assert (done.json["state"], done.json["confirmed"], done.json["tasks"]["missing"]) == ("SUCCEEDED", True, [])
+
+
+def test_arguments_and_environment_arrive_in_entry_point_mode(started: dict[str, Future[Any]], tools: dict[str, Tool]) -> None:
+    done = started["raw"].result()
+    assert done.status == 0, done.stderr
+    lines = [line.partition(" | ")[2] or line for line in tools["bridge"]("logs", "raw").stdout.splitlines()]
+    assert sorted(line for line in lines if line.startswith("ARG ")) == sorted(2 * [f"ARG {word}" for word in RAW])
+    assert lines.count("ODD $5 'or' \\ so") == 2
+    confs = [json.loads(line.removeprefix("CONF ")) for line in lines if line.startswith("CONF ")]
+    assert sorted(conf["task"]["index"] for conf in confs) == [0, 1]
+    assert all(len(conf["cluster"]["worker"]) == 2 for conf in confs)
 
 
 @pytest.mark.parametrize("network", ["host", "jobs"])
