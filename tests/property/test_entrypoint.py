@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
@@ -55,6 +55,7 @@ def job_of(command: Command, env: Mapping[str, str], **values: object) -> Job:
     return make_job(role, **{**plain, **values})
 
 
+@settings(deadline=None)
 @given(st.lists(fragments() | st.text(), min_size=1, max_size=5), st.dictionaries(st.sampled_from(("A", "B_2")), fragments()))
 def test_what_is_not_refused_arrives(arguments: list[str], env: dict[str, str]) -> None:
     bad = [text for text in arguments if entrypoint.argument_problem(text)]
@@ -67,6 +68,7 @@ def test_what_is_not_refused_arrives(arguments: list[str], env: dict[str, str]) 
     arrives(plan(job, SITE))
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab \\'=:;$`{}<>!#&|*?~()[]%^é🚀-", min_size=1, max_size=9).map(str.strip).filter(bool), min_size=1, max_size=5))
 def test_texts_without_what_cuts_arrive(arguments: list[str]) -> None:
     if not any(entrypoint.argument_problem(text) for text in arguments):
