@@ -12,72 +12,18 @@ import socket
 from importlib import import_module
 
 from submit_tf_job.bootstrap.hadoop import RPC_PORT, name_nodes, properties, through_mounts, web_addresses
+from submit_tf_job.bootstrap.store import PIECE, Store, StoreError, translated
+from submit_tf_job.bootstrap.webhdfs import WebHdfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    Entry = tuple[str, bool, int]  # path, whether it is a directory, bytes
+    from submit_tf_job.bootstrap.store import Entry
 
-PIECE = 4 << 20
 CONNECT_S = 10.0
 FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names of what fsspec calls s3
-
-
-class StoreError(Exception):
-    """Why something could not be read or written; `passing` where another attempt may mend it."""
-
-    def __init__(self, why: str, *, passing: bool = False) -> None:
-        """Keep one sentence."""
-        super().__init__(why)
-        self.passing = passing
-
-
-class NotThere(StoreError):
-    """There is no such file or directory."""
-
-
-class Store:
-    """A file system; paths are absolute, without scheme and host."""
-
-    renames = True  # a directory moves as a whole, so that nobody sees half of it
-
-    def stat(self, path: str) -> Entry:
-        """Look at a path, or raise `NotThere`."""
-        raise NotImplementedError
-
-    def list(self, path: str) -> list[Entry]:
-        """List a directory."""
-        raise NotImplementedError
-
-    def read(self, path: str) -> Iterator[bytes]:
-        """Read a whole file."""
-        raise NotImplementedError
-
-    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
-        """Write a new file from an open one."""
-        raise NotImplementedError
-
-    def mkdirs(self, path: str) -> None:
-        """Make a directory and those above it."""
-        raise NotImplementedError
-
-    def rename(self, source: str, target: str) -> None:
-        """Move, where the target is not there."""
-        raise NotImplementedError
-
-    def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all beneath; what is not there is removed already."""
-        raise NotImplementedError
-
-    def exists(self, path: str) -> bool:
-        """Say whether there is something at a path."""
-        try:
-            self.stat(path)
-        except NotThere:
-            return False
-        return True
 
 
 class Disk(Store):
@@ -237,7 +183,7 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[Store, str]:
     if scheme == "file":
         return Disk(), path
     if scheme in ("webhdfs", "swebhdfs"):
-        return _web("https" if scheme == "swebhdfs" else "http", [authority], env), path
+        return WebHdfs("https" if scheme == "swebhdfs" else "http", [authority], env), path
     if scheme in ("hdfs", "viewfs"):
         return _hdfs(scheme, authority, path, env)
     return _fsspec(scheme, authority), path
@@ -264,17 +210,11 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
         protocol, addresses = web_addresses(authority, conf)
         if not addresses:
             raise StoreError("the image has no hdfs-native, and no Hadoop configuration in this container names a NameNode's web address")
-        return _web(protocol, addresses, env), path
+        return WebHdfs(protocol, addresses, env), path
     nodes = name_nodes(conf).get(authority) or [authority if ":" in authority else "%s:%d" % (authority, RPC_PORT)]
     _knock(nodes)
     known = authority in name_nodes(conf) or ":" in authority
     return Native("hdfs://%s" % (authority if known else nodes[0])), path  # hdfs-native knows no default port
-
-
-def _web(protocol: str, addresses: list[str], env: Mapping[str, str]) -> Store:
-    from submit_tf_job.bootstrap.webhdfs import WebHdfs
-
-    return WebHdfs(protocol, addresses, env)
 
 
 def _has(module: str) -> bool:
@@ -309,55 +249,3 @@ def _fsspec(scheme: str, authority: str) -> Store:
 
 
 # --- other people's exceptions ----------------------------------------------------------------------------------------
-MISSING = ("FileNotFound", "No such file", "does not exist", "not found")
-PASSING = ("IOError", "timed out", "Connection ", "SafeMode", "safe mode", "StandbyException", "RetriableException", "could only be")
-
-
-class translated:  # noqa: N801  (it reads as the statement that it is)
-    """Let nothing but `StoreError` out of the block."""
-
-    def __init__(self, path: str) -> None:
-        """Remember what it is about."""
-        self.path = path
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Turn whatever was raised."""
-        if not isinstance(error, Exception) or isinstance(error, (StoreError, GeneratorExit)):
-            if error is not None and not isinstance(error, (Exception, GeneratorExit, KeyboardInterrupt, SystemExit)):
-                raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error  # a Rust panic is a BaseException
-            return
-        text = _words(error)
-        kind_name = type(error).__name__
-        if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
-            raise NotThere("%s: no such file or directory" % self.path) from error
-        raise StoreError("%s: %s" % (self.path, text), passing=any(word in kind_name + " " + text for word in PASSING)) from error
-
-
-def _words(error: BaseException) -> str:
-    """Return the first line of what went wrong; hdfs-native prints Rust's `RPCError("class", "message")`, escaped."""
-    if isinstance(error, OSError) and error.strerror and error.errno:
-        return error.strerror
-    text = str(error).strip()
-    if text.startswith(("RPCError(", "FatalRPCError(")) and '", "' in text:
-        text = text.partition('", "')[2].rstrip('")').replace('\\"', '"').replace("\\n", "\n")
-    return text.splitlines()[0][:500] if text else type(error).__name__
-
-
-def files_below(store: Store, path: str) -> Iterable[Entry]:
-    """List the files at or below a path, sorted by name, without those that Hadoop takes for hidden (FileInputFormat)."""
-    found = store.stat(path)
-    if not found[1]:
-        return [found]
-    files: list[Entry] = []
-    todo = [path]
-    while todo:
-        for entry in store.list(todo.pop()):
-            if not posixpath.basename(entry[0].rstrip("/")).startswith(("_", ".")):
-                if entry[1]:
-                    todo.append(entry[0])
-                else:
-                    files.append(entry)
-    return sorted(files)

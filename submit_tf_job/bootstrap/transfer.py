@@ -16,14 +16,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from submit_tf_job.bootstrap.stores import NotThere, StoreError, files_below, open_store, translated
+from submit_tf_job.bootstrap.store import NotThere, StoreError, files_below, translated
+from submit_tf_job.bootstrap.stores import open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.stores import Entry, Store
+    from submit_tf_job.bootstrap.store import Entry, Store
 
 ATTEMPTS_S = (0.0, 1.0, 5.0)  # pauses before each, where another attempt may help
 SIDE_BY_SIDE = 4

@@ -10,14 +10,14 @@ import os
 import posixpath
 from urllib.parse import quote, urlencode, urlsplit
 
-from submit_tf_job.bootstrap.stores import PIECE, NotThere, Store, StoreError, translated
+from submit_tf_job.bootstrap.store import PIECE, NotThere, Store, StoreError, translated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.stores import Entry
+    from submit_tf_job.bootstrap.store import Entry
 
 TIMEOUT_S = 60.0
 GIVEN_TOKENS = "TFJOB_GIVEN_TOKENS"  # YARN's own file of tokens: a program that logs in itself is shown another one

@@ -164,7 +164,7 @@ def files_tar(files: Iterable[ShippedFile]) -> bytes | None:
 _PARTS = {
     "tokens": {"hadoop.py", "tokens.py"},
     "login": {"gss.py", "keytab.py", "login.py"},
-    "data": {"data.py", "hadoop.py", "stores.py", "transfer.py", "webhdfs.py"},
+    "data": {"data.py", "hadoop.py", "store.py", "stores.py", "transfer.py", "webhdfs.py"},
     "files": {"shipped.py"},
 }
 

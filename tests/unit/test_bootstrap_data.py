@@ -15,7 +15,7 @@ import fsspec
 import pytest
 
 from submit_tf_job import contract
-from submit_tf_job.bootstrap import hadoop, stores, tokens, transfer, webhdfs
+from submit_tf_job.bootstrap import hadoop, store, stores, tokens, transfer, webhdfs
 from submit_tf_job.bootstrap.data import Data
 from submit_tf_job.bootstrap.info import Info, Problem
 
@@ -250,7 +250,7 @@ def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path:
     told = Told()
 
     def full(_self: stores.Disk, path: str, _source: Any, _tick: Any) -> None:
-        with stores.translated(path):
+        with store.translated(path):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
@@ -263,7 +263,7 @@ def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path:
 
     def unlucky(self: stores.Disk, source: str, to: str) -> None:
         if source.endswith(".tmp"):
-            raise stores.StoreError("no")
+            raise store.StoreError("no")
         rename(self, source, to)
 
     monkeypatch.setattr(stores.Disk, "rename", unlucky)
@@ -274,7 +274,7 @@ def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path:
 def test_what_passes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("submit_tf_job.bootstrap.transfer.time.sleep", pauses.append)
-    outcomes: Iterator[Any] = iter([stores.StoreError("standby", passing=True), "done"])
+    outcomes: Iterator[Any] = iter([store.StoreError("standby", passing=True), "done"])
 
     def call() -> Any:
         found = next(outcomes)
@@ -284,8 +284,8 @@ def test_what_passes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert transfer.again(call) == "done"
     assert pauses == [0.0, 1.0]
-    outcomes = iter([stores.StoreError("never")])
-    with pytest.raises(stores.StoreError, match="never"):
+    outcomes = iter([store.StoreError("never")])
+    with pytest.raises(store.StoreError, match="never"):
         transfer.again(call)
 
 
@@ -358,12 +358,12 @@ def test_addresses_of_name_nodes(tmp_path: Path) -> None:
 
 
 def test_words_of_libraries() -> None:
-    with pytest.raises(stores.StoreError, match=r"^/p: Permission denied: user=bob$") as caught, stores.translated("/p"):
+    with pytest.raises(store.StoreError, match=r"^/p: Permission denied: user=bob$") as caught, store.translated("/p"):
         raise RuntimeError('RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob\\n\\tat x")')
     assert not caught.value.passing
-    with pytest.raises(stores.NotThere, match=r"^/p: no such file or directory$"), stores.translated("/p"):
+    with pytest.raises(store.NotThere, match=r"^/p: no such file or directory$"), store.translated("/p"):
         raise RuntimeError('RPCError("java.io.FileNotFoundException", "File does not exist: /p")')
-    with pytest.raises(stores.StoreError) as passing, stores.translated("/p"):
+    with pytest.raises(store.StoreError) as passing, store.translated("/p"):
         raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
     assert passing.value.passing
     assert json.dumps(str(passing.value)) == '"/p: Connection reset by peer"'
@@ -462,6 +462,6 @@ def test_a_delegation_token_says_who_one_is(tmp_path: Path, where: str) -> None:
 def test_what_a_name_node_refuses(answer: Answer, words: str) -> None:
     asked = ("GET", "", answer)
     web = FakeWeb({}, asked, ("GET", "two", answer))
-    with pytest.raises(stores.StoreError) as caught:
+    with pytest.raises(store.StoreError) as caught:
         list(web.read("/x"))
     assert str(caught.value) == words

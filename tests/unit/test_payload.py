@@ -26,7 +26,7 @@ PACKAGE = Path(submit_tf_job.__file__).parent
 
 TOKENS = {"bootstrap/hadoop.py", "bootstrap/tokens.py"}
 LOGIN = {"keytab.py", "bootstrap/gss.py", "bootstrap/login.py"}
-DATA = {f"bootstrap/{name}.py" for name in ("data", "hadoop", "stores", "transfer", "webhdfs")}
+DATA = {f"bootstrap/{name}.py" for name in ("data", "hadoop", "store", "stores", "transfer", "webhdfs")}
 SHIPPED = {"bootstrap/shipped.py"}
 WITH_ARCHIVE = make_role(files=(ShippedFile(".tfjob-archives/a.zip", b"", unpack="."),))
 JOBS = {  # what travels with whom, beside what always does
