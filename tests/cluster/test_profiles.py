@@ -98,7 +98,7 @@ def test_a_job_that_fails_says_why_also_when_its_logs_were_collected(tool: Tool)
     assert logs.status == 0, logs.stderr
     assert "cannot go on" in logs.stdout
     listed = tool("list", "-o", "json").json["jobs"]
-    assert [job["state"] for job in listed if job["name"] == "fails"] == ["FAILED"]
+    assert [job["state"] for job in listed if job["application_id"] == done.json["application_id"]] == ["FAILED"]
 
 
 def test_a_job_is_seen_read_and_stopped(tool: Tool) -> None:
@@ -114,7 +114,8 @@ def test_a_job_is_seen_read_and_stopped(tool: Tool) -> None:
     described = tool("describe", "runs", "-o", "json")
     assert described.status == 0, described.stderr
     assert {task["task"] for task in described.json["task_list"]} >= {"chief-0", "worker-0"}
-    assert [job["state"] for job in tool("list", "-o", "json").json["jobs"] if job["name"] == "runs"] == ["RUNNING"]
+    listed = tool("list", "-o", "json").json["jobs"]
+    assert [job["state"] for job in listed if job["application_id"] == seen["application_id"]] == ["RUNNING"]
     again = tool("submit", spec, "--detach", "-o", "json")
     assert (again.status, again.json["adopted"], again.json["application_id"]) == (0, True, seen["application_id"])
     other = tool("submit", tool.spec("runs", **{**content, "command": "true"}))
