@@ -23,6 +23,7 @@ START_TIMEOUT_S = 180.0
 Progress = Callable[[str], None]
 
 _HDFS = ("namenode", "datanode")
+_LET_GO_S = 5.0
 
 
 def alive(state: State, name: str) -> bool:
@@ -38,11 +39,21 @@ def refuse_taken_ports(name: str, state: State) -> None:
         SandboxError: naming the port.
     """
     for port in daemons.daemon_ports(name, state):
-        if not ports.port_is_free(port, state.dns_address if name == "registrydns" else ""):
+        if not _is_let_go(port, state.dns_address if name == "registrydns" else ""):
             raise SandboxError(
                 f"{name} is dead and cannot be started again: another process listens on its port {port}",
                 hint="end that process, or `sandbox down` and `sandbox up`",
             )
+
+
+def _is_let_go(port: int, address: str) -> bool:
+    """Wait for a port a moment: a killed process is dead before the last of its threads has gone, and its sockets go with that one."""
+    deadline = monotonic() + _LET_GO_S
+    while not ports.port_is_free(port, address):
+        if monotonic() >= deadline:
+            return False
+        sleep(0.1)
+    return True
 
 
 def start_daemons(names: Iterable[str], state: State, layout: Layout, environ: Mapping[str, str], progress: Progress) -> State:

@@ -112,7 +112,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
 def one_application(pair: Pair, name: str) -> dict[str, Any]:
     """The application that ran the job; one that was doomed by a lost answer may stand beside it, killed."""
     found = [app for app in pair.apps(name) if app["state"] != "KILLED"]
-    assert len(found) == 1, found
+    assert len(found) == 1, [(app["id"], app["state"], app["finalStatus"], app["diagnostics"]) for app in found]
     return found[0]
 
 

@@ -274,7 +274,8 @@ def test_up_starts_only_what_is_dead(machine: Machine) -> None:
     assert info.started == machine.started[-1] == ("datanode", "nodemanager")
 
 
-def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(machine: Machine) -> None:
+def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submit_tf_job.sandbox.startup._LET_GO_S", 0.0)
     machine.sandbox().up(SandboxOptions(), ENVIRON)
     machine.alive.discard("zookeeper")
     machine.free = False
