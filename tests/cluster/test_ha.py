@@ -110,8 +110,8 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
 
 
 def one_application(pair: Pair, name: str) -> dict[str, Any]:
-    """The application that ran the job; one that was doomed by a lost answer may stand beside it, killed."""
-    found = [app for app in pair.apps(name) if app["state"] != "KILLED"]
+    """The application that ran the job; one that was doomed by a lost answer may stand beside it, killed, or dead of its own AM's error."""
+    found = [app for app in pair.apps(name) if app["finalStatus"] not in ("KILLED", "FAILED")]
     assert len(found) == 1, [(app["id"], app["state"], app["finalStatus"], app["diagnostics"]) for app in found]
     return found[0]
 
@@ -119,7 +119,8 @@ def one_application(pair: Pair, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("later_s", [0.0, 0.3])
 def test_the_active_one_is_killed_while_it_takes_a_job(tool: Tool, pair: Pair, later_s: float) -> None:
     name = f"submitting-{int(later_s * 10)}"
-    spec = tool.spec(name, strategy="single", command="sleep 3; echo trained", roles={"worker": SMALL})
+    ran = tool.cwd / f"{name}.ran"
+    spec = tool.spec(name, strategy="single", command=f"sleep 3; echo trained >> {ran}", roles={"worker": SMALL})
     info = pair.cluster.info
     stored = f"{info.namenode_url}/webhdfs/v1/user/{info.user}/.yarn/services/{name}/{name}.json?op=GETFILESTATUS&user.name={info.user}"
     submitting = tool.start("submit", spec, "-o", "json")
@@ -131,6 +132,7 @@ def test_the_active_one_is_killed_while_it_takes_a_job(tool: Tool, pair: Pair, l
     status, job, stderr = ended(submitting)
     assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
     assert one_application(pair, name)["id"] == job["application_id"]
+    assert ran.read_text() == "trained\n", "the job ran once"
     again = tool("submit", spec, "-o", "json")
     assert (again.status, again.json["application_id"]) == (0, job["application_id"])
     gone(name)
