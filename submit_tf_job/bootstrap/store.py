@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from abc import ABC, abstractmethod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,38 +30,38 @@ class NotThere(StoreError):
     """There is no such file or directory."""
 
 
-class Store:
+class Store(ABC):
     """A file system; paths are absolute, without scheme and host."""
 
     renames = True  # a directory moves as a whole, so that nobody sees half of it
 
+    @abstractmethod
     def stat(self, path: str) -> Entry:
         """Look at a path, or raise `NotThere`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def list(self, path: str) -> list[Entry]:
         """List a directory."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, path: str) -> Iterator[bytes]:
         """Read a whole file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
         """Write a new file from an open one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mkdirs(self, path: str) -> None:
         """Make a directory and those above it."""
-        raise NotImplementedError
 
     def rename(self, source: str, target: str) -> None:
-        """Move, where the target is not there."""
-        raise NotImplementedError
+        """Move, where the target is not there; only where `renames` is true."""
+        raise StoreError("%s: what is in an object store cannot be moved to %s" % (source, target))
 
+    @abstractmethod
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with all beneath; what is not there is removed already."""
-        raise NotImplementedError
 
     def exists(self, path: str) -> bool:
         """Say whether there is something at a path."""
