@@ -12,7 +12,6 @@ import ipaddress
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.locks import reserve
 from submit_tf_job.sandbox.processes import Process, end, group_members, is_alive, launch, marker, named_processes
 from submit_tf_job.settings import process_environment
 
@@ -202,7 +202,7 @@ def make_bridge(home: Path) -> Engine:
     first = int(_identity(home)[3:], 16) % len(_blocks())
     for step in range(len(_blocks())):
         engine = Engine(home, (first + step) % len(_blocks()))
-        held = _reserve(engine.number)
+        held = reserve(f"network.{engine.number}")
         if held is None:
             continue
         with held:
@@ -253,17 +253,6 @@ def _make_run(engine: Engine) -> None:
     for directory in (RUN, engine.run):
         directory.mkdir(exist_ok=True)
         directory.chmod(0o711)
-
-
-def _reserve(number: int) -> contextlib.AbstractContextManager[object] | None:
-    """Keep other processes from choosing the same addresses; the kernel lets go when this one dies."""
-    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        holder.bind(f"\0submit_tf_job.sandbox.network.{number}")
-    except OSError:
-        holder.close()
-        return None
-    return contextlib.closing(holder)
 
 
 def _is_free(engine: Engine) -> bool:

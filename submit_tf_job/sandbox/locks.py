@@ -1,10 +1,11 @@
-"""A lock between processes, for as long as a piece of work takes."""
+"""Locks between processes, for as long as a piece of work takes."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,28 @@ from typing import IO
 
 from submit_tf_job.errors import SandboxError
 
-__all__ = ["file_lock"]
+__all__ = ["file_lock", "reserve"]
+
+
+def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
+    """Reserve something among all processes of this machine, of whatever user; the kernel lets go when the process dies.
+
+    An abstract socket has no file that could be left behind or belong to another user, and lives in the network namespace as ports and
+    addresses do.
+
+    Args:
+        what: What is reserved, by a name.
+
+    Returns:
+        What holds it until it is left, `None` where another process has it.
+    """
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        holder.bind(f"\0submit_tf_job.sandbox.{what}")
+    except OSError:
+        holder.close()
+        return None
+    return contextlib.closing(holder)
 
 
 @contextlib.contextmanager

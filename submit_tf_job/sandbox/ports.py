@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.locks import reserve
 
 __all__ = ["BLOCKS", "PORT_NAMES", "Reserve", "block_ports", "dns_address", "pick_block", "port_is_free", "reserve_block"]
 
@@ -64,17 +65,8 @@ def dns_address(block: int) -> str:
 
 
 def reserve_block(block: int) -> contextlib.AbstractContextManager[object] | None:
-    """Reserve a block among all processes of this machine, of whatever user; the kernel lets go when the process dies.
-
-    An abstract socket has no file that could be left behind or belong to another user, and lives in the network namespace as ports do.
-    """
-    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        holder.bind(f"\0submit_tf_job.sandbox.ports.{block}")
-    except OSError:
-        holder.close()
-        return None
-    return contextlib.closing(holder)
+    """Reserve a block among all processes of this machine; `None` where another process has it."""
+    return reserve(f"ports.{block}")
 
 
 def port_is_free(port: int, address: str = "") -> bool:
