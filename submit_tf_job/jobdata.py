@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Input", "OnFailure", "Output", "Uploader"]
+__all__ = ["PATTERN", "Input", "OnFailure", "Output", "Uploader"]
 
-_PATTERN = re.compile(r"[*?\[]")
+PATTERN = re.compile(r"[*?\[]")  # what makes a path stand for the files that match it
 
 
 class Uploader(str, Enum):
@@ -44,7 +44,7 @@ class Input:
     @property
     def is_pattern(self) -> bool:
         """Whether the URI stands for the files that match it."""
-        return _PATTERN.search(self.uri) is not None
+        return PATTERN.search(self.uri) is not None
 
 
 @dataclass(frozen=True)

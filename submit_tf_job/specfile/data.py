@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from submit_tf_job.jobdata import Input, OnFailure, Output, Uploader
+from submit_tf_job.jobdata import PATTERN, Input, OnFailure, Output, Uploader
 from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.values import Section, Value
 from submit_tf_job.specfile.vocabulary import INPUT, OUTPUT, closest
@@ -86,7 +86,7 @@ def _required_uri(section: Section) -> str | None:
 
 def _plain_uri(value: Value) -> str | None:
     uri = _uri(value)
-    if uri is not None and re.search(r"[*?\[]", uri):
+    if uri is not None and PATTERN.search(uri):
         return value.fail(f"{clip(uri)} is a pattern, and an output has one name; leave '*', '?' and '[' out")
     return uri
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from submit_tf_job import contract
 from submit_tf_job.job import HostFile, ShippedFile
+from submit_tf_job.jobdata import PATTERN
 from submit_tf_job.specfile.digests import Digests
 from submit_tf_job.specfile.nodes import clip
 from submit_tf_job.specfile.values import Section, Value
@@ -30,7 +31,6 @@ HADOOP_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _LONGEST_NAME = 1024
 _SKIPPED = frozenset(("__pycache__", ".git"))
 _EXPECTED = "a path, a pattern, or {src: path, dst: name}"
-_PATTERN = re.compile(r"[*?\[]")
 _NO_HOST = "files of this host are not read here; put them on HDFS or into the image"
 
 
@@ -177,10 +177,10 @@ class Shipper:
     # --- files ---
 
     def _found(self, asked: _Entry, base: Path) -> Iterator[ShippedFile]:
-        if not _PATTERN.search(asked.src) or os.path.lexists(base / asked.src):
+        if not PATTERN.search(asked.src) or os.path.lexists(base / asked.src):
             yield from self._files(asked, base / asked.src, asked.name or _own_name(asked.src))
             return
-        fixed = posixpath.dirname(_PATTERN.split(asked.src, maxsplit=1)[0])
+        fixed = posixpath.dirname(PATTERN.split(asked.src, maxsplit=1)[0])
         above = "" if fixed.startswith(("/", "..")) else fixed
         for match in _matches(asked.src, base):
             inner = posixpath.relpath(match, fixed or ".")
@@ -326,7 +326,7 @@ def _entry(value: Value, section: Section | None) -> _Entry | None:
 
 def _matches(src: str, base: Path) -> list[str]:
     """Expand a pattern; a path without one, or that is there as it is written, is itself."""
-    if not _PATTERN.search(src) or os.path.lexists(base / src):
+    if not PATTERN.search(src) or os.path.lexists(base / src):
         return [src]
     found = sorted(glob(src, root_dir=base, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     if "**" in src:  # it matches directories and what they hold alike
