@@ -110,8 +110,8 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
 
 
 def one_application(pair: Pair, name: str) -> dict[str, Any]:
-    """The application that ran the job; one that was doomed by a lost answer may stand beside it, killed, or dead of its own AM's error."""
-    found = [app for app in pair.apps(name) if app["finalStatus"] not in ("KILLED", "FAILED")]
+    """The one application of a job."""
+    found = pair.apps(name)
     assert len(found) == 1, [(app["id"], app["state"], app["finalStatus"], app["diagnostics"]) for app in found]
     return found[0]
 
@@ -131,7 +131,9 @@ def test_the_active_one_is_killed_while_it_takes_a_job(tool: Tool, pair: Pair, l
     pair.kill_active()
     status, job, stderr = ended(submitting)
     assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
-    assert one_application(pair, name)["id"] == job["application_id"]
+    # One whose answer was lost may stand beside it: killed by the tool, or dead by itself of an id that its AM did not find.
+    others = [app for app in pair.apps(name) if app["id"] != job["application_id"]]
+    assert {app["finalStatus"] for app in others} <= {"KILLED", "FAILED"}, others
     assert ran.read_text() == "trained\n", "the job ran once"
     again = tool("submit", spec, "-o", "json")
     assert (again.status, again.json["application_id"]) == (0, job["application_id"])
@@ -179,6 +181,7 @@ def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, 
     gone("alone")
 
 
+@pytest.mark.long
 def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, pair: Pair) -> None:
     spec = tool.spec("tough", strategy="single", command="sleep 30; echo trained", roles={"worker": SMALL})
     assert tool("submit", spec, "--detach").status == 0

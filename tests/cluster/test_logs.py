@@ -227,7 +227,13 @@ def assert_identical(cluster: LogCluster, app_id: str, *, web: bool = False) -> 
 
 
 @pytest.mark.parametrize(
-    ("file_format", "compression"), [("TFile", "none"), ("TFile", "gz"), ("IndexedFile", "none"), ("IndexedFile", "gz")]
+    ("file_format", "compression"),
+    [
+        ("TFile", "gz"),
+        ("IndexedFile", "none"),
+        pytest.param("TFile", "none", marks=pytest.mark.long),
+        pytest.param("IndexedFile", "gz", marks=pytest.mark.long),
+    ],
 )
 def test_what_java_prints(cluster: LogCluster, file_format: str, compression: str) -> None:
     cluster.collect_as(file_format, compression)

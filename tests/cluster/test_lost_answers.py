@@ -22,7 +22,6 @@ from tests.cluster.proxy import Fault, Proxy
 
 pytestmark = pytest.mark.cluster
 
-SUBMISSIONS = 8
 KINDS = ("unsent", "cut-request", "lost", "cut-head", "cut-body", "reset", "delay", "gateway", "twice", "twice-late", "twice-at-once")
 SERVICES = "/app/v1/services"
 STEPS = {
@@ -81,17 +80,17 @@ class Stubborn:
         return Fault(self.dice.choice(KINDS), method, self.dice.randint(0, 2) if method == "GET" else 0, path)
 
 
-@pytest.mark.timeout(400)
-def test_whatever_gets_lost_one_submission_is_one_job(tool: Tool, proxy: Proxy, judge: Client) -> None:
+@pytest.mark.parametrize("submissions", [5, pytest.param(len(KINDS), marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+def test_whatever_gets_lost_one_submission_is_one_job(tool: Tool, proxy: Proxy, judge: Client, submissions: int) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     dice = random.Random(seed)
     again = Stubborn(tool, proxy, dice)
     kinds = dice.sample(KINDS, len(KINDS))
-    for number in range(SUBMISSIONS):
+    for number in range(submissions):
         name, path = tiny(tool, "true" if number == 0 else "exec sleep 300")
 
-        done = again("submit", path, "--detach", "-o", "json", first=Fault(kinds[number % len(kinds)], "POST", path=SERVICES))
+        done = again("submit", path, "--detach", "-o", "json", first=Fault(kinds[number], "POST", path=SERVICES))
         assert done.status == 0, done
         apps = apps_of(judge, name)
         assert [app.id for app in apps] == [done.json["application_id"]], (apps, done)

@@ -173,7 +173,7 @@ def _ended(tool: Tool, job: str) -> None:
 
 def test_watching_survives_the_resource_manager(tool: Tool, sandbox: Sandbox, session_environ: dict[str, str]) -> None:
     """Of one job, and of all: said once, and the end is told."""
-    spec = tool.spec("watched", strategy="custom", roles={"chief": {**SMALL, "command": "sleep 40"}})
+    spec = tool.spec("watched", strategy="custom", roles={"chief": {**SMALL, "command": "sleep 25"}})
     assert tool("submit", spec, "--detach", "-q").status == 0
     assert tool("wait", "watched", "--for", "ready", "-q").status == 0
     one = tool.start("watch", "watched", "-o", "json")
@@ -182,7 +182,7 @@ def test_watching_survives_the_resource_manager(tool: Tool, sandbox: Sandbox, se
     manager = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager")
     assert manager is not None
     os.kill(manager, signal.SIGKILL)
-    time.sleep(12)
+    time.sleep(8)
     assert sandbox.up(SandboxOptions(), session_environ).started == ("resourcemanager",)
     stdout, stderr = one.communicate(timeout=180)
     assert (one.returncode, json.loads(stdout)["state"]) == (0, "SUCCEEDED"), stderr

@@ -22,12 +22,11 @@ pytestmark = pytest.mark.cluster
 SMALL = {"memory": "256Mi"}
 DATA = "hdfs:///data/digits.npz"
 PROFILES: dict[str, tuple[Mode, ...]] = {"simple": (), "kerberos": ("kerberos",), "ha": ("ha",), "all": ("kerberos", "ha", "tls")}
+LONG = ("ha", "docker-bridge", "docker-host", "docker-jobs")  # "all" has two ResourceManagers as well
+CLUSTERS = [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in dict.fromkeys([*PROFILES, *LONG])]
 
 
-NETWORKS = [pytest.param(f"docker-{network}", marks=pytest.mark.long) for network in ("bridge", "host", "jobs")]
-
-
-@pytest.fixture(scope="module", params=[*PROFILES, *NETWORKS])
+@pytest.fixture(scope="module", params=CLUSTERS)
 def cluster(request: pytest.FixtureRequest, session_environ: dict[str, str], tensorflow: Path) -> Iterator[Profiled]:
     """One cluster of each kind, one after the other."""
     if request.param == "simple":
@@ -57,7 +56,7 @@ def run(argv: list[object], environ: dict[str, str]) -> str:
 
 
 def test_training_succeeds(tool: Tool, cluster: Profiled, tensorflow: Path) -> None:
-    """Reads from HDFS, writes to HDFS, several workers; then a job of one task and one with parameter servers."""
+    """Reads from HDFS, writes to HDFS, several workers; at once a job of one task, then one with parameter servers."""
     environ = cluster.hdfs_environ()
     run([tensorflow / "bin/python", SPECS / "digits/put_digits.py", DATA], environ)
     output = "hdfs:///models/test-digits"
