@@ -55,7 +55,7 @@ class ResourceManagers:
     """
 
     def __init__(self, urls: Iterable[str], *, resolve: Resolve = addresses_of) -> None:
-        self._urls = list(dict.fromkeys(_checked(url) for url in urls))
+        self._urls = tuple(dict.fromkeys(_checked(url) for url in urls))
         self._resolve = resolve
         if not self._urls:
             raise SettingsError("No ResourceManager is configured.", hint="Give --rm http://host:8088, or set resource_managers.")
@@ -63,12 +63,11 @@ class ResourceManagers:
     @property
     def urls(self) -> Sequence[str]:
         """The addresses in the order in which to try them."""
-        return tuple(self._urls)
+        return self._urls
 
     def worked(self, url: str) -> None:
-        """Put the one that answered in front."""
-        self._urls.remove(url)
-        self._urls.insert(0, url)
+        """Put the one that answered in front; at once, because other threads ask meanwhile."""
+        self._urls = (url, *(other for other in self._urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> Standby | None:
         """Return what a standby's answer says, `None` where the answer is not a standby's.
