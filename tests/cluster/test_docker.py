@@ -20,6 +20,7 @@ import pytest
 
 from submit_tf_job.diagnose.witnesses import Finding, by_container, by_program, by_yarn
 from submit_tf_job.sandbox import SandboxOptions
+from submit_tf_job.storage import Storage, open_storage
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends
 from tests.cluster.conftest import SPECS, DockerCluster, Result, Tool
 from tests.cluster.test_sandbox import call, processes_of, until
@@ -63,6 +64,8 @@ ROWS: dict[str, tuple[str, str, str, dict[str, str], int, str, str]] = {
     AGAIN: ("", "test -e /tmp/been || { touch /tmp/been; exit 3; }", "bridge", {}, 0, "", ""),
     "arsenic": ("", "exit 22", "none", {}, 122, "", ""),
 }
+WORDS, TWICE = "hdfs:///tmp/words.txt", "hdfs:///tmp/twice"
+FILL = "open('/dev/shm/batch', 'wb').write(bytes(128 << 20))"  # Docker gives it 64 MB
 LOOK = (
     "import json, os, socket; cluster = json.loads(os.environ['TF_CONFIG'])['cluster'];"
     " print('MET', *[socket.gethostbyname(a.rpartition(':')[0]) for peers in cluster.values() for a in peers]);"
@@ -106,6 +109,11 @@ def explain(end: ContainerEnd) -> Finding | None:
     return by_yarn(end, 128) or by_container(end) or by_program(end.task, end.status, end.diagnostics)[0]
 
 
+def hdfs_of(cluster: DockerCluster) -> Storage:
+    """The cluster's HDFS, as its user."""
+    return open_storage(cluster.info.hdfs_uri, hadoop_conf=cluster.info.client_conf, user=cluster.info.user)
+
+
 @pytest.fixture(scope="module")
 def tools(docker_cluster: DockerCluster, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tool]:
     """The tool, with a profile for each network; its jobs go with the cluster."""
@@ -129,7 +137,12 @@ def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[d
     raw: dict[str, Any] = {"strategy": "multi-worker", "bootstrap": False, "tf_config": "literal", "docker": {"entrypoint": True}}
     raw |= {"image": "submit_tf_job/base:1", "command": ["bash", "-c", says, "x", *RAW], "env": {"ODD": "$5 'or' \\ so"}}
     raw["roles"] = {"worker": {**SMALL, "instances": 2}}
+    copies: dict[str, Any] = {"strategy": "single", "command": "cat $TFJOB_INPUT_WORDS $TFJOB_INPUT_WORDS > $TFJOB_OUTPUT_TWICE/words.txt"}
+    copies |= {"roles": {"worker": SMALL}, "inputs": {"words": {"uri": WORDS, "download": True}}}
+    copies |= {"outputs": {"twice": {"uri": TWICE, "upload": True}}}
+    fills: dict[str, Any] = {"strategy": "single", "command": ["python", "-c", FILL], "roles": {"worker": {"memory": "512Mi"}}}
     bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
+    hdfs_of(docker_cluster).write("/tmp/words.txt", b"to be ", mode=0o644)
 
     def submit(tool: Tool, spec: Path, *words: str) -> Result:
         return tool("submit", spec, *words, "-o", "json", timeout=400)
@@ -142,6 +155,8 @@ def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[d
             "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
             "stops": pool.submit(submit, bridge, bridge.spec("stops", **stops), "--detach"),
             "raw": pool.submit(submit, bridge, bridge.spec("raw", **raw)),
+            "copies": pool.submit(submit, bridge, bridge.spec("copies", **copies)),
+            "fills": pool.submit(submit, bridge, bridge.spec("fills", **fills)),
             "unpulled": pool.submit(submit, bridge, bridge.spec("unpulled", **{**pair, "image": MISSING})),
         }
 
@@ -150,6 +165,19 @@ def test_chief_workers_and_parameter_servers_train_in_containers(started: dict[s
     done = started["trains"].result()
     assert done.status == 0, done.stderr
     assert (done.json["state"], done.json["confirmed"], done.json["tasks"]["missing"]) == ("SUCCEEDED", True, [])
+
+
+def test_inputs_and_outputs_in_a_container(started: dict[str, Future[Any]], docker_cluster: DockerCluster) -> None:
+    done = started["copies"].result()
+    assert done.status == 0, done.stderr
+    assert hdfs_of(docker_cluster).read("/tmp/twice/words.txt") == b"to be to be "
+
+
+def test_a_disk_that_is_full_in_a_container_is_the_root_cause(started: dict[str, Future[Any]]) -> None:
+    done = started["fills"].result()
+    assert done.status == 1, done.stderr
+    cause = done.json["root_cause"]
+    assert (cause["code"], cause["task"], cause["status"]) == ("disk-full", "worker-0", 1), cause
 
 
 def test_arguments_and_environment_arrive_in_entry_point_mode(started: dict[str, Future[Any]], tools: dict[str, Tool]) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,6 +135,29 @@ def too_large(site: Site) -> None:
     assert site.tool("status", "m-large").status == 5
 
 
+def files(site: Site) -> None:
+    """`files:` and `python:`: 600 files and a wheel are staged and reach the task; `delete` takes them away"""
+    site.tool.jobs.append("m-files")
+    tree = site.tool.cwd / "tree"
+    tree.mkdir()
+    for number in range(600):
+        (tree / f"part {number}.txt").write_text(f"{number} {'x' * 500}\n")
+    with zipfile.ZipFile(site.tool.cwd / "greeting-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("greeting.py", "WORD = 'hello'\n")
+    program = "import glob, greeting; print(greeting.WORD, len(glob.glob('data/part *.txt')))"
+    spec = site.tool.spec(
+        "m-files",
+        strategy="single",
+        command=["python3", "-c", program],
+        files=[{"src": "tree", "dst": "data"}],
+        python={"wheels": ["*.whl"]},
+        roles={"worker": SMALL},
+    )
+    succeeds(site.tool, spec, "m-files")
+    logs = site.tool("logs", "m-files")
+    assert "hello 600" in logs.stdout, logs
+
+
 def trains(site: Site) -> None:
     """`specs/multi-worker.yaml`: MultiWorkerMirroredStrategy, data and model on HDFS, accuracy above 0.8"""
     environ = {"HADOOP_CONF_DIR": str(site.client_conf), "PATH": f"{site.tensorflow / 'bin'}:/usr/bin:/bin"}
@@ -154,6 +178,7 @@ CHECKS: tuple[Callable[[Site], None], ...] = (
     stopped,
     detached,
     too_large,
+    files,
     trains,
 )
 
