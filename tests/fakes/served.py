@@ -47,6 +47,7 @@ class Served:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms for the acknowledgement of the first
     served: ClassVar[Served]
 
     def _answer(self) -> None:

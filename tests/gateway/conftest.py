@@ -61,7 +61,7 @@ class Process:
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {TOKEN}", **options.pop("headers", {})}
-        return requests.request(method, f"{self.url}{path}", headers=headers, timeout=60, **options)
+        return requests.request(method, f"{self.url}{path}", headers=headers, **{"timeout": 60, **options})
 
     def metric(self, name: str) -> float:
         text = requests.get(f"{self.url}/metrics", timeout=10).text

@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 import requests
 
+from submit_tf_job.gateway.server import Listening, _bind
 from tests.fakes.served import Served, served_cluster
 from tests.gateway.conftest import JOB, TOKEN, Process, until
 
 LISTENERS = 500
 IDLE = 2000
 WINDOW_S = 5.0
+SLOW_S = 31.0  # longer than a gateway waits that was told nothing else
 
 
 @pytest.fixture
@@ -120,6 +122,78 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(slow_cluster: Se
         assert gateway.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_resource_manager_that_takes_half_a_minute(slow_cluster: Served, options: list[str], tmp_path: Path) -> None:
+    """A gateway that may wait for it gives its answers, one that may not says so; nobody else notices."""
+    patience = {"SUBMIT_TF_JOB_TIMEOUTS_READ": "60s", "SUBMIT_TF_JOB_TIMEOUTS_FAILOVER": "120s"}
+    drains = [*options[:-2], "--drain", "45s", *options[-2:]]
+    with (
+        a_gateway(slow_cluster, tmp_path, drains, environ=patience) as patient,
+        a_gateway(slow_cluster, tmp_path, options) as usual,
+        ThreadPoolExecutor(40) as pool,
+    ):
+        slow_cluster.delay_s = SLOW_S
+        start = time.monotonic()
+        submitting = [pool.submit(_submitted, patient, gives_up_s) for gives_up_s in (None, 45.0)]
+        time.sleep(0.5)  # they have their places
+        asking = [pool.submit(_timed, patient, "GET", "/v1/jobs") for _ in range(20)]
+        refused = [
+            pool.submit(_timed, usual, *request) for request in (("GET", "/v1/jobs"), ("GET", "/v1/jobs/mnist"), ("POST", "/v1/jobs"))
+        ]
+        while not all(one.done() for one in asking + refused):
+            _is_alive(patient)
+            _is_alive(usual)
+            time.sleep(1)
+        answers = [one.result() for one in asking]
+        assert sorted(answer.status_code for answer, _ in answers) == [200] * 14 + [429] * 6
+        assert all(SLOW_S <= taken < SLOW_S + 10 for answer, taken in answers if answer.status_code == 200)
+        assert all(taken < 5 for answer, taken in answers if answer.status_code == 429), "who gets no place learns it at once"
+        for answer, taken in (one.result() for one in refused):
+            assert (answer.status_code, answer.headers["Content-Type"]) == (503, "application/problem+json")
+            assert (answer.json()["code"], answer.json()["retryable"]) == ("cluster-unavailable", True)
+            assert answer.headers["Retry-After"].isdigit()
+            assert taken < SLOW_S + 10
+        found = [one.result().json() for one in submitting]
+        print(f"submitted after {time.monotonic() - start:.0f} s, by a ResourceManager that takes {SLOW_S:g} s for each answer")
+        assert {one["application_id"] for one in found} == set(slow_cluster.cluster.yarn.apps), "one job, and no other"
+
+        # What is asked when it is told to end is answered; what would take longer is found again.
+        last = pool.submit(_timed, patient, "GET", "/v1/jobs")
+        cut = pool.submit(_submitted, usual, None, "other")
+        time.sleep(1)
+        assert usual.end(signal.SIGTERM) == patient.end(signal.SIGTERM) == 0
+        assert last.result()[0].status_code == 200
+        slow_cluster.delay_s = 0.0
+        usual.start()
+        assert _timed(usual, "POST", "/v1/jobs", "other")[0].status_code in (200, 201)
+        assert cut.exception() is not None or cut.result().status_code == 503
+        assert sorted(app.name for app in slow_cluster.cluster.yarn.apps.values()) == ["mnist", "other"]
+
+
+def _timed(gateway: Process, method: str, path: str, name: str = "mnist", **options: Any) -> tuple[requests.Response, float]:
+    start = time.monotonic()
+    if method == "POST":
+        options |= {"json": {**JOB, "name": name, "command": "sleep 600"}, "headers": {"Idempotency-Key": f"run-of-{name}"}}
+    return gateway.ask(method, path, **{"timeout": 600, **options}), time.monotonic() - start
+
+
+def _submitted(gateway: Process, gives_up_s: float | None, name: str = "mnist") -> requests.Response:
+    """Submit; one who gives up asks the same once more, and waits."""
+    if gives_up_s is not None:
+        with pytest.raises(requests.ReadTimeout):
+            _timed(gateway, "POST", "/v1/jobs", name, timeout=gives_up_s)
+    return _timed(gateway, "POST", "/v1/jobs", name)[0]
+
+
+def _is_alive(gateway: Process) -> None:
+    answer, taken = _timed(gateway, "GET", "/healthz")
+    assert (answer.status_code, taken < 3) == (200, True), taken
+    answer, taken = _timed(gateway, "GET", "/readyz")
+    assert (answer.status_code, taken < 6) == (503, True), taken
+    assert answer.json()["why"] in ("no ResourceManager answers", "no ResourceManager was asked yet")
+
+
 def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path: Path) -> None:
     """With a second in place of half a minute."""
     with (
@@ -138,6 +212,13 @@ def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path:
         assert said[silent] == said[trickling] == b""
         assert said[follows].startswith(b"HTTP/1.1 200")
         assert gateway.ask("GET", "/healthz").status_code == 200
+
+
+def test_an_answer_s_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with _bind(Listening(port=0)) as bound, socket.create_connection(bound.getsockname()):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def _trickle(one: socket.socket, over: threading.Event) -> None:
