@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+import submit_tf_job
+
 DOCKER = Path(__file__).parents[2] / "docker"
 
 
@@ -33,7 +35,7 @@ NAMES = build.names()
 
 
 def test_the_images_are_listed() -> None:
-    assert NAMES == ["base", "entrypoint", "no-exec", "tensorflow-cpu", "tensorflow-gpu"]
+    assert NAMES == ["base", "entrypoint", "gateway", "no-exec", "tensorflow-cpu", "tensorflow-gpu"]
     done = subprocess.run([sys.executable, "-B", DOCKER / "build", "--check"], capture_output=True, text=True, check=True)
     assert [json.loads(line)["image"] for line in done.stdout.splitlines()] == [f"submit_tf_job/{name}:1" for name in NAMES]
 
@@ -41,12 +43,12 @@ def test_the_images_are_listed() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_image_s_dockerfile(name: str) -> None:
     image = build.load(name)
-    words = [word for word, _ in image.instructions]
-    assert "USER" not in words
+    users = [rest for word, rest in image.instructions if word == "USER"]
+    assert users == (["10001:10001"] if name == "gateway" else []), "YARN says who runs a job's image; a service is not root"
     for word, rest in image.instructions:
         if word == "COPY":
             source, destination = rest.split()
-            assert (image.directory / source).is_file()
+            assert (image.directory / source).is_file() or source == f"submit_tf_job-{submit_tf_job.__version__}-py3-none-any.whl"
             assert destination.startswith("/")
         if word in ("ENTRYPOINT", "CMD"):
             assert isinstance(json.loads(rest), list)
@@ -72,7 +74,7 @@ def test_all_versions_of_a_package_agree() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("FROM a\nUSER me\n", ":2: USER is not used here"),
+        ("FROM a\nVOLUME /x\n", ":2: VOLUME is not used here"),
         ("FROM a\nADD x /x\n", ":2: ADD is not used here"),
         ("FROM a\nRUN x \\\n", ":2: the last line ends with a backslash"),
     ],
@@ -82,6 +84,30 @@ def test_what_cannot_be_done_both_ways_is_refused(tmp_path: Path, text: str, wor
     path.write_text(text)
     with pytest.raises(build.BuildError, match=words):
         list(build.read_dockerfile(path))
+
+
+def test_nothing_is_done_behind_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"first": "FROM a\nRUN x\nUSER 1\nENV A=1\n", "late": "FROM a\nUSER 1\nCOPY x /x\n"}
+    for name, text in {**texts, "below": "FROM submit_tf_job/first:1\nRUN x\n"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Dockerfile").write_text(text)
+    monkeypatch.setattr(build, "HERE", tmp_path)
+    assert build.metadata(build.load("first"))[:2] == ["USER 1", "ENV A=1"]
+    for name in ("late", "below"):
+        with pytest.raises(build.BuildError, match="behind USER, Docker does RUN and COPY as that user"):
+            build.load(name)
+
+
+def test_an_image_with_this_project_follows_its_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docker/one").mkdir(parents=True)
+    (tmp_path / "submit_tf_job/inner").mkdir(parents=True)
+    (tmp_path / "docker/one/Dockerfile").write_text("FROM a\nCOPY submit_tf_job-1.0-py3-none-any.whl /x.whl\n")
+    monkeypatch.setattr(build, "HERE", tmp_path / "docker")
+    first = build.load("one").content
+    (tmp_path / "submit_tf_job/inner/new.py").write_text("x = 1\n")
+    assert build.load("one").has_project
+    assert build.load("one").content != first
+    assert not build.load("one").directory.joinpath("submit_tf_job-1.0-py3-none-any.whl").exists()
 
 
 def test_lines_that_go_on(tmp_path: Path) -> None:
