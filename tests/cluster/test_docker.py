@@ -163,7 +163,7 @@ def started(docker_cluster: DockerCluster, tools: dict[str, Tool]) -> Iterator[d
 
 def test_chief_workers_and_parameter_servers_train_in_containers(started: dict[str, Future[Any]]) -> None:
     done = started["trains"].result()
-    assert done.status == 0, done.stderr
+    assert done.status == 0, (done.stderr, done.json["failure"], done.json["root_cause"])
     assert (done.json["state"], done.json["confirmed"], done.json["tasks"]["missing"]) == ("SUCCEEDED", True, [])
 
 
