@@ -178,7 +178,9 @@ def test_watching_survives_the_resource_manager(tool: Tool, sandbox: Sandbox, se
     assert tool("wait", "watched", "--for", "ready", "-q").status == 0
     one = tool.start("watch", "watched", "-o", "json")
     all_of_them = tool.start("watch", "--since", "3m", "--every", "1s", "-o", "json")
-    time.sleep(4)
+    assert all_of_them.stdout is not None
+    assert all_of_them.stderr is not None
+    first = all_of_them.stdout.readline()  # both have looked by now
     manager = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager")
     assert manager is not None
     os.kill(manager, signal.SIGKILL)
@@ -188,8 +190,9 @@ def test_watching_survives_the_resource_manager(tool: Tool, sandbox: Sandbox, se
     assert (one.returncode, json.loads(stdout)["state"]) == (0, "SUCCEEDED"), stderr
     assert stderr.count("the cluster does not answer; still trying") == 1
     assert stderr.count("the cluster answers again") == 1
-    lines, talk = all_of_them.communicate(timeout=60)
-    assert all_of_them.returncode == 0, talk
-    states = [row["state"] for row in map(json.loads, lines.splitlines()) if row["name"] == "watched"]
+    with all_of_them:  # closes its pipes
+        assert all_of_them.wait(timeout=60) == 0
+        lines, talk = [first, *all_of_them.stdout], all_of_them.stderr.read()
+    states = [row["state"] for row in map(json.loads, lines) if row["name"] == "watched"]
     assert (states[0], states[-1]) == ("RUNNING", "SUCCEEDED")
     assert "still trying" in talk
