@@ -127,7 +127,7 @@ class HostFile:
     Attributes:
         path: Where it is.
         size: Bytes.
-        sha256: Of the content, in hexadecimal digits.
+        sha256: Of the content, or of its chunks where it is large (`specfile.digests.sha256_of`), in hexadecimal digits.
         stamp: What shows that it was changed since it was hashed: device, inode, times; see `stamp_of`.
     """
 
