@@ -80,12 +80,22 @@ def test_what_cannot_be_looked_at(tool: Tool) -> None:
 
 
 @pytest.mark.long
-def test_tensorflow_in_its_own_image(tool: Tool, docker: DockerHost) -> None:
-    """Built of packages, without a registry; it trains on two tasks as it is."""
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize(
+    ("name", "gpus"),
+    [
+        ("tensorflow-cpu", "TensorFlow without GPUs: roles with `gpus` would compute on the CPU"),
+        ("tensorflow-gpu", "TensorFlow is built for CUDA 12.2 and cuDNN 8, which are there"),
+    ],
+)
+def test_tensorflow_in_its_own_image(tool: Tool, docker: DockerHost, name: str, gpus: str) -> None:
+    """Built of packages, without a registry; it trains on four tasks as it is, on the CPU where there is no GPU."""
     build = Path(__file__).parents[2] / "docker/build"
-    subprocess.run([build, "--packages", "tensorflow-cpu"], env={**tool.environ, "DOCKER_HOST": docker.host}, check=True)
-    found = checked(tool("image", "check", "submit_tf_job/tensorflow-cpu:1", "-o", "json"))
+    subprocess.run([build, "--packages", name], env={**tool.environ, "DOCKER_HOST": docker.host}, check=True)
+    found = checked(tool("image", "check", f"submit_tf_job/{name}:1", "-o", "json"))
     assert {status for status, _ in found.values()} == {"ok"}, found
+    assert found["image-gpu"][1].startswith(gpus), found
     specs = Path(__file__).parents[2] / "specs"
-    done = tool("local", specs / "parameter-server.yaml", "--docker", "--set", "image=submit_tf_job/tensorflow-cpu:1")
+    done = tool("local", specs / "parameter-server.yaml", "--docker", "--set", f"image=submit_tf_job/{name}:1")
     assert done.status == 0, done
+    docker("image", "rm", "--force", f"submit_tf_job/{name}:1")  # gigabytes
