@@ -67,7 +67,7 @@ test: packages venv airflow tensorflow lint ## all tests; brings up its own sand
 
 .PHONY: unit
 unit: venv gateway ## the tests that need neither cluster nor TensorFlow
-	$(BIN)/python -m pytest -m 'not cluster' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'not cluster and not long' $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: venv ## ruff, mypy, import rules, spelling
