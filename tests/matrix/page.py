@@ -26,8 +26,8 @@ PYTHON_HEAD = """
 ## Python
 
 Each row is a throw-away virtual environment with the package installed into it, and every test that needs no cluster
-(`pytest -m 'not cluster and not long'`) run against what was installed. *Lowest* has the lowest version of each dependency that the package allows.
-What travels into containers is tested on older Pythons as well, by the tests of the bootstrap themselves.
+(`pytest -m 'not cluster and not long'`) run against what was installed. *Lowest* has the lowest version of each dependency that the package
+allows. What travels into containers is tested on older Pythons as well, by the tests of the bootstrap themselves.
 """
 
 
