@@ -72,7 +72,7 @@ def tensorflow() -> dict[str, str]:
     except OSError:
         return about
     for key in ("is_cuda_build", "cuda_version", "cudnn_version"):
-        match = re.search(r"""['"]{}['"]\s*:\s*['"]?([\w.]+)""".format(key), text)
+        match = re.search(r"""['"]{}['"]\s*[:,]\s*['"]?([\w.]+)""".format(key), text)  # a dict, or a list of pairs
         about[key] = match.group(1) if match else ""
     return about
 

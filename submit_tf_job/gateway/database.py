@@ -121,8 +121,12 @@ class _SQLite(Database):
             path.touch(0o600)
             refuse_if_others_can_read(path, "the gateway's state")  # addresses of webhooks may hold secrets
             self._connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=FULL")  # what was promised survives a power failure, too
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                self._connection.execute("PRAGMA synchronous=FULL")  # what was promised survives a power failure, too
+            except sqlite3.Error:
+                self._connection.close()
+                raise
 
     def run(self, sql: str, **values: object) -> list[Row]:
         with self._lock, _sqlite_trouble():

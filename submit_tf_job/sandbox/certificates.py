@@ -17,9 +17,14 @@ STORE_WORD = "sandbox"
 
 _DAYS = "3650"
 _TIMEOUT_S = 60.0
+# Python 3.13 and later verify strictly (VERIFY_X509_STRICT): a CA says what its key is for, a certificate whose key has signed it.
+_CA = ["-subj", "/CN=submit_tf_job sandbox CA", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
 _EXTENSIONS = """subjectAltName=DNS:localhost,IP:127.0.0.1
+keyUsage=digitalSignature,keyEncipherment
 extendedKeyUsage=serverAuth,clientAuth
 basicConstraints=CA:FALSE
+subjectKeyIdentifier=hash
+authorityKeyIdentifier=keyid
 """
 
 
@@ -43,7 +48,7 @@ def make_certificates(state: State, layout: Layout, environ: Mapping[str, str]) 
 
 def _openssl(openssl: str, directory: Path) -> list[list[str]]:
     new_key = ["-newkey", "rsa:2048", "-nodes", "-sha256"]
-    ca = [openssl, "req", "-x509", *new_key, "-days", _DAYS, "-subj", "/CN=submit_tf_job sandbox CA", "-keyout", "ca.key", "-out", "ca.pem"]
+    ca = [openssl, "req", "-x509", *new_key, "-days", _DAYS, *_CA, "-keyout", "ca.key", "-out", "ca.pem"]
     request = [openssl, "req", *new_key, "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr"]
     sign = [openssl, "x509", "-req", "-sha256", "-days", _DAYS, "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key"]
     store = [openssl, "pkcs12", "-export", "-in", "server.pem", "-inkey", "server.key", "-certfile", "ca.pem", "-name", "localhost"]

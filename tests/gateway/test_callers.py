@@ -32,10 +32,11 @@ def openssl(directory: Path, *words: str) -> str:
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CA, a server certificate for localhost, one client certificate that is known and one that is not, and a stranger's CA."""
     made = tmp_path_factory.mktemp("tls")
-    (made / "san").write_text("subjectAltName=DNS:localhost\n")
+    (made / "san").write_text("subjectAltName=DNS:localhost\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13 and later verify strictly
     new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     for ca in ("ca", "other-ca"):
-        openssl(made, "req", "-x509", *new, "-keyout", f"{ca}.key", "-out", f"{ca}.pem", "-subj", f"/CN={ca}", "-days", "2")
+        openssl(made, "req", "-x509", *new, "-keyout", f"{ca}.key", "-out", f"{ca}.pem", "-subj", f"/CN={ca}", "-days", "2", *usage)
     rows = [
         ("server", "ca", "/CN=localhost"),
         ("alice", "ca", "/C=CH/O=Example, Inc./CN=alice"),

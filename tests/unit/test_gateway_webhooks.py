@@ -50,21 +50,29 @@ class Hooked(World):
         self.received: list[tuple[str, bytes, dict[str, str]]] = []
         self.answers: list[int | OSError] = []
         self.keyring = Keyring(a_key(tmp_path))
+        self.stores: list[Store] = []
         self.begin()
 
     def begin(self) -> None:
         """Start a gateway on the database, beside or after the one before."""
+        self.stores.append(open_store(f"sqlite://{self.directory}/state.db"))
         self.gateway = Gateway(
             Clusters(self.settings, self._connect),
             CallersFile(self.file),
             self.entries.append,
-            store=open_store(f"sqlite://{self.directory}/state.db"),
+            store=self.stores[-1],
             webhooks=Webhooks(Allowed(["https://hooks.example.com/airflow"]), self.keyring, self._receive),
         )
         assert self.gateway.courier is not None
         self.courier = self.gateway.courier
         self.courier._clock = self.fake.clock
         self.http = TestClient(served(self.gateway), base_url="http://gateway")
+
+    def end(self) -> None:
+        """End the courier, and let go of the database."""
+        self.courier.end()
+        for store in self.stores:
+            store.database.close()
 
     def _receive(self, url: str, body: bytes, headers: dict[str, str]) -> int:
         self.received.append((url, body, headers))
@@ -100,7 +108,7 @@ def world(tmp_path: Path) -> Iterator[Hooked]:
     made = Hooked(tmp_path)
     made.fake.yarn.job_s = 30
     yield made
-    made.courier.end()
+    made.end()
     assert "secret-in-the-url" not in json.dumps(made.entries), "an address may hold a secret"
     assert not [entry for entry in made.entries if entry.get("event") == "webhooks"], "something failed that nobody expected"
 
@@ -308,6 +316,8 @@ def test_two_processes_may_write_and_old_rows_are_forgotten(tmp_path: Path) -> N
     one.sweep(lead)
     assert one.webhooks("alice", "application_1_1") == []
     lead.end()
+    for store in (one, other):
+        store.database.close()
     with pytest.raises(DatabaseTrouble):
         lead.run("SELECT 1")
     next_one = other.database.lead()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job import imageprobe
 from submit_tf_job.api.images import _read, _secrets
 from submit_tf_job.diagnose.images import TOOLS, EntryPointSeen, ImageSeen, judge_image
 from submit_tf_job.dockercli import Docker
@@ -155,3 +156,25 @@ def test_without_docker(tmp_path: Path) -> None:
     with pytest.raises(ClusterUnavailable, match="there is no `docker`") as error:
         Docker({"PATH": str(tmp_path)}).image("x")
     assert error.value.exit_status == 7
+
+
+# --- the probe that runs inside: what TensorFlow's own files look like ---
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "collections.OrderedDict([('cuda_version', '12.2'), ('cudnn_version', '8'), ('is_cuda_build', True), ('is_rocm_build', False)])",
+        '{"cuda_version": "12.2", "cudnn_version": "8", "is_cuda_build": True}',
+    ],
+)
+def test_what_tensorflow_was_built_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    """As 2.15.1 writes it, and as a plain dict."""
+    (tmp_path / "tensorflow/python/platform").mkdir(parents=True)
+    (tmp_path / "tensorflow/__init__.py").write_text("raise AssertionError('importing it takes ten seconds')\n")
+    (tmp_path / "tensorflow/python/platform/build_info.py").write_text(f"build_info = {written}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen = imageprobe.tensorflow()
+    assert {key: seen[key] for key in ("is_cuda_build", "cuda_version", "cudnn_version")} == {
+        key: str(PROBE["tensorflow"][key]) for key in ("is_cuda_build", "cuda_version", "cudnn_version")
+    }
