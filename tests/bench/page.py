@@ -43,9 +43,10 @@ ResourceManager alone; each a process of its own, turn by turn.
 
 **Many jobs.** The client of `watch` on a server that replays a recorded answer under 1,000 ids: requests counted, memory traced.
 
-**Files.** A job's files staged, each way a process of its own, turn by turn: all that `submit` does with them before its POST, from the
-start of Python over the hashing (nothing is remembered) to the last byte in HDFS; against Hadoop's FsShell -put of the same directory. Then
-a tree that has not changed, staged again, less the same without files. And whole jobs with files and without.
+**Files.** A job's files staged, each way a process of its own, turn by turn (a gigabyte after a round that does not count): all that
+`submit` does with them before its POST, from the start of Python over the hashing (nothing is remembered) to the last byte in HDFS; against
+Hadoop's FsShell -put of the same directory. Then a tree that has not changed, staged again, less the same without files. And whole jobs
+with files and without.
 
 **Kerberos.** The first and the second call of a session on a sandbox with Kerberos: the second carries the cookie and no ticket, which
 `tests/cluster/test_kerberos.py` asserts.
