@@ -70,20 +70,8 @@ def _install_and_test(python: Python, home: Path, environ: Mapping[str, str]) ->
     _copy_checkout(work)
     paths.mkdir()
     (paths / "tests").symlink_to(work / "tests")  # on the path: the tests, and not the sources beside them
-    tests = [
-        "env",
-        f"PYTHONPATH={paths}",
-        bin_ / "pytest",
-        "-q",
-        "-n",
-        "2",
-        "--dist",
-        "loadfile",
-        "-m",
-        "not cluster and not long",
-        "--no-header",
-        "--tb=short",
-    ]
+    pytest = [bin_ / "pytest", "-q", "-n2", "--dist=loadfile", "--no-header", "--tb=short", "-m", "not cluster and not long"]
+    tests = ["env", f"PYTHONPATH={paths}", *pytest]
     if python.lowest:
         tests += ["-W", "ignore::DeprecationWarning"]  # old typer under the newest click; what they say to each other is not ours
     steps = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -128,7 +129,7 @@ def test_a_group_alone_shows_its_help(cli: Cli, group: str) -> None:
         (["config", "shovv"], "No such command 'shovv'"),
         (["submit"], "Missing argument 'SPEC'"),
         (["status"], "Missing argument 'JOB'"),
-        (["version", "--nosuch"], "No such option"),
+        (["version", "--nosuch"], "No such option:? '?--nosuch"),  # click 8.5 quotes it
         (["version", "extra"], "Got unexpected extra argument"),
         (["status", "a", "b"], "Got unexpected extra argument"),
         (["wait", "a", "--timeout"], "Option '--timeout' requires an argument"),
@@ -138,7 +139,7 @@ def test_a_group_alone_shows_its_help(cli: Cli, group: str) -> None:
 def test_wrong_usage(cli: Cli, argv: list[str], message: str) -> None:
     done = cli(*argv)
     assert (done.status, done.out) == (2, "")
-    assert message in done.err
+    assert re.search(message, done.err), done.err
     assert "Traceback" not in done.err
 
 

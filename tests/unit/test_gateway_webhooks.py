@@ -316,13 +316,13 @@ def test_two_processes_may_write_and_old_rows_are_forgotten(tmp_path: Path) -> N
     one.sweep(lead)
     assert one.webhooks("alice", "application_1_1") == []
     lead.end()
-    for store in (one, other):
-        store.database.close()
     with pytest.raises(DatabaseTrouble):
         lead.run("SELECT 1")
     next_one = other.database.lead()
     assert next_one is not None
     next_one.end()
+    for store in (one, other):
+        store.database.close()
 
 
 @pytest.mark.parametrize(
