@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from submit_tf_job import contract
-from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.hadoopconf import read_xml
 from submit_tf_job.observation import Evidence
 from submit_tf_job.storage import Storage, open_storage
@@ -29,16 +29,22 @@ def stored_submission(storage: Storage, user: str, name: str, mine: str) -> str 
         mine: The id that is looked for: a run that `submit --replace` made answers to the id of the command without it, too.
 
     Returns:
-        `mine`, or the id of another submission; None where there is no such service, it cannot be read, or it is not one of ours.
+        `mine`, or the id of another submission; None where the service is not one of ours.
+
+    Raises:
+        SubmitTFJobError: It is not there, or cannot be read; while the ResourceManager works on the POST, which writes the file twice, it
+            is there and empty for moments (seen on 3.4.2).
     """
+    path = f"{storage.home(user)}/.yarn/services/{name}/{name}.json"
     try:
-        content = json.loads(storage.read(f"{storage.home(user)}/.yarn/services/{name}/{name}.json"))
+        content = json.loads(storage.read(path))
         properties = content.get("configuration", {}).get("properties", {})
         submission = properties.get(contract.PROPERTY_SUBMISSION)
-        if properties.get(contract.PROPERTY_RERUN_OF) == mine:
-            return mine
-    except (SubmitTFJobError, ValueError, AttributeError):
-        return None
+        rerun_of = properties.get(contract.PROPERTY_RERUN_OF)
+    except (ValueError, AttributeError) as error:
+        raise ClusterUnavailable(f"{storage.url(path)}: describes no service: {error}") from error
+    if rerun_of == mine:
+        return mine
     return str(submission) if submission else None
 
 

@@ -70,7 +70,7 @@ def _delete(cluster: Cluster, job: str, ref: JobRef, force: bool) -> bool:
     if force and not ref.application_id:
         return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)
     try:
-        service = cluster.client.get_service(ref.name)
+        service, app = stopping.held_by(cluster.client, ref.name, user=cluster.settings.user)
     except NoSuchJob:
         return False
     if ref.application_id and service.id not in (None, ref.application_id):
@@ -78,8 +78,7 @@ def _delete(cluster: Cluster, job: str, ref: JobRef, force: bool) -> bool:
             f"{job} is an earlier run of {ref.name}, whose name belongs to {service.id} now; there is nothing of it to delete",
             hint=f"to delete the run that is there: submit_tf_job delete {ref.name}",
         )
-    app = cluster.client.app(service.id) if service.id else None
-    if app is not None and not app.ended and not force:
+    if app is not None and not force:
         raise NameTaken(f"{ref.name} is still running as {app.id}", hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force")
     return stopping.delete(cluster.client, ref.name, user=cluster.settings.user)
 

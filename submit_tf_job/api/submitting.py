@@ -146,7 +146,7 @@ def submit(planned: Plan, cluster: Cluster, *, replace: bool = False, on_upload:
 
 
 def stored_submission(settings: Settings, name: str, mine: str) -> str | None:
-    """Read whose a service is that waits or is over, None where there is no HDFS to ask, or it does not tell; see `leftovers`."""
+    """Read whose a service is that waits or is over, None where there is no HDFS to ask, or it is not one of ours; see `leftovers`."""
     if settings["hadoop_conf"] is None:
         return None
     from submit_tf_job import leftovers
@@ -158,14 +158,14 @@ def _replace(planned: Plan, cluster: Cluster) -> Plan:
     """Make the name free of a finished job; the new submission gets an id of its own."""
     from submit_tf_job.plan import plan
     from submit_tf_job.yarn import stopping
+    from submit_tf_job.yarn.reconcile import SETTLE_S
 
     name = planned.job.name
     try:
-        service = cluster.client.get_service(name)
+        service, app = stopping.held_by(cluster.client, name, user=cluster.settings.user, settle_s=SETTLE_S)
     except NoSuchJob:
         return planned
-    app = cluster.client.app(service.id) if service.id else None
-    if app is not None and not app.ended:
+    if app is not None:
         raise NameTaken(
             f"{name} is still running as {app.id}, and only a job that is over is replaced",
             hint=f"stop it first: submit_tf_job stop {name}",

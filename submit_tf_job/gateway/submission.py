@@ -195,7 +195,9 @@ def _once(cluster: api.Cluster, planned: Plan, replace: bool) -> api.Submission:
     try:
         return api.submit(planned, cluster)
     except NameTaken as error:
-        stored = stored_submission(cluster.settings, planned.job.name, planned.submission)
+        stored = None
+        with suppress(SubmitTFJobError):  # it cannot be read: then it is not known to be the same key's
+            stored = stored_submission(cluster.settings, planned.job.name, planned.submission)
         _check_body(planned.submission, str(error.details.get("submission_id", "")) or stored or "")
         if not replace:
             raise

@@ -329,8 +329,8 @@ class Client:
         self._require_services(reply, deadline)
         if _TORN.match(reply.words):
             torn = ServiceUnreadable(
-                f"The stored service {name} is cut off: a ResourceManager died while it wrote it, and it can never run.",
-                hint=f"Delete it: submit_tf_job delete {name}",
+                f"The stored service {name} is cut off: a ResourceManager is writing it, or died while it did, and then it can never run.",
+                hint=f"Look again in some seconds; if it is still so, delete it: submit_tf_job delete {name}",
                 details=reply.details(),
             )
             torn.torn = True

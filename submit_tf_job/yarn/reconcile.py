@@ -49,6 +49,7 @@ class Observation:
         live: Applications of that name and user that have not ended, the newest first.
         ended: The ended application that belongs to the service, where one does.
         stored: The submission's id in the stored service, `None` where that is not known.
+        stored_unread: Whether that is so because the stored service could not be read just now: a POST may be writing it (seen).
         ids_hidden: Whether this Hadoop shows a service's application id only while it runs (3.1, facts: verified-versions 1.3).
         lost: POSTs of ours whose answer was lost.
         over: Whether the last of them is certainly over: it was answered, its server process is gone, or its application was seen.
@@ -63,6 +64,7 @@ class Observation:
     live: tuple[AppReport, ...] = ()
     ended: AppReport | None = None
     stored: str | None = None
+    stored_unread: bool = False
     ids_hidden: bool = False
     lost: int = 0
     over: bool = False
@@ -175,6 +177,8 @@ def _at_rest(seen: Observation, service: ObservedService, whose: Whose) -> Actio
     if seen.live:
         return _starting(seen, service, seen.live[0], whose)
     app_id = service.id or (seen.ended.id if seen.ended else None)
+    if whose is Whose.UNKNOWN and seen.stored_unread and seen.settled_s < SETTLE_S:
+        return Wait("the stored service, which says whose it is, cannot be read just now")
     if whose is not Whose.OURS or (seen.ids_hidden and not seen.lost):
         return Taken(seen.ended, whose)
     if app_id is not None:

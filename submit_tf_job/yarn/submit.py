@@ -71,8 +71,8 @@ def submit(
         user: Whose applications to look at.
         submission_id: Stands in the service as its version and in its properties.
         deadline: For everything together, default 300 s.
-        stored: Reads the submission's id out of the copy of the service that YARN keeps in HDFS, `None` where there is none;
-            needed to recognise a submission of an earlier call that is waiting in its queue, or has ended.
+        stored: Reads the submission's id out of the copy of the service that YARN keeps in HDFS, `None` where there is none, and raises
+            where it cannot be read; needed to recognise a submission of an earlier call that is waiting in its queue, or has ended.
         before: Called once, before the first POST; a submission that is found needs nothing prepared. What it raises ends the call.
 
     Returns:
@@ -184,6 +184,7 @@ class _Submission:
             self._over = self._server_gone()
         live = tuple(app for app in apps if not app.ended)
         service, live = self._agree(service, live)
+        stored, stored_unread = (None, False) if readable and service is None else self._stored(service)
         hidden = service is not None and service.id is None and not live and self._ids_hidden()
         picture = (unread and unread.torn, service and (service.state, service.id), tuple(app.id for app in live))
         now = self._client.clock()
@@ -195,7 +196,8 @@ class _Submission:
             torn=unread is not None and unread.torn,
             live=live,
             ended=self._ended(service, fresh, hidden),
-            stored=None if readable and service is None else self._stored(service),
+            stored=stored,
+            stored_unread=stored_unread,
             ids_hidden=hidden,
             lost=self._lost,
             over=self._over,
@@ -229,13 +231,15 @@ class _Submission:
         belongs = newest is not None and (newest.state is AppState.FAILED) == (service.state is ServiceState.FAILED)
         return newest if belongs else None
 
-    def _stored(self, service: ObservedService | None) -> str | None:
-        """Ask the stored copy where the service itself does not say whose it is."""
+    def _stored(self, service: ObservedService | None) -> tuple[str | None, bool]:
+        """Ask the stored copy where the service itself does not say whose it is, and say whether it could not be read."""
         if self._read_stored is None or (service is not None and service.version):
-            return None
-        with contextlib.suppress(SubmitTFJobError):
-            return self._read_stored()
-        return None
+            return None, False
+        try:
+            return self._read_stored(), False
+        except SubmitTFJobError as error:
+            _log.info("the stored service %s: %s", self._name, error.message)
+            return None, True
 
     def _ids_hidden(self) -> bool:
         if self._hidden is None:
@@ -315,7 +319,7 @@ class _Submission:
         with contextlib.suppress(SubmitTFJobError):
             service = self._client.get_service(self._name, deadline=deadline)
             live = [app for app in self._client.apps(user=self._user, name=self._name, deadline=deadline) if not app.ended]
-            theirs = whose_is(Observation(service, stored=self._stored(service)), self._id) is Whose.THEIRS
+            theirs = whose_is(Observation(service, stored=self._stored(service)[0]), self._id) is Whose.THEIRS
             if service.state is ServiceState.STOPPED and service.id is None and not live and not theirs:
                 self._client.delete_service(self._name, deadline=deadline)
 

@@ -15,9 +15,10 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.leftovers import stored_submission
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from submit_tf_job.storage import open_storage
+from submit_tf_job.storage import NoSuchPath, open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.client import Client
 from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -120,6 +121,28 @@ def world(real_cluster: SandboxInfo) -> Iterator[RealWorld]:
 
 class TestReal(YarnBehaviours):
     """The real cluster behaves as the fake does."""
+
+    def test_the_stored_service_is_empty_while_a_post_writes_it(self, world: RealWorld) -> None:
+        """And a submission that looks at it then is told apart from another one all the same."""
+        cut = ""
+        for _ in range(10):
+            name = world.name()
+            body = world.body(name, "s1", seconds=1)
+            poster = threading.Thread(target=Client([world.info.rm_url], SimpleAuth(world.user)).post_service, args=(body,))
+            poster.start()
+            while poster.is_alive():
+                try:
+                    assert world.stored(name) == "s1"
+                except NoSuchPath:
+                    pass
+                except ClusterUnavailable as error:
+                    cut = error.message
+            poster.join()
+            if cut:
+                break
+        assert "describes no service: Expecting value" in cut
+        again = submit(world.client, body, name=name, user=world.user, submission_id="s1", stored=lambda: world.stored(name))
+        assert (again.adopted, again.posts) == (True, 0)
 
 
 @pytest.mark.long

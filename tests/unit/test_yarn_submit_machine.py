@@ -47,6 +47,7 @@ class Trouble:
         kills: When the active ResourceManager is killed, in seconds from the start.
         ending: What the user does in the end.
         end_faults: Faults that hit the user's last command.
+        cut: How many times a command that reads the stored service finds it empty, because a ResourceManager is writing it.
     """
 
     rms: int
@@ -59,6 +60,7 @@ class Trouble:
     kills: tuple[float, ...]
     ending: str
     end_faults: tuple[tuple[str, str], ...]
+    cut: int = 0
 
 
 some_faults = st.lists(st.one_of(st.tuples(st.sampled_from(FAULTS), st.sampled_from(METHODS)), st.just(("late", "POST"))), max_size=6).map(
@@ -79,6 +81,7 @@ troubles = st.builds(
     kills=st.lists(st.sampled_from([0.1, 0.5, 1.0, 3.0, 15.0, 130.0]), max_size=2).map(tuple),
     ending=st.sampled_from(["wait", "stop", "delete"]),
     end_faults=some_faults,
+    cut=st.integers(0, 3),
 )
 
 
@@ -92,6 +95,7 @@ class World:
         self.yarn.job_s, self.yarn.hold_accepted = trouble.job_s, trouble.hold_accepted
         self.cluster.network.faults += [Fault(kind, method) for kind, method in trouble.faults]
         self.posts = list(trouble.posts)
+        self.cut = 0
         self.arm()
         for at in trouble.kills:
             self.clock.after(at, self.cluster.kill_active)
@@ -111,11 +115,15 @@ class World:
     def stored(self) -> str | None:
         """Read the stored service as `storage` would."""
         found = self.yarn.services.get((USER, NAME))
-        return found.spec["configuration"]["properties"][PROPERTY_SUBMISSION] if found and not found.torn else None
+        self.cut -= 1
+        if found is None or found.torn or self.cut >= 0:
+            raise ClusterUnavailable("describes no service")
+        return str(found.spec["configuration"]["properties"][PROPERTY_SUBMISSION])
 
     def submit(self) -> Submitted | Unfinished:
         """Give the command once, as a process of its own; it must come to an end in bounded time and with bounded effort."""
         start, asked = self.clock(), len(self.cluster.network.log)
+        self.cut = self.trouble.cut
         try:
             return submit(
                 self.cluster.client(USER),

@@ -1,4 +1,4 @@
-"""A service whose file was opened and never written, because the ResourceManager died in between (seen): it can never run."""
+"""A service whose file was opened and not written: for a moment, or for ever because the ResourceManager died in between (both seen)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from submit_tf_job.errors import NameTaken, NoSuchJob
 from submit_tf_job.yarn.client import ServiceUnreadable
-from submit_tf_job.yarn.stopping import delete, stop
+from submit_tf_job.yarn.stopping import delete, held_by, stop
 from submit_tf_job.yarn.submit import Submitted, submit
 from tests.fakes.resource_manager import FakeCluster
 from tests.fakes.yarn import Stored
@@ -62,8 +62,43 @@ def test_it_says_what_it_is_and_can_be_deleted(cluster: FakeCluster) -> None:
     client = cluster.client(USER)
     with pytest.raises(ServiceUnreadable) as caught:
         client.get_service(NAME)
-    assert caught.value.message == f"The stored service {NAME} is cut off: a ResourceManager died while it wrote it, and it can never run."
-    assert caught.value.hint == f"Delete it: submit_tf_job delete {NAME}"
+    cut = f"The stored service {NAME} is cut off: a ResourceManager is writing it, or died while it did, and then it can never run."
+    assert caught.value.message == cut
+    assert caught.value.hint == f"Look again in some seconds; if it is still so, delete it: submit_tf_job delete {NAME}"
     assert delete(client, NAME, user=USER)
     with pytest.raises(NoSuchJob):
         client.get_service(NAME)
+
+
+@pytest.mark.parametrize("step", ["stored", "application", "cut"])
+def test_a_name_whose_post_is_at_work_is_held_by_the_application_to_come(cluster: FakeCluster, step: str) -> None:
+    client, spec = cluster.client(USER), json.loads(BODY)
+    steps = cluster.yarn.creating(USER, spec)
+    for _ in range(3 if step == "application" else 2):
+        next(steps)
+    stored = cluster.yarn.services[USER, NAME]
+    stored.torn = step == "cut"
+
+    def go_on() -> None:
+        stored.torn = False
+        next(steps)
+
+    cluster.clock.after(0.3, go_on)
+    if step != "application":
+        cluster.clock.after(0.7, lambda: next(steps))
+    begun = cluster.clock()
+    service, app = held_by(client, NAME, user=USER, settle_s=10)
+    assert app is not None
+    assert [app.id] == [live.id for live in cluster.yarn.live(USER, NAME)]
+    assert service.id in (None, app.id)
+    assert cluster.clock() - begun < 2, "it waited no longer than it had to"
+
+
+def test_a_name_that_no_application_comes_to_is_held_by_none(cluster: FakeCluster) -> None:
+    cluster.yarn.services[USER, NAME] = Stored(json.loads(BODY))
+    begun = cluster.clock()
+    assert held_by(cluster.client(USER), NAME, user=USER, settle_s=10)[1] is None
+    assert 10 <= cluster.clock() - begun < 12
+    cluster.yarn.services[USER, NAME].torn = True
+    with pytest.raises(ServiceUnreadable):
+        held_by(cluster.client(USER), NAME, user=USER, settle_s=10)
