@@ -80,14 +80,17 @@ def resource_manager() -> Iterator[str]:
 
 
 def measure_startup(rounds: int) -> Samples:
-    """Run bare Python, hello world, and the three commands, turn by turn."""
+    """Run bare Python, hello world (alone, and with what a command must import), and the three commands, turn by turn."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, resource_manager() as url:
         home = Path(directory)
         environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
         tool = [sys.executable, "-m", "submit_tf_job"]
+        run_hello = f"import runpy; runpy.run_path({str(HELLO)!r}, run_name='__main__')"
         commands: dict[str, list[object]] = {
             "python": [sys.executable, "-c", "pass"],
             "hello": [sys.executable, HELLO],
+            "hello, yaml": [sys.executable, "-c", f"import yaml; {run_hello}"],
+            "hello, requests": [sys.executable, "-c", f"import requests; {run_hello}"],
             "version": [*tool, "version"],
             "render": [*tool, "render", SPEC],
             "status": [*tool, "status", "mnist", "--rm", url],
