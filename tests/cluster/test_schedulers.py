@@ -95,6 +95,7 @@ def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: Sa
     command, cron = (block.text for block in blocks(PAGE) if block.mark == "runs: cli")
     served, token = gateway
     host.tool.jobs += [f"train-{RUN}", "train-http", "train-rm"]
+    before = {job["application_id"] for job in host.tool("list", "-o", "json").json["jobs"]}  # other tests have the cluster before
 
     steps: dict[str, Callable[[], subprocess.CompletedProcess[str]]] = {
         "command": lambda: host.step("command", "train", command, RUN=RUN),
@@ -118,8 +119,8 @@ def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: Sa
     assert done["cron"].stderr == ""
     assert "trained" in done["gateway"].stdout
     assert '"state": "SUCCEEDED"' in (host.tool.cwd / "gateway" / "events").read_text()
-    names = [job["name"] for job in host.tool("list", "-o", "json").json["jobs"]]
-    assert sorted(name for name in names if name.startswith("train")) == [f"train-{RUN}", "train-http", "train-rm"]
+    jobs = [job for job in host.tool("list", "-o", "json").json["jobs"] if job["application_id"] not in before]
+    assert sorted(job["name"] for job in jobs) == [f"train-{RUN}", "train-http", "train-rm"]
     for job in host.tool.jobs:
         gone(job)
 
