@@ -215,6 +215,15 @@ def test_a_finished_job_is_replaced_by_another_submission_only(world: World, mon
     assert len(world.apps) == 2
 
 
+def test_a_job_that_waits_for_its_turn_is_not_replaced_on_a_hadoop_that_hides_its_application(world: World) -> None:
+    world.fake.yarn.version, world.fake.yarn.hold_accepted = (3, 1, 3), True
+    assert world.post(key="run-1").status_code == 201
+    [waiting] = world.fake.yarn.apps.values()
+    assert waiting.id in refused(world.post(path="/v1/jobs?replace=true", command="true"), 409, "name-taken")
+    world.fake.clock.sleep(30)
+    assert (waiting.state, len(world.apps)) == ("ACCEPTED", 1)
+
+
 def test_what_was_refused_does_not_use_up_its_key(world: World) -> None:
     refused(world.post(key="run-1", rolse={}), 422, "job-spec")
     refused(world.post(key="run-1", queue="nowhere"), 422, "refused")
