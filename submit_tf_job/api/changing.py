@@ -52,12 +52,13 @@ def start(cluster: Cluster, job: str, *, wait: bool = True) -> Change:
     Raises:
         NoSuchJob: There is no such service.
     """
+    from submit_tf_job.yarn.stopping import held_by
+
     ref = find(cluster, job)
     if ref.application_id:
         _own(cluster, _app(cluster, ref.application_id))
-    service = cluster.client.get_service(ref.name)
-    app = cluster.client.app(service.id) if service.id else None
-    if app is not None and not app.ended:
+    service, app = held_by(cluster.client, ref.name, user=cluster.settings.user)
+    if app is not None:
         return Change("start", JobRef(ref.name, app.id), False, f"{ref.name} runs already, as {app.id}", app.id)
     started = cluster.client.start_service(ref.name) or ""
     if wait:

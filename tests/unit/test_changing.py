@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job import api
-from submit_tf_job.errors import AuthError, NoSuchJob, Refused, UsageError
+from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, Refused, UsageError
 from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.records import Configuration, dumps
 from tests.fakes.resource_manager import FakeCluster
@@ -67,6 +67,20 @@ def test_a_job_that_is_over_is_not_changed(call: Any) -> None:
     stage.fake.clock.sleep(10)
     with pytest.raises(Refused, match=r"mnist is over \(ENDED\)"):
         call(stage.alice, "mnist")
+
+
+@pytest.mark.parametrize("version", [(3, 4, 2), (3, 1, 3)], ids=["3.4.2", "3.1.3"])
+def test_what_waits_is_not_started(version: tuple[int, ...]) -> None:
+    stage = Stage()
+    stage.fake.yarn.version, stage.fake.yarn.hold_accepted = version, True
+    stage.alice.client.stop_service("mnist")
+    stage.fake.clock.sleep(10)
+    waiting = api.start(stage.alice, "mnist")
+    assert waiting.changed
+    found = api.start(stage.alice, "mnist")
+    assert (found.changed, found.ref.application_id) == (False, waiting.ref.application_id)
+    with pytest.raises(NameTaken, match=f"^mnist is still running as {waiting.ref.application_id}$"):
+        api.delete(stage.alice, "mnist")
 
 
 def test_what_runs_is_not_started() -> None:
