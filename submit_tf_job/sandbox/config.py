@@ -60,7 +60,7 @@ def daemon_files(state: State, layout: Layout, rm_id: str | None = None) -> dict
         "yarn-site.xml": _xml(
             {
                 **_yarn_client(state),
-                **_yarn_rm(state),
+                **_yarn_rm(state, layout),
                 **_yarn_nm(state, layout),
                 **_yarn_services(state, layout),
                 **hardening.yarn_daemons(state, layout),
@@ -181,7 +181,7 @@ def _yarn_client(state: State) -> dict[str, str]:
     }
 
 
-def _yarn_rm(state: State) -> dict[str, str]:
+def _yarn_rm(state: State, layout: Layout) -> dict[str, str]:
     return {
         # The pages of UI 2 are in an archive of their own.
         "yarn.webapp.ui2.enable": "false",
@@ -206,6 +206,9 @@ def _yarn_rm(state: State) -> dict[str, str]:
         # Default 30 s: the first NodeManager would come late, and after a restart of the ResourceManager everyone.
         "yarn.resourcemanager.connect.retry-interval.ms": "500" if state.ha else "1000",
         "yarn.timeline-service.enabled": "false",
+        # By default in /tmp, where another sandbox that starts at the same moment takes the files away.
+        "yarn.node-labels.fs-store.root-dir": f"file://{layout.run}/node-labels",
+        "yarn.node-attribute.fs-store.root-dir": f"file://{layout.run}/node-attribute",
     }
 
 

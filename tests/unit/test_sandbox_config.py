@@ -373,3 +373,10 @@ def test_only_a_json_object_is_a_good_answer(monkeypatch: pytest.MonkeyPatch, st
     monkeypatch.setattr(web, "send", lambda *_, **__: (status, body))
     with pytest.raises(NotWell, match=f"http://localhost:1/x answers {status}"):
         web.get_json("http://localhost:1/x?a=b")
+
+
+def test_what_a_resourcemanager_keeps_in_files_is_the_sandboxs_own(state: State) -> None:
+    """Two that start at one moment would meet in Hadoop's default, /tmp/hadoop-yarn-USER."""
+    kept = {name: value for name, value in _yarn(state).items() if name.endswith("fs-store.root-dir")}
+    assert set(kept) == {"yarn.node-labels.fs-store.root-dir", "yarn.node-attribute.fs-store.root-dir"}
+    assert all(value.startswith(f"file://{LAYOUT.run}/") for value in kept.values())
