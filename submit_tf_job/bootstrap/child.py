@@ -92,8 +92,13 @@ class Child:
         if prctl:
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the command leaves behind is reaped here, not by whoever is process 1
 
+        self._guard = _start_guard(env.get("PATH", ""))
+        told = self._guard.stdin.fileno() if self._guard and self._guard.stdin else None
+
         def prepare() -> None:
             os.setpgid(0, 0)
+            if told is not None:
+                os.write(told, b"%d\n" % os.getpid())  # before there is anything to kill
             if nofile:
                 resource.setrlimit(resource.RLIMIT_NOFILE, nofile)
             if prctl:
@@ -104,27 +109,12 @@ class Child:
         try:
             self.process = subprocess.Popen(argv, env=dict(env), stdin=subprocess.DEVNULL, preexec_fn=prepare)
         except (OSError, ValueError) as err:
+            _end(self._guard)
             raise _cannot_start(argv, err, env.get("PATH")) from err
         self.group = self.process.pid
         self.code: int | None = None
         self.over = False  # the whole group is gone
         self.kill_at: float | None = None
-        self._guard = self._start_guard(env)
-
-    def _start_guard(self, env: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-        """Start a shell that kills the group when this process dies: PDEATHSIG reaches the child, not its children."""
-        script = 'trap "" TERM INT HUP; read -r _; kill -9 "-$1"'
-        try:
-            return subprocess.Popen(
-                ["/bin/sh", "-c", script, "tfjob-guard", str(self.group)],
-                env={"PATH": env.get("PATH", "")},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError:
-            return None
 
     def send(self, number: int) -> None:
         """Send a signal to the command's whole group."""
@@ -172,12 +162,32 @@ class Child:
     def close(self) -> None:
         """Leave nothing behind."""
         self.send(signal.SIGKILL)
-        for process in (self.process, self._guard):
-            if process and process.returncode is None:
-                process.kill()
-                process.wait()
-        if self._guard and self._guard.stdin:
-            self._guard.stdin.close()
+        _end(self.process)
+        _end(self._guard)
+
+
+def _start_guard(path: str) -> subprocess.Popen[bytes] | None:
+    """Start a shell that kills the group it is told when this process dies: PDEATHSIG reaches the child, not its children."""
+    script = 'trap "" TERM INT HUP; read -r group || exit; read -r _; kill -9 "-$group"'
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", script, "tfjob-guard"],
+            env={"PATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+def _end(process: subprocess.Popen[bytes] | None) -> None:
+    if process and process.returncode is None:
+        process.kill()
+        process.wait()
+    if process and process.stdin:
+        process.stdin.close()
 
 
 def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> Problem:

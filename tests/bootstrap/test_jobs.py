@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -351,6 +353,31 @@ def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
     job.start()
     assert job.wait("chief-0") == 0
     assert not alive(int(job.stdout("chief-0")))
+
+
+def test_a_bootstrap_that_dies_when_it_has_just_begun_its_command_takes_it_along(tmp_path: Path) -> None:
+    program = """if True:
+        import os, signal, subprocess
+        from submit_tf_job.bootstrap.child import Child
+
+        class Dies(subprocess.Popen):
+            def __init__(self, argv, **more):
+                super().__init__(argv, **more)
+                if "sleep" in argv[-1]:
+                    while not os.path.exists("pid") or not open("pid").read():
+                        pass
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        subprocess.Popen = Dies
+        Child("sleep 600 & echo $! > pid; wait", {"PATH": os.environ["PATH"]})
+    """
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid, give_up_at = int((tmp_path / "pid").read_text()), time.monotonic() + 5
+    while alive(pid):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("command", ["echo $$; sleep 600; true", "sleep 600 & echo $!; wait"])
