@@ -194,7 +194,12 @@ async def _in_thread(call: Callable[[], T]) -> T:
 
 
 async def _in_asgiref(call: Callable[[], T]) -> T:
+    """Call in a thread of asgiref's, which forgets why it was cancelled: a triggerer that does not learn it does not call `on_kill`."""
     from importlib import import_module
 
-    found: T = await import_module("asgiref.sync").sync_to_async(call)()
-    return found
+    task: asyncio.Task[T] = asyncio.ensure_future(import_module("asgiref.sync").sync_to_async(call)())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks for it any more
+        raise

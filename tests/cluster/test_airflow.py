@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,34 @@ def started(made: Airflow) -> Iterator[Airflow]:
         yield made
     finally:
         made.end()
+
+
+CANCELLED = """
+import asyncio, time
+from submit_tf_job.airflow.trigger import _in_asgiref
+
+async def main():
+    waits = asyncio.ensure_future(_in_asgiref(lambda: time.sleep(1)))
+    await asyncio.sleep(0.3)
+    waits.cancel("by a person")
+    try:
+        await waits
+    except asyncio.CancelledError as error:
+        print("cancelled", *error.args)
+    print("and then", await _in_asgiref(lambda: "another"))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("which", [AIRFLOW_3, pytest.param(AIRFLOW_2, marks=pytest.mark.long)])
+def test_a_trigger_learns_why_it_is_cancelled(which: str, tmp_path: Path) -> None:
+    """The triggerer calls `on_kill` by the words of the cancellation alone; asgiref's own call loses them."""
+    venv = environment(which)
+    site = install(venv, tmp_path / "site")
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(site)}
+    done = subprocess.run([venv / "bin/python", "-c", CANCELLED], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-2:] == ["cancelled by a person", "and then another"], done.stderr
 
 
 def test_jobs_of_airflow_3(airflow: Airflow, cluster: Cluster) -> None:
