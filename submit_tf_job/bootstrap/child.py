@@ -98,7 +98,8 @@ class Child:
         def prepare() -> None:
             os.setpgid(0, 0)
             if told is not None:
-                os.write(told, b"%d\n" % os.getpid())  # before there is anything to kill
+                with contextlib.suppress(OSError):  # without a guard the command runs all the same
+                    os.write(told, b"%d\n" % os.getpid())  # before there is anything to kill
             if nofile:
                 resource.setrlimit(resource.RLIMIT_NOFILE, nofile)
             if prctl:
