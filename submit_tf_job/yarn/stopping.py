@@ -115,9 +115,7 @@ def delete(client: Client, name: str, *, user: str, deadline: Deadline | None = 
     return client.delete_service(name, deadline=deadline) if deleted is None else deleted
 
 
-def held_by(
-    client: Client, name: str, *, user: str, settle_s: float = 0.0, deadline: Deadline | None = None
-) -> tuple[ObservedService, AppReport | None]:
+def held_by(client: Client, name: str, *, user: str, settle_s: float = 0.0) -> tuple[ObservedService, AppReport | None]:
     """Return a service, and the application that holds its name and has not ended.
 
     A service alone does not say it: one that a POST has stored a moment ago has no application yet (60 to 700 ms, seen on 3.4.2), and
@@ -128,7 +126,6 @@ def held_by(
         name: The service's name.
         user: Whose applications to look at.
         settle_s: How long a service without application, or one that is cut off, must have been so to be taken for one.
-        deadline: For each look.
 
     Raises:
         NoSuchJob: when there is no service of that name.
@@ -138,11 +135,11 @@ def held_by(
     while True:
         settled = client.clock() - begun >= settle_s
         try:
-            service = client.get_service(name, deadline=deadline)
+            service = client.get_service(name)
             if service.id is not None:
-                app = client.app(service.id, deadline=deadline)
+                app = client.app(service.id)
                 return service, (app if app is not None and not app.ended else None)
-            live = _live(client, user, name, deadline or client.deadline())
+            live = _live(client, user, name, client.deadline())
             if live or settled:
                 return service, (live[0] if live else None)
         except ServiceUnreadable as error:
