@@ -182,14 +182,14 @@ def test_one_number_from_two_mouths() -> None:
 CHAINED = """\
 2026-11-21 15:28:37.543752: I tensorflow/core/util/port.cc:113] oneDNN custom operations are on.
 Traceback (most recent call last):
-  File "/work/app/train.py", line 7, in load
+  File "/app/train.py", line 7, in load
     open("x")
 FileNotFoundError: [Errno 2] No such file or directory: 'x'
 
 During handling of the above exception, another exception occurred:
 
 Traceback (most recent call last):
-  File "/work/app/train.py", line 12, in <module>
+  File "/app/train.py", line 12, in <module>
     main()
   File "/opt/env/lib/python3.11/site-packages/keras/engine.py", line 3, in fit
     raise ValueError("first line\\nsecond")
