@@ -293,10 +293,20 @@ class Sandbox:
             (layout.conf / "resolv.conf").write_text(config.resolv_conf(state, Path("/etc/resolv.conf").read_text(errors="replace")))
 
     def _heal(self, state: State, environ: Mapping[str, str], progress: Progress) -> tuple[State, tuple[str, ...]]:
-        dead = tuple(name for name in state.daemon_names if not alive(state, name))
+        dead = _dead(state)
+        try:
+            return self._start_again(dead, state, environ, progress), dead
+        except SandboxError:
+            # A process that was killed takes a moment to go, and may have been looked at before.
+            died = _dead(state)
+            if died == dead:
+                raise
+            return self._start_again(died, state, environ, progress), died
+
+    def _start_again(self, dead: tuple[str, ...], state: State, environ: Mapping[str, str], progress: Progress) -> State:
         if not dead:
             wait_until_well(state, self._layout, _silent)
-            return state, ()
+            return state
         if state.secure:
             require_gssapi()
         if state.hadoop_home is None:
@@ -306,8 +316,7 @@ class Sandbox:
                 restore_bridge(state.engine)  # after `down --keep` the others' address is not there
             for name in dead:
                 refuse_taken_ports(name, state)
-            state = start_daemons(dead, state, self._layout, environ, progress)
-        return state, dead
+            return start_daemons(dead, state, self._layout, environ, progress)
 
     def _remove_home(self) -> None:
         shutil.rmtree(self._layout.home, ignore_errors=True)
@@ -354,6 +363,10 @@ class Sandbox:
     def _kerberos_info(self, state: State) -> KerberosInfo:
         layout = self._layout
         return KerberosInfo(REALM, f"127.0.0.1:{state.ports['kdc']}", layout.krb5_conf, layout.keytabs, principal_of(state.user))
+
+
+def _dead(state: State) -> tuple[str, ...]:
+    return tuple(name for name in state.daemon_names if not alive(state, name))
 
 
 def _user_name() -> str:

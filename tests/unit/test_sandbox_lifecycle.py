@@ -274,6 +274,43 @@ def test_up_starts_only_what_is_dead(machine: Machine) -> None:
     assert info.started == machine.started[-1] == ("datanode", "nodemanager")
 
 
+def test_a_daemon_that_was_killed_and_had_not_gone_yet_is_started_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.sandbox().up(SandboxOptions(), ENVIRON)
+
+    def wait(state: State, layout: Layout, progress: Any) -> None:
+        if "datanode" in machine.alive:
+            machine.alive.discard("datanode")
+            raise SandboxError("datanode ended while it started")
+
+    monkeypatch.setattr(lifecycle, "wait_until_well", wait)
+    info = machine.sandbox().up(SandboxOptions(), ENVIRON)
+    assert info.started == machine.started[-1] == ("datanode",)
+
+
+def test_a_daemon_that_goes_while_another_is_started_is_started_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.sandbox().up(SandboxOptions(), ENVIRON)
+    machine.alive.discard("namenode")
+
+    def start(names: tuple[str, ...], *others: Any) -> State:
+        if "datanode" in machine.alive:
+            machine.alive.discard("datanode")
+            raise SandboxError("datanode ended while it started")
+        return machine._start(names, *others)
+
+    monkeypatch.setattr(lifecycle, "start_daemons", start)
+    info = machine.sandbox().up(SandboxOptions(), ENVIRON)
+    assert info.started == machine.started[-1] == ("namenode", "datanode")
+
+
+def test_what_does_not_start_is_told_and_tried_once(machine: Machine) -> None:
+    machine.sandbox().up(SandboxOptions(), ENVIRON)
+    machine.alive.discard("datanode")
+    machine.failure = SandboxError("datanode ended while it started")
+    with pytest.raises(SandboxError, match="datanode ended while it started"):
+        machine.sandbox().up(SandboxOptions(), ENVIRON)
+    assert machine.started == [DAEMONS, ("datanode",)]
+
+
 def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submit_tf_job.sandbox.startup._LET_GO_S", 0.0)
     machine.sandbox().up(SandboxOptions(), ENVIRON)
