@@ -25,12 +25,14 @@ DOMAIN = "cluster.test"
 LABEL = "submit_tf_job.local"
 NOBODY = 65534  # whom YARN takes on a cluster without Kerberos (nonsecure-mode.limit-users), and what root's containers run as here
 _RUNTIME = "YARN_CONTAINER_RUNTIME_"
+# As Java reads it: its `.` takes no line break of Unicode, its \S knows the blanks of ASCII alone.
+_ARGUMENT = re.compile(r'([^"]\S*|"[^\n\r\x85\u2028\u2029]+?")\s*', re.ASCII)
 
 
 def arguments_received(command: str) -> list[str]:
     """Return what an ENTRYPOINT gets of a launch command: ProviderUtils.replaceSpacesWithDelimiter, then container-executor's commas."""
     if " " in command:
-        parts = (found[1] for found in re.finditer(r'([^"]\S*|".+?")\s*', command))
+        parts = (found[1] for found in _ARGUMENT.finditer(command))
         command = ",".join(re.sub(r'^"|"$', "", part) if part[0] == part[-1] == '"' else part for part in parts)
     return [word for word in command.split(",") if word]
 

@@ -2,8 +2,8 @@
 
 What stands in the way there, in this order:
 1. The AM splits the launch command at blanks, a whole argument in double quotes staying together, and joins it by commas
-   (DockerProviderService, ProviderUtils.replaceSpacesWithDelimiter; only where there is a blank at all). It replaces `${TOKEN}` in values
-   of the environment, never in the command.
+   (DockerProviderService, ProviderUtils.replaceSpacesWithDelimiter; only where there is a blank at all; what Java takes for a line break,
+   U+0085, U+2028 and U+2029 too, ends an argument in quotes). It replaces `${TOKEN}` in values of the environment, never in the command.
 2. The NodeManager turns `{{` into `$`, drops `}}`, and replaces `<LOG_DIR>` and `<CPS>`, in both (ContainerLaunch.expandEnvironment).
 3. container-executor splits the command at commas; Docker reads the environment from a file, one variable a line.
 
@@ -18,6 +18,7 @@ from submit_tf_job.job import Command
 
 __all__ = ["argument_problem", "arguments", "json_value", "launch_command", "value_problem"]
 
+_CUTS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _EXPANDED = re.compile(r"\{\{|\}\}|<LOG_DIR>|<CPS>")
 
 
@@ -30,14 +31,13 @@ def argument_problem(argument: str) -> str | None:
     """Say why an argument would not arrive, None where it does."""
     if not argument:
         return "is empty, and YARN drops empty arguments"
-    control = re.search(r"[\x00-\x1f\x7f]", argument)
-    if control:
+    if _CUTS.search(argument):
         return "holds a line break, a tab or another control character, at which YARN cuts it"
     if "," in argument:
         return "holds a comma, at which YARN cuts it in two"
     if '"' in argument:
         return "holds a double quote, which YARN takes for its own"
-    if argument != argument.strip():
+    if argument != argument.strip(" "):
         return "begins or ends with a blank, which YARN drops"
     return _expanded(argument)
 
