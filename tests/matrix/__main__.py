@@ -36,6 +36,11 @@ def revision() -> str:
     return done.stdout.strip() or "unknown"
 
 
+def names(kind: str, title: str) -> set[str]:
+    """Return what a column may be called: its kind, its title, both, and its version alone."""
+    return {kind, title, f"{kind} {title}", title.split()[0].rstrip(",")}
+
+
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description="Every Hadoop version and every Python version.")
@@ -56,10 +61,13 @@ def main() -> int:
         for python in pythons():
             # Tests look for interpreters below the home directory.
             jobs[python.title] = ("python", lambda python=python: run_python(python, dict(os.environ), say))  # type: ignore[misc]
+        for wanted in only or ():
+            if not any(wanted in names(kind, title) for title, (kind, _) in jobs.items()):
+                parser.error(f"--only {wanted!r} is none of {', '.join(jobs)}")
         kept = {title: column for title, column in load(KEPT).items() if title in jobs}
         failed = False
         for title, (kind, run) in jobs.items():
-            if only is None or any(wanted in (kind, title, f"{kind} {title}", title.split()[0]) for wanted in only):
+            if only is None or not names(kind, title).isdisjoint(only):
                 column = Column(kind, title, f"{datetime.now(timezone.utc):%Y-%m-%d}", revision(), run())
                 kept[title], failed = column, failed or not column.ok
                 save(KEPT, kept)

@@ -56,13 +56,13 @@ def run_python(python: Python, environ: Mapping[str, str], say: Callable[[str], 
     """Install and test in a directory of its own; what is tested is what was installed."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="matrix-") as directory:
-        cell = _install_and_test(python, Path(directory), environ)
+        cell = _install_and_test(python, Path(directory), environ, say)
     cell = Cell(cell.ok, cell.note, time.monotonic() - start)
     say(f"Python {python.title}: {'ok' if cell.ok else 'FAILED'}: {cell.note} ({cell.seconds:.0f} s)")
     return {"tests": cell}
 
 
-def _install_and_test(python: Python, home: Path, environ: Mapping[str, str]) -> Cell:
+def _install_and_test(python: Python, home: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> Cell:
     bin_ = home / "venv/bin"
     pins = lowest_dependencies() if python.lowest else []
     install = [bin_ / "pip", "install", "--quiet", "--disable-pip-version-check", f"{ROOT}[dev]", *pins]
@@ -91,6 +91,7 @@ def _install_and_test(python: Python, home: Path, environ: Mapping[str, str]) ->
     last = done.stdout.strip().splitlines()[-1:] or [done.stderr.strip()[-300:]]
     summary = re.sub(r"=+ ?| in [\d.]+s.*", "", last[0]).strip()
     if done.returncode:
+        say(done.stdout)
         failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return Cell(False, "; ".join([summary, *failed[:12]])[:2000])
     return Cell(True, summary + (f"; {', '.join(pins)}" if pins else ""))
