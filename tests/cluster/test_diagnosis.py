@@ -61,7 +61,7 @@ HDFS = {"hadoop": {"conf": "inline"}}
 CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
     "why-pmem": (
         {"roles": {"chief": {**SMALL, "command": "sleep 300"}, "worker": SMALL}, "strategy": "multi-worker"}
-        | {"command": ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(60)"]},
+        | {"command": ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(600)"]},
         *("out-of-memory", "worker-0", -104, "of the 256 MB that its container may have", "roles.worker.memory is 256Mi: try "),
     ),
     "why-memory-error": (

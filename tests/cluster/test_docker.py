@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[str, str, str, dict[str, str], int, str, str]] = {
     "kata": ("", "true", "bridge", {"RUNTIME": "kata"}, -1, "runtime-refused", "kata"),
     "hungry": (
         "",
-        "exec python3 -c 'held = bytearray(600 << 20); import time; time.sleep(60)'",
+        "exec python3 -c 'held = bytearray(600 << 20); import time; time.sleep(600)'",  # NodeManagers of busy machines take their time
         "host",
         {},
         -104,

@@ -65,7 +65,7 @@ def test_the_examples_of_the_page(
 
 
 def test_a_handle_from_submission_to_deletion(client: Client) -> None:
-    job = {**JOB, "name": "handled", "command": "echo one; echo two; sleep 60"}
+    job = {**JOB, "name": "handled", "command": "echo one; echo two; sleep 600"}
     handle = client.submit(job)
     try:
         assert not handle.adopted
