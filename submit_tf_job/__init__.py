@@ -1,6 +1,7 @@
-"""Run distributed TensorFlow on Hadoop: one job spec in, a YARN native service, a true verdict out.
+"""Run distributed TensorFlow jobs on Hadoop YARN.
 
-The public names are those of `__all__`; each is imported when it is first used, so that a command starts as fast as it can.
+The public names are those of `__all__`; each is imported when it is first used, so that a command
+starts as fast as it can.
 
 Example:
     >>> import submit_tf_job
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
         SubmitTFJobError,
         UsageError,
     )
-    from submit_tf_job.functions import remote, run, start
-    from submit_tf_job.job import Job
+    from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobState
-    from submit_tf_job.sdk import Client, JobHandle, Status, attach, jobs, load, submit
+    from submit_tf_job.sdk.client import Client, JobHandle, Status, attach, jobs, load, submit
+    from submit_tf_job.sdk.functions import remote, run, start
 
 __version__ = "0.1.0"
 
@@ -70,10 +71,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Job": "job",
+    "Job": "jobspec.job",
     "JobState": "observation",
-    **dict.fromkeys(("Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"), "sdk"),
-    **dict.fromkeys(("remote", "run", "start"), "functions"),
+    **dict.fromkeys(
+        ("Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"), "sdk.client"
+    ),
+    **dict.fromkeys(("remote", "run", "start"), "sdk.functions"),
 }
 
 

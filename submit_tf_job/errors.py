@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose, and what each means at every door.
+"""Every error that this package raises, and its exit status, HTTP status and retry rule.
 
     SubmitTFJobError
     ├── UsageError             wrong arguments of a command or a call
@@ -6,19 +6,20 @@
     ├── SettingsError          a settings file, variable or profile is not valid
     ├── AuthError              not authenticated, or not allowed
     ├── NoSuchJob              no job of that name or id
-    ├── NameTaken              another submission holds the name
+    ├── NameTaken              another submission uses the name
     ├── ClusterUnavailable     no ResourceManager, or no Docker Engine of this machine, could be reached
-    │   └── BadAnswer          something answered that is not a working ResourceManager
+    │   └── BadAnswer          the response is not one of a working ResourceManager
     ├── DeadlinePassed         our deadline passed; the job may still be running
-    ├── Refused                the cluster refused the job (queue, limits, image, resources)
+    ├── Refused                the cluster rejected the job (queue, limits, image, resources)
     ├── JobFailed              the job ended as failed
     ├── JobStopped             the job was stopped or killed
-    ├── SandboxError           the sandbox on this machine could not do what was asked
-    └── InternalError          a defect of ours
+    ├── OutputError            the result could not be written to stdout
+    ├── SandboxError           the sandbox on this machine could not perform the operation
+    └── InternalError          a defect of this program
 
-`TABLE` is the one place where an error becomes an exit status (DESIGN.md §7), an HTTP status of the gateway, and an answer to
-"is it worth trying the same again?" (Airflow's retry or fail).
-"""
+`TABLE` maps each class to the exit status of a command, the HTTP status of the gateway, and whether the same call may succeed later
+(Airflow retries or fails by it).
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -41,6 +42,7 @@ __all__ = [
     "JobStopped",
     "NameTaken",
     "NoSuchJob",
+    "OutputError",
     "Problem",
     "Refused",
     "SandboxError",
@@ -48,27 +50,59 @@ __all__ = [
     "SubmitTFJobError",
     "UsageError",
     "error_class",
+    "shorten",
 ]
+
+# in characters; servers' responses, values of files and arguments may be of any length
+_MESSAGE_MAX = 4000
+_DETAIL_MAX = 2000
+_PROBLEM_MAX = 1000
 
 EXIT_OK = 0
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
 
+def shorten(text: str, limit: int) -> str:
+    """Shorten a text to `limit` characters: its middle is replaced by the number left out.
+
+    Example:
+        >>> shorten("a" * 5000, 50)
+        'aaaaaaaaa … 4988 characters left out … aaa'
+    """
+    if len(text) <= limit:
+        return text
+    kept = max(limit - 38, 4)
+    head, tail = kept - kept // 4, kept // 4
+    return f"{text[:head]} … {len(text) - kept} characters left out … {text[-tail:]}"
+
+
+def _short(value: object) -> object:
+    if isinstance(value, str):
+        return shorten(value, _DETAIL_MAX)
+    if isinstance(value, Mapping):
+        return {name: _short(inner) for name, inner in value.items()}
+    return [_short(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
 class SubmitTFJobError(Exception):
-    """An error that a user can act on.
+    """An expected error, with a message and a next step for the user.
 
     Args:
-        message: One sentence: where, what is wrong.
-        hint: What to do about it, one sentence; may be empty.
-        details: Facts for `-o json` (URL, status, Hadoop's own words); never a secret.
+        message: One sentence with the location and the problem. Shortened to 4,000 characters.
+        hint: The next step, one sentence; may be empty.
+        details: Values for `-o json` (URL, status, Hadoop's own message); never a secret.
     """
 
-    def __init__(self, message: str, *, hint: str = "", details: Mapping[str, object] | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.details: dict[str, object] = dict(details or {})
+    def __init__(
+        self, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
+    ) -> None:
+        self.message = shorten(message, _MESSAGE_MAX)
+        super().__init__(self.message)
+        self.hint = shorten(hint, _DETAIL_MAX)
+        self.details: dict[str, object] = {
+            name: _short(value) for name, value in (details or {}).items()
+        }
 
     @property
     def exit_status(self) -> int:
@@ -76,9 +110,14 @@ class SubmitTFJobError(Exception):
         return error_class(self).exit_status
 
     def to_json(self) -> dict[str, object]:
-        """Render the error as the object that `-o json` prints."""
+        """Return the error as the object that `-o json` prints."""
         row = error_class(self)
-        out: dict[str, object] = {"code": row.code, "message": self.message, "exit_status": row.exit_status, "retryable": row.retryable}
+        out: dict[str, object] = {
+            "code": row.code,
+            "message": self.message,
+            "exit_status": row.exit_status,
+            "retryable": row.retryable,
+        }
         if self.hint:
             out["hint"] = self.hint
         if self.details:
@@ -92,14 +131,15 @@ class UsageError(SubmitTFJobError):
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing wrong in a file.
+    """One problem in a file.
 
     Attributes:
-        line: 1-based line, 0 where the problem has no place of its own.
-        column: 1-based column, 0 likewise.
+        line: 1-based line, 0 if the problem has no line.
+        column: 1-based column, 0 if the problem has no column.
         path: Dotted path of the value (`roles.ps.instances`), "" for the whole file.
-        message: What is wrong and what to do.
-        source: File name as the user gave it, or `--set`, or an environment variable's name.
+        message: The problem and the next step.
+        source: The file name that the user gave, or `--set`, or the name of an environment
+            variable.
     """
 
     line: int
@@ -113,7 +153,7 @@ class Problem:
         if self.line:
             place += f":{self.line}:{self.column}" if place else f"line {self.line}"
         body = f"{self.path}: {self.message}" if self.path else self.message
-        return f"{place}: {body}" if place else body
+        return shorten(f"{place}: {body}" if place else body, _PROBLEM_MAX)
 
 
 class JobSpecError(SubmitTFJobError):
@@ -122,14 +162,31 @@ class JobSpecError(SubmitTFJobError):
     def __init__(self, problems: Iterable[Problem], *, hint: str = "") -> None:
         self.problems: tuple[Problem, ...] = tuple(sorted(problems))
         super().__init__(
-            "\n".join(str(problem) for problem in self.problems),
+            _listing([str(problem) for problem in self.problems]),
             hint=hint,
             details={
                 "problems": [
-                    {"source": p.source, "line": p.line, "column": p.column, "path": p.path, "message": p.message} for p in self.problems
+                    {
+                        "source": p.source,
+                        "line": p.line,
+                        "column": p.column,
+                        "path": p.path,
+                        "message": p.message,
+                    }
+                    for p in self.problems
                 ]
             },
         )
+
+
+def _listing(lines: list[str]) -> str:
+    """Return the lines that fit into a message, and the number of the others."""
+    shown, room = 0, _MESSAGE_MAX - 40
+    for line in lines:
+        room -= len(line) + 1
+        shown += room > 0
+    left = len(lines) - shown
+    return "\n".join([*lines[:shown], *([f"and {left} more problems"] if left else [])])
 
 
 class SettingsError(SubmitTFJobError):
@@ -145,7 +202,7 @@ class NoSuchJob(SubmitTFJobError):
 
 
 class NameTaken(SubmitTFJobError):
-    """Another submission holds the name."""
+    """Another submission uses the name."""
 
 
 class ClusterUnavailable(SubmitTFJobError):
@@ -153,7 +210,7 @@ class ClusterUnavailable(SubmitTFJobError):
 
 
 class BadAnswer(ClusterUnavailable):
-    """Something answered, but not as a working ResourceManager does."""
+    """The response is not one of a working ResourceManager."""
 
 
 class DeadlinePassed(SubmitTFJobError):
@@ -161,7 +218,7 @@ class DeadlinePassed(SubmitTFJobError):
 
 
 class Refused(SubmitTFJobError):
-    """The cluster refused the job, or would have: queue, limits, image, resources."""
+    """The cluster rejected the job, or would reject it: queue, limits, image, resources."""
 
 
 class JobFailed(SubmitTFJobError):
@@ -172,17 +229,21 @@ class JobStopped(SubmitTFJobError):
     """The job was stopped or killed."""
 
 
+class OutputError(SubmitTFJobError):
+    """The result could not be written to stdout."""
+
+
 class SandboxError(SubmitTFJobError):
-    """The sandbox on this machine could not do what was asked."""
+    """The sandbox on this machine could not perform the operation."""
 
 
 class InternalError(SubmitTFJobError):
-    """A defect of ours."""
+    """A defect of this program."""
 
 
 @dataclass(frozen=True)
 class ErrorClass:
-    """What one class of error means at every door."""
+    """How each interface reports one class of errors."""
 
     code: str
     exit_status: int
@@ -204,6 +265,7 @@ TABLE: dict[type[SubmitTFJobError], ErrorClass] = {
     JobFailed: ErrorClass("job-failed", 1, 200, True),
     JobStopped: ErrorClass("job-stopped", 3, 200, False),
     SandboxError: ErrorClass("sandbox", 1, 500, True),
+    OutputError: ErrorClass("output", 74, 500, False),
     InternalError: ErrorClass("internal", 70, 500, False),
 }
 

@@ -1,9 +1,10 @@
-"""What is known of a job at one moment, and the verdict that follows from it.
+"""The status of a job at one moment, and the verdict that follows from it.
 
-Success needs two witnesses: the ResourceManager's final status, and the outcome that the deciding task's bootstrap left in
-`job-report.json`. One alone is not enough, because YARN has been seen to report SUCCEEDED for commands that never ran (an image whose
-ENTRYPOINT swallows them, an environment too large to start a shell, `docker.inspect.max.retries=0`), and because a program's own
-success says nothing where YARN failed the application.
+Success needs two confirmations: the ResourceManager's final status, and the outcome that the
+deciding task's bootstrap writes to `job-report.json`. YARN reports SUCCEEDED for commands that
+never ran (an image whose ENTRYPOINT ignores its arguments, an environment too large to start a
+shell, `docker.inspect.max.retries=0`), and a program that succeeds may belong to an application
+that YARN failed.
 """
 
 from __future__ import annotations
@@ -11,47 +12,79 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
-from submit_tf_job import contract
-from submit_tf_job.yarn.records import AppReport, AppState, ContainerState, FinalStatus, ObservedContainer, ObservedService, ServiceState
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.yarn.observed import (
+    AppAttempt,
+    AppReport,
+    ObservedComponent,
+    ObservedContainer,
+    ObservedService,
+)
+from submit_tf_job.yarn.states import AppState, ContainerState, FinalStatus, ServiceState
 
-__all__ = ["Evidence", "Failure", "JobReport", "JobState", "Observation", "RoleCounts", "Verdict", "verdict"]
+__all__ = [
+    "GIVEN_UP",
+    "Evidence",
+    "Failure",
+    "JobReport",
+    "JobState",
+    "JobStatus",
+    "Overdue",
+    "RoleCounts",
+    "Verdict",
+    "given_up",
+    "verdict",
+]
+
+# in the diagnostics of an application that a client killed because it could never start
+GIVEN_UP = "submit_tf_job gave it up: "
 
 
 class JobState(str, Enum):
-    """One word for where a job is."""
+    """The state of a job."""
 
     PENDING = "PENDING"  # accepted; YARN has not started its ApplicationMaster
-    STARTING = "STARTING"  # containers are being started, tasks are arriving
-    RUNNING = "RUNNING"  # every task is there
-    FINISHING = "FINISHING"  # the deciding task is done; others are given time to end
+    STARTING = "STARTING"  # containers start, tasks report to the deciding task
+    RUNNING = "RUNNING"  # all tasks run
+    FINISHING = "FINISHING"  # the deciding task has ended; the others have a grace period
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     STOPPED = "STOPPED"
-    UNKNOWN = "UNKNOWN"  # YARN does not know any more
+    UNKNOWN = "UNKNOWN"  # YARN has no record of the job's end
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the state never changes again."""
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.UNKNOWN)
 
 
 class Evidence(str, Enum):
-    """Whether the deciding task's own report could be read."""
+    """Whether the deciding task's report could be read."""
 
     READ = "read"
-    MISSING = "missing"  # its logs can be read, and hold none
-    UNREADABLE = "unreadable"  # the logs cannot be read, or not any more
-    COLLECTED_SOON = "collected-soon"  # the job is over, and the cluster is still collecting its logs
-    NONE_EXPECTED = "none-expected"  # the job runs without bootstrap, or is not ours
+    MISSING = "missing"  # its logs can be read and contain no report
+    UNREADABLE = "unreadable"  # the logs were not collected, are deleted, or cannot be read
+    # the job has ended, and the cluster is still collecting its logs
+    COLLECTED_SOON = "collected-soon"
+    OUT_OF_REACH = "out-of-reach"  # the file system that contains the logs does not respond
+    NONE_EXPECTED = "none-expected"  # the job has no bootstrap, or was not submitted by this tool
+
+
+# Logs are collected 2 to 35 s after the end of an application; after this time they count as lost,
+# because the cluster waits for a node that is not in service any more.
+COLLECTED_WITHIN_S = 180.0
+AWAITED = (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)  # the report may be readable later
 
 
 @dataclass(frozen=True)
 class RoleCounts:
-    """How many tasks of a role are where."""
+    """The number of a role's tasks in each state."""
 
     wanted: int
     arrived: int = 0
@@ -77,13 +110,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class JobReport:
-    """What the deciding task's bootstrap wrote about the whole job."""
+    """The report of the deciding task's bootstrap about the whole job."""
 
     submission: str
     state: str
     wanted: int
     arrived: int
     missing: tuple[str, ...]
+    unnamed: tuple[str, ...]
     roles: Mapping[str, RoleCounts]
     outcome_status: int | None
     first_failure: Failure | None
@@ -93,12 +127,14 @@ class JobReport:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was written at the deciding task's end."""
+        """Whether the report was written at the end of the deciding task."""
         return self.state in ("succeeded", "failed", "stopped")
 
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:
-        """Read a report; None where the bytes are not one (a copy taken while it was written, another program's file)."""
+        """Parse a report; return None if the bytes are not one (a copy read while it was written,
+        or another program's file).
+        """
         try:
             data = json.loads(content, parse_float=_finite, parse_constant=_finite)
             if data["version"] != contract.REPORT_VERSION:
@@ -110,6 +146,7 @@ class JobReport:
                 wanted=int(data.get("wanted", 0)),
                 arrived=int(data.get("arrived", 0)),
                 missing=_texts(data.get("missing")),
+                unnamed=_texts(data.get("unnamed")),
                 roles={str(name): _counts(value) for name, value in data.get("roles", {}).items()},
                 outcome_status=_status(outcome["status"]) if isinstance(outcome, dict) else None,
                 first_failure=_failure(data.get("first_failure")),
@@ -134,7 +171,7 @@ def _failure(value: Mapping[str, Any] | None) -> Failure | None:
         status=_status(value.get("status")),
         reason=str(value.get("reason", "")),
         message=str(value.get("message", "")),
-        host=str(value["host"]) if value.get("host") else None,
+        host=str(value.get("host") or "") or None,
         last_lines=_texts(value.get("last_lines")),
     )
 
@@ -142,7 +179,9 @@ def _failure(value: Mapping[str, Any] | None) -> Failure | None:
 def _texts(items: Any) -> tuple[str, ...]:
     if items is not None and not isinstance(items, list):
         raise TypeError("no list")
-    return tuple(str(item.get("text", item)) if isinstance(item, dict) else str(item) for item in items or ())
+    return tuple(
+        str(item.get("text", item)) if isinstance(item, dict) else str(item) for item in items or ()
+    )
 
 
 def _status(value: Any) -> int | None:
@@ -152,25 +191,48 @@ def _status(value: Any) -> int | None:
 
 
 def _finite(text: str) -> float:
-    """Read a number that JSON can hold again: the report is passed on, and NaN is no JSON."""
+    """Parse a number; reject NaN and infinity, which JSON does not support."""
     if not math.isfinite(float(text)):
         raise ValueError(text)
     return float(text)
 
 
 @dataclass(frozen=True)
-class Observation:
-    """All that is known of a job at one moment.
+class Overdue:
+    """The deciding task, if it has no container after `start_timeout`.
+
+    Attributes:
+        task: The task.
+        waited_s: Seconds since the first start of the ApplicationMaster.
+        limit_s: The `start_timeout` of the job.
+    """
+
+    task: str
+    waited_s: float
+    limit_s: float
+
+    def __str__(self) -> str:
+        # without waited_s, because the text must not change while the job waits
+        return (
+            f"{self.task} has had no container for longer than start_timeout ({self.limit_s:g} s)"
+        )
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """The status of a job at one moment, and the verdict that follows from it.
 
     Attributes:
         name: The service's name.
         application_id: Its application.
-        app: The ResourceManager's record, or None where it has none (any more).
-        service: The services API's answer, or None where it could not be had.
+        app: The ResourceManager's record, or None if it has none (any more).
+        service: The services API's response, or None if it could not be read.
         report: The deciding task's report as last read.
         evidence: Whether the report could be read.
-        trouble: Why something could not be read at this moment, for the talk.
-        foreign: Whether it is somebody else's, of whose tasks nothing can be learnt while it runs.
+        trouble: Why something could not be read this time, as a sentence for the user.
+        foreign: Whether it belongs to another user; its tasks cannot be read then while it runs.
+        attempts: The attempts of the ApplicationMaster, if they were requested.
+        given_verdict: A verdict that replaces the one that follows from the other values.
     """
 
     name: str
@@ -181,31 +243,94 @@ class Observation:
     evidence: Evidence = Evidence.UNREADABLE
     trouble: str = ""
     foreign: bool = False
+    attempts: tuple[AppAttempt, ...] = ()
+    given_verdict: Verdict | None = None
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The job's state and the reason for it."""
+        return self.given_verdict or verdict(self)
+
+    @property
+    def state(self) -> JobState:
+        """The verdict's state."""
+        return self.verdict.state
+
+    @property
+    def components(self) -> tuple[ObservedComponent, ...]:
+        """The components that the services API lists."""
+        if self.service is None:
+            return ()
+        return self.service.components
 
     @property
     def containers(self) -> tuple[ObservedContainer, ...]:
         """All containers that the services API lists."""
-        return tuple(c for component in (self.service.components if self.service else ()) for c in component.containers)
+        return tuple(c for component in self.components for c in component.containers)
+
+    @property
+    def deciding_task(self) -> str | None:
+        """The task whose end is the end of the job; None if the service does not contain it."""
+        if self.service is None:
+            return None
+        return self.service.properties.get(contract.PROPERTY_DECIDING)
+
+    def entries(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the mappings of one list of the deciding task's report."""
+        found = self.report and self.report.raw.get(name)
+        if not isinstance(found, list):
+            return []
+        return [entry for entry in found if isinstance(entry, Mapping)]
+
+    @property
+    def overdue(self) -> Overdue | None:
+        """The deciding task, if it has had no container for longer than `start_timeout`; once it
+        runs, it enforces that deadline itself.
+
+        None if this is uncertain: the ApplicationMaster was restarted, or did not respond.
+        """
+        app, service = self.app, self.service
+        if app is None or service is None or self.report or self.trouble or self.foreign:
+            return None
+        if app.state is not AppState.RUNNING or app.attempt != 1:
+            return None
+        if not service.components or not app.launch_ms:
+            return None
+        task = self.deciding_task
+        limit = service.properties.get(contract.PROPERTY_START_TIMEOUT, "")
+        if task is None or not limit.isdecimal():
+            return None
+        # all times are from the cluster's clock
+        launched_ms = app.launch_ms - (app.started_ms or app.launch_ms)
+        waited_s = ((app.elapsed_ms or 0) - launched_ms) / 1000
+        has_container = any(c.instance == task and c.id for c in self.containers)
+        if has_container or waited_s <= float(limit):
+            return None
+        return Overdue(task, waited_s, float(limit))
 
     @property
     def failed_before_bootstrap(self) -> tuple[str, ...]:
-        """Tasks whose container failed although the deciding task never heard of them."""
+        """The tasks whose container failed before the bootstrap reported to the deciding task."""
         if self.report is None or self.report.state != "waiting":
             return ()
         missing = set(self.report.missing)
-        return tuple(c.instance for c in self.containers if c.state is ContainerState.FAILED and c.instance and c.instance in missing)
+        return tuple(
+            c.instance
+            for c in self.containers
+            if c.state is ContainerState.FAILED and c.instance and c.instance in missing
+        )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Where a job is, and why.
+    """The state of a job, and the reason for it.
 
     Attributes:
-        state: One word.
-        reason: One sentence; "" while all is well.
-        confirmed: Whether both witnesses were heard; None while the job is not over.
-        failure: The first cause, where a task failed.
-        hint: What to do next, or "".
+        state: The state.
+        reason: One sentence; "" if no problem was found.
+        confirmed: Whether YARN and the deciding task both report the end; None before the end.
+        failure: The first task that failed, or None.
+        hint: The next step, or "".
     """
 
     state: JobState
@@ -215,18 +340,26 @@ class Verdict:
     hint: str = ""
 
 
-def verdict(seen: Observation) -> Verdict:
-    """Judge an observation; a pure function.
+def verdict(seen: JobStatus) -> Verdict:
+    """Return the verdict on a status; a pure function.
 
-    The order of weight: the ResourceManager's final status, then the report; a disagreement is never success.
+    The ResourceManager's final status has precedence over the report. If they disagree, the job has
+    not succeeded.
     """
     app = seen.app
-    if app is None and seen.application_id is None and seen.service is not None and seen.service.state is not ServiceState.STOPPED:
-        return Verdict(JobState.PENDING)  # it is accepted, and YARN has not said yet as which application
+    if (
+        app is None
+        and seen.application_id is None
+        and seen.service is not None
+        and seen.service.state is not ServiceState.STOPPED
+    ):
+        # accepted; YARN has not reported the application yet
+        return Verdict(JobState.PENDING)
     if app is None:
         return Verdict(
             JobState.UNKNOWN,
-            "the ResourceManager does not know the application any more (it was restarted without recovery, or keeps fewer finished ones)",
+            "the ResourceManager does not know the application any more (it was restarted "
+            "without recovery, or keeps fewer finished ones)",
             confirmed=False,
         )
     if app.state is AppState.KILLED:
@@ -234,113 +367,230 @@ def verdict(seen: Observation) -> Verdict:
     if app.state is AppState.FAILED:
         return _failed(seen, app)
     if app.state is not AppState.FINISHED:
-        return Verdict(_running_state(seen, app))
+        return _not_over(seen, app)
     if app.final_status is FinalStatus.SUCCEEDED:
-        return _yarn_says_succeeded(seen)
+        return _succeeded_by_yarn(seen)
     if app.final_status is FinalStatus.FAILED:
         return _failed(seen, app)
     if app.final_status in (FinalStatus.ENDED, FinalStatus.KILLED):
         return _stopped(seen, app)
-    return Verdict(JobState.UNKNOWN, f"the ResourceManager gives no final status (it says {app.final_status.value})", confirmed=False)
+    return Verdict(
+        JobState.UNKNOWN,
+        f"the ResourceManager reports no final status ({app.final_status.value})",
+        confirmed=False,
+    )
 
 
-def _running_state(seen: Observation, app: AppReport) -> JobState:
-    if app.state is not AppState.RUNNING:
-        return JobState.PENDING if seen.report is None else _by_report(seen.report)
-    if seen.foreign:
+def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
+    state, overdue = _running_state(seen, app), seen.overdue
+    if overdue is None:
+        return Verdict(state, "")
+    stop = f"stop it (submit_tf_job stop {seen.name}), or let it wait for room"
+    return Verdict(state, str(overdue), hint=f"nothing has started yet: {stop}")
+
+
+def _running_state(seen: JobStatus, app: AppReport) -> JobState:
+    running = app.state is AppState.RUNNING
+    if running and seen.foreign:
         return JobState.RUNNING
-    return _by_report(seen.report) if seen.report else JobState.STARTING
+    if seen.report:
+        return _by_report(seen.report)
+    return JobState.STARTING if running else JobState.PENDING
 
 
 def _by_report(report: JobReport) -> JobState:
-    return {"waiting": JobState.STARTING, "running": JobState.RUNNING}.get(report.state, JobState.FINISHING)
+    return {"waiting": JobState.STARTING, "running": JobState.RUNNING}.get(
+        report.state, JobState.FINISHING
+    )
 
 
-def _last_word(seen: Observation) -> JobReport | None:
-    """Return the report where it is the deciding task's last word: written at its end, or read after it."""
-    report = seen.report
-    return report if report is not None and (report.is_over or seen.evidence is Evidence.READ) else None
+def _last_report(seen: JobStatus) -> JobReport | None:
+    """Return the deciding task's report if it is the final one: written at its end, or read after
+    it.
+    """
+    if seen.evidence is Evidence.READ or (seen.report and seen.report.is_over):
+        return seen.report
+    return None
 
 
-def _yarn_says_succeeded(seen: Observation) -> Verdict:
-    report = _last_word(seen)
-    if report is not None:
-        if report.state == "succeeded" and report.first_failure is None and not report.outcome_status:
-            return Verdict(JobState.SUCCEEDED, confirmed=True)
-        said = _what_the_task_said(report)
+def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
+    report = _last_report(seen)
+    if (
+        report is not None
+        and report.state == "succeeded"
+        and report.first_failure is None
+        and not report.outcome_status
+    ):
+        return Verdict(JobState.SUCCEEDED, confirmed=True)
+    if seen.evidence is Evidence.COLLECTED_SOON:
+        # The job has ended, but the verdict may still become FAILED; SUCCEEDED must never change.
         return Verdict(
-            JobState.FAILED, f"YARN says SUCCEEDED, but {said}", confirmed=False, failure=report.first_failure, hint=SWALLOWED_HINT
+            JobState.FINISHING,
+            "YARN reports SUCCEEDED; the deciding task's outcome is not known until the "
+            "cluster has collected its logs",
+            hint=_wait_hint(seen),
+        )
+    if report is not None:
+        said = _outcome_text(report)
+        return Verdict(
+            JobState.FAILED,
+            f"YARN reports SUCCEEDED, but {said}",
+            confirmed=False,
+            failure=report.first_failure,
+            hint=SWALLOWED_HINT,
         )
     if seen.evidence is Evidence.MISSING:
         return Verdict(
             JobState.FAILED,
-            "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran",
+            "YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran",
             confirmed=False,
             hint=SWALLOWED_HINT,
         )
     if seen.evidence is Evidence.NONE_EXPECTED:
-        return Verdict(JobState.SUCCEEDED, "YARN alone says so: without the bootstrap no task leaves an outcome", confirmed=False)
+        return Verdict(
+            JobState.SUCCEEDED,
+            "Not confirmed by the deciding task: without the bootstrap no task leaves an outcome",
+            confirmed=False,
+        )
+    if seen.evidence is Evidence.OUT_OF_REACH:
+        why = "the file system that holds its outcome does not answer"
+        return Verdict(
+            JobState.SUCCEEDED,
+            f"Not confirmed by the deciding task: {why}",
+            confirmed=False,
+            hint=_later_hint(seen),
+        )
     return Verdict(
-        JobState.SUCCEEDED, "YARN alone says so: the outcome that the deciding task left cannot be read any more", confirmed=False
+        JobState.SUCCEEDED,
+        "Not confirmed by the deciding task: its outcome can no longer be read",
+        confirmed=False,
     )
 
 
+def _wait_hint(seen: JobStatus) -> str:
+    return f"submit_tf_job wait {seen.name} returns the verdict once the logs are collected"
+
+
+def _later_hint(seen: JobStatus) -> str:
+    return f"submit_tf_job status {seen.name} reads it once the file system answers"
+
+
 SWALLOWED_HINT = (
-    "known causes: an image whose ENTRYPOINT does not run its arguments, docker.inspect.max.retries=0 in container-executor.cfg, "
+    "known causes: an image whose ENTRYPOINT does not run its arguments, "
+    "docker.inspect.max.retries=0 in container-executor.cfg, "
     "a NodeManager that could not start the shell"
 )
 
 
-def _what_the_task_said(report: JobReport) -> str:
+_NEVER_STARTED_HINT = "did it start at all? its image must have bash and Python 3.6 or later"
+
+
+def _outcome_text(report: JobReport) -> str:
     if report.first_failure:
-        return f"the task says: {report.first_failure.message}"
+        return f"the task reports: {report.first_failure.message}"
     if report.outcome_status:
         return f"the deciding task ended with exit status {report.outcome_status}"
     return f"the deciding task's last word was '{report.state}'"
 
 
-def _failed(seen: Observation, app: AppReport) -> Verdict:
-    report = _last_word(seen)
+def _failed(seen: JobStatus, app: AppReport) -> Verdict:
+    report = _last_report(seen)
     if report is not None and report.first_failure is not None:
-        return Verdict(JobState.FAILED, report.first_failure.message, confirmed=True, failure=report.first_failure)
+        return Verdict(
+            JobState.FAILED,
+            report.first_failure.message,
+            confirmed=True,
+            failure=report.first_failure,
+        )
     if report is not None and report.state == "succeeded":
         return Verdict(
             JobState.FAILED,
-            "the deciding task says that it succeeded, but YARN says FAILED" + _diagnostics(app),
+            "the deciding task reports success, but YARN reports FAILED" + _diagnostics(app),
             confirmed=False,
-            hint="look at the ApplicationMaster's log, and at what the job wrote, before you use it",
+            hint="look at the ApplicationMaster's log, and at what the job wrote, before you "
+            "use it",
         )
     if report is not None and report.outcome_status:
-        return Verdict(JobState.FAILED, f"the deciding task ended with exit status {report.outcome_status}", confirmed=True)
-    if seen.evidence is Evidence.COLLECTED_SOON:
-        why = "why is not known yet: the cluster is still collecting its logs"
         return Verdict(
-            JobState.FAILED, f"it failed; {why}", confirmed=False, hint=f"submit_tf_job wait {seen.name} tells when they are there"
+            JobState.FAILED,
+            f"the deciding task ended with exit status {report.outcome_status}",
+            confirmed=True,
         )
+    if seen.evidence is Evidence.COLLECTED_SOON:
+        reason = (
+            "YARN reports FAILED"
+            + _diagnostics(app)
+            + "; the cluster is still collecting the logs of its tasks"
+        )
+        return Verdict(JobState.FAILED, reason, confirmed=False, hint=_wait_hint(seen))
     if app.state is not AppState.FINISHED:
-        return Verdict(JobState.FAILED, "the application failed" + _diagnostics(app), confirmed=report is not None)
+        return Verdict(
+            JobState.FAILED,
+            "the application failed" + _diagnostics(app),
+            confirmed=report is not None,
+        )
+    if report is None and seen.evidence is Evidence.OUT_OF_REACH:
+        reason = (
+            "YARN reports FAILED"
+            + _diagnostics(app)
+            + "; the file system that holds its outcome does not answer"
+        )
+        return Verdict(JobState.FAILED, reason, confirmed=False, hint=_later_hint(seen))
+    if report is None and seen.evidence is Evidence.UNREADABLE:
+        reason = (
+            "YARN reports FAILED"
+            + _diagnostics(app)
+            + "; the outcome that the deciding task left cannot be read any more"
+        )
+        return Verdict(JobState.FAILED, reason, confirmed=False, hint=_NEVER_STARTED_HINT)
     return Verdict(
         JobState.FAILED,
         "the deciding task's container ended without leaving an outcome" + _diagnostics(app),
         confirmed=report is not None,
-        hint=""
-        if report or seen.evidence is Evidence.NONE_EXPECTED
-        else "did it start at all? its image must have bash and Python 3.7 or later",
+        hint="" if report or seen.evidence is Evidence.NONE_EXPECTED else _NEVER_STARTED_HINT,
     )
 
 
-def _stopped(seen: Observation, app: AppReport) -> Verdict:
+def given_up(reason: str) -> Verdict:
+    """Return the verdict on a job that a client ended because it could never start."""
+    hint = "ask for less, or wait longer (`start_timeout`); `status` shows what a job waits for"
+    if "before its bootstrap" in reason:
+        hint = "does its image have bash and Python? is each of its mounts there on every node?"
+    return Verdict(JobState.FAILED, reason, confirmed=True, hint=hint)
+
+
+def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
     report = seen.report
     if report is not None and report.state == "failed" and report.first_failure is not None:
-        return Verdict(JobState.FAILED, report.first_failure.message, confirmed=True, failure=report.first_failure)
+        return Verdict(
+            JobState.FAILED,
+            report.first_failure.message,
+            confirmed=True,
+            failure=report.first_failure,
+        )
+    if GIVEN_UP in app.diagnostics:
+        return given_up(app.diagnostics.partition(GIVEN_UP)[2].strip())
     if "exceeded the lifetime" in app.diagnostics or "lifetime period" in app.diagnostics:
-        return Verdict(JobState.STOPPED, "its lifetime was over, and YARN killed it", confirmed=True, hint="ask for a longer `lifetime`")
-    first_line = app.diagnostics.strip().splitlines()[0] if app.diagnostics.strip() else "YARN does not say by whom"
-    return Verdict(JobState.STOPPED, f"it was stopped: {first_line}", confirmed=True)
+        return Verdict(
+            JobState.STOPPED,
+            "its lifetime was over, and YARN killed it",
+            confirmed=True,
+            hint="ask for a longer `lifetime`",
+        )
+    first_line = next(iter(app.diagnostics.strip().splitlines()), "YARN does not report by whom")
+    # A task may have failed before; once its logs can be read, the verdict may become FAILED.
+    unheard = report is None and seen.evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
+    return Verdict(JobState.STOPPED, f"it was stopped: {first_line}", confirmed=not unheard)
 
 
 def _diagnostics(app: AppReport) -> str:
-    """Quote the ResourceManager, where it says something that is about a failure (facts: verified-security-ha 9)."""
-    lines = [line.strip() for line in app.diagnostics.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    lines = [line for line in lines if "Attempt recovered after RM restart" not in line]
-    return f": {' '.join(lines)[:600]}" if lines else ""
+    """Return the ResourceManager's diagnostics if they describe a failure
+    (docs/hadoop-facts.md#diagnostics-of-an-application).
+    """
+    lines = [
+        line.strip()
+        for line in app.diagnostics.splitlines()
+        if line.strip() and not line.lstrip().startswith("at ")
+    ]
+    text = " ".join(line for line in lines if "Attempt recovered after RM restart" not in line)
+    return text and f": {text[:600]}"

@@ -1,8 +1,10 @@
-"""What is true of one user on one cluster: ResourceManagers, site facts, time-outs, defaults; and where each value came from.
+"""The settings of one user on one cluster, and the origin of each value.
 
-The order, strongest first: arguments, environment (`SUBMIT_TF_JOB_<KEY>`), project file (`submit_tf_job.yaml` in the working directory or a
-parent), user file (`~/.config/submit_tf_job/settings.yaml`), system file (`/etc/submit_tf_job/settings.yaml`), the Hadoop configuration
-that HADOOP_CONF_DIR names, defaults. Inside one file the chosen profile beats the file's own top level. Unknown names are refused.
+The order, strongest first: arguments, environment (`SUBMIT_TF_JOB_<KEY>`), project file
+(`submit_tf_job.yaml` in the working directory or a parent), user file
+(`~/.config/submit_tf_job/settings.yaml`), system file (`/etc/submit_tf_job/settings.yaml`), the
+Hadoop configuration that HADOOP_CONF_DIR names, defaults. Inside one file the chosen profile beats
+the file's own top level. Unknown names are refused.
 
 This module alone reads the process's environment.
 """
@@ -14,40 +16,45 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import Field, field, fields, replace
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from submit_tf_job import kerberos
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.hadoopconf import read_xml, resource_managers
-from submit_tf_job.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
+from submit_tf_job.host import kerberos
+from submit_tf_job.host.hadoopconf import read_xml, resource_managers
+from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
 
 __all__ = [
-    "KEYS",
     "USER_NAME",
     "Directories",
-    "Key",
+    "Setting",
     "Settings",
     "directories",
     "duration_s",
+    "keys",
+    "known_profiles",
     "krb5_conf_files",
     "load_settings",
     "process_environment",
 ]
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
-TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are no settings
+TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings
 PROJECT_FILE = "submit_tf_job.yaml"
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
+SETTINGS_FILE_MAX = 1024 * 1024
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
+_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 USER_NAME = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
 
 
-# --- the keys --------------------------------------------------------------------------------------------------------
+# --- the keys -------------------------------------------------------------------------------------
 
 
 def _text(value: Any) -> str:
@@ -60,14 +67,21 @@ def _name(pattern: str, what: str) -> Callable[[Any], str]:
     def parse(value: Any) -> str:
         text = _text(value)
         if not re.fullmatch(pattern, text):
-            raise ValueError(f"{text!r} is no {what}")
+            raise ValueError(f"{text!r} is not a valid {what}")
         return text
 
     return parse
 
 
+def _split(value: Any) -> Any:
+    """Split a text at commas and blanks; return any other value as it is."""
+    if isinstance(value, str):
+        return [item for item in re.split(r"[,\s]+", value) if item]
+    return value
+
+
 def _urls(value: Any) -> tuple[str, ...]:
-    items = [item for item in re.split(r"[,\s]+", value) if item] if isinstance(value, str) else value
+    items = _split(value)
     if not isinstance(items, list) or not items:
         raise ValueError(f"expected one or more URLs, found {value!r}")
     return tuple(_url(item) for item in items)
@@ -77,49 +91,110 @@ def _url(value: Any) -> str:
     text = _text(value)
     try:
         parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that do not match, a port that is no number
+        usable = (
+            parts.scheme in ("http", "https") and _is_host(parts.hostname or "") and parts.port != 0
+        )
+    except ValueError:  # brackets that do not match, a port that is not a number
         usable = False
     if not usable:
-        raise ValueError(f"{value!r} is no address of a ResourceManager; write it as http://rm.example.com:8088")
+        raise ValueError(
+            f"{value!r} is not the address of a ResourceManager; write it as "
+            f"http://rm.example.com:8088"
+        )
     if parts.username or parts.password:
         raise ValueError("a ResourceManager's address must not hold a user or a password")
     if parts.query or parts.fragment:
-        raise ValueError(f"{value!r} has a query; write only the address: {parts.scheme}://{parts.netloc}")
+        raise ValueError(
+            f"{value!r} has a query; write only the address: {parts.scheme}://{parts.netloc}"
+        )
     path = parts.path.rstrip("/")
-    if re.match(r"/(cluster|ws|app|proxy|ui2)(/|$)", path):  # copied from a browser; a path of its own is a gateway's
-        raise ValueError(f"{value!r} is one of its pages; write only scheme, host and port: {parts.scheme}://{parts.netloc}")
+    # copied from a browser; other paths are allowed, as a gateway has one
+    if re.match(r"/(cluster|ws|app|proxy|ui2)(/|$)", path):
+        raise ValueError(
+            f"{value!r} is one of its pages; write only scheme, host and port: "
+            f"{parts.scheme}://{parts.netloc}"
+        )
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _is_host(name: str) -> bool:
+    """Return whether a name is a valid host: labels of 1 to 63 characters (RFC 1123), an address,
+    or an international name.
+    """
+    if ":" in name:  # urlsplit has checked the text in brackets
+        return True
+    try:
+        ascii_name = name if name.isascii() else name.encode("idna").decode("ascii")
+    except UnicodeError:  # a label is empty or too long, or a character is not allowed
+        return False
+    return (
+        len(ascii_name) <= 253
+        and re.fullmatch(rf"{_LABEL}(\.{_LABEL})*\.?", ascii_name) is not None
+    )
 
 
 def _path(value: Any) -> Path:
     try:
         return Path(_text(value)).expanduser()
     except RuntimeError:
-        raise ValueError(f"{value!r} begins with the home directory of somebody who is not known here") from None
+        raise ValueError(
+            f"{value!r} begins with the home directory of somebody who is not known here"
+        ) from None
 
 
 def _host_port(value: Any) -> str:
     text = _text(value)
     match = re.fullmatch(r"([\w.-]+):(\d{1,5})", text)
     if not match or not 0 < int(match[2]) < 65536:
-        raise ValueError(f"{text!r} is no address; write host:port")
+        raise ValueError(f"{text!r} is not a valid address; write host:port")
     return text
 
 
 def _port_range(value: Any) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", _text(value))
     if not match or not 1024 <= int(match[1]) < int(match[2]) <= 65535:
-        raise ValueError(f"{value!r} is no range of ports; write 20000-32767")
+        raise ValueError(f"{value!r} is not a valid port range; write 20000-32767")
     return int(match[1]), int(match[2])
 
 
+def _stripped(value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    return ""
+
+
 def duration_s(value: Any) -> float:
-    """Read a duration such as 500ms, 30s, 5m or 1h, in seconds; ValueError where it is none."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value.strip()) if isinstance(value, str) else None
+    """Parse a duration such as 500ms, 30s, 5m, 1h or 7d into seconds; raise ValueError where it is
+    invalid.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", _stripped(value))
     if not match:
-        raise ValueError(f"{value!r} is no duration; write 500ms, 30s, 5m or 1h")
-    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[match[2]]
+        raise ValueError(f"invalid duration {value!r}; use 90s, 15m or 2h")
+    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+
+
+def _size(value: Any) -> int:
+    match = re.fullmatch(r"([1-9]\d{0,5})(Mi|Gi|Ti)", _stripped(value))
+    if not match:
+        raise ValueError(f"{value!r} is not a size; write 256Mi or 2Gi")
+    return int(match[1]) * {"Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4}[match[2]]
+
+
+def _count(value: Any) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d{0,5}", text):
+        raise ValueError(f"{value!r} is not a number from 1 to 999999")
+    return int(text)
+
+
+def _count_or_none(value: Any) -> int:
+    """Parse a number that may be 0."""
+    if str(value).strip() == "0":
+        return 0
+    try:
+        return _count(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number from 0 to 999999") from None
 
 
 def _bool(value: Any) -> bool:
@@ -139,7 +214,7 @@ def _one_of(*choices: str) -> Callable[[Any], str]:
 
 
 def _command(value: Any) -> tuple[str, ...]:
-    """Read a command as a list of words, or as a text with a shell's quoting; no shell runs it."""
+    """Parse a command: a list of words, or a text with a shell's quoting; no shell runs it."""
     try:
         words = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:
@@ -150,8 +225,8 @@ def _command(value: Any) -> tuple[str, ...]:
 
 
 def _words(value: Any) -> tuple[str, ...]:
-    """Read a list of words, or a text that has them between commas or blanks; an empty list is one, too."""
-    words = [item for item in re.split(r"[,\s]+", value) if item] if isinstance(value, str) else value
+    """Parse a list of words, or a text with words between commas or blanks; it may be empty."""
+    words = _split(value)
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise ValueError(f"expected a list of words, found {value!r}")
     return tuple(words)
@@ -161,7 +236,7 @@ def _paths(value: Any) -> tuple[str, ...]:
     paths = _words(value)
     relative = next((path for path in paths if not path.startswith("/")), None)
     if relative is not None:
-        raise ValueError(f"{relative!r} is no absolute path of the nodes")
+        raise ValueError(f"{relative!r} is not an absolute path of the nodes")
     return paths
 
 
@@ -171,88 +246,201 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-@dataclass(frozen=True)
-class Key:
-    """One setting.
+def setting(
+    parse: Callable[[Any], Any],
+    default: Any,
+    about: str,
+    *,
+    name: str = "",
+    project: bool = True,
+    env: bool = True,
+) -> Any:
+    """Declare one setting as a field of a dataclass.
 
-    Attributes:
-        parse: Turns what a file or a variable holds into the value; ValueError with a sentence where it cannot.
-        project: Whether a project's file may set it. It may not say where jobs go or as whom: a checkout must not redirect its reader.
-        env: Whether an environment variable can hold it.
+    Args:
+        parse: Converts the value of a file or a variable; raises ValueError with a sentence for an
+            invalid one.
+        default: The value where nothing sets it.
+        about: The help text.
+        name: The key in files; default: the field's name, without the unit of a duration.
+        project: Whether a project's file may set it. A checkout must not redirect the jobs of its
+            users.
+        env: Whether an environment variable can set it.
     """
-
-    name: str
-    parse: Callable[[Any], Any]
-    default: Any
-    about: str
-    project: bool = True
-    env: bool = True
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return ENV_PREFIX + self.name.upper().replace(".", "_")
-
-
-def _keys(*keys: Key) -> Mapping[str, Key]:
-    return {key.name: key for key in keys}
+    metadata = {
+        "parse": parse,
+        "default": default,
+        "about": about,
+        "name": name,
+        "project": project,
+        "env": env,
+    }
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
-KEYS = _keys(
-    Key("resource_managers", _urls, (), "addresses of the ResourceManagers' web interfaces, http://host:8088", project=False),
-    Key("user", _name(USER_NAME, "user name"), None, "user to submit as; default: who you are here", project=False),
-    Key("auth", _one_of(*AUTH_METHODS), "simple", "how to prove who you are; default: what the Hadoop configuration says", project=False),
-    Key(
-        "as_user",
-        _name(USER_NAME, "user name"),
-        None,
-        "submit as this user instead, where the ResourceManager lets you (doAs)",
-        project=False,
-    ),
-    Key(
-        "kerberos.principal",
-        _name(r"[^\s@]+(@[^\s@]+)?", "Kerberos principal"),
+@dataclass(frozen=True)
+class KerberosSettings:
+    """Settings of the Kerberos login."""
+
+    principal: str | None = setting(
+        _name("[^\\s@]+(@[^\\s@]+)?", "Kerberos principal"),
         None,
         "who to log in as; default: the ticket's",
         project=False,
-    ),
-    Key("kerberos.keytab", _path, None, "keytab to log in with, instead of a ticket from kinit", project=False),
-    Key("kerberos.krb5_conf", _path, None, "krb5.conf to use instead of this machine's", project=False),
-    Key("credentials.file", _path, None, "file with the delegation token, the bearer token, or user:password", project=False),
-    Key("credentials.command", _command, None, "command that prints what credentials.file would hold", project=False),
-    Key("ca_file", _path, None, "CA certificates that https ResourceManagers are checked against", project=False),
-    Key("hadoop_conf", _path, None, "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml", project=False),
-    Key("hadoop_version", _name(r"\d+\.\d+\.\d+\S*", "Hadoop version"), None, "Hadoop version, where the cluster is not to be asked"),
-    Key("dns.domain", _name(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "DNS domain"), None, "hadoop.registry.dns.domain-name of the cluster"),
-    Key("dns.server", _host_port, None, "Registry DNS, host:port, where the containers' resolver does not know it"),
-    Key("gpu_resource", _name(r"[a-z0-9.-]+/[a-z0-9.-]+", "resource name"), "yarn.io/gpu", "YARN's name for a GPU"),
-    Key("ports.range", _port_range, (20000, 32767), "ports that tasks on the host network use; below the ephemeral range"),
-    Key("staging", _text, None, "directory for files that do not fit into the service; default <HDFS home>/.submit_tf_job/staging"),
-    Key("docker.host", _text, None, "Docker Engine of this machine: unix:///path; default: what Docker itself takes", project=False),
-    Key("docker.networks", _words, None, "networks that the cluster allows (docker.allowed.networks)"),
-    Key("docker.ro_mounts", _paths, None, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"),
-    Key("docker.rw_mounts", _paths, None, "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)"),
-    Key("docker.registries", _words, None, "registries whose images get mounts (docker.trusted.registries)"),
-    Key("docker.runtimes", _words, None, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"),
-    Key("timeouts.connect", duration_s, 5.0, "to connect to a ResourceManager"),
-    Key("timeouts.read", duration_s, 30.0, "to wait for an answer to a question"),
-    Key("timeouts.failover", duration_s, 30.0, "to find a ResourceManager that answers, before a command gives up"),
-    Key("timeouts.submit", duration_s, 300.0, "for a whole submission, failovers and lost answers included"),
-    Key("timeouts.unreachable", duration_s, 900.0, "for which a watch bears an unreachable cluster before it gives up"),
-    Key("poll.min", duration_s, 1.0, "shortest pause between two looks at a job"),
-    Key("poll.max", duration_s, 15.0, "longest pause between two looks at a job"),
-    Key("job", _mapping, {}, "a partial job spec: what jobs get where they are silent", env=False),
-    Key("shapes", _mapping, {}, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", env=False),
-    Key("sandbox", _bool, False, "whether this profile is a sandbox of this machine", project=False, env=False),
-)
+    )
+    keytab: Path | None = setting(
+        _path, None, "keytab to log in with, instead of a ticket from kinit", project=False
+    )
+    krb5_conf: Path | None = setting(
+        _path, None, "krb5.conf to use instead of this machine's", project=False
+    )
 
 
-# --- what comes out --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class CredentialSettings:
+    """Sources of a token or a password."""
+
+    file: Path | None = setting(
+        _path,
+        None,
+        "file with the delegation token, the bearer token, or user:password",
+        project=False,
+    )
+    command: tuple[str, ...] | None = setting(
+        _command, None, "command that prints what credentials.file would hold", project=False
+    )
+
+
+@dataclass(frozen=True)
+class DnsSettings:
+    """Settings of the cluster's Registry DNS."""
+
+    domain: str | None = setting(
+        _name("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "DNS domain"),
+        None,
+        "hadoop.registry.dns.domain-name of the cluster",
+    )
+    server: str | None = setting(
+        _host_port, None, "Registry DNS, host:port, where the containers' resolver does not know it"
+    )
+
+
+@dataclass(frozen=True)
+class PortSettings:
+    """Range of ports for tasks on the host network."""
+
+    range: tuple[int, int] = setting(
+        _port_range,
+        (20000, 32767),
+        "ports that tasks on the host network use; below the ephemeral range",
+    )
+
+
+@dataclass(frozen=True)
+class DockerSettings:
+    """Settings of Docker on this machine, and limits of Docker on the cluster."""
+
+    host: str | None = setting(
+        _text,
+        None,
+        "Docker Engine of this machine: unix:///path; default: what Docker itself takes",
+        project=False,
+    )
+    networks: tuple[str, ...] | None = setting(
+        _words, None, "networks that the cluster allows (docker.allowed.networks)"
+    )
+    ro_mounts: tuple[str, ...] | None = setting(
+        _paths, None, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"
+    )
+    rw_mounts: tuple[str, ...] | None = setting(
+        _paths,
+        None,
+        "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)",
+    )
+    registries: tuple[str, ...] | None = setting(
+        _words, None, "registries whose images get mounts (docker.trusted.registries)"
+    )
+    runtimes: tuple[str, ...] | None = setting(
+        _words, None, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"
+    )
+
+
+@dataclass(frozen=True)
+class TimeoutSettings:
+    """Time-outs, in seconds."""
+
+    connect_s: float = setting(duration_s, 5.0, "to connect to a ResourceManager")
+    read_s: float = setting(duration_s, 30.0, "to wait for an answer to a question")
+    failover_s: float = setting(
+        duration_s, 30.0, "to find a ResourceManager that answers, before a command gives up"
+    )
+    submit_s: float = setting(
+        duration_s, 300.0, "for a whole submission, failovers and lost answers included"
+    )
+    unreachable_s: float = setting(
+        duration_s, 900.0, "for which a watch bears an unreachable cluster before it gives up"
+    )
+
+
+@dataclass(frozen=True)
+class PollSettings:
+    """Intervals of polls, in seconds."""
+
+    min_s: float = setting(duration_s, 1.0, "shortest pause between two looks at a job")
+    max_s: float = setting(duration_s, 15.0, "longest pause between two looks at a job")
+
+
+@dataclass(frozen=True)
+class GatewaySettings:
+    """Limits of uploads to the gateway."""
+
+    uploads: Path | None = setting(
+        _path,
+        None,
+        "directory for files that callers of a gateway send, until their job is submitted",
+        project=False,
+    )
+    upload_size: int = setting(
+        _size, 256 * 1024**2, "size of all files of one request to a gateway", project=False
+    )
+    upload_files: int = setting(
+        _count, 1000, "number of files of one request to a gateway", project=False
+    )
+    upload_time_s: float = setting(
+        duration_s,
+        600.0,
+        "time in which the files of one request to a gateway must arrive",
+        project=False,
+    )
+
+
+@dataclass(frozen=True)
+class CapSettings:
+    """The most that one job may ask for; None for no limit."""
+
+    tasks: int | None = setting(_count, None, "most tasks of a job", project=False)
+    gpus: int | None = setting(
+        _count_or_none, None, "most GPUs of all tasks of a job together", project=False
+    )
+    memory: int | None = setting(
+        _size, None, "most memory of all tasks of a job together", project=False
+    )
+    lifetime_s: float | None = setting(
+        duration_s,
+        None,
+        "longest lifetime of a job; one without lifetime is refused",
+        project=False,
+    )
+
+
+# --- the settings ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Directories:
-    """Where this program keeps what (XDG base directories)."""
+    """The directories of this program (XDG base directories)."""
 
     config: Path
     state: Path
@@ -261,111 +449,282 @@ class Directories:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one invocation, made once.
+    """The settings of one invocation, created once.
 
     Attributes:
-        profile: Name of the profile in force, or None.
-        values: Key to value, for every key of `KEYS`.
-        origins: Key to the place its value came from.
-        login: Who we say we are; another than `user` where `as_user` is set.
+        profile: Name of the active profile, or None.
+        origins: Name of a setting to the source of its value.
+        login: The authenticated user; differs from `user` where `as_user` is set.
+        user: User that jobs belong to.
     """
 
     profile: str | None
-    values: Mapping[str, Any]
     origins: Mapping[str, str]
     directories: Directories
     login: str = ""
-    hints: tuple[str, ...] = field(default=())
-
-    def __getitem__(self, key: str) -> Any:
-        return self.values[key]
-
-    @property
-    def user(self) -> str:
-        """User that jobs belong to."""
-        return str(self.values["user"])
+    hints: tuple[str, ...] = ()
+    resource_manager_urls: tuple[str, ...] = setting(
+        _urls,
+        (),
+        "addresses of the ResourceManagers' web interfaces, http://host:8088",
+        project=False,
+        name="resource_managers",
+    )
+    user: str = setting(
+        _name(USER_NAME, "user name"),
+        "",
+        "user to submit as; default: who you are here",
+        project=False,
+    )
+    auth: str = setting(
+        _one_of(*AUTH_METHODS),
+        "simple",
+        "how to prove who you are; default: what the Hadoop configuration says",
+        project=False,
+    )
+    as_user: str | None = setting(
+        _name(USER_NAME, "user name"),
+        None,
+        "submit as this user instead, where the ResourceManager lets you (doAs)",
+        project=False,
+    )
+    kerberos: KerberosSettings = field(default_factory=KerberosSettings)
+    credentials: CredentialSettings = field(default_factory=CredentialSettings)
+    ca_file: Path | None = setting(
+        _path,
+        None,
+        "CA certificates that https ResourceManagers are checked against",
+        project=False,
+    )
+    hadoop_conf: Path | None = setting(
+        _path,
+        None,
+        "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml",
+        project=False,
+    )
+    hadoop_version: str | None = setting(
+        _name("\\d+\\.\\d+\\.\\d+\\S*", "Hadoop version"),
+        None,
+        "Hadoop version, where the cluster is not to be asked",
+    )
+    dns: DnsSettings = field(default_factory=DnsSettings)
+    gpu_resource: str = setting(
+        _name("[a-z0-9.-]+/[a-z0-9.-]+", "resource name"), "yarn.io/gpu", "YARN's name for a GPU"
+    )
+    ports: PortSettings = field(default_factory=PortSettings)
+    staging: str | None = setting(
+        _text,
+        None,
+        "directory for files that do not fit into the service; default <HDFS "
+        "home>/.submit_tf_job/staging",
+    )
+    docker: DockerSettings = field(default_factory=DockerSettings)
+    caps: CapSettings = field(default_factory=CapSettings)
+    timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
+    poll: PollSettings = field(default_factory=PollSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    job: Mapping[str, Any] = setting(
+        _mapping, {}, "a partial job spec: what jobs get where they are silent", env=False
+    )
+    shapes: Mapping[str, Any] = setting(
+        _mapping, {}, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", env=False
+    )
+    task_memory: str | None = setting(
+        _name("[1-9][0-9]{0,8}(Mi|Gi|Ti)", "amount of memory, such as 4Gi"),
+        None,
+        "memory of a task for which a job file of another system states none; default: it is "
+        "asked for",
+    )
+    sandbox: bool = setting(
+        _bool, False, "whether this profile is a sandbox of this machine", project=False, env=False
+    )
 
     @property
     def secure(self) -> bool:
-        """Whether the cluster makes its users prove who they are: its containers get delegation tokens then.
+        """Whether the cluster requires authentication, so that containers get delegation tokens.
 
-        Behind a gateway only the Hadoop configuration tells.
+        With a gateway the value comes from the Hadoop configuration.
         """
-        if self.values["auth"] in ("basic", "bearer"):
-            conf: Path | None = self.values["hadoop_conf"]
+        if self.auth in ("basic", "bearer"):
+            conf = self.hadoop_conf
             core = read_xml(conf / "core-site.xml") if conf is not None else {}
             return core.get("hadoop.security.authentication", "simple").lower() == "kerberos"
-        return bool(self.values["auth"] != "simple")
+        return self.auth != "simple"
 
     @property
     def as_proxy(self) -> bool:
-        """Whether we act for `user` as a proxy user."""
-        return self.values["as_user"] is not None
+        """Whether requests are made for `user` by a proxy user."""
+        return self.as_user is not None
 
     def acting_for(self, user: str) -> Settings:
-        """Return these settings with `user` as `as_user`; the same where that is who we are anyway."""
+        """Return these settings with `user` as `as_user`, unchanged if it is the user already."""
         if user == self.user:
             return self
-        values = {**self.values, "user": user, "as_user": user}
-        return replace(self, values=values, origins={**self.origins, "user": "as_user, who is calling", "as_user": "who is calling"})
+        origins = {**self.origins, "user": "as_user, who is calling", "as_user": "who is calling"}
+        return replace(self, user=user, as_user=user, origins=origins)
 
     @property
     def resource_managers(self) -> tuple[str, ...]:
         """Addresses of the ResourceManagers.
 
         Raises:
-            SettingsError: None is known.
+            SettingsError: No setting has one.
         """
-        urls: tuple[str, ...] = self.values["resource_managers"]
+        urls = self.resource_manager_urls
         if not urls:
             raise SettingsError(
-                "no ResourceManager is known: neither settings, environment nor HADOOP_CONF_DIR names one",
+                "no ResourceManager is known: neither settings, environment nor "
+                "HADOOP_CONF_DIR names one",
                 hint="give --rm http://host:8088, or set resource_managers in "
-                f"{self.directories.config / 'settings.yaml'}, or start one on this machine with `submit_tf_job sandbox up`",
+                f"{self.directories.config / 'settings.yaml'}, or start one on this "
+                f"machine with `submit_tf_job sandbox up`",
             )
         return urls
 
 
+@dataclass(frozen=True)
+class Setting:
+    """One setting, with its name in files and variables.
+
+    Attributes:
+        path: The attributes of `Settings` that lead to its value.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    parse: Callable[[Any], Any]
+    default: Any
+    about: str
+    project: bool
+    env: bool
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return ENV_PREFIX + self.name.upper().replace(".", "_")
+
+    def value_of(self, settings: Settings) -> object:
+        """Return the value of this setting."""
+        return reduce(getattr, self.path, settings)
+
+
+_GROUPS: Mapping[str, type] = {
+    "kerberos": KerberosSettings,
+    "credentials": CredentialSettings,
+    "dns": DnsSettings,
+    "ports": PortSettings,
+    "docker": DockerSettings,
+    "caps": CapSettings,
+    "timeouts": TimeoutSettings,
+    "poll": PollSettings,
+    "gateway": GatewaySettings,
+}
+
+
+def _all_keys() -> Iterator[Setting]:
+    """List the settings in the order of their declaration."""
+    for item in fields(Settings):
+        if item.metadata:
+            yield _key_of(item)
+        if item.name in _GROUPS:
+            for inner in fields(_GROUPS[item.name]):
+                yield _key_of(inner, item.name)
+
+
+def _key_of(item: Field[Any], *group: str) -> Setting:
+    given, short = dict(item.metadata), item.name
+    if given["parse"] is duration_s:
+        short = short.removesuffix("_s")
+    given["name"] = ".".join((*group, given["name"] or short))
+    return Setting(path=(*group, item.name), **given)
+
+
+@cache
+def keys() -> Mapping[str, Setting]:
+    """Return every setting by its name, in the order of `config show`."""
+    return {key.name: key for key in _all_keys()}
+
+
+def _settings_of(
+    values: Mapping[str, Any],
+    profile: str | None,
+    origins: Mapping[str, str],
+    dirs: Directories,
+    login: str,
+) -> Settings:
+    """Build the settings from a value for each key."""
+    top: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        *group, leaf = keys()[name].path
+        (groups.setdefault(group[0], {}) if group else top)[leaf] = value
+    made = {name: _GROUPS[name](**given) for name, given in groups.items()}
+    return Settings(profile, origins, dirs, login, **top, **made)
+
+
+def _environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
+    if given is None:
+        return os.environ
+    return given
+
+
 def process_environment() -> dict[str, str]:
-    """Return a copy of the process's environment, for programs that we start."""
+    """Return a copy of the process's environment, for child processes."""
     return dict(os.environ)
 
 
-def krb5_conf_files(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Find what krb5.conf is here: the setting's, else KRB5_CONFIG's (which may name several), else this machine's if it has one."""
-    if settings["kerberos.krb5_conf"]:
-        return (settings["kerberos.krb5_conf"],)
-    named = (os.environ if environ is None else environ).get("KRB5_CONFIG", "")
+def krb5_conf_files(
+    settings: Settings, environ: Mapping[str, str] | None = None
+) -> tuple[Path, ...]:
+    """Return the krb5.conf files: the setting's, else KRB5_CONFIG's (which may name several), else
+    this machine's if it exists.
+    """
+    if settings.kerberos.krb5_conf:
+        return (settings.kerberos.krb5_conf,)
+    named = _environment(environ).get("KRB5_CONFIG", "")
     found = [Path(part) for part in named.split(":") if part] or [Path("/etc/krb5.conf")]
     return tuple(path for path in found if named or path.is_file())
 
 
 def directories(environ: Mapping[str, str] | None = None) -> Directories:
-    """Find where this user's configuration, state and caches live."""
-    env = os.environ if environ is None else environ
+    """Return the directories of this user's configuration, state and caches.
+
+    Raises:
+        SettingsError: HOME, or a variable of XDG, names a file.
+    """
+    env = _environment(environ)
     home = Path(env.get("HOME") or Path.home())
 
     def base(variable: str, fallback: str) -> Path:
         value = env.get(variable, "")
-        return (Path(value) if value.startswith("/") else home / fallback) / "submit_tf_job"
+        root, named, place = home, "HOME", home / fallback
+        if value.startswith("/"):
+            root, named, place = Path(value), variable, Path(value)
+        if root.exists() and not root.is_dir():
+            raise SettingsError(
+                f"{named} is {root}, which is not a directory", hint=f"set {named} to a directory"
+            )
+        return place / "submit_tf_job"
 
     return Directories(
-        config=base("XDG_CONFIG_HOME", ".config"), state=base("XDG_STATE_HOME", ".local/state"), cache=base("XDG_CACHE_HOME", ".cache")
+        config=base("XDG_CONFIG_HOME", ".config"),
+        state=base("XDG_STATE_HOME", ".local/state"),
+        cache=base("XDG_CACHE_HOME", ".cache"),
     )
 
 
-# --- layers ----------------------------------------------------------------------------------------------------------
+# --- layers ---------------------------------------------------------------------------------------
 
 
-# Dotted key → the raw value, and the text that says where it stands.
+# Dotted key → the raw value, and its position.
 _Values: TypeAlias = Mapping[str, tuple[Any, str]]
-# Dotted key → the text that says where it stands: file:line:column.
+# Dotted key → its position: file:line:column.
 _At: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """What one file says."""
+    """The settings of one file."""
 
     values: _Values
     default_profile: str | None = None
@@ -380,39 +739,84 @@ def load_settings(
     cwd: Path | None = None,
     system_file: Path = SYSTEM_FILE,
 ) -> Settings:
-    """Read all layers and decide every setting.
+    """Read all sources and return the settings.
 
     Args:
-        arguments: Key to raw value, from the command line or a call; None values count as not given.
-        profile: Profile to use; default: SUBMIT_TF_JOB_PROFILE, then the files' `default_profile`, then a sandbox that is up.
+        arguments: Name to raw value, from the command line or a call; None values are ignored.
+        profile: Profile to use; default: SUBMIT_TF_JOB_PROFILE, then the files' `default_profile`,
+            then a running sandbox.
 
     Raises:
-        SettingsError: A file cannot be read, a name is unknown, a value is wrong, or the profile does not exist.
+        SettingsError: A file cannot be read, a name is unknown, a value is wrong, or the profile
+            does not exist.
     """
-    env = os.environ if environ is None else environ
+    env = _environment(environ)
     dirs = directories(env)
-    here = Path.cwd() if cwd is None else cwd
-    files = [
-        _project_layer(here, Path(env.get("HOME") or "/")),
-        _file_layer(dirs.config / "settings.yaml"),
-        _profiles_d(dirs.config / "profiles.d"),
-        _file_layer(system_file, shared=True),
+    here = _working_directory() if cwd is None else cwd
+    files = _files(env, dirs, here, system_file)
+    strongest = [
+        {
+            key: (value, "argument")
+            for key, value in (arguments or {}).items()
+            if value not in (None, (), [])
+        },
+        _env_layer(env),
     ]
-    strongest = [{key: (value, "argument") for key, value in (arguments or {}).items() if value not in (None, (), [])}, _env_layer(env)]
     chosen = _choose_profile(profile, env, files)
     stack = _stack(strongest, files, chosen, env)
-    if chosen is None and any(SANDBOX_PROFILE in layer.profiles for layer in files) and not any("resource_managers" in v for v in stack):
+    if (
+        chosen is None
+        and any(SANDBOX_PROFILE in layer.profiles for layer in files)
+        and not any("resource_managers" in v for v in stack)
+    ):
         chosen = SANDBOX_PROFILE
         stack = _stack(strongest, files, chosen, env)
     return _decide(chosen, stack, dirs)
 
 
-def _stack(strongest: list[_Values], files: list[_Layer], profile: str | None, env: Mapping[str, str]) -> list[_Values]:
-    """Order all layers, the strongest first; the last is the Hadoop configuration that they name."""
+def known_profiles() -> list[str]:
+    """Return the names of the profiles in all files.
+
+    Raises:
+        SettingsError: A file cannot be read.
+    """
+    files = _files(os.environ, directories(), _working_directory(), SYSTEM_FILE)
+    return sorted({name for layer in files for name in layer.profiles})
+
+
+def _files(
+    env: Mapping[str, str], dirs: Directories, here: Path, system_file: Path
+) -> list[_Layer]:
+    return [
+        _project_layer(here, Path(env.get("HOME") or "/")),
+        _file_layer(dirs.config / "settings.yaml"),
+        _profiles_d(dirs.config / "profiles.d"),
+        _file_layer(system_file, shared=True),
+    ]
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise SettingsError(
+            f"the working directory cannot be used: {reason(error)}",
+            hint="change to a directory that exists",
+        ) from None
+
+
+def _stack(
+    strongest: list[_Values], files: list[_Layer], profile: str | None, env: Mapping[str, str]
+) -> list[_Values]:
+    """Return all layers in order of precedence; the last is the Hadoop configuration that they
+    name.
+    """
     stack = [*strongest]
     for layer in files:
         stack += [layer.profiles.get(profile or "", {}), layer.values]
-    directory, origin = next((values["hadoop_conf"] for values in stack if "hadoop_conf" in values), (None, ""))
+    directory, origin = next(
+        (values["hadoop_conf"] for values in stack if "hadoop_conf" in values), (None, "")
+    )
     if directory is None:
         return [*stack, _hadoop_layer(env.get("HADOOP_CONF_DIR", ""), "HADOOP_CONF_DIR")]
     try:
@@ -424,29 +828,35 @@ def _stack(strongest: list[_Values], files: list[_Layer], profile: str | None, e
 def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for name, key in KEYS.items():
-        raw, origin = next((layer[name] for layer in stack if name in layer), (key.default, "default"))
+    for name, key in keys().items():
+        raw, origin = next(
+            (layer[name] for layer in stack if name in layer), (key.default, "default")
+        )
         try:
             values[name] = raw if origin == "default" else key.parse(raw)
         except ValueError as error:
             raise SettingsError(f"{origin}: {name}: {error}") from None
         origins[name] = origin
-    if values["user"] is None:
+    if not values["user"]:
         values["user"], origins["user"] = _who(values)
     login = values["user"]
     if values["as_user"] is not None:
         values["user"], origins["user"] = values["as_user"], f"as_user, {origins['as_user']}"
-    return Settings(profile, values, origins, dirs, login)
+    return _settings_of(values, profile, origins, dirs, login)
 
 
 def _who(values: Mapping[str, Any]) -> tuple[str, str]:
-    """Find out who submits, where no setting says so: with Kerberos the first part of the principal (Hadoop's default auth_to_local)."""
+    """Return the submitting user where no setting names one: with Kerberos the first part of the
+    principal (Hadoop's default auth_to_local).
+    """
     if values["auth"] == "kerberos":
         if values["kerberos.principal"]:
             return kerberos.short_name(values["kerberos.principal"]), "kerberos.principal"
         ticket = kerberos.ticket(values["kerberos.krb5_conf"])
         if ticket is not None:
-            return kerberos.short_name(ticket.principal), f"your Kerberos ticket, {ticket.principal}"
+            return kerberos.short_name(
+                ticket.principal
+            ), f"your Kerberos ticket, {ticket.principal}"
     return _os_user(), "who you are on this machine"
 
 
@@ -454,32 +864,46 @@ def _os_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        raise SettingsError("the user running this has no name on this machine", hint="give --user NAME, or set `user`") from None
+        raise SettingsError(
+            "the user running this has no name on this machine",
+            hint="give --user NAME, or set `user`",
+        ) from None
 
 
-def _choose_profile(argument: str | None, env: Mapping[str, str], files: list[_Layer]) -> str | None:
+def _choose_profile(
+    argument: str | None, env: Mapping[str, str], files: list[_Layer]
+) -> str | None:
     known = sorted({name for layer in files for name in layer.profiles})
-    wanted = argument or env.get(ENV_PREFIX + "PROFILE") or next((layer.default_profile for layer in files if layer.default_profile), None)
+    wanted = (
+        argument
+        or env.get(ENV_PREFIX + "PROFILE")
+        or next((layer.default_profile for layer in files if layer.default_profile), None)
+    )
     if wanted is None:
         return None
     if wanted not in known:
-        hint = (
-            "is it up? `submit_tf_job sandbox up`"
-            if wanted.startswith(SANDBOX_PROFILE)
-            else f"known profiles: {', '.join(known) or 'none'}"
-        )
+        hint = f"known profiles: {', '.join(known) or 'none'}"
+        if wanted.startswith(SANDBOX_PROFILE):
+            hint = "is it up? `submit_tf_job sandbox up`"
         raise SettingsError(f"there is no profile {wanted!r}", hint=hint)
     return wanted
 
 
 def _env_layer(env: Mapping[str, str]) -> _Values:
-    variables = {key.variable: key.name for key in KEYS.values() if key.env}
+    variables = {key.variable: key.name for key in keys().values() if key.env}
     values: dict[str, tuple[Any, str]] = {}
     for variable, value in env.items():
-        if not variable.startswith(ENV_PREFIX) or variable == ENV_PREFIX + "PROFILE" or variable.startswith(TEST_PREFIX):
+        if (
+            not variable.startswith(ENV_PREFIX)
+            or variable == ENV_PREFIX + "PROFILE"
+            or variable.startswith(TEST_PREFIX)
+        ):
             continue
         if variable not in variables:
-            raise SettingsError(f"the environment variable {variable} is no setting{_did_you_mean(variable, variables)}")
+            raise SettingsError(
+                f"the environment variable {variable} is not a "
+                f"setting{_did_you_mean(variable, variables)}"
+            )
         values[variables[variable]] = (value, f"environment variable {variable}")
     return values
 
@@ -497,22 +921,35 @@ def _file_layer(path: Path, *, project: bool = False, shared: bool = False) -> _
     content, at = _read_yaml(path)
     profiles = content.pop("profiles", None) or {}
     default_profile = content.pop("default_profile", None)
-    if not isinstance(profiles, dict) or not all(isinstance(body, dict) for body in profiles.values()):
-        raise SettingsError(f"{at('profiles')}: profiles: expected a mapping of profile names to settings")
+    if not isinstance(profiles, dict) or not all(
+        isinstance(body, dict) for body in profiles.values()
+    ):
+        raise SettingsError(
+            f"{at('profiles')}: profiles: expected a mapping of profile names to settings"
+        )
     if default_profile is not None and not isinstance(default_profile, str):
-        raise SettingsError(f"{at('default_profile')}: default_profile: expected the name of a profile, found {default_profile!r}")
+        raise SettingsError(
+            f"{at('default_profile')}: default_profile: expected the name of a profile, "
+            f"found {default_profile!r}"
+        )
     if project and profiles:
         raise SettingsError(
-            f"{at('profiles')}: profiles: a project's file cannot define profiles", hint="put them into your own settings.yaml"
+            f"{at('profiles')}: profiles: a project's file cannot define profiles",
+            hint="put them into your own settings.yaml",
         )
     values = _flatten(content, at, project=project)
-    of_profiles = {str(name): _flatten(body, partial(_in_profile, at, str(name))) for name, body in profiles.items()}
+    of_profiles = {
+        str(name): _flatten(body, partial(_in_profile, at, str(name)))
+        for name, body in profiles.items()
+    }
     _check_rights(path, (values, *of_profiles.values()), shared=shared)
     return _Layer(values, default_profile, of_profiles)
 
 
 def _check_rights(path: Path, layers: Iterable[_Values], *, shared: bool = False) -> None:
-    """Refuse a file whose words are run, where others could change them or (a secret may be among them) read them."""
+    """Refuse a file with a credentials command if other users can change it or, unless `shared`,
+    read it.
+    """
     if any("credentials.command" in values for values in layers):
         check = refuse_if_others_can_change if shared else refuse_if_others_can_read
         check(path, "a settings file with a credentials.command:")
@@ -523,7 +960,9 @@ def _in_profile(at: _At, profile: str, key: str) -> str:
 
 
 def _profiles_d(directory: Path) -> _Layer:
-    """Read profiles that programs keep, one file each; the sandbox writes its own here and takes it away."""
+    """Read the profiles that programs write, one file each; the sandbox writes and removes its own
+    here.
+    """
     profiles: dict[str, _Values] = {}
     for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
         profiles[path.stem] = _flatten(*_read_yaml(path))
@@ -532,17 +971,22 @@ def _profiles_d(directory: Path) -> _Layer:
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
-    """Read a file, and how to say where one of its keys stands; a file that is not there is empty."""
-    from submit_tf_job.yamlfile import YamlProblem, read_mapping
+    """Read a file and return its content and a function that gives the position of a key; a missing
+    file is empty.
+    """
+    from submit_tf_job.host.yamlfile import YamlProblem, read_mapping
 
     try:
-        text = path.read_text(encoding="utf-8")
+        raw = read_input(path, SETTINGS_FILE_MAX + 1)
+        text = raw.decode("utf-8")
     except FileNotFoundError:
-        text = ""
+        return {}, str
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read: {error}") from None
+        raise SettingsError(f"{path}: cannot be read: {reason(error)}") from None
+    if len(raw) > SETTINGS_FILE_MAX:
+        raise SettingsError(f"{path}: larger than {SETTINGS_FILE_MAX // 1024} KiB")
     if not text:
-        return {}, str  # and without PyYAML
+        return {}, str  # without importing PyYAML
     try:
         content, places = read_mapping(text)
     except YamlProblem as problem:
@@ -558,14 +1002,15 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
 def _flatten(content: Mapping[str, Any], at: _At, *, project: bool = False) -> _Values:
     out: dict[str, tuple[Any, str]] = {}
     for name, value in _dotted(content):
-        if name not in KEYS:
-            raise SettingsError(f"{at(name)}: {name}: unknown setting{_did_you_mean(name, KEYS)}")
-        if project and not KEYS[name].project:
+        if name not in keys():
+            raise SettingsError(f"{at(name)}: {name}: unknown setting{_did_you_mean(name, keys())}")
+        if project and not keys()[name].project:
             raise SettingsError(
-                f"{at(name)}: {name}: a project's file cannot say where jobs go or as whom", hint="put it into your own settings.yaml"
+                f"{at(name)}: {name}: a project's file cannot say where jobs go or as whom",
+                hint="put it into your own settings.yaml",
             )
         if name in out:
-            raise SettingsError(f"{at(name)}: {name}: stands here twice")
+            raise SettingsError(f"{at(name)}: {name}: is there twice")
         out[name] = (value, at(name))
     return out
 
@@ -573,7 +1018,7 @@ def _flatten(content: Mapping[str, Any], at: _At, *, project: bool = False) -> _
 def _dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in content.items():
         full = f"{prefix}{name}"
-        is_group = any(key.startswith(full + ".") for key in KEYS)
+        is_group = any(key.startswith(full + ".") for key in keys())
         if is_group and isinstance(value, dict):
             yield from _dotted(value, full + ".")
         elif value is not None:
@@ -583,11 +1028,12 @@ def _dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(known))}"
+    for close in difflib.get_close_matches(name, list(known), n=1, cutoff=0.6):
+        return f"; did you mean {close}?"
+    return f"; known are {', '.join(sorted(known))}"
 
 
-# --- HADOOP_CONF_DIR -------------------------------------------------------------------------------------------------
+# --- HADOOP_CONF_DIR ------------------------------------------------------------------------------
 
 
 def _hadoop_layer(directory: str, origin: str) -> _Values:

@@ -1,6 +1,7 @@
-"""The Docker Engine of this machine, through its own command line: what it said, or why it did not.
+"""Call the Docker Engine of this machine through its command line.
 
-The command line and not a library: it knows contexts, DOCKER_HOST and credential helpers, and is there wherever an engine is.
+Docker's own command line supports contexts, DOCKER_HOST and credential helpers, and is installed
+wherever an engine is.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused, SubmitTFJobError
 
 __all__ = ["Answer", "Docker", "refusal"]
@@ -22,7 +24,7 @@ PULL_S = 3600.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What one call of Docker came to."""
+    """The result of one Docker command."""
 
     status: int
     out: str
@@ -30,9 +32,12 @@ class Answer:
 
     @property
     def complaint(self) -> str:
-        """Docker's own words, in one line."""
-        lines = [line.strip() for line in self.err.splitlines() if line.strip() and not line.startswith(("See 'docker", "Run 'docker"))]
-        return lines[-1].removeprefix("docker: ").removeprefix("Error response from daemon: ") if lines else f"status {self.status}"
+        """Docker's own message, in one line."""
+        last = f"status {self.status}"
+        for line in self.err.splitlines():
+            if line.strip() and not line.startswith(("See 'docker", "Run 'docker")):
+                last = line.strip()
+        return last.removeprefix("docker: ").removeprefix("Error response from daemon: ")
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ class Docker:
     """One Docker Engine.
 
     Args:
-        variables: Environment of the command line; DOCKER_HOST and DOCKER_CONTEXT in it are Docker's to read.
-        host: Its address; "" for the one that Docker itself would take.
+        variables: Environment of the command line; Docker reads DOCKER_HOST and DOCKER_CONTEXT.
+        host: Its address; "" for Docker's default.
     """
 
     variables: Mapping[str, str] = field(repr=False)
@@ -49,14 +54,16 @@ class Docker:
 
     def argv(self, *words: str) -> list[str]:
         """Return the command line of a call."""
-        return ["docker", *(("--host", self.host) if self.host else ()), *words]
+        if self.host:
+            words = ("--host", self.host, *words)
+        return ["docker", *words]
 
     def call(self, *words: str, timeout_s: float = CALL_S, stdin: str = "") -> Answer:
-        """Call Docker; a call that fails is an answer, too.
+        """Run a Docker command and return its result, even if it fails.
 
         Raises:
-            ClusterUnavailable: There is no Docker here, it does not run, or did not answer in time.
-            AuthError: Its socket is not ours to use.
+            ClusterUnavailable: Docker is not installed, does not run, or did not respond in time.
+            AuthError: This user may not use its socket.
         """
         try:
             done = subprocess.run(
@@ -70,19 +77,25 @@ class Docker:
                 check=False,
             )
         except FileNotFoundError:
-            raise ClusterUnavailable("there is no `docker` on this machine's PATH", hint="install it: apt-get install docker.io") from None
+            raise ClusterUnavailable(
+                "there is no `docker` on this machine's PATH",
+                hint="install it: apt-get install docker.io",
+            ) from None
         except subprocess.TimeoutExpired:
-            raise ClusterUnavailable(f"`docker {words[0]}` gave no answer within {timeout_s:g} s", hint="is dockerd well?") from None
+            raise ClusterUnavailable(
+                f"`docker {words[0]}` gave no answer within {timeout_s:g} s",
+                hint="check that dockerd runs",
+            ) from None
         answer = Answer(done.returncode, done.stdout, done.stderr)
         if answer.status:
             _raise_unreachable(answer)
         return answer
 
     def ask(self, *words: str, timeout_s: float = CALL_S) -> str:
-        """Call Docker and return what it printed.
+        """Run a Docker command and return its output.
 
         Raises:
-            SubmitTFJobError: It refused, or was not to be reached.
+            SubmitTFJobError: The call failed, or Docker could not be reached.
         """
         answer = self.call(*words, timeout_s=timeout_s)
         if answer.status:
@@ -90,20 +103,20 @@ class Docker:
         return answer.out
 
     def image(self, name: str) -> dict[str, Any] | None:
-        """Return what Docker knows of an image, None where this machine does not have it."""
+        """Return what `docker image inspect` reports, None where this machine lacks the image."""
         answer = self.call("image", "inspect", name)
         if answer.status:
             if "no such image" in answer.err.lower():
                 return None
             raise refusal(answer, f"image {name}")
         found: list[dict[str, Any]] = json.loads(answer.out)
-        return found[0] if found else None
+        return next(iter(found), None)
 
     def pull(self, name: str) -> None:
         """Fetch an image from its registry.
 
         Raises:
-            Refused: It is not to be had.
+            Refused: It is not available.
         """
         answer = self.call("pull", "--quiet", name, timeout_s=PULL_S)
         if answer.status:
@@ -114,23 +127,35 @@ class Docker:
 
 
 def refusal(answer: Answer, what: str) -> SubmitTFJobError:
-    """Turn an answer that is a refusal into one of our errors."""
-    if re.search(r"pull access denied|not found: manifest|manifest unknown|no such image|unable to find image", answer.err, re.IGNORECASE):
-        return Refused(f"{what}: {answer.complaint}", hint="correct the name, `docker login` to its registry, or build it here")
+    """Return the error for a call that failed."""
+    if re.search(
+        r"pull access denied|not found: manifest|manifest unknown|no such image|unable to find image",  # noqa: E501
+        answer.err,
+        re.IGNORECASE,
+    ):
+        return Refused(
+            f"{what}: {answer.complaint}",
+            hint="correct the name, `docker login` to its registry, or build it here",
+        )
     return Refused(f"{what}: Docker refused: {answer.complaint}")
 
 
 def _raise_unreachable(answer: Answer) -> None:
-    """Raise where the engine itself was not reached."""
+    """Raise an error if the engine could not be reached."""
     said = answer.err
     if "permission denied while trying to connect" in said:
         raise AuthError(
-            "Docker's socket may not be used by you",
-            hint="have your user added to the group docker (that is as good as root), or name an engine of your own by docker.host",
+            "you may not use Docker's socket",
+            hint="have your user added to the group docker (which gives root's rights), or set "
+            "docker.host to an engine of your own",
             details={"docker": answer.complaint},
         )
-    if re.search(r"[Cc]annot connect to the Docker daemon|error during connect|unable to resolve docker endpoint", said):
+    if re.search(
+        r"[Cc]annot connect to the Docker daemon|error during connect|unable to resolve docker endpoint",  # noqa: E501
+        said,
+    ):
         raise ClusterUnavailable(
             f"Docker does not answer: {answer.complaint}",
-            hint="start it (`systemctl start docker`), or name another engine by docker.host or DOCKER_HOST",
+            hint="start it (`systemctl start docker`), or set docker.host or DOCKER_HOST to "
+            "another engine",
         )

@@ -1,8 +1,9 @@
-"""Who we are to Kerberos: the ticket that `kinit` got, or a keytab of our own; and what Kerberos' failures mean.
+"""Log in to Kerberos with the ticket of `kinit` or a keytab, and explain Kerberos' errors.
 
-The library is MIT's, reached by the packages that requests-kerberos brings (extra `kerberos`). A keytab needs no kinit and leaves no file:
-MIT's GSSAPI logs in by itself from KRB5_CLIENT_KTNAME into the cache that KRB5CCNAME names, one in memory, and again before the ticket
-ends. Both variables are set for this process, here and nowhere else, because hdfs-native reads them too and knows no other way.
+The library is MIT's, through the packages of requests-kerberos (extra `kerberos`). A keytab needs
+no kinit and leaves no file: MIT's GSSAPI logs in from KRB5_CLIENT_KTNAME into the cache of
+KRB5CCNAME, one in memory, and again before the ticket ends. Only this module sets both variables,
+for this process, because hdfs-native has no other interface for them.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, SettingsError
-from submit_tf_job.secretfile import refuse_if_others_can_read
+from submit_tf_job.host.inputfile import reason, refuse_special
+from submit_tf_job.host.secretfile import refuse_if_others_can_read
 
 __all__ = ["Ticket", "explained", "library", "log_in", "short_name", "ticket"]
 
 MISSING = "Kerberos needs the package requests-kerberos, which is not installed here"
-INSTALL = "pip install 'submit_tf_job[kerberos]'"  # gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler
+# gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler
+INSTALL = "pip install 'requests-kerberos>=0.15'"
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,9 @@ class Ticket:
     """The ticket-granting ticket in the ticket cache.
 
     Attributes:
-        principal: Whose it is.
-        ends: When it ends, seconds since 1970; None where the cache holds no ticket-granting ticket.
+        principal: Its principal.
+        ends: When it ends, seconds since 1970; None where the cache holds no ticket-granting
+            ticket.
         cache: Name of the cache.
     """
 
@@ -38,23 +42,29 @@ class Ticket:
     cache: str
 
     def over(self) -> bool:
-        """Say whether it has ended."""
+        """Whether it has expired."""
         return self.ends is not None and self.ends <= time.time()
 
 
 def short_name(principal: str) -> str:
-    """Return the user that Hadoop makes of a principal, unless the cluster has rules of its own (auth_to_local's default)."""
+    """Return Hadoop's user name for a principal by auth_to_local's default rule."""
     return re.split("[/@]", principal)[0]
 
 
 def _use_configuration(krb5_conf: Path | None) -> None:
-    """Let Kerberos in this process read another krb5.conf than this machine's."""
+    """Set the krb5.conf that Kerberos reads in this process."""
     if krb5_conf is not None:
+        try:
+            refuse_special(krb5_conf, krb5_conf.stat())
+        except OSError as error:  # MIT's library would wait for a FIFO, or read a device for ever
+            raise SettingsError(
+                f"the krb5.conf {krb5_conf}: cannot be read: {reason(error)}"
+            ) from None
         os.environ["KRB5_CONFIG"] = str(krb5_conf)
 
 
 def ticket(krb5_conf: Path | None = None) -> Ticket | None:
-    """Look into the ticket cache, None where there is none or Kerberos is not installed here."""
+    """Return the ticket in the cache; None without a ticket or without Kerberos."""
     _use_configuration(krb5_conf)
     try:
         import krb5
@@ -64,23 +74,29 @@ def ticket(krb5_conf: Path | None = None) -> Ticket | None:
         context = krb5.init_context()
         cache = krb5.cc_default(context)
         principal = _text(krb5.cc_get_principal(context, cache).name)
-        ends = [cred.times.endtime for cred in cache if _text(cred.server.name).startswith("krbtgt/")]
+        ends = [
+            cred.times.endtime for cred in cache if _text(cred.server.name).startswith("krbtgt/")
+        ]
     except krb5.Krb5Error:
         return None
-    return Ticket(principal, float(max(ends)) if ends else None, _text(bytes(cache.cache_type or b"") + b":" + bytes(cache.name or b"")))
+    return Ticket(
+        principal,
+        float(max(ends)) if ends else None,
+        _text(bytes(cache.cache_type or b"") + b":" + bytes(cache.name or b"")),
+    )
 
 
 def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = None) -> None:
     """Prepare this process for Kerberos; with a keytab, get a ticket into memory.
 
     Args:
-        principal: Whom to log in as; None for the keytab's first, or the ticket's.
+        principal: The principal to log in as; None for the keytab's first, or the ticket's.
         keytab: Keytab, None to use the ticket cache.
         krb5_conf: Kerberos' configuration, None for this machine's.
 
     Raises:
         SettingsError: requests-kerberos is not installed, or others may read the keytab.
-        AuthError: The keytab gets no ticket.
+        AuthError: The KDC issues no ticket for the keytab.
     """
     _use_configuration(krb5_conf)
     if keytab is None:
@@ -94,17 +110,21 @@ def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = 
         _ = gssapi.Credentials(name=name, usage="initiate").lifetime
     except gssapi.exceptions.GSSError as error:
         words = _refusal(principal, keytab) or str(error)
-        raise explained(words, f"logging in with the keytab {keytab}", principal=principal) from None
+        raise explained(
+            words, f"logging in with the keytab {keytab}", principal=principal
+        ) from None
 
 
 def _refusal(principal: str | None, keytab: Path) -> str:
-    """Return why a keytab gets no ticket: GSSAPI only says that there is none."""
+    """Return the KDC's or library's error for a keytab; GSSAPI's error lacks the reason."""
     krb5 = library("krb5")
     try:
         context = krb5.init_context()
         table = krb5.kt_resolve(context, f"FILE:{keytab}".encode())
         names = [_text(entry.principal.name) for entry in table]
-        wanted = krb5.parse_name_flags(context, (principal or names[0] if names else "nobody").encode())
+        wanted = krb5.parse_name_flags(
+            context, (principal or names[0] if names else "nobody").encode()
+        )
         if _text(wanted.name) not in names:
             return f"Keytab contains no suitable keys for {_text(wanted.name)}"
         krb5.get_init_creds_keytab(context, wanted, krb5.get_init_creds_opt_alloc(context), table)
@@ -129,30 +149,36 @@ def library(name: str) -> Any:
 
 
 def explained(words: str, doing: str, *, principal: str | None = None) -> AuthError:
-    """Return the error that says what a failure of Kerberos means.
+    """Map an error message of Kerberos to an AuthError with a user-facing message.
 
     Args:
-        words: What MIT's library said.
-        doing: What was tried: "logging in with the keytab …".
-        principal: Whom we wanted to be.
+        words: The message of MIT's library.
+        doing: What failed: "logging in with the keytab …".
+        principal: The principal of the login, None where unknown.
     """
     message, hint = _meaning(words, principal)
     return AuthError(f"{doing} failed: {message}", hint=hint, details={"kerberos": words})
 
 
-# MIT's texts (lib/krb5/error_tables/krb5_err.et, k5e1_err.et; lib/gssapi/krb5), the more telling first, since one message may hold several.
+# MIT's messages (lib/krb5/error_tables/krb5_err.et, k5e1_err.et; lib/gssapi/krb5), the more
+# specific first, since one message may contain several.
 _MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"Server '?(?P<server>[^\s']+)'? not found in Kerberos database",
-        "the KDC knows no service {server}: the ResourceManager is not called that",
-        "Write its address with the host name of its principal HTTP/<host>, not with an alias or a number.",
+        "the KDC has no service {server}: the ResourceManager has another name",
+        "Write its address with the host name of its principal HTTP/<host>, not with an "
+        "alias or a number.",
     ),
     (
         r"Client '?(?P<client>[^\s']+)'? not found in Kerberos database",
-        "the KDC knows no {client}",
+        "the KDC has no {client}",
         "Check kerberos.principal and its realm.",
     ),
-    (r"Clock skew too great", "this machine's clock and the KDC's are too far apart", "Synchronise both by NTP; Kerberos bears 5 minutes."),
+    (
+        r"Clock skew too great",
+        "this machine's clock and the KDC's are too far apart",
+        "Synchronise both by NTP; Kerberos tolerates 5 minutes.",
+    ),
     (
         r"Cannot contact any KDC for (?:requested )?realm(?: '(?P<realm>[^']+)')?",
         "no KDC of the realm {realm} answers",
@@ -164,32 +190,41 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
         "Name it below [realms] in {krb5_conf}, or set kerberos.krb5_conf.",
     ),
     (
-        r"Cannot determine realm for (?:numeric )?host|Configuration file does not specify default realm|Cannot locate default realm",
+        r"Cannot determine realm for (?:numeric )?host|Configuration file does not specify default realm|Cannot locate default realm",  # noqa: E501
         "the realm is not known here",
         "Set default_realm and [domain_realm] in {krb5_conf}, or set kerberos.krb5_conf.",
     ),
     (
         r"Preauthentication failed|Decrypt integrity check failed|Password incorrect",
         "the keytab's key is not the principal's any more: its password or key was changed",
-        "Have the keytab made anew (kadmin: ktadd).",
+        "Have a new keytab made (kadmin: ktadd).",
     ),
     (
-        r"Keytab contains no suitable keys|no suitable keys for|Key table entry not found|No key table entry found",
+        r"Keytab contains no suitable keys|no suitable keys for|Key table entry not found|No key table entry found",  # noqa: E501
         "the keytab holds no key of {principal}",
         "`klist -kt` shows whose keys it holds; set kerberos.principal to one of them.",
     ),
-    (r"Unsupported key table format|Bad format in keytab", "the file is no keytab", "Name the file that kadmin's ktadd wrote."),
     (
-        r"no support for encryption type|encryption type .*(?:not supported|not permitted)|[Ee]ncryption type not permitted|ETYPE",
+        r"Unsupported key table format|Bad format in keytab",
+        "the file is not a keytab",
+        "Name the file that kadmin's ktadd wrote.",
+    ),
+    (
+        r"no support for encryption type|encryption type .*(?:not supported|not permitted)|[Ee]ncryption type not permitted|ETYPE",  # noqa: E501
         "this machine and the KDC have no encryption type in common",
-        "Compare permitted_enctypes in {krb5_conf} with `klist -e`; old keytabs hold only RC4 or DES keys and have to be made anew.",
+        "Compare permitted_enctypes in {krb5_conf} with `klist -e`; old keytabs hold only "
+        "RC4 or DES keys; have a new one made.",
     ),
     (
         r"[Tt]icket (?:has )?expired|credentials (?:have )?expired|Credential.* expired",
         "the Kerberos ticket has expired{when}",
         "Get a new one with kinit, or set kerberos.keytab.",
     ),
-    (r"[Tt]icket not yet valid|not yet valid", "the Kerberos ticket is valid only later", "Is this machine's clock right? Then kinit."),
+    (
+        r"[Tt]icket not yet valid|not yet valid",
+        "the Kerberos ticket is valid only later",
+        "Check this machine's clock, then kinit.",
+    ),
     (
         r"No (?:Kerberos )?credentials|Credentials cache .*not found|Matching credential not found",
         "there is no Kerberos ticket",
@@ -198,13 +233,17 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"Credentials cache permissions incorrect|Permission denied",
         "the ticket cache or keytab may not be read",
-        "Check who may read it: `klist` and ls -l.",
+        "Check its mode and owner: `klist` and ls -l.",
     ),
-    (r"policy rejects|revoked|Client not trusted|locked out", "the KDC has locked {principal}", "Ask whoever runs the KDC."),
+    (
+        r"policy rejects|revoked|Client not trusted|locked out",
+        "the KDC has locked {principal}",
+        "Ask the administrator of the KDC.",
+    ),
     (
         r"Can't open/find Kerberos configuration file|Included profile|Improper format of Kerberos",
         "{krb5_conf} cannot be read",
-        "Mend it, or set kerberos.krb5_conf.",
+        "Correct it, or set kerberos.krb5_conf.",
     ),
 )
 
@@ -213,11 +252,16 @@ def _meaning(words: str, principal: str | None) -> tuple[str, str]:
     for pattern, message, hint in _MEANINGS:
         found = re.search(pattern, words)
         if found:
-            values = {"principal": principal or "the principal", "krb5_conf": _krb5_conf(), "when": _when(), "realm": "wanted"}
+            values = {
+                "principal": principal or "the principal",
+                "krb5_conf": _krb5_conf(),
+                "when": _when(),
+                "realm": "wanted",
+            }
             values |= {name: value for name, value in found.groupdict().items() if value}
             return message.format_map(values), hint.format_map(values)
     said = words.strip().splitlines()[-1] if words.strip() else "no reason was given"
-    return f"Kerberos says: {said}", "`KRB5_TRACE=/dev/stderr` before the command shows each step."
+    return f"Kerberos: {said}", "Set KRB5_TRACE=/dev/stderr to see each step."
 
 
 def _krb5_conf() -> str:
@@ -228,7 +272,9 @@ def _when() -> str:
     found = ticket()
     if found is None or not found.over():
         return ""
-    return f" at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(found.ends))} ({found.principal})"
+    return (
+        f" at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(found.ends))} ({found.principal})"
+    )
 
 
 def _text(raw: bytes | None) -> str:

@@ -1,1 +1,1 @@
-"""What is shown: JSON objects of `-o json`, lines of the text form. Builds values, prints nothing."""
+"""Text for a terminal, and the objects of `-o json`. Returns values, prints nothing."""

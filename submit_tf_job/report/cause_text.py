@@ -1,26 +1,50 @@
-"""Why a job failed: lines, and the object of the field `root_cause`."""
+"""Format the causes of a waiting or failed job as lines and as JSON objects."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.diagnose.model import Consequence, RootCause
+from submit_tf_job.diagnose.amounts import clause
 
-__all__ = ["root_cause_lines", "root_cause_object"]
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause, Consequence
 
-# What a NodeManager says of every container that fails.
+__all__ = ["cause_lines", "cause_object", "root_cause_lines", "root_cause_object"]
+
+_LABELS = ("waits because", "also", "also", "also")
+# Lines that a NodeManager writes for every container that fails.
 _SAYS_NOTHING = re.compile(
-    r"Exception from container-launch|Exit code: |Container exited with a non-zero|Container killed on request|Killed by external signal"
-    r"|Exception message: *$|Shell (?:error )?output: *(?:<unknown>)?$|ExitCodeException exitCode=\d+: *$"
+    r"Exception from container-launch|Exit code: |Container exited with a non-zero|Container killed on request|Killed by external signal"  # noqa: E501
+    r"|Exception message: *$|Shell (?:error )?output: *(?:<unknown>)?$|ExitCodeException exitCode=\d+: *$"  # noqa: E501
 )
 _NAMED = 5
 _QUOTED = 6
 
 
-def root_cause_object(cause: RootCause | None) -> dict[str, Any] | None:
-    """Build the object of a root cause; documented in docs/json.md."""
+def cause_object(cause: Cause) -> dict[str, Any]:
+    """Return the object of one cause of a waiting job; documented in docs/json.md."""
+    return {
+        "code": cause.code,
+        "sentence": cause.sentence,
+        "hint": cause.hint,
+        "facts": dict(cause.facts),
+    }
+
+
+def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
+    """Return the lines of a waiting job's causes, the most important first."""
+    for label, cause in zip(_LABELS, causes, strict=False):
+        yield f"  {label}: {cause.sentence}"
+        if cause.hint:
+            yield f"    next: {cause.hint}"
+    if len(causes) > len(_LABELS):
+        yield f"  and {len(causes) - len(_LABELS)} more; -o json shows all"
+
+
+def root_cause_object(cause: Cause | None) -> dict[str, Any] | None:
+    """Return the object of a failed job's cause; documented in docs/json.md."""
     if cause is None:
         return None
     return {
@@ -35,41 +59,48 @@ def root_cause_object(cause: RootCause | None) -> dict[str, Any] | None:
         "exception": cause.exception,
         "last_lines": list(cause.last_lines),
         "diagnostics": cause.diagnostics,
-        "consequences": [{"task": end.task, "status": end.status, "message": end.message} for end in cause.consequences],
+        "consequences": [
+            {"task": end.task, "status": end.status, "message": end.message}
+            for end in cause.consequences
+        ],
         "facts": dict(cause.facts),
     }
 
 
-def root_cause_lines(cause: RootCause) -> Iterator[str]:
-    """Tell the root cause: what, where, what to do, then what was written about it."""
+def root_cause_lines(cause: Cause) -> Iterator[str]:
+    """Return the lines of a failed job's cause: what happened, where, the next step, the logs."""
     yield f"  first cause  {cause.sentence}"
     if cause.hint:
         yield f"  hint: {cause.hint}"
     if cause.task and (cause.host or cause.status is not None):
-        yield f"  {'failed task':<12} {cause.task}{f' on {cause.host}' if cause.host else ''}{_status(cause)}"
+        yield f"  {'failed task':<12} {cause.task}{clause(' on {}', cause.host)}{_status(cause)}"
     if cause.exception:
-        place = cause.facts.get("place")
-        yield f"  {'exception':<12} {cause.exception}{f'  ({place})' if place else ''}"
+        place = clause("  ({})", cause.facts.get("place"))
+        yield f"  {'exception':<12} {cause.exception}{place}"
     if cause.last_lines:
         yield f"  last lines of {cause.task}'s stderr:"
         yield from (f"    {line}" for line in cause.last_lines)
     elif said := [line for line in cause.diagnostics.splitlines() if not _SAYS_NOTHING.match(line)]:
-        yield "  YARN says:"
+        yield "  YARN reports:"
         yield from (f"    {line}" for line in said[:_QUOTED])
     yield from _consequence_lines(cause.consequences)
 
 
-def _status(cause: RootCause) -> str:
+def _status(cause: Cause) -> str:
     if cause.status is None:
         return ""
-    return f", exit status {cause.status}{f' ({cause.meaning})' if cause.meaning and cause.meaning not in cause.sentence else ''}"
+    if not cause.meaning or cause.meaning in cause.sentence:
+        return f", exit status {cause.status}"
+    return f", exit status {cause.status} ({cause.meaning})"
 
 
 def _consequence_lines(ends: tuple[Consequence, ...]) -> Iterator[str]:
     if ends:
-        yield "  because of it:"
+        yield "  Also stopped:"
     for end in ends[:_NAMED]:
-        status = f" ({end.status})" if end.status is not None else ""
-        yield f"    {end.task}{status}: {end.message}" if end.message else f"    {end.task}{status}"
+        why = [end.message] if end.message else []
+        if end.status is not None:
+            why.append(f"exit status {end.status}")
+        yield f"    {end.task}{clause(' ({})', ', '.join(why))}"
     if len(ends) > _NAMED:
         yield f"    and {len(ends) - _NAMED} more"

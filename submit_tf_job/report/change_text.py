@@ -1,20 +1,39 @@
-"""What was done to a job: submitted, changed, deleted; JSON objects."""
+"""Format the result of a change to a job as lines and as JSON objects."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.report.model import FORMAT_VERSION
+from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.report.format import FORMAT_VERSION
 
 if TYPE_CHECKING:
-    from submit_tf_job.api.changing import Change
-    from submit_tf_job.api.submitting import Submission
+    from submit_tf_job.operations.change import Change
+    from submit_tf_job.operations.submit import Submission
 
-__all__ = ["change_object", "deletion_object", "submission_object"]
+__all__ = ["change_object", "deletion_object", "submission_object", "submitted_lines"]
+
+
+def submitted_lines(
+    done: Submission, resource_manager: str, *, detail: bool = False
+) -> Iterator[str]:
+    """Return the lines after a submission: the job, and the next commands.
+
+    Args:
+        done: The submission.
+        resource_manager: URL of a ResourceManager, for the application's page.
+        detail: Whether to show the submission's id.
+    """
+    name, app = done.ref.name, done.ref.application_id
+    what = f"{name} was submitted before" if done.adopted else f"Submitted {name}"
+    yield f"{what} ({app}){clause(', submission {}', detail and done.plan.submission)}"
+    yield f"  submit_tf_job watch {name}    submit_tf_job logs {name} -f"
+    yield f"  {resource_manager}/cluster/app/{app}"
 
 
 def submission_object(done: Submission) -> dict[str, Any]:
-    """Build the object that `submit --detach` prints and the gateway answers."""
+    """Return the object that `submit --detach` prints and the gateway sends."""
     return {
         "kind": "Submission",
         "format": FORMAT_VERSION,
@@ -22,16 +41,18 @@ def submission_object(done: Submission) -> dict[str, Any]:
         "application_id": done.ref.application_id,
         "submission": done.plan.submission,
         "adopted": done.adopted,
+        "warnings": list(done.warnings),
+        "remarks": [remark.to_json() for remark in done.plan.job.remarks],
     }
 
 
 def deletion_object(job: str, *, deleted: bool) -> dict[str, Any]:
-    """Build the object that `delete` prints and the gateway answers."""
+    """Return the object that `delete` prints and the gateway sends."""
     return {"kind": "Deletion", "format": FORMAT_VERSION, "job": job, "deleted": deleted}
 
 
 def change_object(change: Change) -> dict[str, Any]:
-    """Build the object that `start`, `scale`, `restart`, `priority`, `move` and `extend` print."""
+    """Return the object that `start`, `scale`, `restart`, `priority`, `move` and `extend` print."""
     return {
         "kind": "Change",
         "format": FORMAT_VERSION,

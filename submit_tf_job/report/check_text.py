@@ -1,14 +1,15 @@
-"""What a doctor found, and what was found in an image: lines, and one JSON object."""
+"""Format the checks of `doctor` and of an image as lines and as one JSON object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.report.model import FORMAT_VERSION
+from submit_tf_job.diagnose.amounts import clause, plural
+from submit_tf_job.report.format import FORMAT_VERSION
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.findings import Examination, Finding
+    from submit_tf_job.doctor.findings import Check, Examination
 
 __all__ = ["doctor_object", "finding_lines", "image_object", "summary_line"]
 
@@ -16,7 +17,7 @@ _WORDS = {"ok": "ok", "warning": "WARNING", "failure": "FAILURE"}
 
 
 def doctor_object(found: Examination) -> dict[str, Any]:
-    """Build the object that `doctor -o json` prints; documented in docs/json.md."""
+    """Return the object that `doctor -o json` prints; documented in docs/json.md."""
     return {
         "kind": "Doctor",
         "format": FORMAT_VERSION,
@@ -27,11 +28,11 @@ def doctor_object(found: Examination) -> dict[str, Any]:
 
 
 def image_object(image: str, found: Examination) -> dict[str, Any]:
-    """Build the object that `image check -o json` prints; documented in docs/json.md."""
+    """Return the object that `image check -o json` prints; documented in docs/json.md."""
     return {**doctor_object(found), "kind": "Image", "image": image}
 
 
-def _finding_object(finding: Finding) -> dict[str, Any]:
+def _finding_object(finding: Check) -> dict[str, Any]:
     return {
         "id": finding.id,
         "status": finding.status,
@@ -42,18 +43,24 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
     }
 
 
-def finding_lines(finding: Finding) -> Iterator[str]:
-    """Tell one finding."""
+def finding_lines(finding: Check) -> Iterator[str]:
+    """Return the lines of one check."""
     yield f"{_WORDS.get(finding.status, finding.status):<8} {finding.id:<17} {finding.checked}"
     if finding.status != "ok" and finding.breaks:
-        yield f"{'':<26} breaks: {finding.breaks}"
+        yield f"{'':<26} Affects: {finding.breaks}"
     if finding.status != "ok" and finding.fix:
-        yield f"{'':<26} fix: {finding.fix}"
+        yield f"{'':<26} Fix: {finding.fix}"
 
 
 def summary_line(found: Examination) -> str:
-    """Count them."""
+    """Return the line with the number of checks by result."""
     failures = sum(finding.status == "failure" for finding in found.findings)
     warnings = sum(finding.status == "warning" for finding in found.findings)
-    skipped = f"; not looked at: {', '.join(found.skipped)}" if found.skipped else ""
-    return f"{len(found.findings)} checks: {failures} failed, {warnings} to look at{skipped}"
+    skipped = clause("; skipped: {}", ", ".join(found.skipped))
+    passed = len(found.findings) - failures - warnings
+    counts = [f"{passed} passed"]
+    if failures:
+        counts.append(f"{failures} failed")
+    if warnings:
+        counts.append(plural(warnings, "warning"))
+    return f"{len(found.findings)} checks: {', '.join(counts)}{skipped}"

@@ -1,4 +1,4 @@
-"""What all JSON objects have in common."""
+"""Common parts of all JSON objects: the format's version, and times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 def instant(milliseconds: int | None) -> str | None:
-    """Write a moment in UTC, `2026-05-04T09:30:00Z`; None where there is none, or none that a calendar has."""
+    """Format a time in UTC, `2026-05-04T09:30:00Z`; None for no time, or one outside of the
+    calendar.
+    """
     if not milliseconds or not 0 < milliseconds < _YEAR_10000_MS:
         return None
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z")
+    )

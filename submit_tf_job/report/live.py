@@ -1,20 +1,21 @@
-"""The live view of one job, for a terminal: a picture that is drawn anew at each look."""
+"""Format the live view of one job: its lines for the current status."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.description import Task, limits_of, links_of, tasks_of
+from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.observation import JobReport
-from submit_tf_job.report.causes import cause_lines
-from submit_tf_job.report.detail import task_rows
-from submit_tf_job.report.job import progress_words
+from submit_tf_job.operations.detail import TaskDetail, limits_of, links_of, tasks_of
+from submit_tf_job.report.cause_text import cause_lines
+from submit_tf_job.report.detail_text import task_rows
+from submit_tf_job.report.job_text import left_words, progress_words, stalled_words
 from submit_tf_job.report.table import columns, duration
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.model import Cause
-    from submit_tf_job.watch import Look
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import JobStatus
 
 __all__ = ["live_lines"]
 
@@ -22,7 +23,7 @@ _BAR = 30
 
 
 def live_lines(
-    look: Look,
+    status: JobStatus,
     *,
     now_ms: int,
     width: int,
@@ -30,63 +31,81 @@ def live_lines(
     pending: Sequence[Cause] = (),
     trouble: str = "",
     last: Mapping[str, str] | None = None,
-    leave: str = "Ctrl-C leaves",
+    leave: str = "Ctrl-C detaches",
 ) -> Iterator[str]:
-    """Draw a job.
+    """Return the lines of a job's live view.
 
     Args:
-        look: The last look.
-        now_ms: This moment.
+        status: The job's last status.
+        now_ms: The current time.
         width: Columns of the terminal.
-        height: Lines of the terminal; tasks that are well are left out first.
-        pending: Why it waits.
-        trouble: Why the picture is old, or "".
-        last: The last log line of tasks, where that was asked for.
-        leave: How the one who looks gets away.
+        height: Lines of the terminal; tasks without problems are omitted first.
+        pending: Why the job waits.
+        trouble: Why the status is outdated, or "".
+        last: The last log line of tasks, if requested.
+        leave: The text about leaving the view.
     """
-    lines = list(_head(look, now_ms))
+    lines = list(_head(status, now_ms))
     lines += [f"  {line.strip()}" for line in cause_lines(pending)]
-    if look.seen.report is not None:
-        lines += _roles(look.seen.report)
-    tail = [*_limits(look), *([f"  ! {trouble}"] if trouble else [])]
-    tail += [] if look.verdict.state.is_final else [f"  {leave}; the job goes on"]
+    if status.report is not None:
+        lines += _roles(status.report)
+    tail = _limits(status)
+    if trouble:
+        tail.append(f"  ! {trouble}")
+    if not status.state.is_final:
+        tail.append(f"  {leave}; the job keeps running")
     room = max(3, height - len(lines) - len(tail) - 3)
-    lines += _tasks(tasks_of(look.seen), now_ms, width, room, last)
+    lines += _tasks(tasks_of(status), now_ms, width, room, last)
     yield from (_cut(line, width) for line in [*lines, *tail])
 
 
-def _head(look: Look, now_ms: int) -> Iterator[str]:
-    app, report = look.seen.app, look.seen.report
-    since = (app.started_ms if app else None) or now_ms
-    yield f"{look.seen.name}  {look.verdict.state.value}  {duration((now_ms - since) / 1000)}"
+def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
+    app, report = status.app, status.report
+    since = (app and app.started_ms) or now_ms
+    yield f"{status.name}  {status.state.value}  {duration((now_ms - since) / 1000)}"
     if app is not None:
-        again = f"  ApplicationMaster started {app.attempt} times" if (app.attempt or 1) > 1 else ""
-        yield f"  {app.id}  queue {app.queue}  user {app.user}{again}"
-    if look.verdict.reason:
-        yield f"  {look.verdict.reason}"
+        line = f"  {app.id}  queue {app.queue}  user {app.user}"
+        if app.attempt and app.attempt > 1:
+            line += f"  ApplicationMaster started {app.attempt} times"
+        yield line
+    if status.verdict.reason:
+        yield f"  {status.verdict.reason}"
     if report is not None and report.state == "waiting":
-        yield f"  {_bar(report.arrived, report.wanted)} {report.arrived} of {report.wanted} tasks are here"
+        bar = _bar(report.arrived, report.wanted)
+        yield f"  {bar} {report.arrived} of {report.wanted} tasks started"
     if report is not None and report.progress:
-        step, total = report.progress.get("step"), report.progress.get("total")
-        bar = f"{_bar(step, total)} " if isinstance(step, (int, float)) and isinstance(total, (int, float)) and total > 0 else ""
-        yield f"  {bar}{progress_words(report.progress)}"
+        yield f"  {_progress_bar(report.progress)}{progress_words(report.progress)}"
+        words = "  ".join(filter(None, (stalled_words(report), left_words(report))))
+        if words:
+            yield f"  {words}"
+
+
+def _progress_bar(progress: Mapping[str, Any]) -> str:
+    step, total, part = progress.get("step"), progress.get("total"), progress.get("part")
+    if isinstance(part, (int, float)):
+        return f"{_bar(part, 1)} "
+    if isinstance(step, (int, float)) and isinstance(total, (int, float)) and total > 0:
+        return f"{_bar(step, total)} "
+    return ""
 
 
 def _bar(done: float, total: float) -> str:
-    full = int(_BAR * max(0.0, min(1.0, done / total))) if total else 0
+    full = int(_BAR * max(0.0, min(1.0, done / (total or float("inf")))))
     return "█" * full + "░" * (_BAR - full)
 
 
 def _roles(report: JobReport) -> list[str]:
-    heading = ["ROLE", "WANTED", "ARRIVED", "RUNNING", "DONE", "FAILED", "RESTARTS"]
-    rows = [
-        [name, *map(str, (c.wanted, c.arrived, c.running, c.succeeded + c.ended, c.failed + c.lost, c.restarts))]
-        for name, c in report.roles.items()
-    ]
-    return ["", *columns([heading, *rows], indent="  ")]
+    heading = ["ROLE", "DESIRED", "READY", "RUNNING", "DONE", "FAILED", "RESTARTS"]
+    rows = [heading]
+    for name, c in report.roles.items():
+        done, failed = c.succeeded + c.ended, c.failed + c.lost
+        rows.append([name, *map(str, (c.wanted, c.arrived, c.running, done, failed, c.restarts))])
+    return ["", *columns(rows, indent="  ")]
 
 
-def _tasks(tasks: Sequence[Task], now_ms: int, width: int, room: int, last: Mapping[str, str] | None) -> list[str]:
+def _tasks(
+    tasks: Sequence[TaskDetail], now_ms: int, width: int, room: int, last: Mapping[str, str] | None
+) -> list[str]:
     if not tasks:
         return []
     rows = [row[:5] for row in task_rows(tasks, now_ms, room)]
@@ -94,16 +113,23 @@ def _tasks(tasks: Sequence[Task], now_ms: int, width: int, room: int, last: Mapp
     lines = ["", *columns([heading, *rows], width, indent="  ")]
     if last:
         lines += ["", *(f"  {name} | {line}" for name, line in last.items())]
-    return [*lines, f"  and {len(tasks) - room} more"] if len(tasks) > room else lines
+    if len(tasks) > room:
+        lines.append(f"  and {len(tasks) - room} more")
+    return lines
 
 
-def _limits(look: Look) -> list[str]:
-    limits = [f"  {limit.name} ends in {duration(limit.remaining_s)}" for limit in limits_of(look.seen)]
-    links = [f"  {link.task} {link.name}: {link.url}" for link in links_of(look.seen)]
-    warnings = [f"  warning: {text}" for text in (look.seen.report.warnings[-2:] if look.seen.report else ())]
-    found = [*warnings, *limits, *links]
-    return ["", *found] if found else [""]
+def _limits(status: JobStatus) -> list[str]:
+    lines = [""]
+    if status.report:
+        lines += [f"  warning: {text}" for text in status.report.warnings[-2:]]
+    for limit in limits_of(status):
+        lines.append(f"  {limit.name} ends in {duration(limit.remaining_s)}")
+    for link in links_of(status):
+        lines.append(f"  {link.task} {link.name}: {link.url}{clause(' (from {})', link.via)}")
+    return lines
 
 
 def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else line[: width - 1] + "…"
+    if len(line) <= width:
+        return line
+    return line[: width - 1] + "…"

@@ -1,87 +1,156 @@
-"""Logs: lines as text with the task before them, as JSON objects, and the list of files."""
+"""Format log lines as text after their task or as JSON objects, and the list of log files."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.report.model import FORMAT_VERSION
+from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.report.format import FORMAT_VERSION
 from submit_tf_job.report.untrusted import clean
 
 if TYPE_CHECKING:
-    from submit_tf_job.tasklogs.model import LogInventory, LogLine
-    from submit_tf_job.tasklogs.reader import Reading
+    from submit_tf_job.logs.entries import LogInventory, LogLine, Run
+    from submit_tf_job.logs.read import Reading
 
-__all__ = ["TaskPrinter", "inventory_lines", "inventory_object", "line_object", "log_json", "log_text"]
+__all__ = [
+    "TaskPrinter",
+    "inventory_lines",
+    "inventory_object",
+    "line_object",
+    "log_json",
+    "log_text",
+    "output_lines",
+]
 
-_COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # nothing red: a task is no error
+_COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # without red, which means an error
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
 _HARMLESS = bytes([*range(0x20, 0x7F), 0x09, 0x0A])
 
 
-def log_text(reading: Reading, *, prefix: bool | None, colours: bool) -> Iterator[str]:
-    """Give the lines as text for a terminal or a file, several at a time, each with its end.
+def log_text(
+    reading: Reading, *, prefix: bool | None, colours: bool, timestamps: bool = False
+) -> Iterator[str]:
+    """Yield the lines as text for a terminal or a file, several at a time, each with its newline.
 
     Args:
         reading: The lines.
-        prefix: Whether each line begins with its task; None where several tasks may come.
+        prefix: Whether each line begins with its task; None: if there may be several tasks.
         colours: Whether the tasks are coloured.
+        timestamps: Whether each line begins with the local time at which it was written.
     """
-    prefixed = len(reading.tasks) != 1 if prefix is None else prefix
-    width = max(map(len, reading.tasks), default=0)
-    colour_of: dict[str, int | None] = {}
-    for run in reading.runs():
-        task = run.origin.container.task
-        width = max(width, len(task))  # tasks that are followed from the beginning come one by one
-        colour = colour_of.setdefault(task, _COLOURS[len(colour_of) % len(_COLOURS)] if colours else None)
-        yield _shown(run.data, _head(task, width, colour) if prefixed else "")
+    if prefix is None:
+        prefix = len(reading.tasks) != 1
+    heads = _Heads(reading.tasks, colours)
+    for run in reading.runs(times=timestamps):
+        head = ""
+        if prefix:
+            head = heads.of(run.origin.container.task)
+        if not timestamps:
+            yield _shown(run.data, head)
+            continue
+        first, _end, rest = run.data.partition(b"\n")
+        at = run.at
+        if at is None:
+            at = run.written
+        yield _shown(first + b"\n", _time_head(at, colours) + head)
+        if rest:
+            yield _shown(rest, _time_head(run.written, colours) + head)
 
 
-class TaskPrinter:
-    """Writes lines as they come, each with its task before it.
+class _Heads:
+    """The text before the lines of each task, in a colour for each.
 
     Args:
-        tasks: All tasks that there are; one alone stands before no line.
-        colours: Whether they are coloured.
+        tasks: The known tasks; those that are followed from the beginning appear one by one.
+        colours: Whether the tasks are coloured.
     """
 
     def __init__(self, tasks: Sequence[str], colours: bool) -> None:
-        width = max(map(len, tasks), default=0)
-        wheel = {task: _COLOURS[number % len(_COLOURS)] if colours else None for number, task in enumerate(tasks)}
-        self._heads = {task: _head(task, width, wheel[task]) if len(tasks) > 1 else "" for task in tasks}
+        self._colours = colours
+        self._width = max(map(len, tasks), default=0)
+        self._seen: dict[str, int] = {}
+
+    def of(self, task: str) -> str:
+        """Return the text for a task."""
+        self._width = max(self._width, len(task))
+        number = self._seen.setdefault(task, len(self._seen))
+        words = f"{clean(task):<{self._width}} | "
+        if self._colours:
+            return f"\x1b[{_COLOURS[number % len(_COLOURS)]}m{words}\x1b[0m"
+        return words
+
+
+class TaskPrinter:
+    """Formats lines as they arrive, each with its task before it.
+
+    Args:
+        tasks: All tasks; the lines of a single task have no prefix.
+        colours: Whether the tasks are coloured.
+    """
+
+    def __init__(self, tasks: Sequence[str], colours: bool) -> None:
+        heads = _Heads(tasks, colours)
+        self._heads = {task: heads.of(task) for task in tasks}
+        if len(tasks) == 1:
+            self._heads = dict.fromkeys(tasks, "")
 
     def line(self, task: str, text: str) -> str:
-        """Return one line as it is to be shown, with its end."""
+        """Return one line as shown, with its newline."""
         return f"{self._heads[task]}{clean(_as_left(text))}\n"
 
 
-def _head(task: str, width: int, colour: int | None) -> str:
-    words = f"{clean(task):<{width}} | "
-    return words if colour is None else f"\x1b[{colour}m{words}\x1b[0m"
+def _time_head(at: float | None, colours: bool) -> str:
+    words = " " * 20
+    if at is not None:
+        words = f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S} "
+    if colours:
+        return f"\x1b[2m{words}\x1b[0m"
+    return words
 
 
 def _shown(data: bytes, head: str) -> str:
-    """Make lines fit for a terminal: what tasks write must not get to it as it is."""
+    """Return lines without control characters for a terminal."""
     text = data.decode("utf-8", "backslashreplace")
-    if not data.translate(None, _HARMLESS) or text.replace("\n", "").replace("\t", "").isprintable():
-        return head + text[:-1].replace("\n", f"\n{head}") + "\n" if head else text
+    harmless = not data.translate(None, _HARMLESS)
+    if harmless or text.replace("\n", "").replace("\t", "").isprintable():
+        if not head:
+            return text
+        return head + text[:-1].replace("\n", f"\n{head}") + "\n"
     return "".join(f"{head}{clean(_as_left(line))}\n" for line in text.split("\n")[:-1])
 
 
 def _as_left(line: str) -> str:
-    """Show a line that was drawn again and again, such as a progress bar, as a terminal would have left it."""
-    return line.rstrip("\r").rpartition("\r")[2]
+    """Return the final state of a redrawn line, such as a progress bar, as a terminal shows it.
+
+    Removes colours: Keras 3 prints coloured bars.
+    """
+    return _STYLE.sub("", line.rstrip("\r").rpartition("\r")[2])
+
+
+def output_lines(run: Run) -> Iterator[str]:
+    """Return the lines of a run, each with its task before it."""
+    for line in run.data.decode("utf-8", "backslashreplace").split("\n")[:-1]:
+        yield f"{run.origin.container.task} | {_as_left(line)}"
 
 
 def log_json(reading: Reading) -> Iterator[str]:
-    """Give each line as a JSON object on a line of its own."""
+    """Yield each line as a JSON object on a separate line."""
     for line in reading:
         yield json.dumps(line_object(line)).replace("\x7f", "\\u007f") + "\n"
 
 
+def _instant(moment: datetime | None) -> str | None:
+    if moment is None:
+        return None
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def line_object(line: LogLine) -> dict[str, Any]:
-    """Build the object of one line."""
-    time = line.time.isoformat(timespec="microseconds").replace("+00:00", "Z") if line.time else None
+    """Return the object of one line."""
     return {
         "kind": "LogLine",
         "format": FORMAT_VERSION,
@@ -89,16 +158,18 @@ def line_object(line: LogLine) -> dict[str, Any]:
         "container": line.container,
         "file": line.file,
         "text": line.text,
-        "time": time,
+        "time": _instant(line.time),
+        "written": _instant(line.written),
     }
 
 
 def inventory_lines(inventory: LogInventory) -> Iterator[str]:
-    """List the files of each container."""
-    width = max((len(info.name) for _container, files in inventory.containers for info in files), default=0)
+    """Return the lines with the files of each container."""
+    width = max(
+        (len(info.name) for _container, files in inventory.containers for info in files), default=0
+    )
     for container, files in inventory.containers:
-        where = f" on {container.host}" if container.host else ""
-        yield f"{container.task}  {container.id}{where}"
+        yield f"{container.task}  {container.id}{clause(' on {}', container.host)}"
         for info in files:
             yield f"  {info.name:<{width}}  {_size(info.size)}"
 
@@ -106,16 +177,18 @@ def inventory_lines(inventory: LogInventory) -> Iterator[str]:
 def _size(size: int | None) -> str:
     if size is None:
         return "-"
-    value, unit = float(size), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
+    if size < 1024:
+        return f"{size} B"
+    value = size / 1024
+    for unit in ("KiB", "MiB", "GiB"):
         if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+            return f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
 
 
 def inventory_object(inventory: LogInventory) -> dict[str, Any]:
-    """Build the object of the list of files."""
+    """Return the object with the list of files."""
     return {
         "kind": "LogFiles",
         "format": FORMAT_VERSION,

@@ -1,23 +1,27 @@
-"""The settings: their JSON object and their lines."""
+"""Format the settings as a JSON object and as lines."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from submit_tf_job.report.model import FORMAT_VERSION
-from submit_tf_job.settings import KEYS, Settings
+from submit_tf_job.report.format import FORMAT_VERSION
+from submit_tf_job.settings import Settings, keys
 
 __all__ = ["settings_lines", "settings_object"]
 
 
 def settings_object(settings: Settings) -> dict[str, Any]:
-    """Build the object that `config show -o json` prints."""
+    """Return the object that `config show -o json` prints."""
     return {
         "kind": "Settings",
         "format": FORMAT_VERSION,
         "profile": settings.profile,
-        "settings": {name: {"value": _plain(settings[name]), "origin": settings.origins[name]} for name in KEYS},
+        "settings": {
+            name: {"value": _plain(key.value_of(settings)), "origin": settings.origins[name]}
+            for name, key in keys().items()
+        },
     }
 
 
@@ -32,11 +36,11 @@ def _plain(value: Any) -> Any:
 
 
 def settings_lines(settings: Settings) -> Iterator[str]:
-    """List the settings with the place each came from."""
+    """Return the settings, each with the source of its value."""
     yield f"profile: {settings.profile or '(none)'}"
-    width = max(len(name) for name in KEYS)
-    for name in KEYS:
-        value = _plain(settings[name])
+    width = max(len(name) for name in keys())
+    for name, key in keys().items():
+        value = _plain(key.value_of(settings))
         yield f"{name:<{width}}  {_shown(name, value):<40}  {settings.origins[name]}"
 
 
@@ -45,10 +49,10 @@ def _shown(name: str, value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:g}s"
-    return "-".join(str(item) for item in value) if name == "ports.range" else _flat(value)
-
-
-def _flat(value: Any) -> str:
-    import json
-
-    return ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value) if isinstance(value, dict) else str(value)
+    if name in ("gateway.upload_size", "caps.memory"):
+        return f"{value // 1024**2}Mi"
+    if isinstance(value, list):
+        return {"ports.range": "-"}.get(name, ", ").join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return str(value)

@@ -1,15 +1,16 @@
-"""What is staged: what was swept, and how far an upload is."""
+"""Format the result of a sweep of staged files, and the progress of an upload."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.report.model import FORMAT_VERSION
+from submit_tf_job.diagnose.amounts import plural
+from submit_tf_job.report.format import FORMAT_VERSION
 
 if TYPE_CHECKING:
-    from submit_tf_job.api import Sweep
-    from submit_tf_job.staging import Leftover
+    from submit_tf_job.operations import Sweep
+    from submit_tf_job.storage.staging import Leftover
 
 __all__ = ["amount", "sweep_lines", "sweep_object"]
 
@@ -17,27 +18,34 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def amount(size: float) -> str:
-    """Write a number of bytes with the unit that fits."""
+    """Format a number of bytes with a suitable unit."""
     unit = 0
     while size >= 999.5 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit < 2 or size >= 99.5 else f"{size:.1f} {_UNITS[unit]}"
+    digits = int(unit >= 2 and size < 99.5)
+    return f"{size:.{digits}f} {_UNITS[unit]}"
 
 
 def sweep_lines(swept: Sweep) -> Iterator[str]:
-    """Write what `staging gc` prints."""
+    """Return the lines that `staging gc` prints."""
     verb = "would be removed" if swept.dry_run else "removed"
     for item in swept.kept:
         yield f"{item.name}: kept, the job is alive ({amount(item.size)})"
     for item in swept.removed:
-        yield f"{item.name}: {verb}, {amount(item.size)}, last submitted {item.used:%Y-%m-%d %H:%M} UTC"
+        yield (
+            f"{item.name}: {verb}, {amount(item.size)}, last submitted "
+            f"{item.used:%Y-%m-%d %H:%M} UTC"
+        )
     count = len(swept.removed)
     total = amount(sum(item.size for item in swept.removed))
-    yield f"{total} of {count} job{'' if count == 1 else 's'} {verb} in {swept.root}" if count else f"nothing to remove in {swept.root}"
+    if count:
+        yield f"{total} of {plural(count, 'job')} {verb} in {swept.root}"
+    else:
+        yield f"nothing to remove in {swept.root}"
 
 
 def sweep_object(swept: Sweep) -> dict[str, Any]:
-    """Build the object that `staging gc` prints."""
+    """Return the object that `staging gc` prints."""
     return {
         "kind": "Sweep",
         "format": FORMAT_VERSION,
@@ -49,4 +57,9 @@ def sweep_object(swept: Sweep) -> dict[str, Any]:
 
 
 def _leftover(item: Leftover) -> dict[str, Any]:
-    return {"name": item.name, "bytes": item.size, "used": item.used.isoformat(timespec="seconds"), "paths": list(item.paths)}
+    return {
+        "name": item.name,
+        "bytes": item.size,
+        "used": item.used.isoformat(timespec="seconds"),
+        "paths": list(item.paths),
+    }

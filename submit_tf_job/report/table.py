@@ -1,27 +1,32 @@
-"""Columns that fit a terminal."""
+"""Format rows as aligned columns that fit a terminal, and durations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["columns", "duration"]
+__all__ = ["columns", "duration", "number"]
 
 _GAP = "  "
 _LEAST = 6
 
 
 def columns(
-    rows: Sequence[Sequence[str]], width: int | None = None, *, indent: str = "", optional: Sequence[int] = (), ids: Sequence[int] = ()
+    rows: Sequence[Sequence[str]],
+    width: int | None = None,
+    *,
+    indent: str = "",
+    optional: Sequence[int] = (),
+    ids: Sequence[int] = (),
 ) -> Iterator[str]:
     """Align rows, the first of which may be a heading.
 
     Args:
-        rows: All of the same length.
-        width: Columns of the terminal; None for as wide as it gets. Where a line is too long, optional columns go first, and then the
-            widest one is cut until it fits.
-        optional: Columns that may be left out, the one that goes first at the end.
-        ids: Columns of which the end matters most, such as YARN's ids: they are cut at their beginning.
-        indent: Stands before each line.
+        rows: Rows of the same length.
+        width: Columns of the terminal; None for no limit. If a line is too long, optional columns
+            are omitted first, and then the widest column is cut until it fits.
+        optional: Columns that may be omitted, beginning with the last one.
+        ids: Columns that are cut at their beginning, such as YARN's ids.
+        indent: Written before each line.
     """
     if not rows:
         return
@@ -32,21 +37,34 @@ def columns(
     while _too_long(widths, indent, width) and max(widths.values()) > _LEAST:
         widths[max(widths, key=lambda at: widths[at])] -= 1
     for row in rows:
-        yield indent + _GAP.join(_cell(row[at], size, at in ids) for at, size in widths.items()).rstrip()
+        cells = (_cell(row[at], size, at in ids) for at, size in widths.items())
+        yield indent + _GAP.join(cells).rstrip()
 
 
 def _too_long(widths: Mapping[int, int], indent: str, width: int | None) -> bool:
-    return width is not None and len(indent) + sum(widths.values()) + len(_GAP) * (len(widths) - 1) > width
+    return (
+        width is not None
+        and len(indent) + sum(widths.values()) + len(_GAP) * (len(widths) - 1) > width
+    )
 
 
 def _cell(text: str, size: int, keep_end: bool) -> str:
     if len(text) <= size:
         return text.ljust(size)
-    return "…" + text[len(text) - size + 1 :] if keep_end else text[: size - 1] + "…"
+    if keep_end:
+        return "…" + text[len(text) - size + 1 :]
+    return text[: size - 1] + "…"
+
+
+def number(value: object, text: str = "{}") -> str:
+    """Format a number; "-" for None."""
+    if value is None:
+        return "-"
+    return text.format(value)
 
 
 def duration(seconds: float | None) -> str:
-    """Write a duration in at most two units: 42s, 3m10s, 5h02m, 4d07h."""
+    """Format a duration in at most two units: 42s, 3m10s, 5h02m, 4d07h."""
     if seconds is None:
         return "-"
     whole = max(0, int(seconds))

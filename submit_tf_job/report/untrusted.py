@@ -1,4 +1,4 @@
-"""Text that others wrote: logs and servers write what they like, and some of it moves a terminal's cursor."""
+"""Escape control characters in text from logs and servers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ __all__ = ["clean"]
 
 
 def clean(text: str, *, keep_lines: bool = False) -> str:
-    r"""Show control characters (`\x1b`) instead of sending them to whoever shows the text; tabs stay.
+    """Return a text with its control characters escaped; tabs stay.
 
     Args:
-        text: What somebody wrote.
+        text: The text of another program.
         keep_lines: Leave newlines as they are.
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c == "\t" or (keep_lines and c == "\n") else f"\\x{ord(c):02x}" for c in text)
+    return "".join(
+        c if c.isprintable() or c == "\t" or (keep_lines and c == "\n") else f"\\x{ord(c):02x}"
+        for c in text
+    )

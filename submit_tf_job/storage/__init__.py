@@ -1,11 +1,12 @@
-"""Where files are kept: HDFS without Java, object stores, this machine; one class, one set of errors.
+"""File storage on HDFS (without Java), object stores and this machine, with one class and one set
+of errors.
 
     hdfs://, viewfs://      hdfs-native (RPC and block protocol, no JVM)
     webhdfs://, swebhdfs:// fsspec's WebHDFS
-    s3://, s3a://, …        fsspec's file system of that name, if its package is there
+    s3://, s3a://, …        fsspec's file system of that name, if its package is installed
     file://                 the operating system
 
-The libraries are imported when a storage is opened, not before.
+Libraries are imported when a storage is opened.
 """
 
 from __future__ import annotations
@@ -15,11 +16,28 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import UsageError
+from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Space, Stat, Storage
 from submit_tf_job.storage.finding import files_of
-from submit_tf_job.storage.hadoop import default_fs, is_secure, properties, web_address
-from submit_tf_job.storage.model import NoSuchPath, PathExists, RangeReader, Space, Stat, Storage
+from submit_tf_job.storage.hadoop_xml import (
+    default_fs,
+    is_own_hdfs,
+    is_secure,
+    properties,
+    web_address,
+)
 
-__all__ = ["NoSuchPath", "PathExists", "RangeReader", "Space", "Stat", "Storage", "default_fs", "files_of", "open_storage"]
+__all__ = [
+    "NoSuchPath",
+    "PathExists",
+    "RangeReader",
+    "Space",
+    "Stat",
+    "Storage",
+    "default_fs",
+    "files_of",
+    "is_own_hdfs",
+    "open_storage",
+]
 
 
 def open_storage(
@@ -30,18 +48,21 @@ def open_storage(
     as_proxy: bool = False,
     timeout_s: float = 60.0,
 ) -> Storage:
-    """Open the storage that a URI names, or the cluster's default file system. Nothing is connected before the first use.
+    """Open the storage of a URI, or the cluster's default file system, without a connection until
+    the first use.
 
     Args:
-        uri: `hdfs://nameservice1/any/path`, `hdfs:///path` (default file system), `s3://bucket`, `/local` … The path is ignored.
-            None for `fs.defaultFS` of `hadoop_conf`.
-        hadoop_conf: Directory of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is never looked at here.
-        user: Who to be under simple authentication; None for the login name. With Kerberos the ticket decides.
-        as_proxy: Act for `user` as a proxy user (doAs); with Kerberos through WebHDFS, because hdfs-native knows no proxy users.
+        uri: `hdfs://nameservice1/any/path`, `hdfs:///path` (default file system), `s3://bucket`,
+            `/local` … The path is ignored. None for `fs.defaultFS` of `hadoop_conf`.
+        hadoop_conf: Directory of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is not used.
+        user: User for simple authentication; None for the login name. With Kerberos, the ticket
+            determines the user.
+        as_proxy: Impersonate `user` as a proxy user (doAs); with Kerberos this uses WebHDFS,
+            because hdfs-native does not support proxy users.
         timeout_s: Limit of each single call, in seconds.
 
     Raises:
-        UsageError: The URI is none, or says too little.
+        UsageError: The URI is not valid, or incomplete.
         SettingsError: The Hadoop configuration cannot be read, or a package is missing.
 
     Example:
@@ -50,12 +71,17 @@ def open_storage(
     """
     scheme, authority = _target(uri, hadoop_conf)
     if scheme == "file":
-        from submit_tf_job.storage.local import LocalStorage
+        from submit_tf_job.storage.local_files import LocalStorage
 
         return LocalStorage()
     if not authority:
-        raise UsageError(f"{uri}: names no host", hint=f"Write {scheme}://host:port, or give a Hadoop configuration whose default it is.")
-    conf = properties(hadoop_conf) if scheme.endswith(("hdfs", "viewfs")) else {}
+        raise UsageError(
+            f"{uri}: names no host",
+            hint=f"Write {scheme}://host:port, or give a Hadoop configuration whose default it is.",
+        )
+    conf: Mapping[str, str] = {}
+    if scheme.endswith(("hdfs", "viewfs")):
+        conf = properties(hadoop_conf)
     proxied = as_proxy and is_secure(conf)
     if scheme == "hdfs" and proxied:
         scheme, authority = web_address(authority, conf)
@@ -70,17 +96,27 @@ def open_storage(
     return ObjectStorage(scheme, authority)
 
 
-def _web_hdfs(scheme: str, authority: str, conf: Mapping[str, str], user: str | None, timeout_s: float, *, proxied: bool) -> Storage:
+def _web_hdfs(
+    scheme: str,
+    authority: str,
+    conf: Mapping[str, str],
+    user: str | None,
+    timeout_s: float,
+    *,
+    proxied: bool,
+) -> Storage:
     from submit_tf_job.storage.webhdfs import WebHdfsStorage
 
-    default = conf.get("fs.defaultFS", "").rstrip("/")
+    default: str | None = conf.get("fs.defaultFS", "").rstrip("/")
+    if default and not default.startswith("hdfs://"):
+        default = None
     return WebHdfsStorage(
         scheme,
         authority,
         user=user,
         kerberos=is_secure(conf),
         proxied=proxied,
-        hdfs_root=default if default.startswith("hdfs://") else None,
+        hdfs_root=default or None,
         timeout_s=timeout_s,
     )
 
@@ -88,12 +124,16 @@ def _web_hdfs(scheme: str, authority: str, conf: Mapping[str, str], user: str | 
 def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str]:
     if uri is None:
         if hadoop_conf is None:
-            raise UsageError("no storage is named", hint="Name one (hdfs://namenode:8020), or give a Hadoop configuration directory.")
+            raise UsageError(
+                "no storage is named",
+                hint="Name one (hdfs://namenode:8020), or give a Hadoop configuration directory.",
+            )
         uri = default_fs(hadoop_conf)
     parts = urlsplit(uri)
     scheme, authority = parts.scheme or "file", parts.netloc
     if not authority and scheme != "file" and hadoop_conf is not None:
-        default = urlsplit(default_fs(hadoop_conf))  # `hdfs:///x` means the default file system, if it is of that scheme
+        # `hdfs:///x` refers to the default file system, if it has that scheme
+        default = urlsplit(default_fs(hadoop_conf))
         if default.scheme == scheme:
             authority = default.netloc
     return scheme, authority

@@ -1,4 +1,4 @@
-"""What a storage can do, whatever stands behind it."""
+"""The interface that every storage implements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 
 __all__ = ["PathExists", "RangeReader", "Space", "Stat", "Storage", "join", "name_of", "parent_of"]
@@ -19,22 +19,22 @@ PIECE = 4 * 1024 * 1024
 
 
 class NoSuchPath(UsageError, FileNotFoundError):
-    """There is no file or directory of that path."""
+    """No file or directory of that path exists."""
 
 
 class PathExists(UsageError, FileExistsError):
-    """There is a file or directory of that path already."""
+    """A file or directory of that path already exists."""
 
 
 @dataclass(frozen=True)
 class Stat:
-    """One file or directory.
+    """The metadata of one file or directory.
 
     Attributes:
         path: Absolute, without scheme and host.
         size: Bytes; 0 for a directory.
-        mode: Permission bits, None where the storage has none.
-        modified_ms: Milliseconds since the epoch, 0 where unknown.
+        mode: Permission bits, None if the storage has none.
+        modified_ms: Milliseconds since the epoch, 0 if unknown.
     """
 
     path: str
@@ -53,7 +53,7 @@ class Stat:
 
 @dataclass(frozen=True)
 class Space:
-    """Room in bytes; None where the storage does not say."""
+    """Capacity in bytes; None if the storage does not report it."""
 
     total: int | None
     used: int | None
@@ -61,14 +61,14 @@ class Space:
 
 
 class RangeReader(Protocol):
-    """An open file that is read at any place."""
+    """An open file that can be read at any offset."""
 
     @property
     def size(self) -> int:
-        """Bytes, as of the opening."""
+        """Size in bytes when the file was opened."""
 
     def read_range(self, start: int, length: int) -> bytes:
-        """Read at most `length` bytes from `start`; fewer only where the file ends."""
+        """Read up to `length` bytes from `start`; fewer only at the end of the file."""
 
 
 def name_of(path: str) -> str:
@@ -77,7 +77,7 @@ def name_of(path: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """Return the directory that holds a path; the root is its own parent."""
+    """Return the parent directory of a path; the root is its own parent."""
     return path.rstrip("/").rpartition("/")[0] or "/"
 
 
@@ -87,11 +87,11 @@ def join(directory: str, *names: str) -> str:
 
 
 class Storage(ABC):
-    """A place where files are kept: HDFS, an object store, this machine.
+    """A file system: HDFS, an object store, or this machine.
 
-    Paths are absolute (`/user/alice/x`) or whole URIs of this very storage. Whatever goes wrong leaves as one of this package's errors
-    with the path in its message: `NoSuchPath`, `PathExists`, `AuthError` (not allowed), `Refused` (no room), `ClusterUnavailable` (not
-    reached).
+    Paths are absolute (`/user/alice/x`) or URIs of the same storage. All errors are this package's,
+    with the path in the message: `NoSuchPath`, `PathExists`, `AuthError` (not allowed), `Refused`
+    (no space), `ClusterUnavailable` (not reachable).
 
     Attributes:
         root: Scheme and authority: `hdfs://namenode:8020`, `file://`.
@@ -100,14 +100,14 @@ class Storage(ABC):
     def __init__(self, root: str) -> None:
         self.root = root
 
-    # --- what each kind of storage does in its own way ---
+    # --- implemented by each kind of storage ---
 
     @abstractmethod
     def stat(self, path: str) -> Stat:
-        """Look at one file or directory.
+        """Return the metadata of a file or directory.
 
         Raises:
-            NoSuchPath: There is none.
+            NoSuchPath: It does not exist.
         """
 
     @abstractmethod
@@ -115,88 +115,100 @@ class Storage(ABC):
         """List a directory, sorted by name.
 
         Raises:
-            NoSuchPath: There is none.
+            NoSuchPath: It does not exist.
         """
 
     @abstractmethod
     def open(self, path: str) -> RangeReader:
-        """Open a file for reading at any place."""
+        """Open a file for reading at any offset."""
 
     @abstractmethod
     def chmod(self, path: str, mode: int) -> None:
-        """Set permission bits; nothing happens where the storage has none."""
+        """Set permission bits; do nothing if the storage has none."""
 
     @abstractmethod
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, an empty directory, or with `recursive` all beneath; what is not there is removed already."""
+        """Remove a file, an empty directory, or with `recursive` a directory with its content; do
+        nothing if the path does not exist.
+        """
 
     @abstractmethod
     def df(self, path: str = "/") -> Space:
-        """Tell the room where `path` lies."""
+        """Return the capacity of the file system that contains `path`."""
 
     @abstractmethod
     def _home(self, user: str) -> str: ...
 
     @abstractmethod
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        """Write a new file of the name, whole, closed when this returns."""
+        """Write a new file completely, and close it."""
 
     @abstractmethod
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Move atomically; raise `PathExists` where the target is there and may not be overwritten."""
+        """Move atomically; raise `PathExists` if the target exists and `overwrite` is False."""
 
     @abstractmethod
     def _mkdir(self, path: str, mode: int) -> None:
-        """Make one directory whose parent is there; one that is there already is no error."""
+        """Create one directory in an existing parent; do nothing if it exists."""
 
-    # --- what not all of them can ---
+    # --- implemented by some ---
 
-    can_append = False  # whether a file that was begun can be gone on with
+    can_append = False  # whether an interrupted upload can be resumed
 
-    def append(self, path: str, pieces: Iterable[bytes]) -> None:  # noqa: ARG002 - for those that can
-        """Write at the end of a file."""
-        raise UsageError(f"{self.url(path)}: files cannot be gone on with there")
+    def append(self, path: str, pieces: Iterable[bytes]) -> None:  # noqa: ARG002 - used in subclasses
+        """Append to a file."""
+        raise UsageError(f"{self.url(path)}: this storage does not support appending")
 
     def recover(self, path: str) -> None:
-        """Close a file that a process left open when it died; return when that is done."""
-        raise UsageError(f"{self.url(path)}: files cannot be gone on with there")
+        """Close a file that a process left open when it died; return when it is closed."""
+        raise UsageError(f"{self.url(path)}: this storage does not support appending")
 
-    # --- what follows from that ---
+    # --- derived from these ---
 
     def path(self, path: str) -> str:
         """Return the absolute path without scheme and authority.
 
         Raises:
-            UsageError: It lies in another storage, is relative, or has a `..` in it.
+            UsageError: It belongs to another storage, is relative, or contains `..`.
         """
         plain = path
         if re.match(r"[a-zA-Z][\w+.-]*:", path):
             parts = urlsplit(path)
             authority = f"{parts.scheme}://{parts.netloc}"
-            if parts.netloc and authority != self.root and not self._is_me(parts.scheme, parts.netloc):
-                raise UsageError(f"{path}: is not in {self.root}", hint="Open the storage that the URI names.")
+            if (
+                parts.netloc
+                and authority != self.root
+                and not self._is_me(parts.scheme, parts.netloc)
+            ):
+                raise UsageError(
+                    f"{path}: is not in {self.root}", hint="Open the storage that the URI names."
+                )
             plain = path[path.index(":") + 1 :].removeprefix("//").removeprefix(parts.netloc)
         if not plain.startswith("/") or ".." in plain.split("/"):
-            raise UsageError(f"{path}: not an absolute path", hint="Write it from the root, without `..`.")
+            raise UsageError(
+                f"{path}: not an absolute path", hint="Write it from the root, without `..`."
+            )
         return re.sub(r"/+", "/", plain).rstrip("/") or "/"
 
-    def _is_me(self, scheme: str, authority: str) -> bool:  # noqa: ARG002 - for storages with several names
+    def _is_me(self, scheme: str, authority: str) -> bool:  # noqa: ARG002 - used in subclasses
         return False
 
     def url(self, path: str) -> str:
-        """Return the whole URI of a path, as YARN's containers take it (Hadoop's `Path` takes it unescaped)."""
+        """Return the complete URI of a path for YARN's containers; it is not escaped, because
+        Hadoop's `Path` expects that.
+        """
         return self.root + self.path(path)
 
     def home(self, user: str) -> str:
-        """Return a user's home directory, whether it is there or not.
+        """Return the path of a user's home directory, which may not exist.
 
         Raises:
-            UsageError: This storage has none.
+            UsageError: This storage has no home directories.
         """
         return self._home(user)
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory of that path."""
+        """Return whether a file or directory of that path exists."""
         try:
             self.stat(path)
         except FileNotFoundError:
@@ -204,37 +216,49 @@ class Storage(ABC):
         return True
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Read at most `length` bytes from `start`; fewer only where the file ends."""
+        """Read up to `length` bytes from `start`; fewer only at the end of the file."""
         return self.open(path).read_range(start, length)
 
     def stream(self, path: str, *, piece: int = PIECE) -> Iterator[bytes]:
-        """Read a whole file, `piece` bytes at a time."""
+        """Yield the content of a file, `piece` bytes at a time."""
         reader = self.open(path)
         for start in range(0, reader.size, piece):
             yield reader.read_range(start, piece)
 
     def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        """Read a whole file that is not larger than `limit` bytes.
+        """Return the content of a file of at most `limit` bytes.
 
         Raises:
             UsageError: It is larger.
         """
         reader = self.open(path)
         if reader.size > limit:
-            raise UsageError(f"{self.url(path)}: {reader.size} bytes are more than the {limit} that are read at once", hint="Use stream().")
+            raise UsageError(
+                f"{self.url(path)}: {reader.size} bytes are more than the {limit} that are "
+                f"read at once",
+                hint="Use stream().",
+            )
         return reader.read_range(0, reader.size)
 
-    def write(self, path: str, content: bytes | Iterable[bytes], *, mode: int = 0o600, overwrite: bool = True) -> None:
-        """Write a file atomically: under a temporary name beside it, then renamed. Nobody ever sees half of it.
+    def write(
+        self,
+        path: str,
+        content: bytes | Iterable[bytes],
+        *,
+        mode: int = 0o600,
+        overwrite: bool = True,
+    ) -> None:
+        """Write a file atomically: under a temporary name in the same directory, then renamed, so
+        that an incomplete file is never visible.
 
         Args:
-            path: Where; the directory must be there.
+            path: Path of the file; the directory must exist.
             content: The bytes, or pieces of them.
             mode: Permission bits of the file.
-            overwrite: Whether a file of that name is replaced.
+            overwrite: Whether to replace an existing file.
 
         Raises:
-            PathExists: There is one and `overwrite` is False.
+            PathExists: The file exists and `overwrite` is False.
         """
         path = self.path(path)
         temporary = join(parent_of(path), f".{name_of(path)}.{secrets.token_hex(8)}.tmp")
@@ -247,19 +271,21 @@ class Storage(ABC):
             raise
 
     def create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        """Write a new file under its own name: where that breaks off, what was written stays."""
+        """Write a new file under its own name; after an error, an incomplete file remains."""
         self._create(self.path(path), pieces, mode)
 
     def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Move atomically.
+        """Move a file or directory atomically.
 
         Raises:
-            PathExists: The target is there and may not be overwritten.
+            PathExists: The target exists and `overwrite` is False.
         """
         self._rename(self.path(source), self.path(target), overwrite=overwrite)
 
     def mkdirs(self, path: str, mode: int = 0o700) -> None:
-        """Make a directory and those above it that are missing, all with `mode`; what is there already stays as it is."""
+        """Create a directory and its missing parents, all with `mode`; existing ones are not
+        changed.
+        """
         missing = []
         current = self.path(path)
         while current != "/" and not self.exists(current):

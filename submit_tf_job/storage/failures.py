@@ -1,4 +1,4 @@
-"""Other people's exceptions become this package's errors, in one place."""
+"""Translate the exceptions of storage libraries into this package's errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, Refused, SubmitTFJobError, UsageError
-from submit_tf_job.storage.model import NoSuchPath, PathExists
+from submit_tf_job.errors import (
+    AuthError,
+    BadAnswer,
+    ClusterUnavailable,
+    Refused,
+    SubmitTFJobError,
+    UsageError,
+)
+from submit_tf_job.storage.base import NoSuchPath, PathExists
 
 __all__ = ["failure", "translated"]
 
@@ -20,15 +27,25 @@ def _not_allowed(message: str) -> SubmitTFJobError:
 
 
 def _not_authenticated(message: str) -> SubmitTFJobError:
-    return AuthError(message, hint="Get a ticket (kinit), or check that the Hadoop configuration is this cluster's.")
+    return AuthError(
+        message,
+        hint="Get a ticket (kinit), or check that the Hadoop configuration is this cluster's.",
+    )
 
 
 def _no_room(message: str) -> SubmitTFJobError:
-    return Refused(message, hint="Free room (`hdfs dfs -rm -skipTrash`), or ask for a larger quota or more DataNodes.")
+    return Refused(
+        message,
+        hint="Free room (`hdfs dfs -rm -skipTrash`), or ask for a larger quota or more DataNodes.",
+    )
 
 
 def _later(message: str) -> SubmitTFJobError:
-    return ClusterUnavailable(message, hint="Wait until the NameNode serves again; `hdfs dfsadmin -safemode get` and `hdfs haadmin` tell.")
+    return ClusterUnavailable(
+        message,
+        hint="Wait until the NameNode serves again; `hdfs dfsadmin -safemode get` and `hdfs "
+        "haadmin` tell.",
+    )
 
 
 def _wrong_path(message: str) -> SubmitTFJobError:
@@ -40,18 +57,30 @@ def _missing(message: str) -> SubmitTFJobError:
 
 
 def _encrypted(message: str) -> SubmitTFJobError:
-    return Refused(message, hint="Without Java, files of an encryption zone go through webhdfs:// only.")
+    return Refused(
+        message, hint="Without Java, files of an encryption zone go through webhdfs:// only."
+    )
 
 
-# What Hadoop's words mean. Names are those of Hadoop's exception classes; WebHDFS keeps only the message, so its words stand there too.
+# Meanings of Hadoop's messages. The patterns contain the names of Hadoop's exception classes, and
+# their messages too, since WebHDFS returns only the message.
 _WORDS: tuple[tuple[str, Make], ...] = (
     (r"AccessControlException|AuthorizationException|Permission denied", _not_allowed),
-    (r"GSSAPIError|SASLError|NoSASLMechanism|InvalidToken|SaslException|AuthenticationException", _not_authenticated),
-    (r"QuotaExceeded|quota .*is exceeded|could only be (written|replicated) to|No space left|FSLimitException", _no_room),
+    (
+        r"GSSAPIError|SASLError|NoSASLMechanism|InvalidToken|SaslException|AuthenticationException",
+        _not_authenticated,
+    ),
+    (
+        r"QuotaExceeded|quota .*is exceeded|could only be (written|replicated) to|No space left|FSLimitException",  # noqa: E501
+        _no_room,
+    ),
     (r"SafeMode|[Ss]afe mode|StandbyException|state standby|RetriableException", _later),
     (r"FileAlreadyExists|AlreadyBeingCreated|already exists", PathExists),
     (r"FileNotFoundException|File does not exist|FileNotFound\(|BlocksNotFound", _missing),
-    (r"PathIsNotEmptyDirectory|is non empty|NotDirectory|not a directory|InvalidPath|is a directory", _wrong_path),
+    (
+        r"PathIsNotEmptyDirectory|is non empty|NotDirectory|not a directory|InvalidPath|is a directory",  # noqa: E501
+        _wrong_path,
+    ),
     (r"File encryption", _encrypted),
     (r"IOError|DataTransferError|timed out|Connection (refused|reset)", ClusterUnavailable),
 )
@@ -79,11 +108,11 @@ _KINDS: tuple[tuple[type[BaseException], Make], ...] = (
 
 
 def failure(error: BaseException, where: str) -> SubmitTFJobError:
-    """Turn any exception of a storage library into one of ours.
+    """Convert any exception of a storage library to an error of this package.
 
     Args:
-        error: What the library raised.
-        where: The URI that was worked on; it starts the message.
+        error: The library's exception.
+        where: The URI of the operation; the message starts with it.
     """
     words = _hadoop_words(error)
     for kind, make in _KINDS:
@@ -106,24 +135,29 @@ def _plain(kind: type[BaseException], words: str) -> str:
 
 
 def _hadoop_words(error: BaseException) -> str:
-    """Return the first line of what went wrong; hdfs-native prints Rust's debug form, `RPCError("class", "message")`, escaped."""
+    """Return the first line of an error message; hdfs-native returns Rust's debug format,
+    `RPCError("class", "message")`, escaped.
+    """
     text = str(error)
     found = re.fullmatch(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)"\)', text, re.DOTALL)
     if found:
         message = found[2].replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
-        first = message.strip().splitlines()[0] if message.strip() else ""
-        return f"{found[1].rpartition('.')[2]}: {first}"
+        return f"{found[1].rpartition('.')[2]}: {_first_line(message)}"
     if isinstance(error, OSError) and error.strerror and error.errno:
         return error.strerror
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    return _first_line(text) or type(error).__name__
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")
 
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Let nothing but this package's errors out of the block."""
+    """Convert any exception of the block to an error of this package."""
     try:
         yield
     except SubmitTFJobError:
         raise
-    except Exception as error:  # the libraries raise RuntimeError, ValueError and OSError alike
+    except Exception as error:  # the libraries raise RuntimeError, ValueError and OSError
         raise failure(error, where) from error

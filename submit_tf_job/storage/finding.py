@@ -1,11 +1,11 @@
-"""Find the files that a path or a pattern stands for."""
+"""Find the files that match a path or a pattern."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 
-from submit_tf_job.storage.model import NoSuchPath, Stat, Storage, join
+from submit_tf_job.storage.base import NoSuchPath, Stat, Storage, join
 
 __all__ = ["files_of"]
 
@@ -13,50 +13,57 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def files_of(storage: Storage, path: str) -> list[Stat]:
-    """List the files that a path stands for, sorted by path.
+    """List the files that match a path or a pattern, sorted by path.
 
-    Names that begin with `_` or `.` are left out, as Hadoop's own readers do (FileInputFormat.hiddenFileFilter), unless the pattern asks
-    for them.
+    Names that start with `_` or `.` are skipped, as in Hadoop (FileInputFormat.hiddenFileFilter),
+    unless the matching component of the pattern starts with one of them.
 
     Args:
-        storage: Where to look.
-        path: A file; a directory, for all files below it; or a pattern with `*`, `?` and `[…]`, each within one part of the path.
+        storage: The storage to search.
+        path: A file; a directory, for all files below it; or a pattern with `*`, `?` and `[…]`,
+            each of which matches within one path component.
 
     Raises:
-        NoSuchPath: There is nothing of that name; for a pattern that matches nothing the list is empty.
+        NoSuchPath: The path does not exist; for a pattern without a match, an empty list is
+            returned.
 
     Example:
         >>> [file.name for file in files_of(storage, "/data/*.tfrecord")]  # doctest: +SKIP
         ['train-0.tfrecord', 'train-1.tfrecord']
     """
     path = storage.path(path)
-    tops = _matches(storage, path) if _MAGIC.search(path) else [storage.stat(path)]
-    return sorted((file for top in tops for file in _below(storage, top)), key=lambda file: file.path)
-
-
-def _below(storage: Storage, top: Stat) -> list[Stat]:
-    files, todo = ([], [top.path]) if top.is_dir else ([top], [])
+    todo = _matches(storage, path) if _MAGIC.search(path) else [storage.stat(path)]
+    files = []
     while todo:
-        for item in storage.list_dir(todo.pop()):
-            if not item.name.startswith(("_", ".")):
-                (todo.append(item.path) if item.is_dir else files.append(item))
-    return files
+        top = todo.pop()
+        if top.is_dir:
+            todo += (item for item in storage.list_dir(top.path) if not _is_hidden(item.name))
+        else:
+            files.append(top)
+    return sorted(files, key=lambda file: file.path)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(("_", "."))
 
 
 def _matches(storage: Storage, pattern: str) -> list[Stat]:
-    """Follow a pattern part by part; what stands before its first magic part is looked up at once."""
+    """Match a pattern component by component; those before the first wildcard in one step."""
     parts = pattern.strip("/").split("/")
     plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
-    found = [storage.stat(join("/", *parts[:plain]) if plain else "/")]
+    found = [storage.stat(f"/{'/'.join(parts[:plain])}")]
     for part in parts[plain:]:
         nearer: list[Stat] = []
         for item in found:
             if not item.is_dir:
                 continue
             if _MAGIC.search(part):
-                hidden = part.startswith(("_", "."))
-                names = [child for child in storage.list_dir(item.path) if fnmatch.fnmatchcase(child.name, part)]
-                nearer += [child for child in names if hidden or not child.name.startswith(("_", "."))]
+                nearer += (
+                    child
+                    for child in storage.list_dir(item.path)
+                    if fnmatch.fnmatchcase(child.name, part)
+                    and (_is_hidden(part) or not _is_hidden(child.name))
+                )
             else:
                 nearer += _one(storage, join(item.path, part))
         found = nearer

@@ -1,4 +1,4 @@
-"""What a storage needs from a Hadoop configuration directory."""
+"""Parse a Hadoop configuration directory for the settings of a storage."""
 
 from __future__ import annotations
 
@@ -8,24 +8,34 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.hadoopconf import read_xml
+from submit_tf_job.host.hadoopconf import read_xml
 
-__all__ = ["default_fs", "expanded", "is_secure", "name_nodes", "properties", "web_address"]
+__all__ = [
+    "default_fs",
+    "expanded",
+    "is_own_hdfs",
+    "is_secure",
+    "name_nodes",
+    "properties",
+    "web_address",
+]
 
 NAMENODE_RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 MAX_SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
 
 
 def properties(hadoop_conf: Path | None) -> dict[str, str]:
-    """Read core-site.xml and hdfs-site.xml, later files over earlier ones, `${name}` expanded.
+    """Parse core-site.xml and hdfs-site.xml; later files take precedence, `${name}` is expanded.
 
     Raises:
-        SettingsError: The directory is not there, or a file cannot be read.
+        SettingsError: The directory does not exist, or a file cannot be read.
     """
     if hadoop_conf is None:
         return {}
     if not hadoop_conf.is_dir():
-        raise SettingsError(f"{hadoop_conf}: no such directory", hint="Name the directory that holds core-site.xml.")
+        raise SettingsError(
+            f"{hadoop_conf}: no such directory", hint="Name the directory that holds core-site.xml."
+        )
     merged: dict[str, str] = {}
     for file in ("core-site.xml", "hdfs-site.xml"):
         merged.update(read_xml(hadoop_conf / file))
@@ -33,13 +43,18 @@ def properties(hadoop_conf: Path | None) -> dict[str, str]:
 
 
 def expanded(values: Mapping[str, str]) -> dict[str, str]:
-    """Replace `${name}` by that property's value, as Hadoop's Configuration does; unknown names stay as they are."""
+    """Replace `${name}` by that property's value, as Hadoop's Configuration does; unknown names
+    remain unchanged.
+    """
     return {name: _expand(value, values) for name, value in values.items()}
 
 
 def _expand(value: str, values: Mapping[str, str]) -> str:
     for _ in range(MAX_SUBSTITUTIONS):
-        found = next((match for match in re.finditer(r"\$\{([^{}$\s]+)\}", value) if match[1] in values), None)
+        found = next(
+            (match for match in re.finditer(r"\$\{([^{}$\s]+)\}", value) if match[1] in values),
+            None,
+        )
         if found is None or len(value) > 65536:
             return value
         value = value[: found.start()] + values[found[1]] + value[found.end() :]
@@ -50,7 +65,7 @@ def default_fs(hadoop_conf: Path) -> str:
     """Return `fs.defaultFS` of a Hadoop configuration directory, without Java.
 
     Raises:
-        SettingsError: core-site.xml does not say, or cannot be read.
+        SettingsError: core-site.xml does not set it, or cannot be read.
 
     Example:
         >>> default_fs(Path("/etc/hadoop/conf"))  # doctest: +SKIP
@@ -60,32 +75,66 @@ def default_fs(hadoop_conf: Path) -> str:
     found = values.get("fs.defaultFS") or values.get("fs.default.name")  # the name before Hadoop 2
     if not found:
         raise SettingsError(
-            f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set", hint="Name the storage itself, such as hdfs://namenode:8020."
+            f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set",
+            hint="Name the storage itself, such as hdfs://namenode:8020.",
         )
-    return found.rstrip("/") if urlsplit(found).netloc else found
+    if urlsplit(found).netloc:
+        return found.rstrip("/")
+    return found
+
+
+def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
+    """Return whether a URI refers to an HDFS in the Hadoop configuration.
+
+    Example:
+        >>> is_own_hdfs("hdfs:///data", None)
+        True
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in ("hdfs", "viewfs"):
+        return False
+    if not parts.netloc:
+        return True
+    if hadoop_conf is None:
+        return False
+    values = properties(hadoop_conf)
+    services = {name.strip() for name in values.get("dfs.nameservices", "").split(",")}
+    return (
+        parts.netloc == urlsplit(values.get("fs.defaultFS", "")).netloc or parts.netloc in services
+    )
 
 
 def is_secure(conf: Mapping[str, str]) -> bool:
-    """Say whether HDFS wants Kerberos (UserGroupInformation.isSecurityEnabled)."""
+    """Return whether HDFS requires Kerberos (UserGroupInformation.isSecurityEnabled)."""
     return conf.get("hadoop.security.authentication", "simple").lower() == "kerberos"
 
 
 def web_address(authority: str, conf: Mapping[str, str]) -> tuple[str, str]:
-    """Return scheme and authority of WebHDFS for a NameNode's RPC address (DFSUtil.getInfoServer); of a nameservice, the first one's."""
-    https = conf.get("dfs.http.policy", "HTTP_ONLY") == "HTTPS_ONLY"
-    ids = [item.strip() for item in conf.get(f"dfs.ha.namenodes.{authority}", "").split(",") if item.strip()]
-    suffix = f".{authority}.{ids[0]}" if ids else ""
-    found = conf.get(f"dfs.namenode.{'https' if https else 'http'}-address{suffix}", "")
-    host, _, port = found.rpartition(":")
-    if host in ("", "0.0.0.0"):  # noqa: S104 - "every address" names none
+    """Return scheme and authority of WebHDFS for a NameNode's RPC address (DFSUtil.getInfoServer);
+    for a nameservice, those of its first NameNode.
+    """
+    scheme, key, default = "webhdfs", "dfs.namenode.http-address", "9870"
+    if conf.get("dfs.http.policy", "HTTP_ONLY") == "HTTPS_ONLY":
+        scheme, key, default = "swebhdfs", "dfs.namenode.https-address", "9871"
+    for first in _name_node_ids(authority, conf)[:1]:
+        key += f".{authority}.{first}"
+    host, _, port = conf.get(key, "").rpartition(":")
+    if host in ("", "0.0.0.0"):  # noqa: S104 - a wildcard address, not a host
         host = name_nodes(authority, conf)[0].partition(":")[0]
-    return ("swebhdfs" if https else "webhdfs"), f"{host}:{port or (9871 if https else 9870)}"
+    return scheme, f"{host}:{port or default}"
+
+
+def _name_node_ids(nameservice: str, conf: Mapping[str, str]) -> list[str]:
+    names = conf.get(f"dfs.ha.namenodes.{nameservice}", "").split(",")
+    return [name.strip() for name in names if name.strip()]
 
 
 def name_nodes(authority: str, conf: Mapping[str, str]) -> list[str]:
-    """Return the RPC addresses behind an authority: one host, or all NameNodes of a nameservice (HAUtilClient)."""
+    """Return the RPC addresses of an authority: one host, or all NameNodes of a nameservice
+    (HAUtilClient).
+    """
     if ":" in authority:
         return [authority]
-    ids = [item.strip() for item in conf.get(f"dfs.ha.namenodes.{authority}", "").split(",") if item.strip()]
+    ids = _name_node_ids(authority, conf)
     found = [conf.get(f"dfs.namenode.rpc-address.{authority}.{name_node}", "") for name_node in ids]
     return [address for address in found if address] or [f"{authority}:{NAMENODE_RPC_PORT}"]

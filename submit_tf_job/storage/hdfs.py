@@ -1,39 +1,45 @@
-"""HDFS by its own protocols, through hdfs-native: no Java, no libhdfs.
+"""HDFS through hdfs-native, by RPC and the block protocol: no Java, no libhdfs.
 
-hdfs-native takes its configuration as an argument, but a user name for simple authentication only from HADOOP_USER_NAME, which it
-reads whenever it connects to a NameNode. So that variable is set here, and nowhere else, for exactly as long as a call that may
-connect is under way (`_UserName`); calls for different users take turns. On a kerberised cluster the ticket decides and the variable
-is ignored. Reading and writing blocks talks to DataNodes, which take no user name.
+hdfs-native takes its configuration as an argument, but the user name for simple authentication only
+from HADOOP_USER_NAME, which it reads at every connection to a NameNode. Therefore `_UserName` sets
+that variable during calls that may connect, and only here; calls for different users run one after
+the other. On a Kerberos cluster the ticket determines the user, and the variable is ignored.
+DataNodes, which hold the blocks, take no user name.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable
+from submit_tf_job.storage.base import PIECE, Space, Stat, Storage
 from submit_tf_job.storage.failures import translated
-from submit_tf_job.storage.hadoop import name_nodes
-from submit_tf_job.storage.model import PIECE, Space, Stat, Storage
+from submit_tf_job.storage.hadoop_xml import name_nodes
 
-__all__ = ["HdfsStorage"]
+__all__ = ["HdfsStorage", "calls_under_way"]
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
 RECOVERY_LOOK_S = 0.5
-NO_QUOTA = 2**63 - 1  # HdfsConstants.QUOTA_DONT_SET; hdfs-native shows -1 (none) as a huge unsigned number
+SETTLE_S = 10.0
+# HdfsConstants.QUOTA_DONT_SET; hdfs-native returns -1 (none) as a huge unsigned number
+NO_QUOTA = 2**63 - 1
 
 
 class _UserName:
-    """HADOOP_USER_NAME for the length of a call; calls of one user run side by side, those of another wait."""
+    """Sets HADOOP_USER_NAME during a call; calls of the same user run in parallel, and those of
+    other users wait.
+    """
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -70,26 +76,56 @@ class _UserName:
 _USER_NAME = _UserName()
 
 
+_UNDER_WAY: set[threading.Thread] = set()
+
+
+def calls_under_way() -> bool:
+    """Return whether any call of hdfs-native is still running, even if it has timed out.
+
+    A call that returns while Python exits aborts the process with status 134, because Python
+    unwinds the thread through Rust's frames. A program that needs no cleanup by Python can exit by
+    `os._exit` while a call is running.
+    """
+    return any(thread.is_alive() for thread in tuple(_UNDER_WAY))
+
+
+def _settle() -> None:
+    """Wait at exit for calls that have timed out, up to `SETTLE_S`."""
+    end = time.monotonic() + SETTLE_S
+    for thread in tuple(_UNDER_WAY):
+        thread.join(max(0.0, end - time.monotonic()))
+
+
+atexit.register(_settle)
+
+
 def _bounded(call: Callable[[], T], timeout_s: float, what: str) -> T:
-    """Run a call that knows no time-out of its own (hdfs-native has none) in a thread, so that it can be given up."""
+    """Run a call of hdfs-native, which has no timeouts, in a thread with a timeout."""
     results: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
             results.append(call())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
+        except BaseException as error:  # noqa: BLE001 - passed to the caller's thread
             errors.append(error)
+        finally:
+            _UNDER_WAY.discard(thread)
 
     thread = threading.Thread(target=run, name="hdfs-native", daemon=True)
+    _UNDER_WAY.add(thread)
     thread.start()
     thread.join(timeout_s)
     if thread.is_alive():
-        raise ClusterUnavailable(f"{what}: no answer within {timeout_s:g} s", hint="Check that the NameNode and the DataNodes are well.")
+        raise ClusterUnavailable(
+            f"{what}: no answer within {timeout_s:g} s",
+            hint="Check that the NameNode and the DataNodes are well.",
+        )
     if errors:
         if isinstance(errors[0], Exception):
             raise errors[0]
-        raise BadAnswer(f"{what}: hdfs-native gave up: {errors[0]}") from errors[0]  # a Rust panic is a BaseException
+        # a Rust panic is a BaseException
+        raise BadAnswer(f"{what}: hdfs-native gave up: {errors[0]}") from errors[0]
     return results[0]
 
 
@@ -106,7 +142,11 @@ class _HdfsFile:
             return b""
         where = self.storage.root + self.path
         with translated(where):
-            return bytes(_bounded(lambda: self.native.read_range(start, length), self.storage.timeout_s, where))
+            return bytes(
+                _bounded(
+                    lambda: self.native.read_range(start, length), self.storage.timeout_s, where
+                )
+            )
 
 
 class HdfsStorage(Storage):
@@ -115,24 +155,33 @@ class HdfsStorage(Storage):
     Args:
         scheme: `hdfs` or `viewfs`.
         authority: `host:port`, `host`, or a nameservice of `conf`.
-        conf: Properties of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is not looked at.
+        conf: Properties of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is not used.
         user: For simple authentication; None for the login name (or HADOOP_USER_NAME).
         timeout_s: Limit of each single call.
     """
 
-    def __init__(self, scheme: str, authority: str, *, conf: Mapping[str, str], user: str | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        scheme: str,
+        authority: str,
+        *,
+        conf: Mapping[str, str],
+        user: str | None,
+        timeout_s: float,
+    ) -> None:
         super().__init__(f"{scheme}://{authority}")
         self.timeout_s = timeout_s
-        self._conf = _with_fallback(authority, conf) if scheme == "viewfs" else dict(conf)
+        self._conf, self._addresses = dict(conf), name_nodes(authority, conf)
+        if scheme == "viewfs":
+            self._conf, self._addresses = _with_fallback(authority, conf), []
         self._user = user
-        self._addresses = name_nodes(authority, conf) if scheme == "hdfs" else []
         self._client: Any = None
         self._connecting = threading.Lock()
 
-    # --- one funnel ---
+    # --- calls -------
 
     def _call(self, path: str, call: Callable[[Any], T]) -> T:
-        """Do one thing that may talk to the NameNode."""
+        """Run one operation that may connect to the NameNode."""
         where = self.root + path
         client = self._connected()
         with translated(where), _USER_NAME.set_to(self._user):
@@ -145,19 +194,27 @@ class HdfsStorage(Storage):
                 from hdfs_native import Client
 
                 url = self.root
-                if self._addresses and self.root == f"hdfs://{self._addresses[0].rpartition(':')[0]}":
-                    url = f"hdfs://{self._addresses[0]}"  # hdfs-native knows no default port
+                if (
+                    self._addresses
+                    and self.root == f"hdfs://{self._addresses[0].rpartition(':')[0]}"
+                ):
+                    url = f"hdfs://{self._addresses[0]}"  # hdfs-native has no default port
                 with translated(self.root), _USER_NAME.set_to(self._user):
-                    self._client = Client(url, self._conf, os.devnull)  # a "directory" without files: HADOOP_CONF_DIR stays out
+                    # os.devnull in place of a directory, so that HADOOP_CONF_DIR is not used
+                    self._client = Client(url, self._conf, os.devnull)
             return self._client
 
     def _probe(self) -> None:
-        """Fail in seconds and by address where nobody listens: hdfs-native waits as long as the kernel does."""
+        """Raise an error with the address within seconds if no process listens there; hdfs-native
+        waits for the kernel's timeout.
+        """
         problems = []
         for address in self._addresses:
             host, _, port = address.rpartition(":")
             try:
-                with socket.create_connection((host, int(port)), timeout=min(CONNECT_TIMEOUT_S, self.timeout_s)):
+                with socket.create_connection(
+                    (host, int(port)), timeout=min(CONNECT_TIMEOUT_S, self.timeout_s)
+                ):
                     return
             except (OSError, ValueError) as error:
                 problems.append(f"{address}: {getattr(error, 'strerror', None) or error}")
@@ -167,10 +224,10 @@ class HdfsStorage(Storage):
                 hint="Check the address (fs.defaultFS in core-site.xml) and that HDFS is up.",
             )
 
-    # --- the verbs ---
+    # --- operations ---
 
     def stat(self, path: str) -> Stat:
-        """Look at one file or directory."""
+        """Return the metadata of one file or directory."""
         path = self.path(path)
         return _stat(path, self._call(path, lambda client: client.get_file_info(path)))
 
@@ -179,12 +236,12 @@ class HdfsStorage(Storage):
         path = self.path(path)
         found = self._call(path, lambda client: list(client.list_status(path)))
         with translated(self.root + path):
-            if len(found) == 1 and found[0].path == path:  # the NameNode lists a file as itself
+            if len(found) == 1 and found[0].path == path:  # the list of a file is the file itself
                 raise NotADirectoryError("not a directory")
         return sorted((_stat(item.path, item) for item in found), key=lambda item: item.path)
 
     def open(self, path: str) -> _HdfsFile:
-        """Open a file for reading at any place."""
+        """Open a file for reading at any offset."""
         path = self.path(path)
         native = self._call(path, lambda client: client.read(path))
         return _HdfsFile(self, path, len(native), native)
@@ -195,26 +252,38 @@ class HdfsStorage(Storage):
         self._call(path, lambda client: client.set_permission(path, mode))
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, an empty directory, or with `recursive` all beneath."""
+        """Remove a file, an empty directory, or with `recursive` a directory with its content."""
         path = self.path(path)
         self._call(path, lambda client: client.delete(path, recursive))
 
     def df(self, path: str = "/") -> Space:
-        """Tell the space quota of `path` (raw bytes, all replicas); hdfs-native cannot ask for the whole file system's room."""
+        """Return the space quota of `path` (raw bytes, all replicas); hdfs-native cannot query the
+        capacity of the whole file system.
+        """
         path = self.path(path)
         found = self._call(path, lambda client: client.get_content_summary(path))
         if not 0 <= found.space_quota < NO_QUOTA:
             return Space(None, found.space_consumed, None)
-        return Space(found.space_quota, found.space_consumed, max(0, found.space_quota - found.space_consumed))
+        return Space(
+            found.space_quota,
+            found.space_consumed,
+            max(0, found.space_quota - found.space_consumed),
+        )
 
     def _home(self, user: str) -> str:
-        prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")  # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT
+        # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT
+        prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")
         return f"{prefix.rstrip('/')}/{user}"
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         from hdfs_native import WriteOptions
 
-        writer = self._call(path, lambda client: client.create(path, WriteOptions(permission=mode, overwrite=False, create_parent=False)))
+        writer = self._call(
+            path,
+            lambda client: client.create(
+                path, WriteOptions(permission=mode, overwrite=False, create_parent=False)
+            ),
+        )
         self._fill(path, writer, pieces)
 
     def _fill(self, path: str, writer: Any, pieces: Iterable[bytes]) -> None:
@@ -226,17 +295,22 @@ class HdfsStorage(Storage):
     can_append = True
 
     def append(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Write at the end of a file."""
+        """Append to a file."""
         path = self.path(path)
         self._fill(path, self._call(path, lambda client: client.append(path)), pieces)
 
     def recover(self, path: str) -> None:
-        """Take the lease from a client that died: at once, where waiting would take a minute (ClientProtocol.recoverLease)."""
+        """Recover the lease of a client that died, at once instead of after a minute
+        (ClientProtocol.recoverLease).
+        """
         path = self.path(path)
         deadline = time.monotonic() + self.timeout_s
         while not self._call(path, lambda client: client.recover_lease(path)):
             if time.monotonic() > deadline:
-                raise ClusterUnavailable(f"{self.root}{path}: is still open for a client that died", hint="Try again in a minute.")
+                raise ClusterUnavailable(
+                    f"{self.root}{path}: is still open for a client that died",
+                    hint="Try again in a minute.",
+                )
             time.sleep(RECOVERY_LOOK_S)
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
@@ -247,9 +321,11 @@ class HdfsStorage(Storage):
 
 
 def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """Give a mount table of viewfs a fallback: hdfs-native refuses one without (`No viewfs fallback mount found`), Hadoop does not.
+    """Add a fallback to a mount table of viewfs: hdfs-native requires one (`No viewfs fallback
+    mount found`), Hadoop does not.
 
-    It leads to where nothing is, so that a path outside all mounts is not there, as for Hadoop.
+    The fallback is an empty location, so that a path outside all mounts does not exist, as in
+    Hadoop.
     """
     prefix = f"fs.viewfs.mounttable.{table}.link"
     links = [target for name, target in sorted(conf.items()) if name.startswith(f"{prefix}.")]

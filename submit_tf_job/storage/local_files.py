@@ -1,4 +1,4 @@
-"""Files of this machine (`file://`)."""
+"""The file system of this machine (`file://`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import shutil
 import stat as modes
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import UsageError
+from submit_tf_job.storage.base import Space, Stat, Storage, join
 from submit_tf_job.storage.failures import translated
-from submit_tf_job.storage.model import Space, Stat, Storage, join
 
 __all__ = ["LocalStorage"]
 
@@ -37,7 +37,7 @@ class LocalStorage(Storage):
         return scheme == "file" and authority == "localhost"
 
     def stat(self, path: str) -> Stat:
-        """Look at one file or directory."""
+        """Return the metadata of one file or directory."""
         path = self.path(path)
         with translated(self.root + path):
             return _stat(path, Path(path).stat())
@@ -46,11 +46,15 @@ class LocalStorage(Storage):
         """List a directory, sorted by name."""
         path = self.path(path)
         with translated(self.root + path), os.scandir(path) as entries:
-            found = [_stat(join(path, entry.name), entry.stat()) for entry in entries if entry.is_file() or entry.is_dir()]
+            found = [
+                _stat(join(path, entry.name), entry.stat())
+                for entry in entries
+                if entry.is_file() or entry.is_dir()
+            ]
         return sorted(found, key=lambda item: item.path)
 
     def open(self, path: str) -> _LocalFile:
-        """Open a file for reading at any place."""
+        """Open a file for reading at any offset."""
         found = self.stat(path)
         with translated(self.root + found.path):
             if found.is_dir:
@@ -64,7 +68,7 @@ class LocalStorage(Storage):
             Path(path).chmod(mode)
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, an empty directory, or with `recursive` all beneath."""
+        """Remove a file, an empty directory, or with `recursive` a directory with its content."""
         file = Path(self.path(path))
         with translated(f"{self.root}{file}"):
             if not file.is_dir() or file.is_symlink():
@@ -75,7 +79,7 @@ class LocalStorage(Storage):
                 file.rmdir()
 
     def df(self, path: str = "/") -> Space:
-        """Tell the room of the file system that holds `path`."""
+        """Return the capacity of the file system that contains `path`."""
         path = self.path(path)
         with translated(self.root + path):
             usage = shutil.disk_usage(path)
@@ -85,7 +89,9 @@ class LocalStorage(Storage):
         try:
             return str(Path(f"~{user}").expanduser())
         except RuntimeError:
-            raise UsageError(f"file://: this machine knows no home of {user}", hint="Name the directory to use.") from None
+            raise UsageError(
+                f"file://: this machine knows no home of {user}", hint="Name the directory to use."
+            ) from None
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         with translated(self.root + path):
@@ -99,7 +105,7 @@ class LocalStorage(Storage):
     can_append = True
 
     def append(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Write at the end of a file."""
+        """Append to a file."""
         path = self.path(path)
         with translated(self.root + path), Path(path).open("ab") as file:
             file.writelines(pieces)
@@ -107,14 +113,14 @@ class LocalStorage(Storage):
             os.fsync(file.fileno())
 
     def recover(self, path: str) -> None:
-        """Do nothing: the operating system closed it."""
+        """Do nothing: the operating system closes files of dead processes."""
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         with translated(self.root + target):
             if overwrite:
                 Path(source).replace(target)
             else:
-                os.link(source, target)  # unlike rename(2) it fails where the target is there
+                os.link(source, target)  # unlike rename(2), it fails if the target exists
                 Path(source).unlink()
 
     def _mkdir(self, path: str, mode: int) -> None:

@@ -1,11 +1,13 @@
-"""Put a job's files where its containers can get them: once per content, whole or not at all, readable by their owner alone.
+"""Upload a job's files for its containers: each content once, atomically, readable only by their
+owner.
 
-A file lies at `<staging>/files/<job>/<its content's id>/<name>` and is never changed once it is there: a NodeManager refuses a file whose
-time or size is not what the ApplicationMaster saw (FSDownload.verifyAndCopy). An empty `.used` in the job's directory is written again
-when the job is submitted again, so that `sweep` knows.
+A file is stored at `<staging>/files/<job>/<id of its content>/<name>` and never changed: a
+NodeManager rejects a file whose time or size differs from what the ApplicationMaster read
+(FSDownload.verifyAndCopy). An empty `.used` in the job's directory is written again at each
+submission of the job, so that `sweep` can determine the last use.
 
-An upload that was interrupted goes on where it ended: a large file is written under `.<name>.<host>.<pid>.<token>.part`, and whoever finds
-one whose process on this host is gone takes it over.
+An interrupted upload is resumed: a large file is written as `.<name>.<host>.<pid>.<token>.part`,
+and a client that finds such a file of a dead process on this host continues it.
 """
 
 from __future__ import annotations
@@ -18,39 +20,65 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused, SubmitTFJobError, UsageError
-from submit_tf_job.job import HostFile
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import (
+    AuthError,
+    ClusterUnavailable,
+    Refused,
+    SubmitTFJobError,
+    UsageError,
+)
+from submit_tf_job.jobspec.job import HostFile
 from submit_tf_job.plan import Upload
-from submit_tf_job.plan.data import LISTS
-from submit_tf_job.plan.identity import KEYTABS
-from submit_tf_job.plan.packing import Pack
-from submit_tf_job.plan.service import FILES, Content
-from submit_tf_job.storage.model import NoSuchPath, PathExists, Stat, Storage, join, name_of, parent_of
+from submit_tf_job.plan.delivery import FILES, KEYTABS, LISTS, Content, Pack
+from submit_tf_job.storage.base import (
+    NoSuchPath,
+    PathExists,
+    Stat,
+    Storage,
+    join,
+    name_of,
+    parent_of,
+)
 
-__all__ = ["Leftover", "Sent", "StagedFile", "forget", "forget_others", "pieces_of", "stage", "stage_secret", "sweep"]
+__all__ = [
+    "Leftover",
+    "Sent",
+    "StagedFile",
+    "forget",
+    "forget_job",
+    "forget_others",
+    "pieces_of",
+    "stage",
+    "stage_secret",
+    "sweep",
+]
 
 USED = ".used"
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 SECRET_MODE = 0o400
-USED_AGAIN_AFTER = timedelta(hours=1)
+USED_AGAIN_AFTER = timedelta(minutes=5)
+# Files used since then may belong to a submission in progress: it may send another POST minutes
+# after it has staged its files, and clocks differ.
+RECENT = timedelta(minutes=20)
 AT_ONCE = 4
 PIECE = 4 * 1024**2
-RESUMABLE = 32 * 1024**2  # smaller ones are sent again as a whole
-_WRITTEN_NOW: set[str] = set()  # parts that threads of this process are writing
+RESUMABLE = 32 * 1024**2  # smaller files are uploaded again completely
+_WRITTEN_NOW: set[str] = set()  # partial files that threads of this process are writing
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]+)\.(?P<pid>\d+)\.[0-9a-f]{8}\.part")
 
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A file that is where containers can get it.
+    """A file that containers can download.
 
     Attributes:
-        uri: What a YARN service writes as `src_file` of a STATIC or ARCHIVE file.
-        sent: Bytes that had to be sent: 0 where it was there already, fewer than `size` where a part of it was.
+        uri: Value of `src_file` for a STATIC or ARCHIVE file of a YARN service.
+        sent: Bytes uploaded: 0 if the file was stored already, fewer than `size` if a part of it
+            was.
     """
 
     uri: str
@@ -60,10 +88,10 @@ class StagedFile:
 
 @dataclass(frozen=True)
 class Sent:
-    """How far the upload is, in bytes.
+    """The progress of an upload, in bytes.
 
     Attributes:
-        total: Of the files that were not there.
+        total: Total size of the missing files.
     """
 
     done: int
@@ -72,12 +100,12 @@ class Sent:
 
 @dataclass(frozen=True)
 class Leftover:
-    """What is staged for jobs of one name.
+    """The staged files of all jobs of one name.
 
     Attributes:
-        paths: Its directories.
+        paths: Their directories.
         size: Bytes.
-        used: When a job of the name was submitted last, as far as the files show it.
+        used: Time of the last submission of a job of that name, as far as the files show it.
     """
 
     name: str
@@ -86,19 +114,19 @@ class Leftover:
     used: datetime
 
 
-# --- what is sent ---
+# --- contents ---
 
 
 def pieces_of(content: Content) -> Sequence[bytes | HostFile]:
-    """Say what a content consists of."""
+    """Return the pieces of a file's content."""
     return content.pieces if isinstance(content, Pack) else (content,)
 
 
 def stream(content: Content, start: int = 0, piece: int = PIECE) -> Iterator[bytes]:
-    """Read a content from `start` on, in pieces of that size; files are read as they are sent.
+    """Yield a content from `start` on, in pieces of that size; files are read during the upload.
 
     Raises:
-        UsageError: A file has gone or was changed since it was hashed.
+        UsageError: A file was removed or changed since it was hashed.
     """
     buffer = bytearray()
     for part in _parts_from(pieces_of(content), start):
@@ -151,14 +179,17 @@ def _refuse_changed(file: HostFile, found: os.stat_result) -> None:
 
 
 def _changed(file: HostFile, what: str) -> UsageError:
-    return UsageError(f"{file.path} {what}; nothing was submitted", hint="submit again when nothing writes to it any more")
+    return UsageError(
+        f"{file.path} {what}; nothing was submitted",
+        hint="submit again when nothing writes to it any more",
+    )
 
 
 # --- files ---
 
 
-class _Teller:
-    """Counts what is sent, from several threads, and ends them all when one of them fails."""
+class _SentBytes:
+    """Counts the uploaded bytes of several threads, and stops all of them if one fails."""
 
     def __init__(self, total: int, told: Callable[[Sent], None]) -> None:
         self.over = threading.Event()
@@ -186,25 +217,27 @@ def stage(
     told: Callable[[Sent], None] = lambda _sent: None,
     now: datetime | None = None,
 ) -> list[StagedFile]:
-    """Send what is not there yet, several at once.
+    """Upload the missing files, several at once.
 
-    Two submitters of the same content at once do no harm to each other: each uploads under a name of its own and the first one's stays.
+    Two clients may upload the same content at once: each uses its own temporary name, and the first
+    file to be complete is kept.
 
     Args:
-        uploads: What has to be where; all of one job.
-        storage: Where to.
-        user: Who must own what is found there; None to take it whoever owns it.
-        told: Told how far it is, by any thread, one at a time.
-        now: The time; None for the clock's.
+        uploads: Files and their targets; all of one job.
+        storage: The storage to upload to.
+        user: Required owner of the files; None for any.
+        told: Called with the progress, by any thread, one at a time.
+        now: Current time; None for the clock's.
 
     Returns:
-        One for each upload, in their order.
+        One for each upload, in the same order.
 
     Raises:
-        AuthError: The directory may not be written, or what is there belongs to somebody else.
-        Refused: There is no room; what was sent of the file that did not fit is removed.
-        UsageError: A file has gone or was changed since the job spec was read.
-        ClusterUnavailable: The storage cannot be reached; what was sent of large files is kept, and used the next time.
+        AuthError: The directory is not writable, or an existing one belongs to another user.
+        Refused: Not enough space; the partial file is removed.
+        UsageError: A file was removed or changed since the job spec was read.
+        ClusterUnavailable: The storage is not reachable; partial uploads of large files are kept
+            and resumed the next time.
 
     Example:
         >>> stage(planned.uploads, storage, user="alice")[0].uri  # doctest: +SKIP
@@ -213,11 +246,20 @@ def stage(
     missing = [upload for upload in uploads if not _is_there(upload, storage, user)]
     for directory in sorted({upload.directory for upload in missing}):
         storage.mkdirs(storage.path(directory), DIRECTORY_MODE)
-    teller = _Teller(sum(upload.size for upload in missing), told)
-    sent = dict(zip((upload.uri for upload in missing), _send_all(missing, storage, teller), strict=True))
+    progress = _SentBytes(sum(upload.size for upload in missing), told)
+    sent = dict(
+        zip((upload.uri for upload in missing), _send_all(missing, storage, progress), strict=True)
+    )
     if not missing and uploads:
-        _mark_used(storage, parent_of(storage.path(uploads[0].directory)), now or datetime.now(timezone.utc))
-    return [StagedFile(storage.url(upload.uri), upload.size, sent.get(upload.uri, 0)) for upload in uploads]
+        _mark_used(
+            storage,
+            parent_of(storage.path(uploads[0].directory)),
+            now or datetime.now(timezone.utc),
+        )
+    return [
+        StagedFile(storage.url(upload.uri), upload.size, sent.get(upload.uri, 0))
+        for upload in uploads
+    ]
 
 
 def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
@@ -227,43 +269,55 @@ def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
     return found is not None and found.size == upload.size
 
 
-def _send_all(uploads: Sequence[Upload], storage: Storage, teller: _Teller) -> list[int]:
+def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes) -> list[int]:
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        futures = [pool.submit(_send, upload, storage, teller) for upload in uploads]
+        futures = [pool.submit(_send, upload, storage, progress) for upload in uploads]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            failed = next((error for future in done if (error := future.exception()) is not None), None)
+            failed = next(
+                (error for future in done if (error := future.exception()) is not None), None
+            )
             if failed is not None:
                 raise failed
         finally:
-            teller.over.set()  # the others need not go on, be it an error or an interrupt
+            progress.over.set()  # after an error or an interrupt, stop the other threads
             for future in futures:
                 future.cancel()
     return [future.result() for future in futures]
 
 
-def _send(upload: Upload, storage: Storage, teller: _Teller) -> int:
+def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> int:
     path = storage.path(upload.uri)
     if upload.size >= RESUMABLE and storage.can_append:
-        return _send_large(upload, storage, path, teller)
-    with suppress(PathExists):  # another submitter of the same content was first
-        storage.write(path, teller.through(stream(upload.content)), mode=FILE_MODE, overwrite=_look(storage, path) is not None)
+        return _send_large(upload, storage, path, progress)
+    with suppress(PathExists):  # another client has uploaded the same content first
+        storage.write(
+            path,
+            progress.through(stream(upload.content)),
+            mode=FILE_MODE,
+            overwrite=_look(storage, path) is not None,
+        )
     return upload.size
 
 
-def _send_large(upload: Upload, storage: Storage, path: str, teller: _Teller) -> int:
-    part = join(parent_of(path), f".{name_of(path)}.{_host()}.{os.getpid()}.{secrets.token_hex(4)}.part")
+def _send_large(upload: Upload, storage: Storage, path: str, progress: _SentBytes) -> int:
+    part = join(
+        parent_of(path), f".{name_of(path)}.{_host()}.{os.getpid()}.{secrets.token_hex(4)}.part"
+    )
     _WRITTEN_NOW.add(part)
     try:
         start = _taken_over(upload, storage, path, part)
-        teller.count(start)
-        rest = teller.through(stream(upload.content, start))
+        progress.count(start)
+        rest = progress.through(stream(upload.content, start))
         if start:
             storage.append(part, rest)
         else:
             storage.create(part, rest, FILE_MODE)
         if storage.stat(part).size != upload.size:
-            raise Refused(f"{storage.url(part)} has not the {upload.size} bytes that were sent", hint="submit again")
+            raise Refused(
+                f"{storage.url(part)} has not the {upload.size} bytes that were sent",
+                hint="submit again",
+            )
         with suppress(PathExists):
             storage.rename(part, path, overwrite=_look(storage, path) is not None)
     except (Refused, UsageError):
@@ -277,12 +331,12 @@ def _send_large(upload: Upload, storage: Storage, path: str, teller: _Teller) ->
 
 
 def _taken_over(upload: Upload, storage: Storage, path: str, mine: str) -> int:
-    """Take over what an interrupted upload left, where it left anything; return its size."""
+    """Rename the partial file of an interrupted upload to continue it; return its size, or 0."""
     for found in _dead_parts(storage, path):
         try:
             storage.rename(found.path, mine, overwrite=False)
         except SubmitTFJobError:
-            continue  # another one was faster
+            continue  # another client has renamed it first
         storage.recover(mine)
         size = storage.stat(mine).size
         if 0 < size <= upload.size:
@@ -292,11 +346,16 @@ def _taken_over(upload: Upload, storage: Storage, path: str, mine: str) -> int:
 
 
 def _dead_parts(storage: Storage, path: str) -> list[Stat]:
-    """List what uploads of the same file left whose process, on this host, is gone."""
+    """List the partial files of the same target whose process, on this host, has ended."""
     found = []
     for item in storage.list_dir(parent_of(path)):
         match = _PART.fullmatch(item.name)
-        if match and match["name"] == name_of(path) and match["host"] == _host() and not _is_written(item.path, int(match["pid"])):
+        if (
+            match
+            and match["name"] == name_of(path)
+            and match["host"] == _host()
+            and not _is_written(item.path, int(match["pid"]))
+        ):
             found.append(item)
     return found
 
@@ -327,20 +386,20 @@ def _host() -> str:
 
 
 def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, levels: int) -> bool:
-    """Put a secret where its owner alone can read it: mode 0400, in directories of mode 0700.
+    """Store a secret that only its owner can read: mode 0400, in directories of mode 0700.
 
     Args:
-        storage: Where to.
-        path: Where there.
-        content: The bytes; written again where others stand there.
-        user: Who must own the directories.
-        levels: How many directories above it are its own, and must not be open to others.
+        storage: The storage to write to.
+        path: Path of the file.
+        content: The bytes; a file with other content is replaced.
+        user: Required owner of the directories.
+        levels: Number of parent directories that must have this owner and mode.
 
     Returns:
-        Whether there was no file before.
+        Whether the file is new.
 
     Raises:
-        AuthError: The directories are somebody else's, or the storage keeps no rights.
+        AuthError: The directories belong to another user, or the storage has no permissions.
     """
     path = storage.path(path)
     directory = parent_of(path)
@@ -358,7 +417,10 @@ def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, leve
         storage.chmod(path, SECRET_MODE)
         if storage.stat(path).mode != SECRET_MODE:
             storage.remove(path)
-            raise AuthError(f"{storage.url(path)}: cannot be closed to others there", hint="Use HDFS for `staging`.")
+            raise AuthError(
+                f"{storage.url(path)}: cannot be closed to others there",
+                hint="Use HDFS for `staging`.",
+            )
     return there is None
 
 
@@ -370,17 +432,17 @@ def _look(storage: Storage, path: str) -> Stat | None:
 
 
 def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
-    """Whoever owns the file may have put other bytes under our hash."""
+    """Raise an error if another user owns it, and may have stored other bytes under our hash."""
     if found.owner and found.owner != user:
         message = f"{storage.url(found.path)}: belongs to {found.owner}, not to {user}"
         raise AuthError(message, hint="Use a staging directory of your own, or remove this one.")
 
 
-# --- afterwards ---
+# --- removal ---
 
 
 def forget(storage: Storage, path: str) -> None:
-    """Remove a content's directory, and the job's when nothing else is in it."""
+    """Remove a content's directory, and the job's if it is empty then."""
     directory = storage.path(path)
     storage.remove(directory, recursive=True)
     above = parent_of(directory)
@@ -389,12 +451,42 @@ def forget(storage: Storage, path: str) -> None:
 
 
 def forget_others(storage: Storage, uploads: Sequence[Upload]) -> None:
-    """Remove what earlier jobs of the name left, and this one does not use."""
+    """Remove files of earlier jobs of the same name that this job does not use."""
     mine = {storage.path(upload.directory) for upload in uploads}
     for above in {parent_of(path) for path in mine}:
         for item in storage.list_dir(above):
             if item.is_dir and item.path not in mine:
                 storage.remove(item.path, recursive=True)
+
+
+def forget_job(storage: Storage, path: str, *, service: str, now_s: float) -> None:
+    """Remove the staged files of a deleted job, and those of its name without recent use.
+
+    Args:
+        storage: The storage that contains them.
+        path: The directory of a job's name, with a directory for each content or submission.
+        service: The JSON of the deleted service; the paths in it were staged for it.
+        now_s: Seconds since 1970.
+    """
+    limit = _when(int(now_s * 1000)) - RECENT
+    path = storage.path(path)
+    try:
+        items = storage.list_dir(path)
+        is_used = any(item.name == USED and _when(item.modified_ms) > limit for item in items)
+        for item in items:
+            if item.name == USED:
+                continue
+            if item.path in service or not (is_used or _used(storage, item) > limit):
+                storage.remove(item.path, recursive=True)
+        if all(item.name == USED for item in storage.list_dir(path)):
+            storage.remove(path, recursive=True)
+    except NoSuchPath:
+        return  # no files were staged, or another client has removed them
+
+
+def _used(storage: Storage, item: Stat) -> datetime:
+    """Return the modification time of a file, or of the newest file in a directory."""
+    return _when(max(below.modified_ms for below in _all_below(storage, item)))
 
 
 def _mark_used(storage: Storage, directory: str, now: datetime) -> None:
@@ -407,16 +499,18 @@ def _when(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
-def sweep(storage: Storage, root: str, *, older_than: timedelta, now: datetime | None = None) -> Iterator[Leftover]:
-    """List the jobs for which nobody has staged anything for a while; nothing is removed.
+def sweep(
+    storage: Storage, root: str, *, older_than: timedelta, now: datetime | None = None
+) -> Iterator[Leftover]:
+    """List the jobs without recently staged files; remove nothing.
 
-    A job may run longer than that, or be started again: the caller knows.
+    A job may run longer than that, or be started again: the caller has to check.
 
     Args:
-        storage: Where the files are.
+        storage: The storage that contains the files.
         root: The staging directory.
-        older_than: Age of the last use.
-        now: The time; None for the clock's.
+        older_than: Minimum time since the last use.
+        now: Current time; None for the clock's.
     """
     limit = (now or datetime.now(timezone.utc)) - older_than
     found: dict[str, list[Stat]] = {}
@@ -428,12 +522,17 @@ def sweep(storage: Storage, root: str, *, older_than: timedelta, now: datetime |
         below = [item for directory in directories for item in _all_below(storage, directory)]
         used = _when(max(item.modified_ms for item in below))
         if used <= limit:
-            yield Leftover(name, tuple(item.path for item in directories), sum(item.size for item in below), used)
+            yield Leftover(
+                name,
+                tuple(item.path for item in directories),
+                sum(item.size for item in below),
+                used,
+            )
 
 
 def _all_below(storage: Storage, item: Stat) -> Iterator[Stat]:
     yield item
     if item.is_dir:
-        with suppress(NoSuchPath):  # removed meanwhile
+        with suppress(NoSuchPath):  # removed by another client
             for child in storage.list_dir(item.path):
                 yield from _all_below(storage, child)

@@ -1,23 +1,23 @@
-"""HDFS over HTTP (`webhdfs://`, `swebhdfs://`, HttpFS), on fsspec's own WebHDFS.
+"""HDFS over HTTP (`webhdfs://`, `swebhdfs://`, HttpFS), based on fsspec's WebHDFS.
 
-fsspec's session, authentication and errors are used; its file objects are not: they read ahead by megabytes, hand out an error page as
-file contents (`_fetch_range` looks at no status) and need two requests more to write. Source of the operations: WebHDFS REST API,
-`NamenodeWebHdfsMethods`.
+fsspec's session, authentication and errors are used, but not its file objects: they read megabytes
+ahead, return an error page as file content (`_fetch_range` does not check the status) and need two
+more requests to write. Source of the operations: WebHDFS REST API, `NamenodeWebHdfsMethods`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fsspec.implementations.webhdfs import WebHDFS
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer, UsageError
-from submit_tf_job.kerberos import library
+from submit_tf_job.host.kerberos import library
+from submit_tf_job.storage.base import PathExists, Space, Stat, Storage, join
 from submit_tf_job.storage.failures import translated
-from submit_tf_job.storage.model import PathExists, Space, Stat, Storage, join
 
 __all__ = ["WebHdfsStorage"]
 
@@ -27,7 +27,7 @@ CHECK_ADDRESS = "Check host and port of the NameNode's web server."
 
 
 class _Client(WebHDFS):  # type: ignore[misc]  # fsspec has no types
-    """fsspec's client with time-outs, and deaf to proxies and .netrc of the environment."""
+    """fsspec's client with timeouts, which ignores proxies and .netrc of the environment."""
 
     cachable = False
 
@@ -40,11 +40,13 @@ class _Client(WebHDFS):  # type: ignore[misc]  # fsspec has no types
         self.session.trust_env = False
         send = self.session.send
         timeout = (min(CONNECT_TIMEOUT_S, self.timeout_s), self.timeout_s)
-        self.session.send = lambda request, **options: send(request, **{**options, "timeout": timeout})
+        self.session.send = lambda request, **options: send(
+            request, **{**options, "timeout": timeout}
+        )
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return path  # always plain here; fsspec's would cut at `?`
+        return path  # never escaped here; fsspec's version would cut at `?`
 
 
 @dataclass(frozen=True)
@@ -62,16 +64,17 @@ class _WebFile:
 
 
 class WebHdfsStorage(Storage):
-    """HDFS over HTTP.
+    """HDFS over HTTP, through WebHDFS or HttpFS.
 
     Args:
         scheme: `webhdfs` or `swebhdfs` (TLS).
         authority: `host:port` of the NameNode's web server or of an HttpFS gateway.
-        user: For simple authentication, or the one to act for as a proxy user.
-        kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then tells the user.
-        proxied: Whether to act for `user` (doas).
-        hdfs_root: `hdfs://…` of the same file system, if known: what `url` gives to YARN.
-        timeout_s: Limit of each single request's silence.
+        user: For simple authentication, or the user to impersonate as a proxy user.
+        kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then
+            determines the user.
+        proxied: Whether to impersonate `user` (doas).
+        hdfs_root: `hdfs://…` of the same file system, if known; `url` returns it for YARN.
+        timeout_s: Maximum time without data, for each request.
     """
 
     def __init__(
@@ -88,36 +91,48 @@ class WebHdfsStorage(Storage):
         super().__init__(f"{scheme}://{authority}")
         host, _, port = authority.partition(":")
         self._hdfs_root = hdfs_root
-        options: dict[str, Any] = {"kerberos": True, "kerb_kwargs": _spnego()} if kerberos else {"user": user}
+        options: dict[str, Any] = {"user": user}
+        if kerberos:
+            options = {"kerberos": True, "kerb_kwargs": _spnego()}
         if proxied:
             options["proxy_to"] = user
         with translated(self.root):
-            self._client = _Client(timeout_s, host=host, port=port or DEFAULT_PORTS[scheme], use_https=scheme == "swebhdfs", **options)
+            self._client = _Client(
+                timeout_s,
+                host=host,
+                port=port or DEFAULT_PORTS[scheme],
+                use_https=scheme == "swebhdfs",
+                **options,
+            )
 
     def call(self, operation: str, path: str, method: str = "get", **options: Any) -> Any:
-        """Send one WebHDFS operation and return fsspec's answer."""
+        """Send one WebHDFS operation and return fsspec's response."""
         with translated(self.root + path):
-            return self._client._call(operation, method, path, **options)  # fsspec's one funnel
+            return self._client._call(operation, method, path, **options)  # every request of fsspec
 
-    def _json(self, operation: str, path: str, method: str = "get", **options: Any) -> Mapping[str, Any]:
+    def _json(
+        self, operation: str, path: str, method: str = "get", **options: Any
+    ) -> Mapping[str, Any]:
         answer = self.call(operation, path, method, **options)
         try:
             found = answer.json()
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise BadAnswer(f"{self.root}{path}: {operation} was not answered by WebHDFS", hint=CHECK_ADDRESS)
+            raise BadAnswer(
+                f"{self.root}{path}: {operation} was not answered by WebHDFS", hint=CHECK_ADDRESS
+            )
         return found
 
     def _is_me(self, scheme: str, authority: str) -> bool:
         return f"{scheme}://{authority}" == self._hdfs_root
 
     def url(self, path: str) -> str:
-        """Return the whole URI of a path: the hdfs:// one where it is known."""
+        """Return the complete URI of a path, with `hdfs://` if that is known."""
         return (self._hdfs_root or self.root) + self.path(path)
 
     def stat(self, path: str) -> Stat:
-        """Look at one file or directory."""
+        """Return the metadata of one file or directory."""
         path = self.path(path)
         return _stat(path, self._json("GETFILESTATUS", path)["FileStatus"])
 
@@ -127,10 +142,13 @@ class WebHdfsStorage(Storage):
         found = self._json("LISTSTATUS", path)["FileStatuses"]["FileStatus"]
         if len(found) == 1 and not found[0]["pathSuffix"]:
             raise UsageError(f"{self.root}{path}: not a directory")
-        return sorted((_stat(join(path, item["pathSuffix"]), item) for item in found), key=lambda item: item.path)
+        return sorted(
+            (_stat(join(path, item["pathSuffix"]), item) for item in found),
+            key=lambda item: item.path,
+        )
 
     def open(self, path: str) -> _WebFile:
-        """Open a file for reading at any place."""
+        """Open a file for reading at any offset."""
         found = self.stat(path)
         if found.is_dir:
             raise UsageError(f"{self.root}{found.path}: is a directory", hint="Name a file.")
@@ -141,36 +159,50 @@ class WebHdfsStorage(Storage):
         self.call("SETPERMISSION", self.path(path), "put", permission=f"{mode:o}")
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, an empty directory, or with `recursive` all beneath."""
-        self.call("DELETE", self.path(path), "delete", recursive="true" if recursive else "false")
+        """Remove a file, an empty directory, or with `recursive` a directory with its content."""
+        self.call("DELETE", self.path(path), "delete", recursive=str(recursive).lower())
 
     def df(self, path: str = "/") -> Space:
-        """Tell the space quota of `path` (raw bytes, all replicas), None where it has none."""
+        """Return the space quota of `path` (raw bytes, all replicas), None without a quota."""
         found = self._json("GETCONTENTSUMMARY", self.path(path))["ContentSummary"]
         quota, used = found.get("spaceQuota", -1), found.get("spaceConsumed", 0)
-        return Space(None, used, None) if quota < 0 else Space(quota, used, max(0, quota - used))
+        if quota < 0:
+            return Space(None, used, None)
+        return Space(quota, used, max(0, quota - used))
 
     def _home(self, user: str) -> str:
         return f"/user/{user}"
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        first = self.call("CREATE", path, "put", redirect=False, permission=f"{mode:o}", overwrite="false", createparent="false")
+        first = self.call(
+            "CREATE",
+            path,
+            "put",
+            redirect=False,
+            permission=f"{mode:o}",
+            overwrite="false",
+            createparent="false",
+        )
         where = first.headers.get("Location")
         if not where:
             raise BadAnswer(f"{self.root}{path}: CREATE named no DataNode", hint=CHECK_ADDRESS)
         broken: list[Exception] = []
         with translated(self.root + path):
             data = _whole(pieces, broken)
-            answer = self._client.session.put(where, data=data, headers={"Content-Type": "application/octet-stream"})
+            answer = self._client.session.put(
+                where, data=data, headers={"Content-Type": "application/octet-stream"}
+            )
             if not answer.ok:
                 raise RuntimeError(_remote_words(answer))
         if broken:
             raise broken[0]
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        # `renameoptions` makes it the rename2 of hdfs://, which fails instead of answering false (RenameOptionSetParam)
+        # `renameoptions` selects rename2, as in hdfs://, which fails instead of returning false
+        # (RenameOptionSetParam)
+        how = "OVERWRITE" if overwrite else "NONE"
         try:
-            self.call("RENAME", source, "put", destination=target, renameoptions="OVERWRITE" if overwrite else "NONE")
+            self.call("RENAME", source, "put", destination=target, renameoptions=how)
         except PathExists:
             raise PathExists(f"{self.root}{target}: is there already") from None
 
@@ -180,14 +212,24 @@ class WebHdfsStorage(Storage):
 
 
 def _spnego() -> dict[str, Any]:
-    """Send the ticket at once, which tells why where there is none; the server's proof stands on every answer to it."""
+    """Return the arguments for SPNEGO: send the ticket at once, which raises an error with the
+    reason if none exists; verify the server's authentication in each response that contains one.
+    """
     requests_kerberos = library("requests_kerberos")
-    logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)  # it logs the Authorization header
-    return {"force_preemptive": True, "mutual_authentication": requests_kerberos.OPTIONAL, "send_cbt": False}
+    # this logger writes the Authorization header
+    logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)
+    return {
+        "force_preemptive": True,
+        "mutual_authentication": requests_kerberos.OPTIONAL,
+        "send_cbt": False,
+    }
 
 
 def _whole(pieces: Iterable[bytes], broken: list[Exception]) -> Iterator[bytes]:
-    """End the upload in order when the caller's pieces break: a DataNode makes the file of an aborted one after we have removed it."""
+    """Yield the pieces, and end the upload normally if they raise an error, which goes to `broken`.
+
+    A DataNode would create the file of an aborted upload after it was removed.
+    """
     try:
         yield from pieces
     except Exception as error:  # noqa: BLE001 - raised again by the caller

@@ -1,0 +1,1 @@
+"""The local machine: files, Kerberos, Hadoop configuration and Docker Engine."""

@@ -1,0 +1,154 @@
+"""Download a file of a web server into a directory, under the hash of its content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
+
+__all__ = ["DownloadFailed", "download", "name_of", "shown_url"]
+
+SILENCE_S = 30.0  # longest time without a byte
+TOTAL_S = 3600.0
+_PIECE = 1024 * 1024
+
+
+class DownloadFailed(Exception):
+    """The error for a file that cannot be downloaded; its text is the end of a message."""
+
+
+def shown_url(url: str) -> str:
+    """Return a URL for messages: without a user and password, and without query and fragment, which
+    may hold a signature.
+    """
+    scheme, _, rest = url.partition("://")
+    host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def name_of(url: str) -> str:
+    """Return the name of the file that a URL leads to; "" if its path ends in a slash."""
+    name = posixpath.basename(unquote(urlsplit(url).path))
+    return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII)[-100:].lstrip(".")
+
+
+def download(
+    url: str,
+    directory: Path,
+    *,
+    most: int,
+    sha256: str = "",
+    clock: Callable[[], float] = time.monotonic,
+) -> Path:
+    """Return the path of a downloaded file: `directory`/SHA-256 of the content/name.
+
+    Args:
+        url: An https URL; with `sha256` also an http URL.
+        directory: The directory of all downloads.
+        most: Largest number of bytes.
+        sha256: The expected hash in lower-case hexadecimal digits; a file that is there with this
+            hash is not downloaded again. "" to accept any content.
+        clock: A monotonic clock.
+
+    Raises:
+        DownloadFailed: The server cannot be reached or refuses, the content is too large or has
+            another hash, or it does not arrive in time.
+        OSError: The directory cannot be written.
+    """
+    name = name_of(url)
+    known = directory / sha256 / name
+    if sha256 and known.is_file():
+        return known
+    directory.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(prefix=".part-", dir=directory)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            found = _fetch(url, out, most, secure=not sha256, end=clock() + TOTAL_S, clock=clock)
+        if sha256 and found != sha256:
+            raise DownloadFailed(f"its SHA-256 is {found}, and not the stated {sha256}")
+        path = directory / found / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.is_file():
+            Path(part).replace(path)
+        return path
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+def _fetch(
+    url: str, out: IO[bytes], most: int, *, secure: bool, end: float, clock: Callable[[], float]
+) -> str:
+    """Write the content of a URL, and return its hash."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+
+    digest, size = hashlib.sha256(), 0
+    try:
+        with _opener(secure=secure).open(url, timeout=SILENCE_S) as answer:
+            stated = answer.headers.get("Content-Length", "")
+            if stated.isdecimal() and int(stated) > most:
+                raise DownloadFailed(f"it has {stated} bytes, and {most} are left for files")
+            while piece := answer.read(_PIECE):
+                size += len(piece)
+                if size > most:
+                    raise DownloadFailed(f"it has more than the {most} bytes left for files")
+                if clock() > end:
+                    raise DownloadFailed(f"it did not arrive within {TOTAL_S:g} s")
+                digest.update(piece)
+                out.write(piece)
+    except HTTPError as error:
+        raise DownloadFailed(f"the server answers {error.code} {error.reason}") from None
+    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        raise DownloadFailed(f"cannot be fetched: {getattr(error, 'reason', error)}") from None
+    except ValueError:  # its text may hold the signature of an address that it redirects to
+        raise DownloadFailed("it has, or redirects to, an address that is not valid") from None
+    if stated.isdecimal() and size < int(stated):
+        raise DownloadFailed(f"the connection ended after {size} of {stated} bytes")
+    return digest.hexdigest()
+
+
+def _opener(*, secure: bool) -> OpenerDirector:
+    """Return an opener for http and https alone; if `secure`, it follows redirects to https alone.
+
+    It uses the proxies of the environment, as curl does.
+    """
+    from urllib.error import URLError
+    from urllib.request import (
+        HTTPDefaultErrorHandler,
+        HTTPErrorProcessor,
+        HTTPHandler,
+        HTTPRedirectHandler,
+        HTTPSHandler,
+        OpenerDirector,
+        ProxyHandler,
+    )
+
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, *arguments: Any) -> Any:
+            target = str(arguments[-1])
+            if secure and not target.startswith("https://"):
+                raise URLError("it redirects to an address without https")
+            return super().redirect_request(*arguments)
+
+    made = OpenerDirector()
+    for handler in (
+        ProxyHandler(),
+        HTTPHandler(),
+        HTTPSHandler(),
+        Redirects(),
+        HTTPErrorProcessor(),
+        HTTPDefaultErrorHandler(),
+    ):
+        made.add_handler(handler)
+    made.addheaders = [("User-Agent", "submit_tf_job")]
+    return made

@@ -1,0 +1,158 @@
+"""Format a job's details and events as lines and as JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.diagnose.amounts import clause, plural
+from submit_tf_job.operations.detail import events_of, limits_of, start_of, tasks_of
+from submit_tf_job.report.format import FORMAT_VERSION, instant
+from submit_tf_job.report.job_text import job_lines, job_object
+from submit_tf_job.report.table import columns, duration, number
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Diagnosis
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.detail import Event, TaskDetail
+
+__all__ = [
+    "clock_time",
+    "description_lines",
+    "description_object",
+    "events_lines",
+    "events_object",
+    "task_rows",
+]
+
+_TASKS_SHOWN = 40
+_HEADING = ["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"]
+_EVENTS_SHOWN = 8
+
+
+def description_object(status: JobStatus, diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the object that `describe -o json` prints: a Job with more fields."""
+    app, start = status.app, start_of(status)
+    return {
+        **job_object(status, diagnosis.pending, diagnosis.failure),
+        "kind": "JobDescription",
+        "task_list": [_task_object(task) for task in tasks_of(status)],
+        "start": start and asdict(start),
+        "limits": [
+            {"name": limit.name, "remaining_s": limit.remaining_s, "ends_at": limit.ends_at}
+            for limit in limits_of(status)
+        ],
+        "attempts": [
+            {
+                "id": a.id,
+                "state": a.state,
+                "node": a.node_id,
+                "started_at": instant(a.started_ms),
+                "finished_at": instant(a.finished_ms),
+            }
+            for a in status.attempts
+        ],
+        "pages": {
+            "application": app and app.tracking_url,
+            "am_logs": app and app.am_container_logs,
+        },
+    }
+
+
+def _task_object(task: TaskDetail) -> dict[str, Any]:
+    return {
+        "task": task.name,
+        "state": task.state,
+        "host": task.host,
+        "address": task.address,
+        "container_id": task.container_id,
+        "launched_at": instant(task.launched_ms),
+        "restarts": task.restarts,
+        "status": task.status,
+    }
+
+
+def description_lines(
+    status: JobStatus, diagnosis: Diagnosis, *, now_ms: int, width: int | None = None
+) -> Iterator[str]:
+    """Return the lines of `describe`: those of `status`, then tasks, limits, links and the last
+    events.
+    """
+    yield from job_lines(status, diagnosis.pending, diagnosis.failure)
+    tasks = tasks_of(status)
+    if tasks:
+        yield "tasks"
+        yield from columns([_HEADING, *task_rows(tasks, now_ms)], width, indent="  ", ids=(6,))
+        if len(tasks) > _TASKS_SHOWN:
+            yield f"  and {len(tasks) - _TASKS_SHOWN} more; -o json lists all"
+    start = start_of(status)
+    if start:
+        yield (
+            f"start  {start.yarn_s:.1f} s until YARN had started every task, {start.names_s:.1f} s "
+            f"until all had found the deciding task, {start.barrier_s:.1f} s until the programs "
+            f"started{clause('; {} known by address', plural(start.by_address, 'task'))}"
+        )
+    for limit in limits_of(status):
+        yield (
+            f"{limit.name}  ends in {duration(limit.remaining_s)}, at "
+            f"{_local(limit.ends_at, now_ms, limit.remaining_s)}"
+        )
+    for count, attempt in enumerate(status.attempts, 1):
+        where = (attempt.node_id or "?").partition(":")[0]
+        yield f"ApplicationMaster {count}  {attempt.state}  on {where}"
+    events = events_of(status)
+    if events:
+        yield "last events"
+        yield from (f"  {line}" for line in events_lines(events[-_EVENTS_SHOWN:]))
+
+
+def task_rows(
+    tasks: Sequence[TaskDetail], now_ms: int, most: int = _TASKS_SHOWN
+) -> Iterator[list[str]]:
+    """Return the rows of the table of tasks, those with problems first."""
+    calm = ("running", "succeeded", "ended", "ready")
+    for task in sorted(tasks, key=lambda task: task.state in calm)[:most]:
+        age_s = task.launched_ms and (now_ms - task.launched_ms) / 1000
+        restarts, exit_status = str(task.restarts), number(task.status)
+        cells = (task.host, duration(age_s or None), restarts, exit_status, task.container_id)
+        yield [task.name, task.state, *(cell or "-" for cell in cells)]
+
+
+def events_object(name: str, events: Sequence[Event]) -> dict[str, Any]:
+    """Return the object that `events -o json` prints."""
+    listed = [
+        {
+            "at": instant(event.at_ms),
+            "at_ms": event.at_ms,
+            "source": event.source,
+            "text": event.text,
+        }
+        for event in events
+    ]
+    return {"kind": "EventList", "format": FORMAT_VERSION, "name": name, "events": listed}
+
+
+def events_lines(events: Sequence[Event]) -> Iterator[str]:
+    """Return one line for each event, in this machine's time."""
+    if not events:
+        yield "nothing is known to have happened"
+    yield from (f"{clock_time(event.at_ms)}  {event.source:<4}  {event.text}" for event in events)
+
+
+def _local(text: str | None, now_ms: int, remaining_s: int | None) -> str:
+    """Format the end of a limit in local time; YARN writes it in UTC."""
+    try:
+        moment = datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%S.%f%z")
+    except ValueError:
+        return clock_time(now_ms + (remaining_s or 0) * 1000)
+    return clock_time(int(moment.timestamp() * 1000))
+
+
+def clock_time(at_ms: int) -> str:
+    """Format a moment in local time."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OSError, OverflowError):
+        return "?"

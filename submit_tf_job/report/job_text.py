@@ -1,0 +1,318 @@
+"""Format a job as a JSON object, as lines, and its changes as one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.observation import Failure, JobReport, JobState, RoleCounts
+from submit_tf_job.operations.detail import Link, links_of
+from submit_tf_job.report.cause_text import (
+    cause_lines,
+    cause_object,
+    root_cause_lines,
+    root_cause_object,
+)
+from submit_tf_job.report.format import FORMAT_VERSION, instant
+from submit_tf_job.report.table import duration, number
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.yarn.observed import AppReport
+
+__all__ = [
+    "change_line",
+    "change_text",
+    "job_lines",
+    "job_object",
+    "left_words",
+    "link_lines",
+    "link_object",
+    "progress_words",
+    "stalled_words",
+]
+
+_MAX_NAMED = 5
+_MAX_LINKS = 10
+_STALLED_S = 600
+
+
+def job_object(
+    status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
+) -> dict[str, Any]:
+    """Return the object that `-o json` prints for a job, with its causes if these were determined;
+    documented in docs/json.md.
+    """
+    verdict, app = status.verdict, status.app
+    return {
+        "kind": "Job",
+        "format": FORMAT_VERSION,
+        "name": status.name,
+        "application_id": status.application_id,
+        "user": app and app.user,
+        "queue": app and app.queue,
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "confirmed": verdict.confirmed,
+        "hint": verdict.hint,
+        "failure": _failure_object(verdict.failure),
+        "root_cause": root_cause_object(cause),
+        "pending": [cause_object(cause) for cause in pending],
+        **_report_object(status),
+        "evidence": status.evidence.value,
+        "yarn": app and _app_object(app),
+        "links": [link_object(link) for link in links_of(status)],
+        "started_at": app and instant(app.started_ms),
+        "finished_at": app and instant(app.finished_ms),
+    }
+
+
+def _report_object(status: JobStatus) -> dict[str, Any]:
+    report = status.report
+    if report is None:
+        submission = status.service and status.service.version
+        return {
+            "submission": submission,
+            "tasks": None,
+            "roles": {},
+            "progress": None,
+            "warnings": [],
+        }
+    return {
+        "submission": report.submission,
+        "tasks": {
+            "wanted": report.wanted,
+            "arrived": report.arrived,
+            "missing": list(report.missing),
+            "unnamed": list(report.unnamed),
+        },
+        "roles": {name: _counts_object(counts) for name, counts in report.roles.items()},
+        "progress": dict(report.progress or {}) or None,
+        "warnings": list(report.warnings),
+    }
+
+
+def _app_object(app: AppReport) -> dict[str, Any]:
+    return {
+        "state": app.state.value,
+        "final_status": app.final_status.value,
+        "diagnostics": app.diagnostics,
+    }
+
+
+def link_object(link: Link) -> dict[str, Any]:
+    """Return the object of one link."""
+    return {
+        "task": link.task,
+        "name": link.name,
+        "host": link.host,
+        "port": link.port,
+        "url": link.url,
+        "via": link.via or None,
+    }
+
+
+def link_lines(links: Sequence[Link]) -> Iterator[str]:
+    """Return one line for each link, up to a limit."""
+    for link in links[:_MAX_LINKS]:
+        text = f"{link.task} {link.name}  {link.url}"
+        if link.via:
+            tunnel = f"submit_tf_job tunnel JOB {link.task}"
+            text += f"  (reached from {link.via}; elsewhere: {tunnel})"
+        yield text
+    if len(links) > _MAX_LINKS:
+        yield f"and {len(links) - _MAX_LINKS} more links: submit_tf_job describe JOB -o json"
+
+
+def _failure_object(failure: Failure | None) -> dict[str, Any] | None:
+    if failure is None:
+        return None
+    return {
+        "task": failure.task,
+        "status": failure.status,
+        "reason": failure.reason,
+        "message": failure.message,
+        "host": failure.host,
+        "last_lines": list(failure.last_lines),
+    }
+
+
+def _counts_object(counts: RoleCounts) -> dict[str, int]:
+    return {item.name: getattr(counts, item.name) for item in fields(counts)}
+
+
+def change_line(status: JobStatus, elapsed_s: float) -> str:
+    """Return one line for a status; for equal statuses the lines differ only in the time."""
+    return f"{int(elapsed_s) // 60:02d}:{int(elapsed_s) % 60:02d}  {change_text(status)}"
+
+
+def change_text(status: JobStatus) -> str:
+    """Return one line for a status, without the time."""
+    return f"{status.state.value:<9}  {_what_happens(status)}".rstrip()
+
+
+def _what_happens(status: JobStatus) -> str:
+    report, state = status.report, status.state
+    if state is JobState.UNKNOWN:
+        return (
+            "the ResourceManager does not list the application; one that has just started may "
+            "still recover it"
+        )
+    # the job is over, and its logs are not collected yet
+    if state is JobState.FINISHING and status.verdict.reason:
+        return status.verdict.reason
+    if state is JobState.PENDING:
+        return "accepted; waiting for YARN to start its ApplicationMaster"
+    if report is None and state.is_final:
+        return ""
+    if report is None:
+        return status.verdict.reason or "waiting for the first containers"
+    if report.state == "waiting":
+        if report.unnamed:
+            every = {2: "Both tasks"}.get(report.wanted, f"All {report.wanted} tasks")
+            return f"{every} started; waiting for DNS to register {_named(report.unnamed)}"
+        waiting = clause("; waiting for {}", _named(report.missing))
+        return f"{report.arrived} of {report.wanted} tasks started{waiting}"
+    # FINISHING alone would not show the failure
+    if state is JobState.FINISHING and report.first_failure:
+        others = clause("; stopping the other tasks", report.wanted > 1)
+        return f"{report.first_failure.message}{others}"
+    words = (progress_words(report.progress or {}), stalled_words(report))
+    return "  ".join(filter(None, words)) or "  ".join(
+        f"{name} {_role_words(counts)}" for name, counts in report.roles.items()
+    )
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = clause(" and {} more", len(names[_MAX_NAMED:]))
+    return ", ".join(names[:_MAX_NAMED]) + more
+
+
+def _role_words(counts: RoleCounts) -> str:
+    parts = (
+        clause(f"{{}}/{counts.wanted} running", counts.running),
+        clause("{} succeeded", counts.succeeded),
+        clause("{} failed", counts.failed),
+        clause("{} lost", counts.lost),
+        clause("{} stopped", counts.ended),
+    )
+    return ", ".join(filter(None, parts)) or f"0/{counts.wanted}"
+
+
+def progress_words(progress: Mapping[str, Any]) -> str:
+    """Return the progress that a program reported, in one line."""
+    step, total = progress.get("step"), progress.get("total")
+    unit = progress.get("unit") or "step"
+    parts = []
+    if step is not None:
+        parts.append(f"{unit} {step}")
+        if total is not None:
+            parts[0] += f"/{total}"
+    metrics = progress.get("metrics")
+    if isinstance(metrics, dict):
+        parts += [f"{name} {_number(value)}" for name, value in list(metrics.items())[:6]]
+    return "  ".join(parts)
+
+
+def left_words(report: JobReport) -> str:
+    """Return "about … left" with the deciding task's estimate; "" without an estimate."""
+    left = (report.progress or {}).get("left_s")
+    if not isinstance(left, (int, float)) or report.state != "running":
+        return ""
+    left_s = left - (_progress_age_s(report) or 0.0)
+    if left_s <= 0:
+        return ""
+    return f"about {duration(left_s)} left"
+
+
+def _progress_age_s(report: JobReport) -> float | None:
+    """Return the age of the last progress when the report was written, by the same clock."""
+    at, now = (report.progress or {}).get("at"), report.raw.get("updated_at")
+    if not isinstance(at, (int, float)) or not isinstance(now, (int, float)):
+        return None
+    return now - at
+
+
+def stalled_words(report: JobReport) -> str:
+    """Return "no progress for …" in steps of ten minutes; "" for a program that makes progress."""
+    age_s = _progress_age_s(report)
+    if report.state != "running" or age_s is None or age_s < _STALLED_S:
+        return ""
+    return f"no progress for {duration(age_s // _STALLED_S * _STALLED_S).removesuffix('00s')}"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return number(value)
+
+
+def job_lines(
+    status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
+) -> Iterator[str]:
+    """Return a few lines about a job, the most important first."""
+    verdict, app, report = status.verdict, status.app, status.report
+    yield f"{status.name}  {verdict.state.value}{_duration(status)}"
+    if verdict.reason and not (cause and cause.sentence == verdict.reason):
+        yield f"  {verdict.reason}"
+    if cause:
+        yield from root_cause_lines(cause)
+    else:
+        yield from _failure_lines(verdict.failure)
+    if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
+        yield f"  Confirmed by YARN and by {_deciding(status)}"
+    if verdict.hint and not (cause and cause.hint):
+        yield f"  hint: {verdict.hint}"
+    yield from cause_lines(pending)
+    if report is not None:
+        yield from _report_lines(report)
+    yield from (f"  {line}" for line in link_lines(links_of(status)))
+    if app is not None:
+        yield f"  application  {app.id}  queue {app.queue}  user {app.user}"
+    if status.trouble:
+        yield f"  not known at this moment: {status.trouble}"
+
+
+def _deciding(status: JobStatus) -> str:
+    found = status.report and status.report.raw.get("deciding")
+    return str(found or "the deciding task")
+
+
+def _failure_lines(failure: Failure | None) -> Iterator[str]:
+    if failure is None:
+        return
+    what = f"{failure.task}{clause(' on {}', failure.host)}"
+    if failure.status is not None:
+        what += f", exit status {failure.status}"
+    yield f"  first cause  {what}"
+    if failure.last_lines:
+        yield f"  last lines of {failure.task}'s stderr:"
+        yield from (f"    {line}" for line in failure.last_lines)
+
+
+def _report_lines(report: JobReport) -> Iterator[str]:
+    for name, counts in report.roles.items():
+        yield f"  {name:<12} {_role_words(counts)}"
+    if report.missing:
+        named = ", ".join(report.missing[:_MAX_NAMED])
+        yield f"  {'waiting for':<12} {named}{clause(' …', report.missing[_MAX_NAMED:])}"
+    if report.progress:
+        parts = (progress_words(report.progress), stalled_words(report), left_words(report))
+        yield f"  {'progress':<12} {'  '.join(filter(None, parts))}"
+    for warning in report.warnings:
+        yield f"  {'warning':<12} {warning}"
+
+
+def _duration(status: JobStatus) -> str:
+    app = status.app
+    if app is None or not app.started_ms:
+        return ""
+    if app.finished_ms:
+        minutes, seconds = divmod((app.finished_ms - app.started_ms) // 1000, 60)
+        return f" after{clause(' {} min', max(0, minutes))} {seconds} s"
+    if app.elapsed_ms and not status.state.is_final:
+        return f" for {duration(app.elapsed_ms / 1000)}"
+    return ""
