@@ -1,4 +1,4 @@
-"""Archives that a container is to unpack: looked through on the submitting host, where an answer costs seconds and not a job."""
+"""Check on the submitting host that a container can unpack an archive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from submit_tf_job.specfile.nodes import clip
+from submit_tf_job.jobspec.nodes import clip
 
 __all__ = ["kind", "trouble"]
 
@@ -19,25 +19,36 @@ TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 def kind(name: str) -> str:
-    """Say "zip" or "tar" by a file's name, "" for what is no archive."""
+    """Return "zip" or "tar" by a file's name; "" for other files."""
     lower = name.lower()
-    return "zip" if lower.endswith(ZIPS) else "tar" if lower.endswith(TARS) else ""
+    if lower.endswith(ZIPS):
+        return "zip"
+    return "tar" if lower.endswith(TARS) else ""
 
 
 def trouble(path: Path, *, links: bool = True) -> str:
-    """Say why an archive cannot be unpacked in a container, "" if it can; all of it is read.
+    """Return why an archive cannot be unpacked in a container, "" if it can; read all of it.
 
     Args:
         path: The archive.
-        links: Whether links out of it are trouble.
+        links: Whether links out of it are refused, too.
     """
     if not kind(path.name):
-        return f"is no archive that can be unpacked; its name must end in one of {', '.join(ZIPS[:1] + TARS)}"
+        return (
+            f"is not an archive that can be unpacked; its name must end in one of "
+            f"{', '.join(ZIPS[:1] + TARS)}"
+        )
     try:
         return next(_in_zip(path) if kind(path.name) == "zip" else _in_tar(path, links=links), "")
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        return f"is no whole archive: {error}"
-    except OSError as error:  # gzip's and lzma's own complaints are OSErrors, too
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+    ) as error:
+        return f"is not a complete archive: {error}"
+    except OSError as error:  # gzip and lzma raise OSErrors for damaged files, too
         return f"cannot be read as an archive: {error.strerror or error}"
 
 
@@ -47,11 +58,14 @@ def _in_zip(path: Path) -> Iterator[str]:
             if info.flag_bits & 0x1:
                 yield f"is encrypted ({clip(info.filename)}), and a job knows no password"
             if stat.S_ISLNK(info.external_attr >> 16):
-                yield f"holds the symbolic link {clip(info.filename)}, which zip files cannot be trusted with; use a tar"
+                yield (
+                    f"holds the symbolic link {clip(info.filename)}, which zip files cannot be "
+                    f"trusted with; use a tar"
+                )
             yield from _outside(info.filename)
         bad = found.testzip()
         if bad is not None:
-            yield f"is no whole archive: {clip(bad)} is damaged"
+            yield f"is not a complete archive: {clip(bad)} is damaged"
 
 
 def _in_tar(path: Path, *, links: bool) -> Iterator[str]:
@@ -61,14 +75,22 @@ def _in_tar(path: Path, *, links: bool) -> Iterator[str]:
             if member.issym():
                 if not links:
                     continue
-                yield from _outside(posixpath.join(posixpath.dirname(member.name), member.linkname), f"the link {clip(member.name)} to ")
+                yield from _outside(
+                    posixpath.join(posixpath.dirname(member.name), member.linkname),
+                    f"the link {clip(member.name)} to ",
+                )
             elif member.islnk():
                 yield from _outside(member.linkname, f"the link {clip(member.name)} to ")
             elif not (member.isfile() or member.isdir()):
-                yield f"holds {clip(member.name)}, which is neither a file nor a directory nor a link"
+                yield (
+                    f"holds {clip(member.name)}, which is neither a file nor a directory nor a link"
+                )
 
 
 def _outside(name: str, what: str = "") -> Iterator[str]:
-    """Complain of a member that would land outside of the directory that the archive is unpacked into."""
+    """Yield the problem of a member outside of the directory that the archive is unpacked into."""
     if name.startswith("/") or posixpath.normpath(name).split("/")[0] == "..":
-        yield f"holds {what}{clip(name)}, which leads out of the directory it is unpacked into; pack it anew without"
+        yield (
+            f"holds {what}{clip(name)}, which leads out of the directory it is unpacked into; "
+            f"pack it anew without"
+        )

@@ -1,58 +1,82 @@
-"""What a reading of a job spec leaves behind besides the job: its problems, and the place of every value."""
+"""The problems of a job spec, and the location of every value, collected while it is read."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 from submit_tf_job.errors import JobSpecError, Problem
-from submit_tf_job.job import Place
+from submit_tf_job.jobspec.job import Location
 
-__all__ = ["BUILT_IN", "MAX_PROBLEMS", "Notes", "Unreadable"]
+__all__ = ["BUILT_IN", "MAX_PROBLEMS", "Diagnostics", "Unreadable", "closest"]
 
-BUILT_IN = Place("default")
-# A file of 1 MiB can hold a hundred thousand mistakes, and each costs a search for what was meant.
+BUILT_IN = Location("default")
+# A file of 1 MiB can hold 100,000 problems, and each costs a search for similar keys.
 MAX_PROBLEMS = 200
 _LONGEST_PATH = 300  # a key may be as long as the file
 
 
 class Unreadable(Exception):
-    """The text cannot be read any further."""
+    """The text cannot be parsed beyond this location."""
 
-    def __init__(self, place: Place, message: str, path: str = "") -> None:
+    def __init__(self, place: Location, message: str, path: str = "") -> None:
         super().__init__(message)
         self.place = place
         self.path = path
 
 
-class Notes:
-    """Problems and places, collected while a job spec is read."""
+class Diagnostics:
+    """Problems by location, and the location of each value by path."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.problems: set[Problem] = set()
-        self.places: dict[str, Place] = {"": Place(source)}
+        self.places: dict[str, Location] = {"": Location(source)}
 
     @property
     def full(self) -> bool:
-        """Whether there are so many problems that further ones are not worth the time."""
+        """Whether the limit of problems is reached."""
         return len(self.problems) > MAX_PROBLEMS
 
-    def problem(self, place: Place, path: str, message: str) -> None:
-        """Note one problem."""
-        path = path if path.isprintable() and len(path) <= _LONGEST_PATH else repr(path[:_LONGEST_PATH])[1:-1]
+    def problem(self, place: Location, path: str, message: str) -> None:
+        """Add one problem; the location of another format has the path in that format."""
+        path = place.path or path
+        path = (
+            path
+            if path.isprintable() and len(path) <= _LONGEST_PATH
+            else repr(path[:_LONGEST_PATH])[1:-1]
+        )
         new = Problem(place.line, place.column, path, message, place.source)
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.add(new)
         elif new not in self.problems:
-            self.problems.add(Problem(0, 0, "", f"more than {MAX_PROBLEMS} problems; these are the first that were found", self.source))
+            self.problems.add(
+                Problem(
+                    0,
+                    0,
+                    "",
+                    f"more than {MAX_PROBLEMS} problems; these are the first that were found",
+                    self.source,
+                )
+            )
 
     def default(self, path: str) -> None:
-        """Note that a value is the built-in one."""
+        """Record that the built-in default of a path is used."""
         self.places.setdefault(path, BUILT_IN)
 
     def check(self) -> None:
-        """Raise what was found.
+        """Raise an error with all problems, if any.
 
         Raises:
-            JobSpecError: There is at least one problem.
+            JobSpecError: At least one problem was reported.
         """
         if self.problems:
             raise JobSpecError(self.problems)
+
+
+def closest(word: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that is most similar to a mistyped word."""
+    if len(word) > 40:  # the comparison's time grows with the square of the length
+        return None
+    near = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.72)
+    return next(iter(near), None)

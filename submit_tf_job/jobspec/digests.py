@@ -1,4 +1,4 @@
-"""Hashes of this host's files, remembered: a tree that has not changed is not read again."""
+"""Hash this host's files, and cache the hashes: unchanged files are not read again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from submit_tf_job.job import HostFile
+from submit_tf_job.jobspec.job import HostFile
 
 __all__ = ["Digests", "sha256_of"]
 
@@ -18,14 +18,16 @@ CHUNK = 64 * PIECE
 AT_ONCE = 4  # threads
 FORGOTTEN_AFTER_S = 90 * 24 * 3600
 MOST_REMEMBERED = 200_000
-# A file that is written to again within one tick of its file system's clock keeps its times: the young are not remembered (as git does).
+# A file that is written to again within one tick of its file system's clock keeps its times: hashes
+# of files as young as this are not cached (as in git).
 YOUNG_NS = 2_000_000_000
 
 
 def sha256_of(path: Path) -> str:
-    """Hash a file without holding it.
+    """Return the hash of a file, read in pieces.
 
-    A file larger than 64 MiB is hashed on several cores at once, and what counts is the hash of its chunks' hashes.
+    A file larger than 64 MiB is hashed in chunks on several cores; the result is the hash of the
+    chunks' hashes.
 
     Raises:
         OSError: It cannot be read.
@@ -36,7 +38,9 @@ def sha256_of(path: Path) -> str:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        chunks = pool.map(lambda start: _sha256_of_chunk(path, start).digest(), range(0, size, CHUNK))
+        chunks = pool.map(
+            lambda start: _sha256_of_chunk(path, start).digest(), range(0, size, CHUNK)
+        )
         return hashlib.sha256(b"".join([b"chunks\0", *chunks])).hexdigest()
 
 
@@ -52,15 +56,20 @@ def _sha256_of_chunk(path: Path, start: int) -> hashlib._Hash:
 
 
 class Digests:
-    """What files of one job spec's directory hashed to, when they were looked at before.
+    """The cached hashes of the files of one job spec's directory.
 
     Args:
-        directory: Where to remember it, None for nowhere. What cannot be read or written there only costs time.
-        base: The directory of the job spec: each has a file of its own.
+        directory: The cache directory; None for no cache. A cache that cannot be read or written
+            only costs time.
+        base: The directory of the job spec; each has its own cache file.
     """
 
     def __init__(self, directory: Path | None, base: Path) -> None:
-        self._file = directory / f"{hashlib.sha256(os.fsencode(base.absolute())).hexdigest()[:32]}.json" if directory else None
+        self._file = (
+            directory / f"{hashlib.sha256(os.fsencode(base.absolute())).hexdigest()[:32]}.json"
+            if directory
+            else None
+        )
         self._known: dict[str, list[object]] = {}
         self._used: dict[str, list[object]] = {}
         self._fresh = False
@@ -70,7 +79,7 @@ class Digests:
                 self._known = found if isinstance(found, dict) else {}
 
     def file(self, path: Path, found: os.stat_result) -> HostFile:
-        """Describe a file, hashing it if need be.
+        """Return a file with its hash, from the cache if the file has not changed.
 
         Raises:
             OSError: It cannot be read.
@@ -78,7 +87,12 @@ class Digests:
         stamp = HostFile.stamp_of(found)
         key = os.fspath(path)
         known = self._known.get(key)
-        if isinstance(known, list) and known[:-1] == list(stamp) and isinstance(known[-1], str) and len(known[-1]) == 64:
+        if (
+            isinstance(known, list)
+            and known[:-1] == list(stamp)
+            and isinstance(known[-1], str)
+            and len(known[-1]) == 64
+        ):
             self._used[key] = known
             return HostFile(path, found.st_size, known[-1], stamp)
         sha256 = sha256_of(path)
@@ -88,18 +102,18 @@ class Digests:
         return HostFile(path, found.st_size, sha256, stamp)
 
     def is_proven(self, what: str) -> bool:
-        """Say whether something that takes long to find out was found true before; `what` names it and the content it is true of."""
+        """Return whether the check `what` has passed before for the same content."""
         if what in self._known:
             self._used[what] = self._known[what]
         return what in self._used
 
     def prove(self, what: str) -> None:
-        """Remember that something is true."""
+        """Record that a check has passed."""
         self._used[what] = []
         self._fresh = True
 
     def save(self) -> None:
-        """Remember what was hashed, for the next time."""
+        """Write the cache."""
         if self._file is None or not self._fresh:
             return
         import tempfile
@@ -108,7 +122,10 @@ class Digests:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self._file.parent)
             with os.fdopen(handle, "w", encoding="utf-8") as out:
-                json.dump(self._used if len(self._known) > MOST_REMEMBERED else self._known | self._used, out)
+                json.dump(
+                    self._used if len(self._known) > MOST_REMEMBERED else self._known | self._used,
+                    out,
+                )
             Path(temporary).replace(self._file)
             self._forget_old()
 

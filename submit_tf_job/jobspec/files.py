@@ -1,4 +1,4 @@
-"""What `files` of a job spec names on the submitting host: found and hashed at load time, in bounds, never held as a whole."""
+"""Find and hash the files of the submitting host that `files` of a job spec lists."""
 
 from __future__ import annotations
 
@@ -6,53 +6,70 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from glob import glob
 from pathlib import Path
 
-from submit_tf_job import contract
-from submit_tf_job.job import HostFile, ShippedFile
-from submit_tf_job.jobdata import PATTERN
-from submit_tf_job.specfile.digests import Digests
-from submit_tf_job.specfile.nodes import clip
-from submit_tf_job.specfile.values import Section, Value
-from submit_tf_job.specfile.vocabulary import SHIPPED
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.jobspec.digests import Digests
+from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
+from submit_tf_job.jobspec.keys import SHIPPED
+from submit_tf_job.jobspec.nodes import clip
+from submit_tf_job.jobspec.sections import Section
+from submit_tf_job.jobspec.values import Value
 
-__all__ = ["HADOOP_FILES", "MAX_BYTES", "MAX_FILES", "MAX_LEVELS", "CannotShip", "Host", "Shipper", "shown_path"]
+__all__ = [
+    "HADOOP_FILES",
+    "MAX_BYTES",
+    "MAX_FILES",
+    "MAX_LEVELS",
+    "CannotShip",
+    "Host",
+    "Shipper",
+    "shown_path",
+]
 
 MAX_BYTES = 20 * 1024**3
 MAX_FILES = 100_000
 MAX_LEVELS = 50
-# What may travel inside the service is held: nothing larger gets into its 60 KB, or the 1 MB where nothing can be staged.
+# Only files that may be sent inside the service are kept in memory: it may have 60 KB, or 1 MB
+# without a file system for staging.
 HELD_FILE = 1024**2
 HELD = 8 * 1024**2
 HADOOP_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _LONGEST_NAME = 1024
+_ON_HDFS = ("hdfs", "viewfs")
+_ON_THE_WEB = ("https", "http")
+_UNPACKED_BY_YARN = (".tar.gz", ".tgz", ".tar", ".zip")  # FSDownload.unpack
 _SKIPPED = frozenset(("__pycache__", ".git"))
-_EXPECTED = "a path, a pattern, or {src: path, dst: name}"
 _NO_HOST = "files of this host are not read here; put them on HDFS or into the image"
 
 
 @dataclass(frozen=True)
 class Host:
-    """What a job spec may find on this host.
+    """The files of this host that a job spec may use.
 
     Attributes:
-        base: The directory that relative paths start from; None where no file of this host may be read (a gateway's callers).
+        base: The directory that relative paths start from; None if no file of this host may be read
+            (a gateway's callers).
         hadoop_conf: The Hadoop configuration directory, for `hadoop.conf: inline`.
-        krb5_conf: The files that are krb5.conf here, in the order of their weight.
-        cache: Where hashes are remembered and packages are made; None for nowhere.
+        krb5_conf: The krb5.conf files, the first with the highest precedence.
+        cache: The directory for hashes and packages; None for no cache.
+        uploads: The directory of the files of a gateway's caller, without symbolic links; with
+            `base` None a job spec may name only those.
     """
 
     base: Path | None = None
     hadoop_conf: Path | None = None
     krb5_conf: tuple[Path, ...] = ()
     cache: Path | None = None
+    uploads: Path | None = None
 
 
 class CannotShip(Exception):
-    """Why a file cannot travel, as the end of a message."""
+    """The error for a file that cannot be sent; its text is the end of a message."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +77,23 @@ class _Entry:
     """One entry of `files`: the path on this host, and the name in the task's working directory.
 
     Attributes:
-        name: "." for a directory's content itself; "" where it follows from the path.
+        name: "." for a directory's content; "" to derive it from the path.
     """
 
     src: str
     name: str = ""
     unpack: bool = False
+    sha256: str = ""
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of a URI, "" for a path."""
+        return self.src.partition("://")[0] if "://" in self.src else ""
 
 
 @dataclass
 class Shipper:
-    """Reads or hashes each file once, and keeps what travels in bounds."""
+    """Reads or hashes each file once, and limits the number and size of files."""
 
     host: Host
     _held: dict[tuple[int, int], bytes] = field(default_factory=dict)
@@ -79,97 +102,164 @@ class Shipper:
     _bytes_held: int = 0
 
     def __post_init__(self) -> None:
-        """Open what is remembered of this directory."""
+        """Open the cache of hashes of this directory."""
         cache = self.host.cache / "hashes" if self.host.cache else None
         self.digests = Digests(cache, self.host.base or Path())
 
-    def ship(self, value: Value) -> list[ShippedFile] | None:
-        """Find what one entry of `files` names: a file, all files under a directory or of a pattern, an archive, a project, wheels."""
-        section = value.section(SHIPPED, _EXPECTED) if value.is_mapping else None
+    def ship(self, value: Value) -> Sequence[ShippedFile | RemoteFile] | None:
+        """Return the files of one entry of `files`: a file, a directory, a pattern, an archive, a
+        project, wheels, a file of HDFS or of a web server.
+        """
+        section = Section.of(value, SHIPPED) if value.is_mapping else None
         if value.is_mapping and section is None:
             return None
         if section is not None and (section.has("project") or section.has("wheels")):
             return self._python(value, section)
         asked = _entry(value, section)
-        if asked is None:
+        if asked is not None and asked.scheme in _ON_HDFS:
+            return _remote(value, asked)
+        if asked is not None and asked.scheme:
+            return self._downloaded(value, asked)
+        base = None if asked is None else self._base(value, asked.src)
+        if asked is None or base is None:
             return None
-        if self.host.base is None:
-            return value.fail(_NO_HOST)
         try:
-            return list(self._found(asked, self.host.base))
+            return list(self._found(asked, base))
         except CannotShip as error:
             return value.fail(f"{clip(asked.src)}: {error}")
 
+    def _downloaded(self, value: Value, asked: _Entry) -> list[ShippedFile] | None:
+        """Return the file of a web server, which is kept in the cache by its content's hash."""
+        # imported here: urllib would slow down every start
+        from submit_tf_job.host.download import DownloadFailed, download, name_of, shown_url
+
+        shown = clip(shown_url(asked.src))
+        if why := _not_downloadable(asked, self.host):
+            return value.fail(f"{shown}: {why}")
+        try:
+            path = download(
+                asked.src,
+                (self.host.cache or Path()) / "downloads",
+                most=MAX_BYTES - self._bytes,
+                sha256=asked.sha256,
+            )
+            entry = _Entry(shown_url(asked.src), asked.name, asked.unpack)
+            return list(self._files(entry, path, asked.name or name_of(asked.src)))
+        except OSError as error:
+            return value.fail(f"{shown}: the cache cannot be written: {error.strerror or error}")
+        except (CannotShip, DownloadFailed) as error:
+            return value.fail(f"{shown}: {error}")
+
     def find(self, value: Value) -> HostFile | None:
-        """Describe the one file that a value names."""
+        """Return the description of the file that a value names."""
         src = value.text(expected="a path")
         if src is None or not _is_path(value, src):
             return None
-        if self.host.base is None:
-            return value.fail(_NO_HOST)
+        base = self._base(value, src)
+        if base is None:
+            return None
         try:
-            with shown_path(src, self.host.base / src):
-                return self.described(self.host.base / src)
+            with shown_path(src, base / src):
+                return self.described(base / src)
         except CannotShip as error:
             return value.fail(f"{clip(src)}: {error}")
+
+    def _base(self, value: Value, src: str) -> Path | None:
+        """Return the base of a path; report a path that may not be read, and return None."""
+        if self.host.base is not None:
+            return self.host.base
+        uploads = self.host.uploads
+        if uploads is None:
+            return value.fail(_NO_HOST)
+        inside = not posixpath.normpath(src).startswith(("/", ".."))
+        if not inside or not (os.path.lexists(uploads / src) or _matching(src, uploads)):
+            return value.fail(
+                f"{clip(src)} did not come with the request; send it as a part `files` of this name"
+            )
+        return uploads
 
     # --- a Python project, wheels ---
 
     def _python(self, value: Value, section: Section) -> list[ShippedFile] | None:
-        if len(section.keys) > 1:
-            return value.fail("a project or wheels are unpacked where Python finds them; they stand alone, without src, dst and unpack")
+        if len(section.stated) > 1:
+            return value.fail(
+                "a project or wheels are unpacked where Python finds them; they stand "
+                "alone, without src, dst and unpack"
+            )
         found = self.project(section) if section.has("project") else self.wheels(section)
-        return None if found is None else [self._archive(file, contract.SITE_DIRECTORY) for file in found]
+        return (
+            None
+            if found is None
+            else [self._archive(file, contract.SITE_DIRECTORY) for file in found]
+        )
 
     def wheels(self, section: Section) -> list[HostFile] | None:
-        """Find the wheels that the key `wheels` lists."""
+        """Return the wheels that the key `wheels` lists."""
         listed = section.get("wheels")
-        items = listed.items("a list of wheels, as in [dist/*.whl]") if listed else ()
+        expected = section.rows["wheels"].kind.expected
+        items = listed.items(expected) if listed else ()
         if listed is not None and listed.is_list and not items:
             return listed.fail("the list is empty; name a wheel, as in [dist/*.whl]")
         found = [self._wheels_of(item) for item in items]
-        return None if not found or None in found else [file for some in found for file in some or ()]
+        return (
+            None if not found or None in found else [file for some in found for file in some or ()]
+        )
 
     def _wheels_of(self, value: Value) -> list[HostFile] | None:
         src = value.text(expected="the path of a wheel")
         if src is None or not _is_path(value, src):
             return None
-        if self.host.base is None:
-            return value.fail(_NO_HOST)
+        base = self._base(value, src)
+        if base is None:
+            return None
         try:
-            return [self._wheel(self.host.base / match) for match in _matches(src, self.host.base)]
+            return [self._wheel(base / match) for match in _matches(src, base)]
         except CannotShip as error:
             return value.fail(f"{clip(src)}: {error}")
 
     def _wheel(self, path: Path) -> HostFile:
-        from submit_tf_job.specfile import wheels
+        from submit_tf_job.jobspec import wheels
 
         with shown_path(str(path), path):
             file = self.described(path)
         if not wheels.is_wheel(path.name):
-            raise CannotShip("is no wheel; its name must end in -<python>-<abi>-<platform>.whl")
+            raise CannotShip("is not a wheel; its name must end in -<python>-<abi>-<platform>.whl")
         self.check(file)
         return file
 
     def project(self, section: Section) -> list[HostFile] | None:
-        """Build the wheel of the Python project that the key `project` names, or take the one that was built of the same files."""
+        """Return the wheel of the Python project of the key `project`, built or from the cache."""
         value = section.get("project")
         src = value.text(expected="the path of a Python project") if value else None
         if value is None or src is None or not _is_path(value, src):
             return None
         if self.host.base is None:
-            return value.fail(_NO_HOST)
-        from submit_tf_job.specfile import wheels  # only here: zipfile and subprocess would cost every start
+            return value.fail(
+                "a project is built on the submitting host; build its wheel, and send that"
+                if self.host.uploads
+                else _NO_HOST
+            )
+        # imported here: zipfile and subprocess would slow down every start
+        from submit_tf_job.jobspec import wheels
 
         path = self.host.base / src
         if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
-            return value.fail(f"{clip(src)} holds neither pyproject.toml nor setup.py; to ship plain modules write the path alone")
+            return value.fail(
+                f"{clip(src)} holds neither pyproject.toml nor setup.py; to ship plain "
+                f"modules write the path alone"
+            )
         if self.host.cache is None:
             return value.fail("there is no cache directory to build it in")
         try:
             with shown_path(src, path):
-                tree = list(self._directory(os.fspath(path), os.path.realpath(path), "", (), wheels.NO_SOURCE))
-            built = wheels.build(path, [(file.name, file.sha256) for file in tree], self.host.cache / "python")
+                tree = list(
+                    self._directory(
+                        os.fspath(path), os.path.realpath(path), "", (), wheels.NO_SOURCE
+                    )
+                )
+            built = wheels.build(
+                path, [(file.name, file.sha256) for file in tree], self.host.cache / "python"
+            )
             return [self._wheel(built)]
         except (CannotShip, wheels.PipFailed) as error:
             return value.fail(f"{clip(src)}: {error}")
@@ -185,20 +275,33 @@ class Shipper:
         for match in _matches(asked.src, base):
             inner = posixpath.relpath(match, fixed or ".")
             name = posixpath.normpath(posixpath.join(asked.name or above, inner))
-            yield from self._files(_Entry(match, name, asked.unpack), base / match, asked.name if asked.unpack else name)
+            yield from self._files(
+                _Entry(match, name, asked.unpack),
+                base / match,
+                asked.name if asked.unpack else name,
+            )
 
     def _files(self, asked: _Entry, path: Path, name: str) -> Iterator[ShippedFile]:
         with shown_path(asked.src, path):
             is_directory = path.is_dir()
             if is_directory and not asked.unpack:
-                found = list(self._directory(os.fspath(path), os.path.realpath(path), "" if name == "." else name + "/", ()))
+                found = list(
+                    self._directory(
+                        os.fspath(path),
+                        os.path.realpath(path),
+                        "" if name == "." else name + "/",
+                        (),
+                    )
+                )
                 if not found:
                     raise CannotShip("the directory holds no file")
                 yield from found
                 return
             if asked.unpack:
                 if is_directory:
-                    raise CannotShip("is a directory, and only an archive is unpacked; leave unpack out")
+                    raise CannotShip(
+                        "is a directory, and only an archive is unpacked; leave unpack out"
+                    )
                 yield self._archive(self.described(path), name)
                 return
             if name in (".", ""):
@@ -206,23 +309,40 @@ class Shipper:
             yield self._file(os.fspath(path), path.stat(), name)
 
     def _directory(
-        self, path: str, root: str, prefix: str, above: tuple[tuple[int, int], ...], skipped: frozenset[str] = _SKIPPED
+        self,
+        path: str,
+        root: str,
+        prefix: str,
+        above: tuple[tuple[int, int], ...],
+        skipped: frozenset[str] = _SKIPPED,
     ) -> Iterator[ShippedFile]:
         status = Path(path).stat()
         here = (status.st_dev, status.st_ino)
         if here in above:
-            raise CannotShip(f"the symbolic link {clip(prefix.rstrip('/'))} leads back to a directory above it; take it out")
+            raise CannotShip(
+                f"the symbolic link {clip(prefix.rstrip('/'))} leads back to a directory "
+                f"above it; take it out"
+            )
         if len(above) == MAX_LEVELS:
-            raise CannotShip(f"its directories are nested more than {MAX_LEVELS} levels deep; pack them into one archive")
+            raise CannotShip(
+                f"its directories are nested more than {MAX_LEVELS} levels deep; pack them "
+                f"into one archive"
+            )
         with os.scandir(path) as entries:
-            children = sorted((entry for entry in entries if entry.name not in skipped), key=lambda entry: entry.name)
+            children = sorted(
+                (entry for entry in entries if entry.name not in skipped),
+                key=lambda entry: entry.name,
+            )
         for child in children:
             if child.is_symlink() and not _is_below(os.path.realpath(child.path), root):
                 raise CannotShip(
-                    f"the symbolic link {clip(prefix + child.name)} leads out of the directory; copy the file in, or list it by itself"
+                    f"the symbolic link {clip(prefix + child.name)} leads out of the "
+                    f"directory; copy the file in, or list it by itself"
                 )
             if child.is_dir():
-                yield from self._directory(child.path, root, f"{prefix}{child.name}/", (*above, here), skipped)
+                yield from self._directory(
+                    child.path, root, f"{prefix}{child.name}/", (*above, here), skipped
+                )
             else:
                 yield self._file(child.path, child.stat(), prefix + child.name)
 
@@ -230,7 +350,9 @@ class Shipper:
         if not stat.S_ISREG(status.st_mode):
             raise CannotShip(f"{clip(posixpath.basename(path))} is neither a file nor a directory")
         if not name.isprintable():
-            raise CannotShip(f"the file name {clip(name)} holds characters that cannot travel; rename it")
+            raise CannotShip(
+                f"the file name {clip(name)} holds characters that cannot travel; rename it"
+            )
         return ShippedFile(name, self._content(path, status), bool(status.st_mode & stat.S_IXUSR))
 
     def _content(self, path: str, status: os.stat_result) -> bytes | HostFile:
@@ -245,34 +367,39 @@ class Shipper:
         return self.digests.file(Path(path), status) if held is None else held
 
     def described(self, path: Path) -> HostFile:
-        """Describe a file of this host.
+        """Return the description of a file of this host.
 
         Raises:
-            CannotShip: It is none, or too much.
+            CannotShip: It is not a file, or exceeds a limit.
             OSError: It cannot be read.
         """
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise CannotShip("is no file")
+            raise CannotShip("is not a file")
         self._reserve(status.st_size)
         return self.digests.file(path.absolute(), status)
 
     def _archive(self, file: HostFile, target: str) -> ShippedFile:
         self.check(file)
         content = file.path.read_bytes() if file.size <= HELD_FILE else file
-        return ShippedFile(f"{contract.ARCHIVES_DIRECTORY}/{file.sha256[:12]}-{_plain(file.path.name)}", content, unpack=target)
+        return ShippedFile(
+            f"{contract.ARCHIVES_DIRECTORY}/{file.sha256[:12]}-{_plain(file.path.name)}",
+            content,
+            unpack=target,
+        )
 
     def check(self, file: HostFile, *, links: bool = True) -> None:
-        """Refuse an archive that the container would refuse, after minutes of uploading.
+        """Refuse an archive before it is uploaded that the container could not unpack.
 
         Args:
             file: The archive.
-            links: Whether links out of it are refused, too; environments link to the system's Python.
+            links: Whether links out of it are refused, too; not for environments, which link to the
+                system's Python.
 
         Raises:
-            CannotShip: It is none, is damaged, or would be unpacked elsewhere.
+            CannotShip: It is not an archive, is damaged, or has members outside its directory.
         """
-        from submit_tf_job.specfile import archives
+        from submit_tf_job.jobspec import archives
 
         checked = f"archive {file.sha256} {archives.kind(file.path.name)} {links}"
         if self.digests.is_proven(checked):
@@ -286,14 +413,18 @@ class Shipper:
         self._bytes += size
         if self._bytes > MAX_BYTES:
             raise CannotShip(
-                f"with it the files come to more than {MAX_BYTES // 1024**3} GiB; put large ones on HDFS and read them from there"
+                f"with it the files come to more than {MAX_BYTES // 1024**3} GiB; put "
+                f"large ones on HDFS and read them from there"
             )
         if len(self._seen) >= MAX_FILES:
-            raise CannotShip(f"with it there are more than {MAX_FILES} files; pack them into one archive, or put them on HDFS")
+            raise CannotShip(
+                f"with it there are more than {MAX_FILES} files; pack them into one "
+                f"archive, or put them on HDFS"
+            )
 
 
 class shown_path:  # noqa: N801 - a context manager, used as a function
-    """Turn what the operating system says of a path into a `CannotShip`."""
+    """Convert an error of the operating system about a path to a `CannotShip`."""
 
     def __init__(self, shown: str, path: Path) -> None:
         self._shown, self._path = shown, path
@@ -302,39 +433,105 @@ class shown_path:  # noqa: N801 - a context manager, used as a function
         """Do nothing."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        """Raise the sentence."""
+        """Raise `CannotShip` with the reason."""
         if isinstance(error, FileNotFoundError):
             raise CannotShip(_not_found(self._shown, self._path)) from None
         if isinstance(error, OSError):
             raise CannotShip(f"cannot be read: {error.strerror or error}") from None
-        if isinstance(error, ValueError | RuntimeError):  # a NUL in the path; a loop of symbolic links on Python before 3.13
+        # a NUL in the path; a loop of symbolic links on Python before 3.13
+        if isinstance(error, ValueError | RuntimeError):
             raise CannotShip(f"cannot be read: {error}") from None
 
 
 def _entry(value: Value, section: Section | None) -> _Entry | None:
     if section is None:
-        src = value.text(expected=_EXPECTED)
-        return None if src is None or not _is_path(value, src) else _Entry(src)
-    at = section.required("src", lambda item: item.text(expected="a path"), "say which file, as in {src: conf/prod.yaml, dst: conf.yaml}")
-    unpack = section.optional("unpack", Value.flag) if section.has("unpack") else False
-    missing = "say the file's name in the task's working directory; without one, write the path alone"
-    name = "." if unpack and not section.has("dst") else section.required("dst", _destination, missing)
-    if at is None or name is None or unpack is None or not _is_path(value, at):
+        src = value.text(expected=SHIPPED.expected)
+        return None if src is None or not _is_source(value, src) else _Entry(src)
+    at = section.read("src", lambda item: item.text(expected="a path"))
+    unpack = section.read("unpack") if section.has("unpack") else False
+    name = "."
+    if section.has("dst") or not unpack:
+        name = section.read("dst", _destination)
+    sha256 = section.read("sha256") if section.has("sha256") else ""
+    if at is None or name is None or None in (unpack, sha256) or not _is_source(value, at):
         return None
-    return _Entry(at, name, unpack)
+    entry = _Entry(at, name, bool(unpack), sha256 or "")
+    if sha256 and entry.scheme not in _ON_THE_WEB:
+        return value.fail("sha256 is for a file that is downloaded; leave it out")
+    return entry
+
+
+def _remote(value: Value, asked: _Entry) -> list[RemoteFile] | None:
+    """Return the description of a file of HDFS, which this host does not read."""
+    place = asked.src.partition("://")[2]
+    name = asked.name or posixpath.basename(place)
+    wrong = "@" in place.partition("/")[0] or re.search(r"\s", asked.src) or name == ".."
+    if PATTERN.search(asked.src) or wrong:
+        return value.fail(
+            f"{_shown(asked.src)} is not the URI of one file; write hdfs:///path/file"
+        )
+    if "/" not in place or place.endswith("/"):
+        return value.fail(
+            f"{clip(asked.src)} is not the URI of a file; a directory is an input: "
+            f"`inputs`, or one archive with unpack: true"
+        )
+    if asked.unpack and not place.endswith(_UNPACKED_BY_YARN):
+        return value.fail(
+            f"{clip(asked.src)}: YARN unpacks {', '.join(_UNPACKED_BY_YARN)}; pack it anew"
+        )
+    if name == ".":
+        return value.fail(
+            "missing dst; YARN unpacks an archive of HDFS into a directory of its own, as in "
+            "dst: data"
+        )
+    return [RemoteFile(name, asked.src, asked.unpack, value.path)]
+
+
+def _not_downloadable(asked: _Entry, host: Host) -> str | None:
+    from urllib.parse import urlsplit
+
+    from submit_tf_job.host.download import name_of
+
+    try:
+        parts = urlsplit(asked.src)
+        known = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or re.search(r"[\s\x00-\x1f\x7f]", asked.src) or not asked.src.isascii():
+        return "is not a valid URL"
+    if parts.username or parts.password:
+        return "a job spec holds no passwords; download it first"
+    if asked.scheme == "http" and not asked.sha256:
+        return "can be changed on its way; write https://, or add its sha256"
+    if not name_of(asked.src):
+        return "its path names no file"
+    if host.base is None:
+        return "a gateway downloads nothing; send the file with the request, or put it on HDFS"
+    if host.cache is None:
+        return "there is no cache directory to download it to"
+    return None
 
 
 def _matches(src: str, base: Path) -> list[str]:
-    """Expand a pattern; a path without one, or that is there as it is written, is itself."""
+    """Return the paths that match a pattern; the path itself if it exists or has no pattern."""
     if not PATTERN.search(src) or os.path.lexists(base / src):
         return [src]
-    found = sorted(glob(src, root_dir=base, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    if "**" in src:  # it matches directories and what they hold alike
-        found = [match for match in found if not (base / match).is_dir()]
-    found = [match for match in found if not _SKIPPED & set(match.split("/"))]
+    found = _matching(src, base)
     if not found:
-        raise CannotShip(f"the pattern matches no file; patterns start from the job spec's own directory ({base.absolute()})")
+        raise CannotShip(
+            f"the pattern matches no file; patterns start from the job spec's own "
+            f"directory ({base.absolute()})"
+        )
     return found
+
+
+def _matching(src: str, base: Path) -> list[str]:
+    if not PATTERN.search(src):
+        return []
+    found = sorted(glob(src, root_dir=base, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    if "**" in src:  # it matches directories, too, besides the files in them
+        found = [match for match in found if not (base / match).is_dir()]
+    return [match for match in found if not _SKIPPED & set(match.split("/"))]
 
 
 def _own_name(src: str) -> str:
@@ -350,9 +547,30 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII)[-100:]
 
 
+def _shown(uri: str) -> str:
+    """Return a URI for messages, without the secrets that it may hold."""
+    from submit_tf_job.host.download import shown_url
+
+    return clip(shown_url(uri))
+
+
+def _is_source(value: Value, src: str) -> bool:
+    scheme, is_uri, _ = src.partition("://")
+    if is_uri and scheme not in (*_ON_HDFS, *_ON_THE_WEB):
+        value.fail(
+            f"{_shown(src)} is not a file on this host, nor hdfs:// or https://; read it from the "
+            f"program, or download it first"
+        )
+        return False
+    return True
+
+
 def _is_path(value: Value, src: str) -> bool:
     if "://" in src:
-        value.fail(f"{clip(src)} is no file of this host; read it from the program, or download it first")
+        value.fail(
+            f"{_shown(src)} is not a file on this host; read it from the program, or "
+            f"download it first"
+        )
         return False
     return True
 
@@ -363,13 +581,19 @@ def _destination(value: Value) -> str | None:
         return None
     clean = posixpath.normpath(name)
     if clean.startswith(("/", "..")) or not name.isprintable() or len(name) > _LONGEST_NAME:
-        return value.fail(f"{clip(name)} does not lie in the task's working directory; write a short relative path without '..'")
+        return value.fail(
+            f"{clip(name)} does not lie in the task's working directory; write a short "
+            f"relative path without '..'"
+        )
     return clean
 
 
 def _not_found(shown: str, path: Path) -> str:
     if shown.startswith("~"):
         return "no such file; '~' is not expanded here, write the path out"
+    if path.is_absolute() and str(path) == shown:
+        return "not found"
     return (
-        f"no such file or directory ({path if str(path).isprintable() else clip(str(path))}); paths start from the job spec's own directory"
+        f"not found next to the job spec, in "
+        f"{path.parent if str(path).isprintable() else clip(str(path.parent))}"
     )

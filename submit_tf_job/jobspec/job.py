@@ -1,8 +1,4 @@
-"""The validated training job: what a job spec means once it has been read.
-
-Plain frozen values. Each refuses what could never be right whatever the cluster (`ValueError` with a sentence); what depends on the
-cluster is checked by `plan`.
-"""
+"""The value classes of a job spec: a `Job`, its roles, files, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -10,38 +6,129 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import Problem
-from submit_tf_job.jobdata import Input, Output
 
 __all__ = [
+    "AUTO_PORT",
+    "NO_IMAGE",
+    "PATTERN",
     "Command",
     "DockerOptions",
     "Duration",
+    "Ending",
     "HadoopConf",
     "HostFile",
+    "ImagePolicy",
+    "Input",
     "Job",
+    "KerasMode",
     "Kerberos",
     "Krb5Conf",
+    "Location",
     "Mount",
+    "OnFailure",
+    "Output",
     "OwnLogin",
     "PackageKind",
     "Packages",
-    "Place",
     "Placement",
+    "Python",
+    "Remark",
+    "RemoteFile",
     "Restart",
     "Role",
+    "RoleKind",
     "ShippedFile",
     "Strategy",
     "TFConfigMode",
+    "Uploader",
+    "Variables",
 ]
 
+
+PATTERN = re.compile(r"[*?\[]")  # a path with one of these is a pattern
+
+
+class Uploader(str, Enum):
+    """The tasks whose directory is uploaded as the output."""
+
+    DECIDING_TASK = "deciding-task"
+    EVERY_TASK = "every-task"
+
+
+class OnFailure(str, Enum):
+    """What happens to a task's output when its command failed."""
+
+    DISCARD = "discard"
+    KEEP = "keep"  # stored beside the output as <uri>.failed-<submission>
+    UPLOAD = "upload"
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a job.
+
+    Attributes:
+        uri: A file, a directory, or a pattern with `*`, `?`, `[a-c]`.
+        sharded: Whether each task that reads gets its own share of the files.
+        download: Whether the bootstrap copies it to the task's disk.
+    """
+
+    name: str
+    uri: str
+    sharded: bool = False
+    download: bool = False
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the URI is a pattern of file names."""
+        return PATTERN.search(self.uri) is not None
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a job.
+
+    Attributes:
+        uri: A file or directory.
+        upload: Whether the program writes to its own disk, and the bootstrap copies that to `uri`
+            when the command has ended.
+        by: The tasks whose directory is uploaded.
+        on_failure: What happens to it when the command failed.
+        overwrite: Whether existing data at `uri` may be replaced.
+    """
+
+    name: str
+    uri: str
+    upload: bool = False
+    by: Uploader = Uploader.DECIDING_TASK
+    on_failure: OnFailure = OnFailure.DISCARD
+    overwrite: bool = False
+
+
 TRAINING_ROLES = ("chief", "worker", "ps", "evaluator")
+SIDECAR_NAMES = (
+    "dashboard",
+    "exporter",
+    "helper",
+    "jupyter",
+    "monitor",
+    "notebook",
+    "proxy",
+    "sidecar",
+    "tensorboard",
+    "web",
+)
+NO_IMAGE = "none"  # the image of a role whose tasks are plain processes of their nodes
+AUTO_PORT = 0  # a port of a role that the bootstrap selects on the node
 Duration = int  # seconds
 
 
@@ -52,7 +139,26 @@ class Strategy(str, Enum):
     MULTI_WORKER = "multi-worker"
     PARAMETER_SERVER = "parameter-server"
     ESTIMATOR = "estimator"
+    TORCH = "torch"
+    JAX = "jax"
     CUSTOM = "custom"
+
+
+class RoleKind(str, Enum):
+    """What a job expects of a role's tasks."""
+
+    TRAINS = contract.KIND_TRAINS
+    SERVES = contract.KIND_SERVES
+    EVALUATES = contract.KIND_EVALUATES
+    SIDECAR = contract.KIND_SIDECAR
+
+
+class Ending(str, Enum):
+    """The tasks whose end is the job's end."""
+
+    DECIDING_TASK = contract.ENDS_DECIDING_TASK
+    DECIDING_ROLE = contract.ENDS_DECIDING_ROLE
+    ALL_THAT_TRAIN = contract.ENDS_ALL_THAT_TRAIN
 
 
 class TFConfigMode(str, Enum):
@@ -63,25 +169,96 @@ class TFConfigMode(str, Enum):
     NONE = "none"
 
 
+class Variables(str, Enum):
+    """Variables of another system that a task gets beside TF_CONFIG."""
+
+    CLOUD = "cloud"
+    HBOX = "hbox"
+    SUBMARINE = "submarine"
+    TONY = "tony"
+
+
+class KerasMode(str, Enum):
+    """What `tf.keras` is."""
+
+    INSTALLED = "installed"  # that of the image's TensorFlow: Keras 3 from 2.16 on
+    LEGACY = "legacy"  # Keras 2, of the package tf_keras
+
+
+class ImagePolicy(str, Enum):
+    """What happens where a NodeManager runs a task as a plain process instead of in its image."""
+
+    REQUIRE = "require"
+    WARN = "warn"
+
+
 class Restart(str, Enum):
-    """What becomes of a task whose command failed."""
+    """What happens to a task whose command failed."""
 
     NEVER = "never"
     ON_FAILURE = "on-failure"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a value stands in the user's input."""
+class Location:
+    """The source, line and column of a value in the user's input.
+
+    Attributes:
+        path: Its path in a file of another format, for messages; "" in a job spec.
+    """
 
     source: str
     line: int = 0
     column: int = 0
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A remark about the conversion of a file of another format.
+
+    Attributes:
+        level: "warning" for a dropped value, "note" for a decision.
+        place: Its location.
+        path: Its path in that file.
+        ours: The path in the job spec that the decision concerns; "" for none.
+        also: The number of further locations with the same remark.
+    """
+
+    level: str
+    place: Location
+    path: str
+    text: str
+    ours: str = ""
+    also: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The path with the text of the remark."""
+        more = f" (and at {self.also} more places)" if self.also else ""
+        return f"{self.path}: {self.text}{more}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the object that commands and the gateway print."""
+        return {
+            "level": self.level,
+            "source": self.place.source,
+            "line": self.place.line,
+            "column": self.place.column,
+            "path": self.path,
+            "text": self.text,
+            "also": self.also,
+        }
+
+    def __str__(self) -> str:
+        place = self.place
+        where = f"{place.source}:{place.line}:{place.column}" if place.line else place.source
+        return f"{self.level}: {where}: {self.sentence}"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A training command: a list is argv and never parsed again, a string is for bash.
+    """A training command: a list is run as it is, a string by bash.
 
     Exactly one of the two is set.
     """
@@ -90,12 +267,12 @@ class Command:
     script: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a command that is both, or neither."""
+        """Raise ValueError unless exactly one form is set."""
         if (self.argv is None) == (self.script is None):
             raise ValueError("a command is either a list of arguments or a string for bash")
 
     def to_json(self) -> list[str] | str:
-        """Render as the job spec writes it."""
+        """Return the command as in a job spec."""
         if self.argv is not None:
             return list(self.argv)
         return self.script or ""
@@ -110,7 +287,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Mount:
-    """A directory or file of the node, seen in the container."""
+    """A directory or file of the node that is mounted into the container."""
 
     source: str
     target: str
@@ -122,13 +299,13 @@ class Mount:
 
 @dataclass(frozen=True)
 class HostFile:
-    """A file of the submitting host, known by its content; it is read again when it is sent, and never held as a whole.
+    """A file of the submitting host, identified by its content; it is read again when it is sent.
 
     Attributes:
-        path: Where it is.
+        path: Its path.
         size: Bytes.
-        sha256: Of the content, or of its chunks where it is large (`specfile.digests.sha256_of`), in hexadecimal digits.
-        stamp: What shows that it was changed since it was hashed: device, inode, times; see `stamp_of`.
+        sha256: `digests.sha256_of` the file, in hexadecimal digits.
+        stamp: Size, times and inode when it was hashed, to detect changes; see `stamp_of`.
     """
 
     path: Path = field(compare=False)
@@ -138,19 +315,20 @@ class HostFile:
 
     @staticmethod
     def stamp_of(found: os.stat_result) -> tuple[int, ...]:
-        """Take from a status what changes when a file is written to, or another takes its place."""
+        """Return the parts of a status that change when a file is written to or replaced."""
         return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 @dataclass(frozen=True)
 class ShippedFile:
-    """A file of the submitting host that every task finds in its working directory.
+    """A file of the submitting host that is copied to every task's working directory.
 
     Attributes:
         name: Path in the task's working directory, relative, with `/`.
-        content: The bytes; where it is a large one, what is known of it.
+        content: The bytes, or for a large file its description.
         executable: Whether the owner may execute it.
-        unpack: For an archive the directory of the task that it is unpacked into, for a wheel `contract.SITE_DIRECTORY`; else "".
+        unpack: For an archive the directory of the task that it is unpacked into, for a wheel
+            `contract.SITE_DIRECTORY`; else "".
     """
 
     name: str
@@ -166,14 +344,42 @@ class ShippedFile:
     @cached_property
     def sha256(self) -> str:
         """Hash of the content, in hexadecimal digits."""
-        return self.content.sha256 if isinstance(self.content, HostFile) else hashlib.sha256(self.content).hexdigest()
+        return (
+            self.content.sha256
+            if isinstance(self.content, HostFile)
+            else hashlib.sha256(self.content).hexdigest()
+        )
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of HDFS that YARN copies to each node, and every task finds in its working directory.
+
+    Attributes:
+        name: Path in the task's working directory, relative, with `/`.
+        unpack: Whether YARN unpacks it into a directory of that name.
+        at: Its path in the job spec.
+    """
+
+    name: str
+    uri: str
+    unpack: bool = False
+    at: str = field(default="", compare=False)
+
+    @cached_property
+    def link(self) -> str:
+        """The name that YARN gives it in the working directory."""
+        return (
+            contract.REMOTE_LINK
+            + hashlib.sha256(f"{self.unpack} {self.uri}".encode()).hexdigest()[:16]
+        )
 
 
 class PackageKind(str, Enum):
-    """What an archive of Python packages holds."""
+    """The content of an archive of Python packages."""
 
-    SITE = "site"  # what wheels hold: site/ for PYTHONPATH, bin/ for PATH
-    ENVIRONMENT = "environment"  # a whole environment, as conda-pack and venv-pack write it
+    SITE = "site"  # unpacked wheels: site/ for PYTHONPATH, bin/ for PATH
+    ENVIRONMENT = "environment"  # a whole environment of conda-pack or venv-pack
 
 
 @dataclass(frozen=True)
@@ -182,7 +388,7 @@ class Packages:
 
     Attributes:
         archive: The .tar.gz or .zip.
-        version: The Python that they were made for, as in 3.11; "" where any will do.
+        version: The Python version that they need, as in 3.11; "" for any.
     """
 
     kind: PackageKind
@@ -191,14 +397,27 @@ class Packages:
 
 
 @dataclass(frozen=True)
-class DockerOptions:
-    """What Docker is told of a role's containers, beyond image, network and mounts.
+class Python:
+    """The interpreter that runs the bootstrap, and the packages that are sent with the job.
 
     Attributes:
-        entrypoint: Whether the image's own ENTRYPOINT starts the command, and no launch script of YARN's.
-        accounts: Whether the node's users and groups are known in the container.
+        interpreter: "" of a role for the job's.
+    """
+
+    interpreter: str = "python3"
+    packages: Packages | None = None
+
+
+@dataclass(frozen=True)
+class DockerOptions:
+    """Options of Docker for a role's containers, beyond image, network and mounts.
+
+    Attributes:
+        entrypoint: Whether the image's own ENTRYPOINT starts the command instead of YARN's launch
+            script.
+        accounts: Whether the node's /etc/passwd and /etc/group are mounted.
         tmpfs: Directories that are kept in memory.
-        publish: Ports that the node passes on, `NODE:CONTAINER` or `:CONTAINER`; on bridge networks.
+        publish: Ports that the node forwards, `NODE:CONTAINER` or `:CONTAINER`; on bridge networks.
         runtime: OCI runtime, None for the node's own choice.
     """
 
@@ -211,7 +430,7 @@ class DockerOptions:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where YARN is asked to put a role's tasks.
+    """The placement constraints of a role's tasks.
 
     Attributes:
         spread: "node" or "rack": no two tasks of the role on one.
@@ -228,14 +447,19 @@ class Placement:
 
 @dataclass(frozen=True)
 class Role:
-    """One task group: all tasks of one TensorFlow role, or a sidecar.
+    """One task group: all tasks of one role.
 
     Attributes:
         instances: Number of tasks, at least 1.
+        image: The Docker image, or `NO_IMAGE`.
         memory_mib: Memory of one task in MiB.
-        ports: Ports a sidecar serves, by name; shown as links.
+        kind: What the job expects of its tasks.
+        ports: Ports that each task serves, by name; `AUTO_PORT` for a free one.
         max_restarts: How often each failed task of the role may be started again.
         tolerate: How many tasks of the role may fail for good without failing the job.
+        workdir: The directory in which the command starts, absolute or below the task's working
+            directory; "" for that.
+        python: Its own interpreter and packages; None for the job's.
     """
 
     name: str
@@ -243,10 +467,12 @@ class Role:
     command: Command
     image: str
     memory_mib: int
+    kind: RoleKind = RoleKind.TRAINS
     cpus: int = 1
     gpus: int = 0
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[ShippedFile, ...] = ()
+    remote_files: tuple[RemoteFile, ...] = ()
     mounts: tuple[Mount, ...] = ()
     placement: Placement | None = None
     restart: Restart = Restart.NEVER
@@ -254,17 +480,19 @@ class Role:
     tolerate: int = 0
     ports: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     docker: DockerOptions = DockerOptions()
+    workdir: str = ""
+    python: Python | None = None
 
     @property
-    def is_sidecar(self) -> bool:
-        """Whether TensorFlow does not know of this role."""
-        return self.name not in TRAINING_ROLES
+    def in_container(self) -> bool:
+        """Whether its tasks run in an image, not as plain processes of their nodes."""
+        return self.image != NO_IMAGE
 
 
 class OwnLogin(str, Enum):
-    """When the tasks of a job log in with its keytab instead of living on YARN's delegation tokens."""
+    """When the tasks of a job log in with its keytab instead of using delegation tokens."""
 
-    AUTO = "auto"  # where the job may outlive its tokens
+    AUTO = "auto"  # if the job may run longer than its tokens are valid
     ALWAYS = "always"
     NEVER = "never"
 
@@ -274,9 +502,10 @@ class Krb5Conf:
     """How krb5.conf reaches the containers.
 
     Attributes:
-        kind: "inline" (sent with the job), "node" (a file of the node, mounted read-only) or "image" (whatever the image has).
+        kind: "inline" (sent with the job), "node" (a file of the node, mounted read-only) or
+            "image" (the image's own file).
         location: The file of the node.
-        content: For inline: the file, what it includes put in.
+        content: For inline: the file, merged with the files that it includes.
     """
 
     kind: str = "image"
@@ -286,14 +515,15 @@ class Krb5Conf:
 
 @dataclass(frozen=True)
 class Kerberos:
-    """Who the job is on a cluster with Kerberos.
+    """The identity of the job on a cluster with Kerberos.
 
     Attributes:
-        principal: Service principal of the ApplicationMaster; `_HOST` in it stands for the host that it runs on.
-        keytab: `hdfs://…`, `file:///…` (on every node), or the path on this host where `secret` came from.
-        secret: The bytes of a keytab of this host, which is staged for the job; never in the service or a log.
+        principal: Service principal of the ApplicationMaster; `_HOST` in it stands for its host.
+        keytab: `hdfs://…`, `file:///…` (on every node), or the path of `secret` on this host.
+        secret: The bytes of a keytab of this host, which is staged for the job; never written to
+            the service or a log.
         krb5_conf: How krb5.conf reaches the containers.
-        login: When the tasks log in themselves.
+        login: When the tasks log in with the keytab.
     """
 
     principal: str
@@ -308,7 +538,8 @@ class HadoopConf:
     """How the Hadoop configuration reaches the containers.
 
     Attributes:
-        kind: "inline" (sent with the service), "archive" (an archive on HDFS) or "node" (a directory of the node, mounted read-only).
+        kind: "inline" (sent with the service), "archive" (an archive on HDFS) or "node" (a
+            directory of the node, mounted read-only).
         location: The archive's URI or the directory; "" for inline.
         files: For inline: the XML files, by name.
     """
@@ -324,26 +555,33 @@ class Job:
 
     Attributes:
         roles: By name, in the job spec's order.
-        description: One line for people; YARN shows it.
-        inputs: What it reads.
-        outputs: What it writes.
+        description: One line, which YARN shows.
+        priority: Within the queue, higher first; None for the cluster's default.
+        inputs: The data that it reads.
+        outputs: The data that it writes.
         lifetime_s: Seconds from submission after which YARN kills the job; None for no limit.
-        start_timeout_s: Seconds from the deciding task's start until every task must have arrived.
-        finish_timeout_s: Seconds that other tasks get when the deciding task is done.
-        grace_s: Seconds for which a task may be out of reach before it counts as failed.
+        start_timeout_s: Seconds from the deciding task's start in which every task must register.
+        finish_timeout_s: Seconds that other tasks get after the end of the deciding task.
+        grace_s: Seconds for which a task may be unreachable before it counts as failed.
         deciding_role: The role whose task 0 decides the job.
+        ends_with: The tasks whose end is the job's end.
+        variables: What the tasks get beside TF_CONFIG.
         bootstrap: Whether our bootstrap runs in the containers (it needs Python in the image).
+        image_policy: What happens where a node ignores the image of a task.
         python: The Python interpreter that runs the bootstrap in the container.
-        packages: Python packages that travel with the job.
-        places: Where each value (by dotted path) stands in the user's input, for messages.
+        packages: Python packages that are sent with the job, for roles without their own.
+        places: The location of each value in the user's input, by dotted path.
+        remarks: Remarks about the conversion, for a file of another format.
     """
 
     name: str
     strategy: Strategy
     roles: Mapping[str, Role]
     deciding_role: str
+    ends_with: Ending = Ending.DECIDING_TASK
     description: str = ""
     queue: str | None = None
+    priority: int | None = None
     network: str = "host"
     hadoop: HadoopConf | None = None
     kerberos: Kerberos | None = None
@@ -355,28 +593,40 @@ class Job:
     grace_s: Duration = 30
     tf_config: TFConfigMode = TFConfigMode.COUNTS
     legacy_master: bool = False
+    variables: tuple[Variables, ...] = ()
+    keras: KerasMode = KerasMode.INSTALLED
     bootstrap: bool = True
+    image_policy: ImagePolicy = ImagePolicy.REQUIRE
     python: str = "python3"
     packages: Packages | None = None
     docker_client_config: str | None = None
-    places: Mapping[str, Place] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
+    places: Mapping[str, Location] = field(
+        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    )
+    remarks: tuple[Remark, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of tasks per role."""
         return {role.name: role.instances for role in self.roles.values()}
 
+    def python_of(self, role: Role) -> Python:
+        """Return the interpreter and the packages of a role: its own, else the job's."""
+        if role.python is None:
+            return Python(self.python, self.packages)
+        return Python(role.python.interpreter or self.python, role.python.packages)
+
     @property
     def deciding_task(self) -> str:
         """The component instance whose end is the job's end."""
         return f"{self.deciding_role}-0"
 
-    def origin(self, path: str) -> tuple[str, Place]:
-        """Find where the value at `path` comes from.
+    def origin(self, path: str) -> tuple[str, Location]:
+        """Return the path and location from which the value at `path` comes.
 
         Returns:
-            The path as the user wrote it, and its place: for a role's image, command, env, files or mounts that the role took from
-            the job (or from the settings) that is the job's; for a value that stands nowhere it is the nearest parent's place.
+            For a key that a role inherits from the job or the settings, the location there; for a
+            value without a location, that of its nearest parent.
         """
         inherited = _INHERITED.fullmatch(path)
         if path not in self.places and inherited and inherited.group(1) in self.places:
@@ -384,19 +634,21 @@ class Job:
         at = path
         while at and at not in self.places:
             at = _parent(at)
-        return path, self.places.get(at, Place(""))
+        return path, self.places.get(at, Location(""))
 
     def problem(self, path: str, message: str) -> Problem:
-        """Build a problem where the value at `path` comes from; a built-in default is a problem of what stands around it."""
+        """Return a problem at the origin of the value at `path`; for a default, at its parent."""
         path, place = self.origin(path)
         at = path
         while at and place.source == "default":
             at = _parent(at)
             place = self.places.get(at, place)
-        return Problem(place.line, place.column, path, message, place.source)
+        return Problem(place.line, place.column, place.path or path, message, place.source)
 
 
-_INHERITED = re.compile(r"roles\.[^.]+\.((?:image|command|env|files|mounts|docker)(?:[.\[].*)?)")
+_INHERITED = re.compile(
+    r"roles\.[^.]+\.((?:image|command|env|files|mounts|docker|workdir|python)(?:[.\[].*)?)"
+)
 
 
 def _parent(path: str) -> str:

@@ -1,6 +1,7 @@
-"""Strict JSON with places: every key once, bounded size, no NaN, no comments (https://www.rfc-editor.org/rfc/rfc8259).
+"""Read strict JSON (RFC 8259) into the located tree: no duplicate key, no NaN, no comments.
 
-Python's own reader gives no places, and YAML's readers take tabs, escapes and surrogate pairs differently from JSON.
+Python's reader returns no locations, and YAML's readers handle tabs, escapes and surrogate pairs
+differently from JSON.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import json
 import re
 from bisect import bisect_right
 
-from submit_tf_job.job import Place
-from submit_tf_job.specfile.nodes import Entry, Items, Kind, Node, Scalar, Table, clip
-from submit_tf_job.specfile.notes import Notes, Unreadable
-from submit_tf_job.specfile.yaml_text import MAX_DEPTH, MAX_NODES
+from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.jobspec.job import Location
+from submit_tf_job.jobspec.nodes import Items, Node, Pair, Scalar, ScalarKind, Table, clip
+from submit_tf_job.jobspec.yaml_source import MAX_DEPTH, MAX_NODES
 
 __all__ = ["read_json"]
 
@@ -26,20 +27,20 @@ _STRING_ERRORS = (
     ("Invalid control", "a line break or control character inside of a string; write \\n or \\t"),
     ("", "an escape that JSON does not know; write \\\\ for a backslash"),
 )
-_WORDS = {"true": Kind.BOOLEAN, "false": Kind.BOOLEAN, "null": Kind.NULL}
+_WORDS = {"true": ScalarKind.BOOLEAN, "false": ScalarKind.BOOLEAN, "null": ScalarKind.NULL}
 
 
-def read_json(text: str, notes: Notes) -> Node:
+def read_json(text: str, notes: Diagnostics) -> Node:
     """Read one JSON document.
 
     Raises:
         Unreadable: The text is not JSON.
     """
-    return _Reader(text, notes).document()
+    return _JsonReader(text, notes).document()
 
 
-class _Reader:
-    def __init__(self, text: str, notes: Notes) -> None:
+class _JsonReader:
+    def __init__(self, text: str, notes: Diagnostics) -> None:
         self._text = text
         self._notes = notes
         self._at = 0
@@ -66,30 +67,38 @@ class _Reader:
         if char == "[":
             return self._list(place, depth)
         if char == '"':
-            return Scalar(Kind.TEXT, self._string(), place)
+            return Scalar(ScalarKind.TEXT, self._string(), place)
         return self._bare(place)
 
-    def _bare(self, place: Place) -> Scalar:
+    def _bare(self, place: Location) -> Scalar:
         word = _WORD.match(self._text, self._at)
         if not word:
-            raise self._error("the text ends too early" if not self._char() else f"a value is missing before {clip(self._char())}")
+            raise self._error(
+                "the text ends too early"
+                if not self._char()
+                else f"a value is missing before {clip(self._char())}"
+            )
         said = word.group()
         number = _NUMBER.fullmatch(said)
         if said not in _WORDS and not number:
             raise self._error(f'{clip(said)} is not JSON; text stands in "double quotes"')
         self._at = word.end()
         if number:
-            return Scalar(Kind.REAL if number.group(1) or number.group(2) else Kind.WHOLE, said, place)
+            return Scalar(
+                ScalarKind.REAL if number.group(1) or number.group(2) else ScalarKind.WHOLE,
+                said,
+                place,
+            )
         return Scalar(_WORDS[said], said, place)
 
-    def _list(self, place: Place, depth: int) -> Items:
+    def _list(self, place: Location, depth: int) -> Items:
         items: list[Node] = []
         while self._more("]", first=not items):
             items.append(self._value(depth + 1))
         return Items(tuple(items), place)
 
-    def _table(self, place: Place, depth: int) -> Table:
-        entries: dict[str, Entry] = {}
+    def _table(self, place: Location, depth: int) -> Table:
+        entries: dict[str, Pair] = {}
         first = True
         while self._more("}", first=first):
             first = False
@@ -100,9 +109,14 @@ class _Reader:
             if self._char() != ":":
                 raise self._error(f"a ':' belongs after the key {clip(key)}")
             self._at += 1
-            entry = Entry(key, at, self._value(depth + 1))
+            entry = Pair(key, at, self._value(depth + 1))
             if key in entries:
-                self._notes.problem(at, "", f"the key {clip(key)} stands here again, first in line {entries[key].place.line}; keep one")
+                self._notes.problem(
+                    at,
+                    "",
+                    f"the key {clip(key)} stands here again, first in line "
+                    f"{entries[key].place.line}; keep one",
+                )
             entries.setdefault(key, entry)
         return Table(tuple(entries.values()), place)
 
@@ -129,7 +143,9 @@ class _Reader:
         except json.JSONDecodeError as error:
             if not error.msg.startswith("Unterminated"):
                 self._at = error.pos
-            raise self._error(next(ours for begins, ours in _STRING_ERRORS if error.msg.startswith(begins))) from None
+            raise self._error(
+                next(ours for begins, ours in _STRING_ERRORS if error.msg.startswith(begins))
+            ) from None
         return str(text)
 
     def _blanks(self) -> None:
@@ -141,9 +157,9 @@ class _Reader:
     def _char(self) -> str:
         return self._text[self._at : self._at + 1]
 
-    def _place(self) -> Place:
+    def _place(self) -> Location:
         line = bisect_right(self._lines, self._at)
-        return Place(self._notes.source, line, self._at - self._lines[line - 1] + 1)
+        return Location(self._notes.source, line, self._at - self._lines[line - 1] + 1)
 
     def _error(self, message: str) -> Unreadable:
         return Unreadable(self._place(), message)

@@ -1,0 +1,13 @@
+"""Read a job spec file as a `Job`; report every problem with its location and a solution.
+
+`keys.py` has every key. The reader, `--set`, the JSON Schema and the documentation's tables use it.
+"""
+
+from __future__ import annotations
+
+from submit_tf_job.jobspec.load import load, loads
+from submit_tf_job.jobspec.packaged import example
+from submit_tf_job.jobspec.reader import Defaults
+from submit_tf_job.jobspec.schema import schema
+
+__all__ = ["Defaults", "example", "load", "loads", "schema"]

@@ -1,0 +1,139 @@
+"""Read and merge the keys that the settings, a job and a role may all set: image, command, env,
+files, mounts, docker.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.jobspec.diagnostics import Diagnostics
+from submit_tf_job.jobspec.files import Shipper
+from submit_tf_job.jobspec.grammar import Kind
+from submit_tf_job.jobspec.job import Command, Location, Mount, RemoteFile, ShippedFile
+from submit_tf_job.jobspec.keys import DOCKER, FILES, MOUNTS
+from submit_tf_job.jobspec.kinds import MOUNT
+from submit_tf_job.jobspec.nodes import clip
+from submit_tf_job.jobspec.sections import Section
+from submit_tf_job.jobspec.values import Value
+
+__all__ = ["Found", "Layer", "merge_files", "merge_mounts", "read_layer"]
+
+T = TypeVar("T")
+AnyFile: TypeAlias = ShippedFile | RemoteFile
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
+    """A value with its path and location."""
+
+    value: T
+    path: str
+    place: Location
+
+
+@dataclass
+class Layer:
+    """The shared keys of one level: the site, the job or one role."""
+
+    image: str | None = None
+    command: Command | None = None
+    states: frozenset[str] = frozenset()  # the keys that the user wrote, valid or not
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: list[Found[AnyFile]] = field(default_factory=list)
+    mounts: list[Found[Mount]] = field(default_factory=list)
+    docker: dict[str, Any] = field(default_factory=dict)
+    workdir: str = ""
+
+
+def read_layer(section: Section, shipper: Shipper) -> Layer:
+    """Return the keys that a job and its roles share."""
+    layer = Layer(states=section.stated)
+    layer.image = section.read("image")
+    layer.command = section.read("command")
+    layer.env = section.read("env") or {}
+    layer.workdir = section.read("workdir") or ""
+    layer.docker = section.read("docker", _docker) or {}
+    layer.files = _located(section, "files", FILES, lambda item: shipper.ship(item) or ())
+    layer.mounts = _located(section, "mounts", MOUNTS, _mount)
+    merge_files([layer.files], section.notes)
+    _refuse_same_target(layer.mounts, section.notes)
+    return layer
+
+
+def _docker(value: Value) -> dict[str, Any]:
+    if value.is_text:
+        value.fail("expected a mapping such as {tmpfs: [/scratch]}; the image is said by `image`")
+        return {}
+    section = Section.of(value, DOCKER)
+    return {} if section is None else section.read_all(section.stated & set(section.rows))
+
+
+def _located(
+    section: Section, name: str, kind: Kind, read: Callable[[Value], Iterable[T]]
+) -> list[Found[T]]:
+    """Return the items of a list with their locations."""
+    value = section.get(name)
+    items = value.items(kind.expected) if value else ()
+    return [Found(found, item.path, item.place) for item in items for found in read(item)]
+
+
+def _mount(item: Value) -> tuple[Mount, ...]:
+    mount = MOUNT.read(item)
+    return (mount,) if mount else ()
+
+
+def _refuse_same_target(mounts: list[Found[Mount]], notes: Diagnostics) -> None:
+    first: dict[str, Found[Mount]] = {}
+    for found in mounts:
+        earlier = first.setdefault(posixpath.normpath(found.value.target), found)
+        if earlier is not found:
+            notes.problem(
+                found.place,
+                found.path,
+                f"{clip(found.value.target)} is already the target of {earlier.path}; drop "
+                f"one, or choose another",
+            )
+
+
+def merge_mounts(layers: Iterable[list[Found[Mount]]]) -> list[Found[Mount]]:
+    """Return the mounts of all layers; at the same target a later layer replaces an earlier one."""
+    merged: dict[str, Found[Mount]] = {}
+    for layer in layers:
+        for found in layer:
+            merged[posixpath.normpath(found.value.target)] = found
+    return list(merged.values())
+
+
+def merge_files(layers: Iterable[list[Found[AnyFile]]], notes: Diagnostics) -> list[Found[AnyFile]]:
+    """Return the files of all layers; report two files with the same name, and a file with the name
+    of another file's directory.
+    """
+    merged: dict[str, Found[AnyFile]] = {}
+    directories: dict[str, Found[AnyFile]] = {}
+    reported: set[str] = set()
+    for found in (found for layer in layers for found in layer):
+        name = found.value.name
+        above = name.split("/")[:-1]
+        parents = ["/".join(above[: depth + 1]) for depth in range(len(above))]
+        clash = (
+            merged.get(name)
+            or directories.get(name)
+            or next((merged[parent] for parent in parents if parent in merged), None)
+        )
+        if clash and found.path in reported:
+            continue
+        if clash:
+            reported.add(found.path)
+            message = f"{clip(name)} is already shipped by {clash.path}" + (
+                "" if clash.value.name == name else f" as {clip(clash.value.name)}"
+            )
+            notes.problem(found.place, found.path, f"{message}; drop one, or give it another dst")
+            continue
+        merged[name] = found
+        for parent in parents:
+            directories.setdefault(parent, found)
+    return list(merged.values())

@@ -1,0 +1,245 @@
+"""Load a job spec file, or its text, as a `Job`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from submit_tf_job.errors import JobSpecError, Problem
+from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.jobspec import overrides as overriding
+from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.jobspec.files import Host
+from submit_tf_job.jobspec.job import Job, Location
+from submit_tf_job.jobspec.nodes import Node, Pair, Scalar, ScalarKind, Table
+from submit_tf_job.jobspec.reader import Defaults, read_job
+from submit_tf_job.jobspec.text_source import MAX_BYTES, decode, parse
+
+if TYPE_CHECKING:
+    from submit_tf_job.jobspec.dialects.translation import Translation
+
+__all__ = [
+    "NO_DEFAULTS",
+    "load",
+    "loads",
+    "read_command",
+    "read_tree",
+]
+
+NO_DEFAULTS = Defaults()
+
+
+def load(
+    path: Path,
+    *,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    defaults: Defaults = NO_DEFAULTS,
+    hadoop_conf: Path | None = None,
+    krb5_conf: Sequence[Path] = (),
+    cache: Path | None = None,
+    dialect: str | None = None,
+) -> Job:
+    """Read a job spec file, or one of another format (docs/dialects.md).
+
+    Args:
+        path: The file, YAML or (by its suffix, or by its content) JSON; relative paths in `files`
+            start from its directory.
+        overrides: `path=value`, as `--set` takes them; a later one wins.
+        name: The job's name instead of the file's.
+        defaults: The site's settings for keys that the job spec does not state.
+        hadoop_conf: The Hadoop configuration directory of this host, for `hadoop.conf: inline`.
+        krb5_conf: The krb5.conf files of this host, for `kerberos.krb5_conf: inline`.
+        cache: The directory for hashes of files and for packages; None for no cache.
+        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
+
+    Raises:
+        JobSpecError: The file cannot be read, or is not a valid job spec; the error has every
+            problem found.
+
+    Example:
+        >>> load(Path("train.yaml"), overrides=["roles.worker.instances=8"])
+    """
+    try:
+        content = read_input(path, MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise JobSpecError(
+            [Problem(0, 0, "", f"cannot be read: {reason(error)}", str(path))]
+        ) from None
+    return loads(
+        content,
+        source=str(path),
+        base=path.parent,
+        overrides=overrides,
+        name=name,
+        defaults=defaults,
+        hadoop_conf=hadoop_conf,
+        krb5_conf=krb5_conf,
+        cache=cache,
+        dialect=dialect,
+    )
+
+
+def loads(
+    text: str | bytes,
+    *,
+    source: str,
+    base: Path | None,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    defaults: Defaults = NO_DEFAULTS,
+    hadoop_conf: Path | None = None,
+    krb5_conf: Sequence[Path] = (),
+    cache: Path | None = None,
+    uploads: Path | None = None,
+    dialect: str | None = None,
+) -> Job:
+    """Read a job spec from text.
+
+    Args:
+        text: The job spec.
+        source: Its name in messages; with the suffix .json it is read as JSON.
+        base: The directory from which relative paths start; None if no file of this host may be
+            read.
+        overrides: As for `load`.
+        name: As for `load`.
+        defaults: As for `load`.
+        hadoop_conf: As for `load`.
+        krb5_conf: As for `load`.
+        cache: As for `load`.
+        uploads: The directory of the files that came with the text; with `base` None the job spec
+            may name only those.
+        dialect: As for `load`.
+
+    Raises:
+        JobSpecError: It is not a valid job spec; the error has every problem found.
+    """
+    notes = Diagnostics(source)
+    root, reading = read_tree(
+        text, notes, overrides=overrides, name=name, dialect=dialect, defaults=defaults
+    )
+    job = read_job(
+        root,
+        notes,
+        host=Host(base, hadoop_conf, tuple(krb5_conf), cache, uploads),
+        defaults=defaults,
+    )
+    return replace(job, remarks=tuple(reading.remarks)) if reading else job
+
+
+def read_tree(
+    text: str | bytes,
+    notes: Diagnostics,
+    *,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    dialect: str | None = None,
+    defaults: Defaults = NO_DEFAULTS,
+) -> tuple[Node, Translation | None]:
+    """Read a file into the tree of a job spec, overrides applied.
+
+    Args:
+        text: The file.
+        notes: Collects problems.
+        overrides: As for `load`.
+        name: As for `load`.
+        dialect: As for `load`.
+        defaults: As for `load`.
+
+    Returns:
+        The tree, and its translation if it has another format.
+
+    Raises:
+        JobSpecError: It is not YAML or JSON, or the translation has problems.
+    """
+    try:
+        root, reading = _read(decode(text, notes.source), notes, dialect)
+    except Unreadable as error:
+        notes.problem(error.place, error.path, str(error))
+        raise JobSpecError(notes.problems) from None
+    if isinstance(root, Table):
+        # Editors of JSON find the schema by this key.
+        root = root.without("$schema")
+    return _apply_options(root, reading, notes, overrides, name, defaults), reading
+
+
+def read_command(
+    words: Sequence[str],
+    notes: Diagnostics,
+    *,
+    base: Path,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    dialect: str | None = None,
+    defaults: Defaults = NO_DEFAULTS,
+) -> tuple[Node, Translation]:
+    """Read a command line of another system into the tree of a job spec, overrides applied.
+
+    Args:
+        words: The whole command line, with the program.
+        notes: Collects problems.
+        base: The directory of the files that it names.
+        overrides: As for `load`.
+        name: As for `load`.
+        dialect: The name of its format; None to recognise it.
+        defaults: As for `load`.
+
+    Raises:
+        JobSpecError: It cannot be read, or the translation has problems.
+    """
+    from submit_tf_job.jobspec import dialects
+
+    try:
+        root, reading = dialects.read_command(words, notes, base, dialect)
+    except Unreadable as error:
+        notes.problem(error.place, error.path, str(error))
+        raise JobSpecError(notes.problems) from None
+    return _apply_options(root, reading, notes, overrides, name, defaults), reading
+
+
+def _apply_options(
+    root: Node,
+    reading: Translation | None,
+    notes: Diagnostics,
+    overrides: Sequence[str],
+    name: str | None,
+    defaults: Defaults,
+) -> Node:
+    """Apply `--set` and `--name` to a tree; report what a translation still lacks then."""
+    if isinstance(root, Table):
+        root = overriding.apply(root, overrides, notes)
+    if isinstance(root, Table) and name is not None:
+        place = Location("--name")
+        root = root.with_entry(Pair("name", place, Scalar(ScalarKind.TEXT, name, place)))
+    if reading is not None and isinstance(root, Table):
+        root = reading.complete(root, defaults.job, defaults.task_memory)
+    return root
+
+
+def _read(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Translation | None]:
+    """Return the located tree of a job spec, or of a file of another format, translated."""
+    if text.lstrip().startswith("<") and dialect != "jobspec":
+        from submit_tf_job.jobspec import dialects
+
+        return dialects.read_configuration(text, notes, dialect)
+    try:
+        root = parse(text, notes)
+    except Unreadable as error:
+        from submit_tf_job.jobspec import dialects
+
+        if dialect == "jobspec":
+            raise
+        return dialects.read_unparsed(text, notes, error)
+    if dialect == "jobspec":
+        return root, None
+    if dialect is not None:
+        from submit_tf_job.jobspec import dialects
+
+        return dialects.read_as(dialect, root, notes)
+    if isinstance(root, Table) and (root.find("roles") is None or root.find("spec") is not None):
+        from submit_tf_job.jobspec import dialects
+
+        return dialects.read(root, notes)
+    return root, None

@@ -1,0 +1,576 @@
+"""Rules that join several keys: what each strategy makes of roles, and combinations that hang or
+crash.
+
+`RULES` has one row for each strategy.
+
+The rules are measured on small clusters of TensorFlow 2.15.1 (some on 2.21.0, too), or cite its
+sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from types import MappingProxyType
+from typing import Any
+
+from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.jobspec.diagnostics import Diagnostics
+from submit_tf_job.jobspec.job import (
+    AUTO_PORT,
+    SIDECAR_NAMES,
+    Ending,
+    KerasMode,
+    RoleKind,
+    Strategy,
+    TFConfigMode,
+)
+from submit_tf_job.jobspec.keys import JOB, ROLE, role_meant
+from submit_tf_job.jobspec.layers import Layer
+from submit_tf_job.jobspec.nodes import clip
+from submit_tf_job.jobspec.roles import RoleDraft
+from submit_tf_job.jobspec.sections import Section
+
+__all__ = [
+    "RULES",
+    "JobDraft",
+    "StrategyRules",
+    "check",
+    "check_command",
+    "decide",
+    "default_kind",
+    "fill_defaults",
+    "kind_of",
+    "restart_refusal",
+    "takes_job_command",
+]
+
+# MultiWorkerMirroredStrategy: the other workers fail 0.1 to 0.2 s after a worker died, and the
+# restarted worker waits indefinitely (measured).
+_ALL_OR_NOTHING = "a restarted worker cannot rejoin MultiWorkerMirroredStrategy"
+# ParameterServerStrategy: the chief raises UnavailableError 0.1 s after a ps died, even if the ps
+# is restarted within 1 s (measured).
+_PS_FORGETS = "a restarted ps has lost its variables, and the chief has failed by then"
+_NO_BOOTSTRAP = "this needs the bootstrap, and bootstrap is false; leave one of the two out"
+
+
+@dataclass
+class JobDraft:
+    """A job while it is read; some values may be wrong or absent.
+
+    Attributes:
+        values: Fields of `Job`; a wrong value is None, an absent one is omitted.
+        stated: The keys in the job spec itself, without those that only the settings set.
+        roles_read: Whether all roles could be read, so that an absent role is missing.
+    """
+
+    section: Section
+    notes: Diagnostics
+    layer: Layer
+    roles: dict[str, RoleDraft]
+    values: dict[str, Any]
+    stated: frozenset[str]
+    roles_read: bool
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """The strategy."""
+        return self.values.get("strategy")
+
+    @property
+    def bootstrap(self) -> bool:
+        """Whether the bootstrap runs in the containers."""
+        return self.values.get("bootstrap") is not False
+
+    @property
+    def misspelt(self) -> set[str | None]:
+        """The training roles with a misspelt name, which is reported already."""
+        return {role_meant(role.name) for role in self.roles.values() if _is_misspelt(self, role)}
+
+    def fail(self, path: str, message: str) -> None:
+        """Report a problem at a path of the job, or at the file if the path is not stated."""
+        place = self.notes.places.get(path)
+        self.notes.problem(
+            place if place and place.source != "default" else self.section.value.place,
+            path,
+            message,
+        )
+
+
+@dataclass(frozen=True)
+class StrategyRules:
+    """What a strategy makes of a job's roles.
+
+    Attributes:
+        check: Reports roles that the strategy cannot combine.
+        kinds: The kinds of roles with these names.
+        others: The kind of every other role.
+        fixed: Whether a job spec may not say another kind for the names in `kinds`.
+        tf_config: The default of `tf_config`.
+        ends_with: The default of `ends_with`.
+        no_restart: Why no task of a role with this name can be started again.
+        all_or_nothing: Why none of the tasks that train by default can be missed or started again;
+            "" if they can.
+    """
+
+    check: Callable[[JobDraft], None]
+    kinds: Mapping[str, RoleKind] = field(default_factory=lambda: MappingProxyType({}))
+    others: RoleKind = RoleKind.SIDECAR
+    fixed: bool = True
+    tf_config: TFConfigMode = TFConfigMode.COUNTS
+    ends_with: Ending = Ending.DECIDING_TASK
+    no_restart: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    all_or_nothing: str = ""
+
+
+def default_kind(strategy: Strategy, role: str, deciding: str | None) -> RoleKind:
+    """Return the kind of a role whose job spec states none.
+
+    Where roles with names of one's own train, those with a name of `SIDECAR_NAMES`, alone or after
+    a hyphen (`tensorboard`, `metrics-exporter`), are sidecars.
+
+    Args:
+        strategy: The job's strategy.
+        role: The role.
+        deciding: The deciding role, None if it is not known. It trains.
+    """
+    rules = RULES[strategy]
+    if role == deciding:
+        return RoleKind.TRAINS
+    if role in rules.kinds:
+        return rules.kinds[role]
+    if role.rpartition("-")[2] in SIDECAR_NAMES:
+        return RoleKind.SIDECAR
+    return rules.others
+
+
+def kind_of(job: JobDraft, role: RoleDraft, deciding: str | None) -> RoleKind:
+    """Return the kind of a role; `deciding` is the deciding role, None if it is not known."""
+    stated: RoleKind | None = role.values.get("kind")
+    if stated is not None or job.strategy is None:
+        return stated or RoleKind.TRAINS
+    return default_kind(job.strategy, role.name, deciding)
+
+
+def fill_defaults(section: Section, values: dict[str, Any]) -> None:
+    """Set the keys whose default depends on the strategy."""
+    rules = RULES.get(values["strategy"])
+    for name in ("tf_config", "ends_with"):
+        if not section.has(name):
+            section.notes.default(name)
+            if rules:
+                values[name] = getattr(rules, name)
+
+
+def decide(job: JobDraft) -> str | None:
+    """Return the role whose task 0 is the deciding task: chief, else worker, else the only role
+    that trains, else the first of these if the job ends with all that train.
+    """
+    if job.section.has("deciding_role"):
+        stated: str | None = job.values["deciding_role"]
+        return stated
+    job.notes.default("deciding_role")
+    for name in ("chief", "worker"):
+        if name in job.roles and job.roles[name].values.get("kind") in (None, RoleKind.TRAINS):
+            return name
+    roles = list(job.roles.values())
+    if len(roles) > 1:
+        roles = [role for role in roles if kind_of(job, role, None) is RoleKind.TRAINS]
+    if len(roles) == 1 or (roles and job.values.get("ends_with") is Ending.ALL_THAT_TRAIN):
+        return roles[0].name
+    return None
+
+
+def takes_job_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> bool:
+    """Whether a role without a command runs the job's: TensorFlow's roles, and those that train."""
+    trains = role.name == deciding or kind_of(job, role, deciding) is RoleKind.TRAINS
+    return trains or role.is_training
+
+
+def check_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
+    """Report a role that has no command and may not use the job's."""
+    if takes_job_command(job, role, deciding):
+        if "command" not in job.layer.states and "command" not in {
+            *job.section.meant,
+            *role.section.meant,
+        }:
+            job.fail("command", "missing; say what the tasks run, e.g. command: python train.py")
+    elif job.strategy is not None and not _is_misspelt(job, role):
+        why = (
+            "missing; a role that does not train runs its own command, e.g. command: "
+            "tensorboard --logdir /logs"
+        )
+        role.fail(why, "command")
+
+
+def check(job: JobDraft, deciding: str | None) -> None:
+    """Report each combination of keys that cannot work."""
+    for role in job.roles.values():
+        if _is_misspelt(job, role):
+            meant = role_meant(role.name)
+            role.fail(
+                f"{clip(role.name)} is not a TensorFlow role, and a sidecar needs a "
+                f"command of its own; did you mean '{meant}'?"
+            )
+        if role.name in ("chief", "evaluator") and role.instances > 1:
+            role.fail(
+                f"TensorFlow takes at most one {role.name}, not {role.instances}", "instances"
+            )
+    if job.strategy is not None and job.roles_read:
+        RULES[job.strategy].check(job)
+    for role in job.roles.values():
+        _check_kind(job, role, deciding)
+    _check_master(job)
+    _check_keras(job)
+    _check_tf_config(job)
+    _check_bootstrap(job)
+    _check_deciding(job, deciding)
+    for role in job.roles.values():
+        _check_failures(job, role, deciding)
+
+
+def _is_misspelt(job: JobDraft, role: RoleDraft) -> bool:
+    """Return whether a sidecar's name is a misspelt training role, which would run without
+    training.
+    """
+    if job.strategy and RULES[job.strategy].others is RoleKind.TRAINS:
+        return False
+    own_name = role.is_training or "command" in role.layer.states
+    return not own_name and role_meant(role.name) is not None
+
+
+def _check_kind(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
+    """Report a stated kind that the role cannot have."""
+    stated: RoleKind | None = role.values.get("kind")
+    if stated is None or job.strategy is None:
+        return
+    rules = RULES[job.strategy]
+    fixed = default_kind(job.strategy, role.name, deciding)
+    if role.name == deciding:
+        if stated is not RoleKind.TRAINS:
+            role.fail(
+                f"{clip(role.name)} is the deciding role, which trains; leave kind out, or say "
+                f"another deciding_role",
+                "kind",
+            )
+    elif rules.fixed and role.name in rules.kinds and stated is not fixed:
+        role.fail(
+            f"under strategy {job.strategy.value} the kind of {role.name} is {fixed.value}; leave "
+            f"kind out, or give the role a name of your own",
+            "kind",
+        )
+
+
+def _absent(job: JobDraft, name: str, why: str) -> None:
+    if name in job.roles:
+        job.roles[name].fail(why)
+
+
+def _present(job: JobDraft, name: str, why: str) -> None:
+    if name not in job.roles and name not in job.misspelt:
+        job.fail("roles", f"{why}; add {name}: {{memory: 4Gi}}")
+
+
+def _single(job: JobDraft) -> None:
+    for name in ("ps", "evaluator"):
+        _absent(
+            job,
+            name,
+            f"strategy single trains in one task and has no {name}; leave it out, or "
+            f"choose another strategy",
+        )
+    worker = job.roles.get("worker")
+    if worker is None:
+        _present(job, "chief", "strategy single needs the one task that trains")
+    elif "chief" in job.roles:
+        worker.fail(
+            "strategy single has one task; leave out chief or worker, or say strategy: multi-worker"
+        )
+    elif (worker.instances or 1) > 1:
+        worker.fail(
+            f"strategy single has one task, not {worker.instances}; say strategy: multi-worker",
+            "instances",
+        )
+
+
+def _multi_worker(job: JobDraft) -> None:
+    _present(job, "worker", "strategy multi-worker needs workers")
+    _absent(
+        job,
+        "ps",
+        "with a ps in the cluster MultiWorkerMirroredStrategy hangs without a message "
+        "(TensorFlow 2.15 and 2.21); "
+        "leave it out, or say strategy: parameter-server",
+    )
+
+
+def _parameter_server(job: JobDraft) -> None:
+    """Require workers and ps; without a chief worker 0 decides, as in TensorFlow 1's replicated
+    training.
+    """
+    _present(job, "worker", "strategy parameter-server needs at least one worker")
+    _present(job, "ps", "strategy parameter-server needs at least one ps")
+
+
+def _estimator(job: JobDraft) -> None:
+    # tensorflow_estimator/python/estimator/run_config.py: "exactly one chief", else ValueError
+    _present(job, "chief", "strategy estimator needs exactly one chief")
+
+
+def _torch(job: JobDraft) -> None:
+    _of_processes(job, "PyTorch's processes are equals")
+
+
+def _jax(job: JobDraft) -> None:
+    _of_processes(job, "JAX's processes are equals")
+
+
+def _of_processes(job: JobDraft, why: str) -> None:
+    """Check a strategy whose variables the bootstrap sets, and that has no parameter servers."""
+    _absent(job, "ps", f"{why}, and there is no ps; leave it out, or choose another strategy")
+    if not job.bootstrap:
+        job.fail(
+            "bootstrap",
+            f"strategy {job.values['strategy'].value} needs the bootstrap, which tells each task "
+            f"its rank; leave bootstrap on, or say strategy: custom",
+        )
+
+
+def _custom(job: JobDraft) -> None:
+    if job.values.get("tf_config") in (TFConfigMode.COUNTS, TFConfigMode.LITERAL) and not {
+        "chief",
+        "worker",
+        "ps",
+    } & set(job.roles):
+        job.fail(
+            "tf_config",
+            "there is no chief, worker or ps to stand in TF_CONFIG; leave tf_config out, "
+            "or name the roles so",
+        )
+
+
+_TENSORFLOW = {
+    "chief": RoleKind.TRAINS,
+    "worker": RoleKind.TRAINS,
+    "ps": RoleKind.SERVES,
+    "evaluator": RoleKind.EVALUATES,
+}
+RULES = {
+    Strategy.SINGLE: StrategyRules(_single, _TENSORFLOW),
+    Strategy.MULTI_WORKER: StrategyRules(
+        _multi_worker, _TENSORFLOW, all_or_nothing=_ALL_OR_NOTHING
+    ),
+    # The workers join a TensorFlow server and never end by themselves.
+    Strategy.PARAMETER_SERVER: StrategyRules(
+        _parameter_server,
+        {**_TENSORFLOW, "worker": RoleKind.SERVES},
+        no_restart={"ps": _PS_FORGETS},
+    ),
+    Strategy.ESTIMATOR: StrategyRules(_estimator, _TENSORFLOW, no_restart={"ps": _PS_FORGETS}),
+    Strategy.TORCH: StrategyRules(
+        _torch,
+        _TENSORFLOW,
+        others=RoleKind.TRAINS,
+        fixed=False,
+        tf_config=TFConfigMode.NONE,
+        all_or_nothing="a restarted task cannot rejoin PyTorch's process group",
+    ),
+    Strategy.JAX: StrategyRules(
+        _jax,
+        _TENSORFLOW,
+        others=RoleKind.TRAINS,
+        fixed=False,
+        tf_config=TFConfigMode.NONE,
+        all_or_nothing="a restarted task cannot rejoin JAX's coordinator",
+    ),
+    Strategy.CUSTOM: StrategyRules(
+        _custom,
+        _TENSORFLOW,
+        others=RoleKind.TRAINS,
+        fixed=False,
+        tf_config=TFConfigMode.NONE,
+    ),
+}
+
+
+def _check_master(job: JobDraft) -> None:
+    if not job.values.get("legacy_master") or job.strategy is None:
+        return
+    if job.strategy is Strategy.CUSTOM:
+        if job.values.get("tf_config") is TFConfigMode.NONE:
+            job.fail(
+                "legacy_master",
+                "under strategy custom there is no TF_CONFIG by itself; say tf_config: counts, "
+                "or leave it out",
+            )
+    elif job.strategy is not Strategy.ESTIMATOR:
+        job.fail(
+            "legacy_master",
+            "TensorFlow 2's strategies refuse a task named master; leave it out, or say "
+            "strategy: estimator or custom",
+        )
+    elif "evaluator" in job.roles:
+        job.fail(
+            "legacy_master",
+            "an Estimator takes no evaluator beside a master (run_config.py); leave out "
+            "one of the two",
+        )
+
+
+def _check_keras(job: JobDraft) -> None:
+    """Refuse a variable that contradicts `keras: legacy`."""
+    if job.values.get("keras") is not KerasMode.LEGACY:
+        return
+    for path, layer in [
+        ("", job.layer),
+        *((role.path + ".", role.layer) for role in job.roles.values()),
+    ]:
+        if layer.env.get(LEGACY_KERAS, "1") != "1":
+            job.fail(
+                f"{path}env.{LEGACY_KERAS}",
+                'keras: legacy sets it to "1"; leave one of the two out',
+            )
+
+
+def _check_tf_config(job: JobDraft) -> None:
+    if not job.bootstrap and job.values.get("tf_config") is TFConfigMode.COUNTS:
+        job.fail(
+            "bootstrap",
+            "without the bootstrap there is no TF_CONFIG from counts; say tf_config: literal or "
+            "none, or leave bootstrap on",
+        )
+
+
+def _check_bootstrap(job: JobDraft) -> None:
+    if job.bootstrap:
+        return
+    for path, layer in [
+        ("", job.layer),
+        *((role.path + ".", role.layer) for role in job.roles.values()),
+    ]:
+        if layer.files:
+            job.fail(
+                f"{path}files",
+                "without the bootstrap no files are unpacked in the container; put them into the "
+                "image",
+            )
+        if layer.workdir:
+            job.fail(f"{path}workdir", _NO_BOOTSTRAP)
+    for role in job.roles.values():
+        for name, key in ROLE.rows.items():
+            if key.needs_bootstrap and role.values.get(key.field or name):
+                role.fail(_NO_BOOTSTRAP, name)
+        if AUTO_PORT in (role.values.get("ports") or {}).values():
+            role.fail("without the bootstrap no free port is found; write port numbers", "ports")
+        if role.restarts:
+            role.fail(_NO_BOOTSTRAP, "restart")
+    for name, key in JOB.rows.items():
+        if key.needs_bootstrap and name in job.stated:
+            job.fail(name, _NO_BOOTSTRAP)
+
+
+def _check_deciding(job: JobDraft, deciding: str | None) -> None:
+    stated = job.section.has("deciding_role")
+    if deciding is None:
+        free = job.strategy is not None and not RULES[job.strategy].fixed
+        if not stated and free and len(job.roles) > 1 and job.roles_read:
+            names = ", ".join(job.roles)
+            job.fail(
+                "deciding_role",
+                f"missing; say which role's end is the job's end, as there is no chief and "
+                f"no worker, but {names}; or say ends_with: all-that-train",
+            )
+        return
+    if not stated or not job.roles_read:
+        return
+    if deciding not in job.roles:
+        job.fail(
+            "deciding_role",
+            f"the job has no role {clip(deciding)}; its roles are {', '.join(job.roles)}",
+        )
+    elif why := _never_decides(job, deciding):
+        job.fail("deciding_role", why)
+
+
+def _never_decides(job: JobDraft, deciding: str) -> str | None:
+    """Return why a role cannot decide the job under its strategy (measured)."""
+    if job.strategy is None or not RULES[job.strategy].fixed:
+        return None
+    if deciding == "ps":
+        return "a ps never ends by itself; name chief or worker, or leave deciding_role out"
+    if job.strategy is Strategy.PARAMETER_SERVER and deciding == "worker" and "chief" in job.roles:
+        return (
+            "under strategy parameter-server a worker never ends by itself; name chief, or "
+            "leave deciding_role out"
+        )
+    if deciding == "evaluator":
+        return (
+            "an evaluator does not know how the training ended; name chief or worker, or "
+            "leave deciding_role out"
+        )
+    if deciding not in ("chief", "worker"):
+        return (
+            f"{clip(deciding)} is a sidecar, whose end says nothing about the training; name "
+            f"chief or worker"
+        )
+    return None
+
+
+def _check_failures(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
+    kind = kind_of(job, role, deciding)
+    if role.restarts and (why := restart_refusal(job.strategy, role.name, deciding, kind)):
+        role.fail(f"{why}; remove `restart` and retry the whole job", "restart")
+    if role.values.get("tolerate"):
+        for why in _cannot_be_missed(job, role, deciding):
+            role.fail(why, "tolerate")
+            break
+
+
+def restart_refusal(
+    strategy: Strategy | None, role: str, deciding: str | None, kind: RoleKind | None = None
+) -> str | None:
+    """Return why `restart` cannot be set for a role, None if it can.
+
+    Args:
+        strategy: The job's strategy, None if it is not known.
+        role: The role.
+        deciding: The deciding role, None if it is not known.
+        kind: The role's kind, None for its default.
+    """
+    if strategy and (why := _all_or_nothing(strategy, role, deciding, kind)):
+        return why
+    if strategy and role in RULES[strategy].no_restart:
+        return RULES[strategy].no_restart[role]
+    if role == deciding:
+        # YARN would restart it indefinitely: ON_FAILURE has no limit
+        return "the end of the deciding role is the job's end"
+    return None
+
+
+def _all_or_nothing(
+    strategy: Strategy, role: str, deciding: str | None, kind: RoleKind | None
+) -> str:
+    """Return why no task of a role can be missed; "" if one can."""
+    default = default_kind(strategy, role, deciding)
+    trains = default is RoleKind.TRAINS and kind in (None, RoleKind.TRAINS)
+    return RULES[strategy].all_or_nothing if trains else ""
+
+
+def _cannot_be_missed(job: JobDraft, role: RoleDraft, deciding: str | None) -> Iterator[str]:
+    if role.name == deciding:
+        yield "the deciding role cannot be missed, its end is the job's end; leave tolerate out"
+    if role.name == "ps":
+        yield "a ps cannot be missed, it holds a part of the variables; leave tolerate out"
+    kind = kind_of(job, role, deciding)
+    if job.strategy and _all_or_nothing(job.strategy, role.name, deciding, kind):
+        yield (
+            "no task can be missed, all of them hold every step together "
+            f"(strategy {job.strategy.value}); leave tolerate out"
+        )
+    instances, tolerated = role.values.get("instances", 1), role.values.get("tolerate")
+    if instances is not None and tolerated is not None and tolerated >= instances:
+        yield (
+            f"{tolerated} of {instances} may fail, so that none need succeed; at most "
+            f"{instances - 1}"
+        )

@@ -1,0 +1,81 @@
+"""Generate the JSON Schema of the job spec from the key table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from submit_tf_job.jobspec.keys import INPUT, JOB, OUTPUT, ROLE, SHARED
+
+__all__ = ["schema"]
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft-07) of the job spec, for editors and other tools.
+
+    Example:
+        >>> schema()["title"]
+        'submit_tf_job job spec'
+    """
+    whole = JOB.schema()
+    at_schema = {
+        "description": "Where an editor finds this schema; not read otherwise.",
+        "type": "string",
+        "examples": ["./job.schema.json"],
+    }
+    defined = (
+        JOB.rows["name"],
+        JOB.rows["lifetime"],
+        ROLE.rows["memory"],
+        *(keys.rows["uri"] for keys in (INPUT, OUTPUT)),
+    )
+    definitions = {
+        "role": {
+            "description": "All tasks of one role.",
+            **ROLE.schema(),
+            "examples": [{"instances": 4, "cpus": 4, "memory": "16Gi", "gpus": 1}],
+        },
+        **{name: key.schema() for name, key in SHARED.items()},
+        **{key.kind.definition: key.kind.schema() for key in defined},
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "submit_tf_job job spec",
+        "description": "One distributed TensorFlow job on YARN. Reference: submit_tf_job help "
+        "job-spec. Rules that join several keys (which roles a strategy needs) are in part here "
+        "and in full in `submit_tf_job validate`.",
+        **whole,
+        "properties": {"$schema": at_schema, **whole["properties"]},
+        "allOf": [
+            _under("single", _SINGLE, legacy_master={"const": False}),
+            _under(
+                "multi-worker",
+                {"required": ["worker"], "properties": {"ps": False}},
+                legacy_master={"const": False},
+            ),
+            _under(
+                "parameter-server",
+                {"required": ["worker", "ps"]},
+                legacy_master={"const": False},
+            ),
+            _under("estimator", {"anyOf": [{"required": [name]} for name in ("chief", "master")]}),
+        ],
+        "definitions": definitions,
+    }
+
+
+_SINGLE: dict[str, Any] = {
+    "properties": {
+        "ps": False,
+        "evaluator": False,
+        "worker": {"properties": {"instances": {"maximum": 1}}},
+    },
+    "oneOf": [{"required": [name]} for name in ("chief", "master", "worker")],
+}
+
+
+def _under(strategy: str, roles: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """Return a rule that applies to one strategy."""
+    return {
+        "if": {"properties": {"strategy": {"const": strategy}}, "required": ["strategy"]},
+        "then": {"properties": {"roles": roles, **keys}},
+    }
