@@ -1,6 +1,7 @@
-"""What Docker on the nodes is told of a role: YARN's runtime variables; and what the site, YARN or container-executor would refuse of it.
+"""Plan a job's Docker options: YARN's runtime variables, and the problems for which the site, YARN
+or container-executor would refuse the job.
 
-A privileged container is nowhere asked for.
+Privileged containers are never requested.
 """
 
 from __future__ import annotations
@@ -10,101 +11,166 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
-from submit_tf_job.job import Job, Mount, Role
-from submit_tf_job.plan import entrypoint, identity
+from submit_tf_job.jobspec.job import DockerOptions, Job, Mount, Role
+from submit_tf_job.plan import launch
+from submit_tf_job.plan.delivery import Contribution
 from submit_tf_job.plan.site import Site
 
-__all__ = ["ACCOUNTS", "IMAGE", "check_role", "image_problem", "is_trusted", "mounts", "variables"]
+__all__ = ["IMAGE", "contribution", "image_problem", "is_trusted"]
 
 _PREFIX = "YARN_CONTAINER_RUNTIME_DOCKER_"
 # OCIContainerRuntime.DOCKER_IMAGE_PATTERN; digests since 3.3.5.
 IMAGE = re.compile(r"(([a-zA-Z0-9.-]+)(:\d+)?/)?([a-z0-9_./-]+)(:[\w.-]+)?(@sha256:[0-9a-f]{64})?")
-# With them a uid of the node has a name in the container; Hadoop's own documentation mounts these two.
+# With these files the node's user ids have names in the container; Hadoop's documentation mounts
+# both.
 ACCOUNTS = (Mount("/etc/passwd", "/etc/passwd"), Mount("/etc/group", "/etc/group"))
 
 
-def variables(job: Job, role: Role, site: Site) -> dict[str, str]:
-    """Return YARN's runtime variables for a role, in a fixed order; only those that say something."""
+def contribution(job: Job, site: Site, mounts: Sequence[Mount]) -> Contribution:
+    """Return YARN's runtime variables, and the problems for which a job would be refused.
+
+    Args:
+        job: The job.
+        site: The cluster.
+        mounts: Mounts of every container in addition to the roles' own.
+    """
+    env, problems = {}, launch.entry_point_problems(job)
+    for role in job.roles.values():
+        if not role.in_container:
+            env[role.name] = _plain_variables(site)
+            problems += _plain_problems(job, role)
+            continue
+        mounted = [*role.mounts, *mounts, *(ACCOUNTS if role.docker.accounts else ())]
+        env[role.name] = _variables(job, role, mounted)
+        problems += _problems(job, role, site, mounted)
+    return Contribution(env=env, problems=tuple(problems))
+
+
+def _variables(job: Job, role: Role, mounts: Sequence[Mount]) -> dict[str, str]:
     docker = role.docker
-    said = {
+    values = {
         "CONTAINER_NETWORK": job.network,
-        "MOUNTS": ",".join(map(str, mounts(job, role, site))),
+        "MOUNTS": ",".join(map(str, mounts)),
         "TMPFS_MOUNTS": ",".join(docker.tmpfs),
         "PORTS_MAPPING": ",".join(docker.publish),
-        "RUNTIME": docker.runtime or "",
+        "RUNTIME": docker.runtime,
         "RUN_OVERRIDE_DISABLE": "true" if docker.entrypoint else "",
     }
-    return {_PREFIX + name: value for name, value in said.items() if value}
+    return {_PREFIX + name: value for name, value in values.items() if value}
 
 
-def mounts(job: Job, role: Role, site: Site) -> list[Mount]:
-    """List all that is mounted into a role's containers, whoever asks for it."""
-    found = list(role.mounts)
-    if job.hadoop and job.hadoop.kind == "node":
-        found.append(Mount(job.hadoop.location, job.hadoop.location))
-    found += [Mount(path, path) for path in identity.node_files(job, site)]
-    return found + (list(ACCOUNTS) if role.docker.accounts else [])
+def _plain_variables(site: Site) -> dict[str, str]:
+    """Return YARN's runtime variables of a role without an image.
+
+    A NodeManager may have Docker as its default runtime. The ApplicationMaster sets the host name,
+    from which the bootstrap reads the domain, only for DOCKER artifacts.
+    """
+    values = {contract.ENV_RUNTIME: "default"}
+    if not site.domain:
+        values[contract.ENV_HOSTNAME] = (
+            "${COMPONENT_INSTANCE_NAME}.${SERVICE_NAME}.${USER}.${DOMAIN}"
+        )
+    return values
 
 
-# --- what would be refused ------------------------------------------------------------------------------------------------
+def _plain_problems(job: Job, role: Role) -> Iterator[Problem]:
+    path, plain = f"roles.{role.name}", "image: none runs a plain process of the node"
+    if role.mounts:
+        message = f"{plain}, which sees the node's directories; leave mounts out"
+        yield job.problem(f"{path}.mounts", message)
+    if role.docker != DockerOptions():
+        yield job.problem(f"{path}.docker", f"{plain}, without Docker; leave docker out")
+    if job.network != "host":
+        message = f"{plain}, on the node's own network; say network: host"
+        yield job.problem("network", message)
 
 
-def check_role(job: Job, role: Role, site: Site) -> Iterator[Problem]:
-    """Find what the site, YARN or container-executor would refuse of one role."""
+def _problems(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iterator[Problem]:
     problem = image_problem(role.image)
     if problem:
         yield job.problem(f"roles.{role.name}.image", problem)
-    elif site.trusted_registries is not None and not is_trusted(role.image, site.trusted_registries):
+    elif site.trusted_registries is not None and not is_trusted(
+        role.image, site.trusted_registries
+    ):
         listed = ", ".join(site.trusted_registries) or "none"
-        message = f"{role.image!r} comes from no registry that this site trusts, and YARN would take its mounts away; trusted: {listed}"
+        message = (
+            f"{role.image!r} is not from a registry that this site trusts, and YARN would "
+            f"remove its mounts; trusted: {listed}"
+        )
         yield job.problem(f"roles.{role.name}.image", message)
     yield from _mount_syntax(job, role)
-    yield from _mounts_allowed(job, role, site)
+    yield from _mounts_allowed(job, role, site, mounts)
     yield from _options(job, role, site)
-    if role.docker.entrypoint:
-        yield from _entry_point(job, role)
 
 
 def image_problem(image: str) -> str | None:
-    """Say why YARN would not take an image's name, None where it does."""
+    """Return why YARN would refuse an image's name; None for a valid one."""
     if IMAGE.fullmatch(image):
         return None
     _, at, digest = image.partition("@")
     if at and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         kind, _, digits = digest.partition(":")
-        found = f"{len(digits)} characters" if re.fullmatch(r"[0-9a-f]*", digits) else "other characters"
-        return f"the digest of {image!r} is none: sha256: and 64 of 0-9 and a-f make one, and here are {kind or 'nothing'}: and {found}"
-    return f"{image!r} is no image name for YARN: [host[:port]/]lower-case/path[:tag]"
+        found = "other characters"
+        if re.fullmatch(r"[0-9a-f]*", digits):
+            found = f"{len(digits)} characters"
+        return (
+            f"the digest of {image!r} is not valid: expected sha256: and 64 of 0-9 and a-f, "
+            f"found {kind or 'nothing'}: and {found}"
+        )
+    return f"{image!r} is not an image name that YARN accepts: [host[:port]/]lower-case/path[:tag]"
 
 
 def is_trusted(image: str, registries: Sequence[str]) -> bool:
-    """Say whether an image comes from one of docker.trusted.registries (container-executor: check_trusted_image)."""
-    return any(image.startswith(f"{registry}/") or (registry == "library" and "/" not in image) for registry in registries)
+    """Return whether an image is from one of docker.trusted.registries, as container-executor's
+    check_trusted_image decides it.
+    """
+    return any(
+        image.startswith(f"{registry}/") or (registry == "library" and "/" not in image)
+        for registry in registries
+    )
 
 
 def _mount_syntax(job: Job, role: Role) -> Iterator[Problem]:
     for index, mount in enumerate(role.mounts):
         for side in (mount.source, mount.target):
-            # OCIContainerRuntime.USER_MOUNT_PATTERN: a comma or a colon in a path cannot be written.
+            # OCIContainerRuntime.USER_MOUNT_PATTERN has no way to write a comma or a colon.
             if re.search(r"[,:\0]", side):
-                yield _mount_problem(job, role, index, f"{side!r} holds a comma or a colon, which YARN's mount list cannot carry")
+                yield _mount_problem(
+                    job,
+                    role,
+                    index,
+                    f"{side!r} contains a comma or a colon, which YARN's mount list does not "
+                    f"support",
+                )
         if not mount.target.startswith("/") or ".." in mount.target.split("/"):
-            yield _mount_problem(job, role, index, f"{mount.target!r} is no absolute path in the container")
+            yield _mount_problem(
+                job, role, index, f"{mount.target!r} is not an absolute path in the container"
+            )
         if ".." in mount.source.split("/"):
-            yield _mount_problem(job, role, index, f"{mount.source!r} goes up with '..'; write the path it means")
+            yield _mount_problem(
+                job, role, index, f"{mount.source!r} contains '..'; write the path without it"
+            )
 
 
-def _mounts_allowed(job: Job, role: Role, site: Site) -> Iterator[Problem]:
-    """Compare with what container-executor allows: what may be written may be read, and what lies below may what is above."""
-    for index, mount in enumerate(mounts(job, role, site)):
+def _mounts_allowed(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iterator[Problem]:
+    """Yield mounts that container-executor would refuse.
+
+    A path of the writable list may be mounted read-only, too, and a listed directory allows all
+    paths below it.
+    """
+    for index, mount in enumerate(mounts):
         lists = (site.ro_mounts, site.rw_mounts) if mount.read_only else (site.rw_mounts,)
         if any(allowed is None for allowed in lists):
             continue
         allowed = [entry for entries in lists for entry in entries or ()]
         if not any(_below(mount.source, entry) for entry in allowed):
-            how = "read" if mount.read_only else "written to"
-            message = f"this site does not let {mount.source!r} be mounted to be {how}; it lets {', '.join(allowed) or 'nothing'}"
+            how = "read-only" if mount.read_only else "writable"
+            message = (
+                f"this site does not allow mounting {mount.source!r} {how}; it allows "
+                f"{', '.join(allowed) or 'nothing'}"
+            )
             if index < len(role.mounts):
                 yield _mount_problem(job, role, index, message)
             else:
@@ -125,11 +191,18 @@ def _asked_by(job: Job, mount: Mount, role: Role) -> str:
 def _options(job: Job, role: Role, site: Site) -> Iterator[Problem]:
     path, docker = f"roles.{role.name}.docker", role.docker
     if docker.publish and job.network in ("host", "none"):
-        yield job.problem(f"{path}.publish", f"on network {job.network} no port can be published; on host they are the node's own already")
+        yield job.problem(
+            f"{path}.publish",
+            f"on network {job.network} no port can be published; on host they are the "
+            f"node's own already",
+        )
     fixed = [entry for entry in docker.publish if not entry.startswith(":")]
     apart = role.placement is not None and role.placement.spread is not None
     if fixed and role.instances > 1 and not apart:
-        message = f"{fixed[0]!r} takes one port of a node, and two tasks may meet on one; write ':PORT', or placement: {{spread: node}}"
+        message = (
+            f"{fixed[0]!r} takes one port of a node, and two tasks may share a node; use "
+            f"':PORT', or placement: {{spread: node}}"
+        )
         yield job.problem(f"{path}.publish", message)
     targets = {posixpath.normpath(mount.target) for mount in role.mounts}
     for entry in docker.tmpfs:
@@ -137,34 +210,27 @@ def _options(job: Job, role: Role, site: Site) -> Iterator[Problem]:
             yield job.problem(f"{path}.tmpfs", f"{entry!r} is the target of a mount, too; drop one")
     if docker.runtime and site.runtimes is not None and docker.runtime not in site.runtimes:
         listed = ", ".join(site.runtimes)
-        yield job.problem(f"{path}.runtime", f"this site does not allow the runtime {docker.runtime!r}; it allows {listed}")
-
-
-def _entry_point(job: Job, role: Role) -> Iterator[Problem]:
-    path = f"roles.{role.name}"
-    if job.bootstrap:
         yield job.problem(
-            f"{path}.docker.entrypoint",
-            "the image's own ENTRYPOINT leaves no room for the bootstrap; say bootstrap: false, and tf_config: literal or none",
+            f"{path}.runtime",
+            f"this site does not allow the runtime {docker.runtime!r}; it allows {listed}",
         )
-        return
-    for argument in entrypoint.arguments(role.command):
-        why = entrypoint.argument_problem(argument)
-        if why:
-            hint = "put the script into the image" if role.command.script else "put it into a file of the image"
-            shown = argument if len(argument) <= 40 else argument[:39] + "…"
-            yield job.problem(f"{path}.command", f"with docker.entrypoint {shown!r} does not arrive: it {why}; {hint}")
-    for name, value in role.env.items():
-        why = entrypoint.value_problem(value)
-        if why:
-            yield job.problem(f"{path}.env.{name}", f"with docker.entrypoint the value does not arrive: it {why}; put it into a file")
 
 
 def _mount_problem(job: Job, role: Role, index: int, message: str) -> Problem:
-    """Name a mount as the user wrote it: its number in the role's list, where the site's and the job's stand too, is another one."""
+    """Return a problem at the path that the user wrote.
+
+    The role's list also holds the mounts of the settings and the job, so its index may differ.
+    """
     merged = f"roles.{role.name}.mounts[{index}]"
     problem, place = job.problem(merged, message), job.places.get(merged)
     if place is None or not place.line:
         return problem
-    shared = next((path for path, written in job.places.items() if written == place and path.startswith("mounts[")), None)
+    shared = next(
+        (
+            path
+            for path, written in job.places.items()
+            if written == place and path.startswith("mounts[")
+        ),
+        None,
+    )
     return replace(problem, path=shared or f"roles.{role.name}.mounts")

@@ -1,21 +1,23 @@
-"""Compare a job with what the cluster says of itself, before the POST."""
+"""Check a job against the cluster's version and limits, before the POST."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from submit_tf_job.errors import Refused
-from submit_tf_job.job import Job
-from submit_tf_job.plan.check import MAX_SERVICE_BYTES
+from submit_tf_job.jobspec.job import Job
+from submit_tf_job.plan.planner import MAX_SERVICE_BYTES
 from submit_tf_job.plan.site import Site
-from submit_tf_job.yarn.records import MaximumResources
+from submit_tf_job.yarn.observed import MaximumResources
 
 __all__ = ["check_limits", "check_version"]
 
 
 _FIRST_WITH_LARGE_SERVICES = (3, 3)
 _FIRST_WITH_RESTART_POLICY = (3, 1, 1)
-# Runtime variables → the first version that knows them (before 3.3 an ENTRYPOINT's arguments were separated by commas alone, YARN-8805).
+# Runtime variables → the first version that supports them (before 3.3 only commas separated the
+# arguments of an ENTRYPOINT, YARN-8805).
 _FIRST_WITH_VARIABLE = {
     "RUN_OVERRIDE_DISABLE": ((3, 3), "docker.entrypoint"),
     "RUNTIME": ((3, 3), "docker.runtime"),
@@ -26,52 +28,81 @@ _DIGEST = re.compile(r'"id": "[^"]+@sha256:[0-9a-f]{64}"')
 
 
 def check_version(body: str, hadoop_version: str) -> None:
-    """Refuse what this version of Hadoop cannot do.
+    """Raise `Refused` if a version of Hadoop cannot run a service.
 
     Raises:
-        Refused: It knows no restart policies, takes no image by its digest, or would corrupt a service of this size.
+        Refused: The version lacks restart policies, a runtime variable or images by digest, or it
+            would corrupt a service of this size.
     """
     numbers = tuple(int(part) for part in re.findall(r"\d+", hadoop_version)[:3])
     if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
-        raise Refused(f"Hadoop {hadoop_version} knows no restart_policy (YARN-8080), and would start finished tasks for ever")
+        raise Refused(
+            f"Hadoop {hadoop_version} does not support restart_policy (YARN-8080), and would "
+            f"start finished tasks again without end"
+        )
     for variable, (first, key) in _FIRST_WITH_VARIABLE.items():
         if numbers and numbers < first and f'"YARN_CONTAINER_RUNTIME_DOCKER_{variable}"' in body:
             known = ".".join(map(str, first))
-            raise Refused(f"Hadoop {hadoop_version} knows no {key}; {known} is the first", hint="leave it out")
-    if numbers and not (numbers >= (3, 3, 5) or (3, 2, 5) <= numbers < (3, 3)) and _DIGEST.search(body):
+            raise Refused(
+                f"Hadoop {hadoop_version} does not support {key}; {known} is the first",
+                hint="leave it out",
+            )
+    if (
+        numbers
+        and not (numbers >= (3, 3, 5) or (3, 2, 5) <= numbers < (3, 3))
+        and _DIGEST.search(body)
+    ):
         raise Refused(
-            f"Hadoop {hadoop_version} takes no image by its digest (3.2.5 and 3.3.5 are the first), and every container would fail",
+            f"Hadoop {hadoop_version} does not support images by digest (3.2.5 and 3.3.5 are "
+            f"the first), and every container would fail",
             hint="name the image by a tag",
         )
     if numbers and numbers < _FIRST_WITH_LARGE_SERVICES and len(body) > MAX_SERVICE_BYTES:
         raise Refused(
-            f"the service has {len(body)} bytes, and Hadoop {hadoop_version} cannot read back more than {MAX_SERVICE_BYTES}",
+            f"the service has {len(body)} bytes, and Hadoop {hadoop_version} cannot read "
+            f"back more than {MAX_SERVICE_BYTES}",
             hint="set hadoop_conf (or staging) in the settings: files then go to HDFS",
         )
 
 
 def check_limits(job: Job, site: Site, maximum: MaximumResources) -> None:
-    """Refuse containers that no node of the cluster could ever hold.
+    """Raise `Refused` if a container would be larger than the cluster allows.
 
-    YARN itself checks memory and cores, but with GPUs it accepts the job and then leaves it without containers for ever, or lets its
-    ApplicationMaster die without naming the resource (facts: verified-docker 10).
+    YARN checks memory and cores. With too many GPUs it accepts the job, which then never gets
+    containers, or its ApplicationMaster fails without naming the resource
+    (docs/hadoop-facts.md#requests-that-are-never-granted).
 
     Raises:
-        Refused: One or more roles ask for too much; all of them at once.
+        Refused: One or more roles request too much; the message has all of them.
     """
-    problems = []
+    problems = list(_limits(job, site, maximum))
+    if problems:
+        raise Refused("\n".join(str(job.problem(path, message)) for path, message in problems))
+
+
+def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
+    gpus = maximum.additional.get(site.gpu_resource)
     for role in job.roles.values():
         path = f"roles.{role.name}"
         if maximum.memory_mib is not None and role.memory_mib > maximum.memory_mib:
-            problems.append(
-                (path + ".memory", f"{role.memory_mib} MiB is more than the {maximum.memory_mib} MiB one container may have here")
+            yield (
+                f"{path}.memory",
+                f"{role.memory_mib} MiB is more than the {maximum.memory_mib} MiB one "
+                f"container may have here",
             )
         if maximum.vcores is not None and role.cpus > maximum.vcores:
-            problems.append((path + ".cpus", f"{role.cpus} is more than the {maximum.vcores} cores one container may have here"))
-        gpus = maximum.additional.get(site.gpu_resource)
+            yield (
+                f"{path}.cpus",
+                f"{role.cpus} is more than the {maximum.vcores} cores one container may have here",
+            )
         if role.gpus and not gpus:
-            problems.append((path + ".gpus", f"this cluster offers no {site.gpu_resource}; leave gpus out, or set gpu_resource"))
+            yield (
+                f"{path}.gpus",
+                f"this cluster offers no {site.gpu_resource}; leave gpus out, or set gpu_resource",
+            )
         elif gpus is not None and role.gpus > gpus:
-            problems.append((path + ".gpus", f"{role.gpus} is more than the {gpus} {site.gpu_resource} one container may have here"))
-    if problems:
-        raise Refused("\n".join(str(job.problem(path, message)) for path, message in problems))
+            yield (
+                f"{path}.gpus",
+                f"{role.gpus} is more than the {gpus} {site.gpu_resource} one container may "
+                f"have here",
+            )

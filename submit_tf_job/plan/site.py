@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
 
+from submit_tf_job.container.tfconfig import registry_user
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.settings import Settings
-from submit_tf_job.tfconfig import registry_user
 
-__all__ = ["TOKEN_LIFE_S", "Site"]
+__all__ = ["TOKEN_LIFE_S", "Cap", "Site"]
 
-TOKEN_LIFE_S = 7 * 24 * 3600  # dfs.namenode.delegation.token.max-lifetime where nobody says otherwise
+# The default of dfs.namenode.delegation.token.max-lifetime.
+TOKEN_LIFE_S = 7 * 24 * 3600
+
+
+class Cap(NamedTuple):
+    """The most that one job may ask for of something.
+
+    Attributes:
+        name: `tasks`, `gpus`, `memory` or `lifetime`.
+        most: The number of tasks or GPUs, MiB, seconds.
+        origin: Where the settings say so.
+    """
+
+    name: str
+    most: int
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -17,19 +35,22 @@ class Site:
     """The facts of one cluster, for one user.
 
     Attributes:
-        user: User the job runs as, as YARN's clients write it.
-        domain: Domain of Registry DNS, or None where it is not known.
-        dns_server: Registry DNS as host:port, where the containers' own resolver does not know it.
+        user: The user as whom the job runs, as YARN's clients write it.
+        domain: Domain of Registry DNS; None if unknown.
+        dns_server: Registry DNS as host:port, if the containers' resolver does not forward to it.
         gpu_resource: YARN's name for a GPU.
         port_range: First and last port for tasks on the host network.
-        staging: URI of the directory for files that do not fit into the service, or None where there is no file system to put them.
-        secure: Whether the cluster makes users prove who they are, so that its containers get delegation tokens.
-        trusted_registries: Registries whose images get mounts; this and the next four are None where the site is not known to care.
-        networks: Docker networks that may be asked for.
-        ro_mounts: Paths of the nodes that may be mounted to be read, with all below them.
-        rw_mounts: … to be written to.
-        runtimes: OCI runtimes that may be asked for.
-        token_life_s: Seconds after which HDFS takes a delegation token no more, however often it was renewed.
+        staging: URI of the directory for files that do not fit into the service; None without a
+            file system for them.
+        secure: Whether the cluster authenticates users, so that containers get delegation tokens.
+        trusted_registries: Registries whose images get mounts; this and the next four are None if
+            the settings do not restrict them.
+        networks: Allowed Docker networks.
+        ro_mounts: Paths of the nodes that may be mounted read-only, with all paths below them.
+        rw_mounts: Paths of the nodes that may be mounted writable, likewise.
+        runtimes: Allowed OCI runtimes.
+        caps: The limits of one job.
+        token_life_s: Seconds after which HDFS refuses a delegation token in spite of renewals.
     """
 
     user: str
@@ -45,27 +66,44 @@ class Site:
     ro_mounts: tuple[str, ...] | None = None
     rw_mounts: tuple[str, ...] | None = None
     runtimes: tuple[str, ...] | None = None
+    caps: tuple[Cap, ...] = ()
 
-    @property
+    @cached_property
     def registry_user(self) -> str:
-        """The user as it stands in host names."""
+        """The user's form in host names."""
         return registry_user(self.user)
 
     @classmethod
-    def from_settings(cls, settings: Settings, *, staging: str | None = None, token_life_s: int = TOKEN_LIFE_S) -> Site:
-        """Take the facts from the settings."""
+    def from_settings(
+        cls, settings: Settings, *, staging: str | None = None, token_life_s: int = TOKEN_LIFE_S
+    ) -> Site:
+        """Return the site of the settings."""
         return cls(
             user=settings.user,
-            domain=settings["dns.domain"],
-            dns_server=settings["dns.server"],
-            gpu_resource=settings["gpu_resource"],
-            port_range=settings["ports.range"],
+            domain=settings.dns.domain,
+            dns_server=settings.dns.server,
+            gpu_resource=settings.gpu_resource,
+            port_range=settings.ports.range,
             staging=staging,
             secure=settings.secure,
             token_life_s=token_life_s,
-            trusted_registries=settings["docker.registries"],
-            networks=settings["docker.networks"],
-            ro_mounts=settings["docker.ro_mounts"],
-            rw_mounts=settings["docker.rw_mounts"],
-            runtimes=settings["docker.runtimes"],
+            trusted_registries=settings.docker.registries,
+            networks=settings.docker.networks,
+            ro_mounts=settings.docker.ro_mounts,
+            rw_mounts=settings.docker.rw_mounts,
+            runtimes=settings.docker.runtimes,
+            caps=tuple(_caps(settings)),
         )
+
+
+def _caps(settings: Settings) -> Iterator[Cap]:
+    caps = settings.caps
+    memory_mib = None if caps.memory is None else caps.memory // 1024**2
+    for name, most in (
+        ("tasks", caps.tasks),
+        ("gpus", caps.gpus),
+        ("memory", memory_mib),
+        ("lifetime", caps.lifetime_s),
+    ):
+        if most is not None:
+            yield Cap(name, int(most), settings.origins[f"caps.{name}"])

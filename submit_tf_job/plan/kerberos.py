@@ -1,0 +1,131 @@
+"""Plan a job's Kerberos: its keytab, its krb5.conf, and whether the tasks log in themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.login import keytab
+from submit_tf_job.errors import Problem
+from submit_tf_job.jobspec.job import Job, Kerberos, Mount, OwnLogin, ShippedFile
+from submit_tf_job.plan.delivery import Contribution, File, Stage
+from submit_tf_job.plan.site import Site
+
+__all__ = ["contribution"]
+
+_FILE = "file://"
+
+
+def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
+    """Return the keytab, krb5.conf and their mounts, and the bootstrap's work on them.
+
+    The keytab is always among the files, because the ApplicationMaster needs it; its roles are
+    those whose tasks get it, too.
+    """
+    kerberos = job.kerberos
+    if kerberos is None:
+        return Contribution(task={"tokens": True} if site.secure else {})
+    conf = kerberos.krb5_conf
+    shipped, mounted = [], []
+    task: dict[str, str | None] = {"krb5_conf": None}
+    if conf.kind == "inline":
+        task["krb5_conf"] = contract.KRB5_CONF_FILE
+        shipped.append(ShippedFile(contract.KRB5_CONF_FILE, conf.content))
+    elif conf.kind == "node":
+        task["krb5_conf"] = conf.location
+        mounted.append(conf.location)
+    logs_in = _logs_in(job, kerberos, site)
+    on_nodes = kerberos.secret is None and kerberos.keytab.startswith(_FILE)
+    if logs_in:
+        task["principal"] = kerberos.principal
+        task["keytab"] = contract.KEYTAB_FILE
+        task["login"] = kerberos.login.value
+        if on_nodes:
+            task["keytab"] = kerberos.keytab.removeprefix(_FILE)
+            mounted.append(kerberos.keytab.removeprefix(_FILE))
+    return Contribution(
+        files=(_keytab(kerberos, stage, None if logs_in and not on_nodes else ()),),
+        shipped=tuple(shipped),
+        mounts=tuple(Mount(path, path) for path in mounted),
+        task={"tokens": True, "kerberos": task},
+        problems=tuple(_problems(job, kerberos, site)),
+    )
+
+
+def _logs_in(job: Job, kerberos: Kerberos, site: Site) -> bool:
+    """Return whether the tasks log in with the keytab instead of using delegation tokens.
+
+    Tokens expire after `token_life_s` in spite of renewals, and a running program never gets new
+    ones (docs/hadoop-facts.md#delegation-tokens-in-containers).
+    """
+    if not job.bootstrap or kerberos.login is OwnLogin.NEVER:
+        return False
+    return (
+        kerberos.login is OwnLogin.ALWAYS
+        or job.lifetime_s is None
+        or job.lifetime_s > site.token_life_s
+    )
+
+
+def _keytab(kerberos: Kerberos, stage: Stage, roles: tuple[str, ...] | None) -> File:
+    name, secret = contract.KEYTAB_FILE, kerberos.secret
+    if secret is None:
+        return File(name, (kerberos.keytab,), roles=roles)
+    uri = (f"{stage.keytabs}/", f"-{_edition(secret)}/{name}")
+    return File(name, uri, secret, secret=True, roles=roles)
+
+
+def _edition(content: bytes) -> str:
+    """Return a hash that differs between editions of a keytab.
+
+    It does not include keys, because keys that are derived from a password could be guessed by it.
+    """
+    entries = [
+        f"{entry.principal} {entry.version} {entry.kind} {entry.made}\n"
+        for entry in keytab.read(content)
+    ]
+    return hashlib.sha256("".join(entries).encode()).hexdigest()[:8]
+
+
+def _problems(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
+    if "/" not in kerberos.principal:
+        yield job.problem(
+            "kerberos.principal",
+            f"{kerberos.principal!r} has no '/'; YARN takes service principals only: "
+            f"user/_HOST@REALM",
+        )
+    if kerberos.secret is None and not re.match(r"hdfs://|file:///", kerberos.keytab):
+        yield job.problem(
+            "kerberos.keytab",
+            f"{kerberos.keytab!r} is not a URI that YARN fetches; use hdfs:///path "
+            f"(fetched as you) or file:///path (present on every node)",
+        )
+    if kerberos.secret is not None and not (site.staging or "").startswith("hdfs://"):
+        yield job.problem(
+            "kerberos.keytab",
+            "a keytab of this host is put on HDFS for the job, and no HDFS is configured; set "
+            "hadoop_conf, or staging: hdfs://…",
+        )
+    elif kerberos.secret is not None and not site.secure:
+        yield job.problem(
+            "kerberos.keytab",
+            "this cluster does not authenticate users (auth: simple), so that anyone "
+            "could read a keytab on its HDFS; "
+            "leave `kerberos` out, or set auth: kerberos",
+        )
+    if job.bootstrap:
+        return
+    if kerberos.login is OwnLogin.ALWAYS:
+        yield job.problem(
+            "kerberos.login",
+            "login needs the bootstrap; leave login out, or keep the bootstrap",
+        )
+    asked = job.places.get("kerberos.krb5_conf")
+    if kerberos.krb5_conf.kind == "inline" and asked is not None and asked.source != "default":
+        yield job.problem(
+            "kerberos.krb5_conf",
+            "without the bootstrap it is not unpacked in the container; use none, or "
+            "the path of one there",
+        )

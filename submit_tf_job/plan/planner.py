@@ -1,0 +1,466 @@
+"""Plan a submission: (Job, Site) → the exact YARN service, and the files to upload before it.
+
+Planning is a pure function, without clock, environment, network or randomness. `render` prints
+`plan(...).body`, and `submit` posts the same text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.tfconfig import CLUSTER_ROLES, host_name, task_port, tf_config
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import JobSpecError, UsageError
+from submit_tf_job.jobspec.job import (
+    AUTO_PORT,
+    Job,
+    Placement,
+    Restart,
+    Role,
+    TFConfigMode,
+)
+from submit_tf_job.jobspec.rules import default_kind
+from submit_tf_job.plan import (
+    check,
+    data,
+    docker,
+    hadoop_configuration,
+    kerberos,
+    launch,
+    payload,
+    python_packages,
+)
+from submit_tf_job.plan.delivery import (
+    Contribution,
+    Delivery,
+    File,
+    Stage,
+    Upload,
+    deliveries,
+    remote_files,
+)
+from submit_tf_job.plan.site import Site
+from submit_tf_job.yarn.records import (
+    Artifact,
+    Component,
+    ConfigFile,
+    Configuration,
+    KerberosPrincipal,
+    PlacementConstraint,
+    PlacementPolicy,
+    PlacementScope,
+    PlacementType,
+    Resource,
+    ResourceInformation,
+    Service,
+    dumps,
+)
+
+__all__ = ["MAX_SERVICE_BYTES", "MAX_UNSTAGED_BYTES", "Plan", "Planner", "fits", "plan"]
+
+# Hadoop 3.1 and 3.2 accept more than 64 KiB with a 202 and then cannot read it back
+# (docs/hadoop-facts.md#sizes).
+MAX_SERVICE_BYTES = 60_000
+# Without a staging directory; `limits` refuses more than 60,000 before Hadoop 3.3.
+MAX_UNSTAGED_BYTES = 1_000_000
+MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
+_UNKNOWN_SUBMISSION = "0" * 16
+
+# Properties with defaults that are wrong for training
+# (docs/hadoop-facts.md#defaults-unsuited-for-training).
+SERVICE_PROPERTIES = {
+    # YARN restarts a killed AM, and the training containers keep running
+    # (docs/hadoop-facts.md#restart-of-the-applicationmaster).
+    "yarn.service.am-restart.max-attempts": "4",
+    # The default of 30 s would delay STABLE, and so `wait --for ready`.
+    "yarn.service.readiness-check-interval.seconds": "1",
+    # The rendezvous decides about restarts; on Hadoop 3.1 and 3.2 a NodeManager would retry
+    # without limit.
+    "yarn.service.container-failure.retry.max": "0",
+    # Above the threshold the AM ends without unregistering: 36 s pass, and a second attempt runs
+    # failed tasks again.
+    "yarn.service.container-failure-per-component.threshold": "2147483647",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of one submission: the service and the uploads.
+
+    Attributes:
+        submission: The submission's id.
+        service: The service to post.
+        uploads: Files that must be uploaded before the POST.
+    """
+
+    job: Job
+    site: Site
+    submission: str
+    service: Service
+    uploads: tuple[Upload, ...]
+
+    @property
+    def body(self) -> str:
+        """The request's body: what `render` prints and `submit` posts, byte for byte."""
+        return dumps(self.service)
+
+    def list_uri(self, name: str) -> str:
+        """Return the URI of a sharded input's list, from which the tasks read it."""
+        return next(
+            str(file.src_file)
+            for component in self.service.components
+            if component.configuration
+            for file in component.configuration.files
+            if file.dest_file == contract.INPUT_LIST % name
+        )
+
+
+def plan(job: Job, site: Site, *, submission: str | None = None, after: str = "") -> Plan:
+    """Plan one submission of a job.
+
+    Args:
+        job: The job.
+        site: The cluster, and the user there.
+        submission: The submission's id, if a scheduler has one: 1 to 64 letters, digits, `.`, `_`
+            or `-`. By default it is a hash of the planned service and the user, so that the same
+            command finds its own job.
+        after: Application id of a finished run of the same job that the new one replaces; it
+            changes the default id.
+
+    Returns:
+        The plan; equal arguments give equal plans.
+
+    Raises:
+        JobSpecError: YARN or a NodeManager would refuse the job; with all problems.
+        UsageError: The submission id is not valid.
+
+    Example:
+        >>> plan(job, Site("alice", domain="example.com")).body  # doctest: +SKIP
+    """
+    planner = Planner.of(job, site)
+    if submission is None:
+        # The id decides the ports, and so is part of the service: an id of zeros stands for it in
+        # the service that is hashed. The user is not always in the service, and the jobs of two
+        # users on one host must share neither ports nor a rendezvous.
+        draft, planner = planner.build()
+        plain, submission = (
+            hashlib.sha256(f"{draft.body}{site.user}\n{salt}".encode()).hexdigest()[:16]
+            for salt in ("", after)
+        )
+        if after:
+            planner = replace(planner, rerun_of=plain)
+    elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", submission):
+        raise UsageError(
+            f"{submission!r} is not a valid submission id",
+            hint="use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+        )
+    planned, _ = replace(planner, submission=submission).build()
+    _check_size(planned)
+    return planned
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans one submission of a job from the contributions of the job's parts.
+
+    Attributes:
+        stage: The staging directories of the job.
+        ports: How the tasks' ports are chosen.
+        cluster_roles: The roles in TensorFlow's cluster spec, in its order.
+        parts: The contributions.
+        deliveries: The possible deliveries of the roles' files, the largest service first.
+        submission: The submission's id.
+        rerun_of: The id that the same command has without --replace, for a run that replaces one.
+    """
+
+    job: Job
+    site: Site
+    stage: Stage
+    ports: Mapping[str, object]
+    cluster_roles: tuple[str, ...]
+    parts: tuple[Contribution, ...]
+    deliveries: tuple[Delivery, ...] = ()
+    submission: str = _UNKNOWN_SUBMISSION
+    rerun_of: str = ""
+
+    @classmethod
+    def of(cls, job: Job, site: Site) -> Planner:
+        """Collect the contributions.
+
+        Raises:
+            JobSpecError: YARN or a NodeManager would refuse the job; with all problems.
+        """
+        stage = Stage.of(site.staging, job.name)
+        parts: tuple[Contribution, ...] = (
+            python_packages.contribution(job, site, stage),
+            hadoop_configuration.contribution(job),
+            kerberos.contribution(job, site, stage),
+            data.contribution(job, site, stage),
+            remote_files(job),
+        )
+        mounts = [mount for part in parts for mount in part.mounts]
+        parts = (*parts, docker.contribution(job, site, mounts))
+        cluster_roles = tuple(role for role in CLUSTER_ROLES if role in job.roles)
+        planner = cls(job, site, stage, _ports(job, site), cluster_roles, parts)
+        problems = set(check.check_job(job, site, planner.tf_configs))
+        problems.update(problem for part in parts for problem in part.problems)
+        if problems:
+            raise JobSpecError(sorted(problems))
+        shipped = [file for part in parts for file in part.shipped]
+        ways = deliveries(job, shipped, stage if site.staging else None)
+        return replace(planner, deliveries=ways)
+
+    def build(self) -> tuple[Plan, Planner]:
+        """Return the plan with the largest service that fits, and a planner that starts there."""
+        ways = self.deliveries
+        planned = self._plan(ways[0])
+        while len(ways) > 1 and not fits(planned.service):
+            ways = ways[1:]
+            planned = self._plan(ways[0])
+        return planned, replace(self, deliveries=ways)
+
+    def _plan(self, delivery: Delivery) -> Plan:
+        files = (
+            *delivery.files,
+            *self._bootstraps(delivery),
+            *(file for part in self.parts for file in part.files),
+        )
+        uploads = {
+            uri: Upload(uri, file.content, secret=file.secret)
+            for file in files
+            if file.content is not None and (uri := self.submission.join(file.uri))
+        }
+        service = self._service(self._commands(delivery), files)
+        return Plan(self.job, self.site, self.submission, service, tuple(uploads.values()))
+
+    def _bootstraps(self, delivery: Delivery) -> list[File]:
+        """Return `bootstrap.py` of each role, in the service or staged."""
+        if not self.job.bootstrap:
+            return []
+        texts = self.task_description(delivery).bootstraps()
+        name = contract.BOOTSTRAP_FILE
+        if not delivery.bootstrap_staged:
+            return [
+                File(name, type="TEMPLATE", text=text, roles=(role,))
+                for role, text in texts.items()
+            ]
+        files = []
+        for role, text in texts.items():
+            content = text.encode("ascii")
+            uri = f"{self.stage.files}/{hashlib.sha256(content).hexdigest()}/{name}"
+            files.append(File(name, (uri,), content, roles=(role,)))
+        return files
+
+    def task_description(self, delivery: Delivery) -> payload.TaskDescription:
+        """Return the task description with one of the deliveries."""
+        return payload.TaskDescription(
+            self.job,
+            self.site,
+            delivery,
+            self.parts,
+            self.submission,
+            self.ports,
+            self.cluster_roles,
+        )
+
+    def _commands(self, delivery: Delivery) -> dict[str, str]:
+        if not self.job.bootstrap:
+            return launch.commands(self.job)
+        path = contract.BOOTSTRAP_FILE
+        if not delivery.bootstrap_staged:
+            path = f"conf/{path}"  # YARN writes TEMPLATE files there (ProviderUtils)
+        # `exec`: YARN appends redirections, bash would stay process 1, and the program would never
+        # get SIGTERM (docs/hadoop-facts.md#sigterm).
+        return {
+            role.name: f"exec {self.job.python_of(role).interpreter} {path}"
+            for role in self.job.roles.values()
+        }
+
+    def _service(self, commands: Mapping[str, str], files: Sequence[File]) -> Service:
+        job = self.job
+        properties = {
+            **SERVICE_PROPERTIES,
+            contract.PROPERTY_SUBMISSION: self.submission,
+            contract.PROPERTY_DECIDING: job.deciding_task,
+            contract.PROPERTY_STRATEGY: job.strategy.value,
+            contract.PROPERTY_BOOTSTRAP: "true" if job.bootstrap else "false",
+        }
+        if job.bootstrap:
+            properties[contract.PROPERTY_START_TIMEOUT] = str(job.start_timeout_s)
+        if self.rerun_of:
+            properties[contract.PROPERTY_RERUN_OF] = self.rerun_of
+        principal = None
+        if job.kerberos:
+            keytab = next(file for file in files if file.name == contract.KEYTAB_FILE)
+            principal = KerberosPrincipal(job.kerberos.principal, self.submission.join(keytab.uri))
+        return Service(
+            name=job.name,
+            version=self.submission,
+            description=job.description or None,
+            queue=job.queue,
+            lifetime=job.lifetime_s,
+            docker_client_config=job.docker_client_config,
+            kerberos_principal=principal,
+            configuration=Configuration(properties=properties),
+            components=tuple(
+                self._component(role, commands[role.name], files) for role in job.roles.values()
+            ),
+            quicklinks={
+                name: url
+                for role in job.roles.values()
+                for name, url in _quick_links(job, role).items()
+            },
+        )
+
+    def _component(self, role: Role, command: str, files: Sequence[File]) -> Component:
+        properties = {}
+        if role.name == self.job.deciding_role:
+            properties[contract.PROPERTY_DECIDES] = "true"
+        default = default_kind(self.job.strategy, role.name, self.job.deciding_role)
+        if role.kind is not default:
+            properties[contract.PROPERTY_KIND] = role.kind.value
+        if role.ports:
+            properties[contract.PROPERTY_PORTS] = ",".join(
+                f"{name}={'auto' if port == AUTO_PORT else port}"
+                for name, port in role.ports.items()
+            )
+        own = [file for file in files if file.roles is None or role.name in file.roles]
+        return Component(
+            name=role.name,
+            number_of_containers=role.instances,
+            launch_command=command,
+            artifact=Artifact(role.image) if role.in_container else None,
+            resource=_resource(role, self.site),
+            restart_policy="ON_FAILURE" if role.restart is Restart.ON_FAILURE else "NEVER",
+            placement_policy=_placement(role),
+            configuration=Configuration(
+                properties=properties,
+                env=self._environments[role.name],
+                files=tuple(self._config_file(file) for file in own),
+            ),
+            quicklinks=tuple(_quick_links(self.job, role)),
+        )
+
+    def _config_file(self, file: File) -> ConfigFile:
+        if file.type == "TEMPLATE":
+            return ConfigFile("TEMPLATE", file.name, properties={"content": file.text})
+        return ConfigFile(file.type, file.name, self.submission.join(file.uri))
+
+    @cached_property
+    def _environments(self) -> dict[str, dict[str, str]]:
+        launched = launch.environments(self.job, self.tf_configs)
+        for part in self.parts:
+            for role, env in part.env.items():
+                launched[role] = {**env, **launched[role]}
+        return launched
+
+    @cached_property
+    def tf_configs(self) -> dict[str, str]:
+        """Role → its literal TF_CONFIG, with the AM's token as the index; {} in other modes."""
+        job, site, ports, counts = self.job, self.site, self.ports, self.job.counts
+        if job.tf_config is not TFConfigMode.LITERAL:
+            return {}
+
+        def address(name: str, index: int) -> str:
+            host = host_name(name, index, job.name, site.registry_user, site.domain)
+            return f"{host}:{task_port(ports, counts, self.submission, name, index)}"
+
+        found = {}
+        for role in job.roles:
+            text = tf_config(counts, self.cluster_roles, role, 0, address, job.legacy_master)
+            if text:
+                end = f'"index":{launch.COMPONENT_ID}}}}}'
+                found[role] = text.removesuffix('"index":0}}') + end
+        return found
+
+
+def _ports(job: Job, site: Site) -> dict[str, object]:
+    if job.network != "host":
+        return {"mode": "own-address"}
+    # The containers share the address of their node.
+    first, last = site.port_range
+    return {"mode": "host", "first": first, "last": last}
+
+
+def fits(service: Service) -> bool:
+    """Return whether a service is small enough for every Hadoop version."""
+    return len(dumps(service)) <= MAX_SERVICE_BYTES
+
+
+def _check_size(planned: Plan) -> None:
+    job, size = planned.job, len(planned.body)
+    limit, way_out = MAX_SERVICE_BYTES, "put long commands into scripts"
+    if not planned.site.staging:
+        limit = MAX_UNSTAGED_BYTES
+        way_out = "set hadoop_conf (or staging) in the settings: files then go to HDFS"
+    if job.tf_config is TFConfigMode.LITERAL:
+        way_out = "use `tf_config: counts`"
+    if size > limit:
+        message = (
+            f"the service would have {size} bytes, and Hadoop 3.1 and 3.2 corrupt more "
+            f"than {MAX_SERVICE_BYTES}; {way_out}"
+        )
+        raise JobSpecError([job.problem("", message)])
+
+
+def _resource(role: Role, site: Site) -> Resource:
+    additional = {site.gpu_resource: ResourceInformation(role.gpus)} if role.gpus else {}
+    return Resource(cpus=role.cpus, memory=str(role.memory_mib), additional=additional)
+
+
+def _quick_links(job: Job, role: Role) -> dict[str, str]:
+    """Return YARN's quick links of a role: one for each fixed port of each task, up to a limit.
+
+    The AM replaces only its global tokens in them (ServiceTimelinePublisher, ProviderUtils). The
+    deciding task reports ports that the bootstrap chooses. The names of tasks on a Docker network
+    resolve to addresses of that network, so the label adds the node.
+    """
+    where = "" if job.network == "host" else " (from its node)"
+    several = role.instances > 1
+    return {
+        (f"{role.name}-{index} {name}" if several else f"{role.name} {name}") + where: _quick_link(
+            role, index, port
+        )
+        for index in range(min(role.instances, MOST_QUICK_LINKS))
+        for name, port in role.ports.items()
+        if port != AUTO_PORT
+    }
+
+
+def _quick_link(role: Role, index: int, port: int) -> str:
+    scheme = "https" if port in (443, 8443) else "http"
+    return f"{scheme}://{role.name}-{index}.${{SERVICE_NAME}}.${{USER}}.${{DOMAIN}}:{port}"
+
+
+def _placement(role: Role) -> PlacementPolicy | None:
+    placement = role.placement
+    if placement is None:
+        return None
+    return PlacementPolicy((_constraint(role, placement),))
+
+
+def _constraint(role: Role, placement: Placement) -> PlacementConstraint:
+    kind: PlacementType = "AFFINITY_WITH_CARDINALITY"
+    if placement.spread:
+        kind = "ANTI_AFFINITY"
+    elif placement.together:
+        kind = "AFFINITY"
+    scope: PlacementScope = "RACK" if "rack" in (placement.spread, placement.together) else "NODE"
+    # Without spread and together only the nodes are restricted.
+    anywhere = kind == "AFFINITY_WITH_CARDINALITY"
+    return PlacementConstraint(
+        kind,
+        scope,
+        # Hadoop before 3.4 accepts only the component's own name
+        # (docs/hadoop-facts.md#scope-of-a-placement).
+        target_tags=(role.name,),
+        node_attributes=placement.attributes,
+        node_partitions=(placement.partition,) if placement.partition else (),
+        min_cardinality=0 if anywhere else None,
+        max_cardinality=role.instances if anywhere else None,
+    )

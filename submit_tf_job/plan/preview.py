@@ -1,0 +1,176 @@
+"""What one task's program will find in its environment, computed without a cluster.
+
+The container computes the same with the same functions (`container/`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from submit_tf_job.container import contract, environment, facts
+from submit_tf_job.container.data.task_data import Data
+from submit_tf_job.container.frameworks import peers
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.systems import variables
+from submit_tf_job.container.tfconfig import split_instance
+from submit_tf_job.errors import UsageError
+from submit_tf_job.jobspec.job import AUTO_PORT, Job, TFConfigMode, Variables
+from submit_tf_job.plan import launch
+from submit_tf_job.plan.planner import Plan, Planner
+
+__all__ = ["TaskPreview", "preview"]
+
+_DOMAIN = "<domain>"
+_OF_A_RUN = ("APPID", "JOB_ID", "TB_PORT")
+_HERE = "."  # stands for the task's working directory
+
+
+@dataclass(frozen=True)
+class TaskPreview:
+    """The environment of one task's program, beside the image's own and YARN's.
+
+    Attributes:
+        task: The task, such as worker-1.
+        command: What it runs.
+        environment: The variables; paths are relative to the task's working directory.
+        files: Content of the files that the variables name, by path.
+        notes: What is decided only in the container.
+    """
+
+    task: str
+    command: list[str] | str
+    environment: Mapping[str, str]
+    files: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON; TF_CONFIG is parsed once more as `tf_config`."""
+        value = self.environment.get(contract.ENV_TF_CONFIG)
+        return {
+            "task": self.task,
+            "command": self.command,
+            "tf_config": json.loads(value) if value else None,
+            "environment": dict(self.environment),
+            "files": dict(self.files),
+            "notes": list(self.notes),
+        }
+
+
+def preview(planned: Plan, task: str) -> TaskPreview:
+    """Return the environment of one task's program.
+
+    Args:
+        planned: The plan of the job.
+        task: The task, such as worker-1.
+
+    Raises:
+        UsageError: The job has no such task.
+
+    Example:
+        >>> preview(planned, "worker-1").environment["TFJOB_RANK"]  # doctest: +SKIP
+        '2'
+    """
+    job = planned.job
+    role, index = _split(job, task)
+    planner = replace(Planner.of(job, planned.site), submission=planned.submission)
+    found: dict[str, str] = dict(job.roles[role].env)
+    files: dict[str, str] = {}
+    if job.bootstrap:
+        info = _info(planned, planner, task)
+        found.update(_variables(info))
+        hosts, files = facts.host_variables(info)
+        found.update(hosts)
+        if job.tf_config is TFConfigMode.COUNTS and (value := info.tf_config()):
+            found[contract.ENV_TF_CONFIG] = value
+        if info.task.get("framework") in peers.FRAMEWORKS:
+            found.update(peers.variables(info))
+        found.update(_of_other_systems(info, found))
+    else:
+        found[contract.ENV_INSTANCE] = task
+        if not job.roles[role].gpus:
+            found.setdefault("CUDA_VISIBLE_DEVICES", "")
+    if role in planner.tf_configs:
+        literal = planner.tf_configs[role]
+        found[contract.ENV_TF_CONFIG] = literal.replace(launch.COMPONENT_ID, str(index))
+    found.update(_fixed_ports(job, role))
+    return TaskPreview(
+        task, job.roles[role].command.to_json(), found, files, tuple(_notes(planned, role))
+    )
+
+
+def _split(job: Job, task: str) -> tuple[str, int]:
+    try:
+        role, index = split_instance(task)
+    except ValueError:
+        role, index = task, -1
+    if role not in job.roles or not 0 <= index < job.roles[role].instances:
+        tasks = ", ".join(
+            f"{name}-0 to {name}-{count - 1}" if count > 1 else f"{name}-0"
+            for name, count in job.counts.items()
+        )
+        raise UsageError(f"the job has no task {task!r}", hint=f"its tasks are {tasks}")
+    return role, index
+
+
+def _info(planned: Plan, planner: Planner, task: str) -> Info:
+    job, site = planned.job, planned.site
+    name = f"{task}.{job.name}.{site.registry_user}.{site.domain or _DOMAIN}"
+    env = {contract.ENV_INSTANCE: task, contract.ENV_HOSTNAME: name}
+    return Info(planner.task_description(planner.deliveries[0]).to_json(), env, _HERE)
+
+
+def _variables(info: Info) -> dict[str, str]:
+    found = environment.own_variables(info)
+    found.setdefault("PYTHONUNBUFFERED", "1")
+    found[contract.ENV_ATTEMPT] = "0"
+    if info.task.get("data"):
+        found.update(Data(info, {}, lambda: False).variables())
+    found.update(facts.variables(info))
+    return found
+
+
+def _of_other_systems(info: Info, env: Mapping[str, str]) -> dict[str, str]:
+    """Return what `variables` of the job spec adds, without what only a running task has."""
+    if not info.task.get("variables"):
+        return {}
+    stated = info.roles[info.role]["env"]
+    found = {
+        name: text
+        for name, text in variables.other_variables(info).items()
+        if name not in stated and name not in _OF_A_RUN
+    }
+    if value := env.get(contract.ENV_TF_CONFIG):
+        found[contract.ENV_TF_CONFIG] = variables.with_environment(info, value)
+    return found
+
+
+def _fixed_ports(job: Job, role: str) -> dict[str, str]:
+    return {
+        _port_variable(name): str(port)
+        for name, port in job.roles[role].ports.items()
+        if port != AUTO_PORT and job.bootstrap
+    }
+
+
+def _port_variable(name: str) -> str:
+    return contract.ENV_PORT_OF + name.upper().replace("-", "_")
+
+
+def _notes(planned: Plan, role: str) -> list[str]:
+    job, site = planned.job, planned.site
+    notes = []
+    if not site.domain:
+        notes.append(
+            f"{_DOMAIN} stands for the registry's domain, which is not known here (dns.domain)"
+        )
+    if site.dns_server and job.bootstrap:
+        notes.append("with dns.server the program gets addresses instead of host names")
+    if Variables.TONY in job.variables:
+        notes.append(f"{', '.join(_OF_A_RUN)} are set when the task runs")
+    for name, port in job.roles[role].ports.items():
+        if port == AUTO_PORT:
+            notes.append(f"{_port_variable(name)} is a free port of the task's node")
+    return notes
