@@ -1,104 +1,115 @@
-"""What deciding and other tasks have in common: one event loop around the command, its signals and its progress."""
+"""The base class of both kinds of task: one event loop for the command, signals and progress."""
 
 from __future__ import annotations
 
 import abc
+import os
 import queue
 import selectors
 import signal
 import threading
 import time
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap import files
-from submit_tf_job.bootstrap.child import STOPS, Child, Signals
-from submit_tf_job.bootstrap.environment import give_tf_config, has_proxy, no_proxy
-from submit_tf_job.bootstrap.info import Problem, describe, say, signal_name
+from submit_tf_job.container import contract, facts, ports, task_files
+from submit_tf_job.container.child import STOPS, Child, Signals
+from submit_tf_job.container.environment import has_proxy, no_proxy, set_tf_config
+from submit_tf_job.container.info import BootstrapProblem, describe, log, signal_name
+from submit_tf_job.container.line_times import Stamps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.data import Data
-    from submit_tf_job.bootstrap.info import Info
+    from submit_tf_job.container.data.task_data import Data
+    from submit_tf_job.container.info import Info
 
-TICK_S = 1.0  # while nothing is about to happen
+TICK_S = 1.0  # the pause of an idle event loop
 BUSY_S = 0.1
 PING_S = 5.0
-SILENCE = 3  # pings without an answer until a connection counts as broken
+SILENCE = 3  # unanswered pings after which a connection counts as broken
+# bash's exit statuses for a command that it cannot run
+SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
 
 
 class Agent(abc.ABC):
-    """Runs one task; `exit` is its status once it is over."""
+    """Runs one task; `exit` is its exit status once it has ended."""
 
     def __init__(self, info: Info, signals: Signals) -> None:
-        """Begin without a command."""
+        """Set up the event loop; the command is started later."""
         self.info, self.signals = info, signals
         self.env: dict[str, str] = {}
         self.child: Child | None = None
         self.child_started = self.child_ended = 0.0
         self.record: dict[str, Any] | None = None  # how the command ended
         self.exit: int | None = None
-        self.final = False  # a later start of this task on this node is to leave at once
-        self.told_to_end = False
+        self.final = False  # a later start of this task on this node exits at once
+        self.end_requested = False
         self.nofile: tuple[int, int] | None = None
         self.selector = selectors.DefaultSelector()
         self.selector.register(signals.reader, selectors.EVENT_READ, lambda _mask: signals.drain())
         self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
-        self.progress = files.Progress("")
-        self.data: Data | None = None  # what the job reads and writes, where it says so
-        # How the command ended, and what is still to be done about its outputs.
+        self.progress = task_files.Progress("")
+        self.data: Data | None = None  # the job's inputs and outputs, if it declares any
+        self.reserved: ports.Reservation | None = None  # the port of this task
+        self.held: list[ports.Reservation] = []  # the ports that the command serves
+        # The result of the command, and the upload of its outputs that is still to be done.
         self.ending: tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]] | None = None
 
-    # --- for the two kinds of task -----------------------------------------------------------------------------------
-    def open(self) -> None:  # noqa: B027  (most tasks are called by nobody)
-        """Be there for others, if this task is."""
+    # --- for the two kinds of task ----------------------------------------------------------------
+    def open(self) -> None:  # noqa: B027  (most tasks accept no connections)
+        """Start listening for connections, if this task accepts any."""
 
     def warn(self, text: str) -> None:
-        """Tell a person about something that is no failure."""
-        say(text)
+        """Log a warning that does not fail the task."""
+        log(text)
 
     def outcome(self) -> dict[str, Any]:
-        """Return what the outcome line says beyond this task."""
+        """Return the fields of the outcome line beyond those of this task."""
         return {}
 
     def report(self) -> dict[str, Any] | None:
-        """Return the job's report, if this task keeps it."""
+        """Return the job's report, if this task writes one."""
         return None
 
     @abc.abstractmethod
     def tick(self, now: float) -> bool:
-        """Do what is due; True while something is to happen soon."""
+        """Do what is due; return True while the next step is less than a second away."""
 
     @abc.abstractmethod
     def command_ended(self, now: float) -> None:
-        """`record` is there."""
+        """Handle the end of the command; `record` holds the result."""
 
     @abc.abstractmethod
     def stopped(self, now: float) -> None:
-        """The first signal that ends this task has come."""
+        """Handle the first signal that ends this task."""
 
-    # --- the loop ----------------------------------------------------------------------------------------------------
-    def run(self, env: dict[str, str], problem: Problem | None) -> int:
-        """Run to the end; `problem` is why the command cannot be started at all."""
+    # --- the loop ---------------------------------------------------------------------------------
+    def run(self, env: dict[str, str], problem: BootstrapProblem | None) -> int:
+        """Run the task to its end; `problem` is the reason why the command cannot start, if any."""
         self.env = env
-        self.progress = files.Progress(env.get(contract.ENV_PROGRESS, ""), files.stdout_path(self.info))
+        self.progress = task_files.Progress(
+            env.get(contract.ENV_PROGRESS, ""), task_files.stdout_path(self.info)
+        )
+        stamps = Stamps(self.info)
         if problem:
             self.fail(problem)
         stop = 0
         try:
             while self.exit is None:
                 now = time.monotonic()
+                stamps.look(now)
                 self.watch_child(now)
                 if not stop and self.signals.stop():
                     stop = self.signals.stop()
                     self.stopped(now)
-                busy = self.tick(now) or bool(self.child and self.child.kill_at and not self.child.over)
+                stopping = self.child and self.child.kill_at and not self.child.over
+                busy = self.tick(now) or stopping
                 if self.exit is None:
                     self.wait(BUSY_S if busy else TICK_S)
             return self.exit
         finally:
+            stamps.look(time.monotonic(), last=True)
             if self.child:
                 self.child.close()
             self.signals.forward = None
@@ -114,48 +125,125 @@ class Agent(abc.ABC):
                 return
 
     def post(self, call: Callable[[], None]) -> None:
-        """Have the event loop call something; for other threads."""
+        """Run `call` in the event loop; any thread may call this."""
         self.posted.put(call)
         self.signals.wake()
 
-    # --- the command -------------------------------------------------------------------------------------------------
-    def start_child(self, table: Mapping[str, list[str]] | None) -> None:
-        """Start the command; TF_CONFIG is made here, from `table` where the names do not resolve in containers."""
+    # --- the command ------------------------------------------------------------------------------
+    def serve(self, env: dict[str, str]) -> None:
+        """Choose the ports that the command serves, and add them to its environment.
+
+        Raises:
+            BootstrapProblem: No free port was found.
+        """
+        reserved = self.reserved.port if self.reserved else 0
+        self.info.served, self.held, warnings = ports.serve(self.info, reserved)
+        for name, port in self.info.served.items():
+            env[contract.ENV_PORT_OF + name.upper().replace("-", "_")] = str(port)
+        for warning in warnings:
+            self.info.warnings.append(warning)
+            self.warn(warning)
+
+    def learn(self, hosts: Mapping[str, str], taken: Mapping[str, int]) -> None:
+        """Store where all tasks are, as the deciding task says.
+
+        Args:
+            hosts: The addresses of tasks that programs do not know by name.
+            taken: The ports of tasks whose own one was in use.
+        """
+        self.info.hosts, self.info.ports = dict(hosts), dict(taken)
+        port = self.info.port(self.info.role, self.info.index)
+        self.env[contract.ENV_PORT] = str(port)
+        if self.reserved and self.reserved.port != port:
+            # the programs know the port that an earlier attempt of this task had
+            self.reserved.drop()
+            self.reserved = None
+            try:
+                self.reserved = ports.reserve([port], self.info.name, self.info.node, self.signals)
+            except BootstrapProblem as problem:
+                self.fail(problem)
+
+    def start_child(self) -> None:
+        """Start the command."""
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
-        if table and has_proxy(self.env):
-            no_proxy(self.env, [address for addresses in table.values() for address in addresses])
+        if self.info.hosts and has_proxy(self.env):
+            no_proxy(self.env, list(self.info.hosts.values()))
         command = self.info.roles[self.info.role]["command"]
         try:
-            if self.info.task.get("tf_config", "counts") == "counts":
-                self.env.pop(contract.ENV_TF_CONFIG, None)
-                value = self.info.tf_config(table)
-                if value:
-                    give_tf_config(self.env, value, self.info.cwd)
-            say("starting: %s" % " ".join((command if isinstance(command, str) else " ".join(command)).split())[:200])
-            self.child = Child(command, self.env, self.nofile)
-        except Problem as problem:
+            self._set_variables()
+            words = command.split() if isinstance(command, str) else command
+            log("starting: %s" % " ".join(words)[:200])
+            for reservation in [self.reserved, *self.held]:
+                if reservation:
+                    reservation.release()
+            self.child = Child(command, self.env, self.nofile, self.workdir())
+        except BootstrapProblem as problem:
             self.fail(problem)
             return
         self.child_started = time.monotonic()
         self.signals.forward = self.child.send
-        for number in self.signals.seen:  # came while it was being started
+        for number in self.signals.seen:  # received before `forward` was set
             if number in STOPS:
                 self.child.send(number)
 
-    def fail(self, problem: Problem) -> None:
-        """The command cannot run; that is how it ended."""
-        say(problem.message)
+    def _set_variables(self) -> None:
+        """Set the facts, TF_CONFIG, and what other frameworks and other systems read."""
+        facts.install(self.env, self.info)
+        info, counts = self.info, self.info.task.get("tf_config", "counts") == "counts"
+        value = self.env.pop(contract.ENV_TF_CONFIG, "")
+        if counts:
+            value = info.tf_config()
+        if info.task.get("framework") in ("torch", "jax"):
+            # travels only with their strategies
+            from submit_tf_job.container.frameworks import peers
+
+            self.env.update(peers.variables(info))
+        if info.task.get("variables"):
+            # travels only with jobs that ask for it
+            from submit_tf_job.container.systems import variables
+
+            if info.task.get("tf_config") != "none":
+                value = variables.with_environment(info, value)
+            stated = info.roles[info.role].get("env", {})
+            for name, text in variables.other_variables(info).items():
+                if name not in stated:
+                    self.env[name] = text
+        if value:
+            set_tf_config(self.env, value, info.cwd)
+
+    def workdir(self) -> str:
+        """Return the directory in which the command starts.
+
+        Raises:
+            BootstrapProblem: It does not exist.
+        """
+        path = os.path.join(
+            self.info.cwd, self.info.roles[self.info.role].get("workdir", "")
+        ).rstrip("/")
+        if not os.path.isdir(path or "/"):
+            raise BootstrapProblem(
+                contract.EXIT_BOOTSTRAP_ERROR,
+                "workdir-missing",
+                "the workdir %s does not exist, or is not a directory" % path,
+            )
+        return path or "/"
+
+    def fail(self, problem: BootstrapProblem) -> None:
+        """Record that the command could not run."""
+        log(problem.message)
         self.child_ended = self.child_started = time.monotonic()
         message = "%s on %s: %s" % (self.info.name, self.info.node, problem.message)
-        self._ended({"status": problem.status, "signal": None, "reason": problem.reason, "message": message})
+        self._ended(
+            {"status": problem.status, "signal": None, "reason": problem.reason, "message": message}
+        )
 
     def was_stopped(self, number: int) -> None:
-        """YARN, or a person, has ended this task."""
+        """Record that a signal from outside ended this task."""
         text = "%s was stopped by %s" % (self.info.name, signal_name(number))
         self._ended({"status": 128 + number, "signal": number, "reason": "killed", "message": text})
 
     def watch_child(self, now: float) -> None:
-        """See whether the command has ended, and all of its group."""
+        """Check whether the command and its process group have ended."""
         if not self.child or self.child.over:
             return
         over = self.child.poll(now)
@@ -163,27 +251,35 @@ class Agent(abc.ABC):
             self.child_ended = now
             record = describe(self.info, self.child.code)
             stop = self.signals.stop()
-            if self.told_to_end:
+            if self.end_requested:
                 record["reason"] = "ended"
-            elif stop:  # whatever it made of the signal, it did not end by itself
+            elif stop:  # the command ended because of the signal, whatever its own status
                 self.was_stopped(stop)
                 return
-            elif isinstance(self.info.roles[self.info.role]["command"], str) and record["status"] in (126, 127):
-                record["reason"] = "command-not-found" if record["status"] == 127 else "not-executable"  # in bash's own words
-            upload = self.data.uploads(record, self.told_to_end) if self.data else None
+            elif isinstance(self.info.roles[self.info.role]["command"], str):
+                record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
+            upload = self.data.uploads(record, self.end_requested) if self.data else None
             if upload:
                 self.ending = (record, upload)
             else:
                 self._ended(record)
-        if over and self.ending:  # nothing of the command is left that could still write
-            threading.Thread(target=self._upload, args=self.ending, name="upload", daemon=True).start()
+        # the whole process group has ended, so no process writes to the outputs any more
+        if over and self.ending:
+            threading.Thread(
+                target=self._upload, args=self.ending, name="upload", daemon=True
+            ).start()
 
-    def _upload(self, record: dict[str, Any], upload: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Upload the outputs, in a thread; the loop goes on meanwhile."""
+    def _upload(
+        self, record: dict[str, Any], upload: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> None:
+        """Upload the outputs in a thread, while the event loop continues."""
         try:
             done = upload(record)
-        except Exception as err:  # noqa: BLE001  (the loop waits for a word, whatever happens here)
-            done = record if record["status"] else dict(record, status=contract.EXIT_DATA, reason="output-failed", message=repr(err))
+        except Exception as err:  # noqa: BLE001  (the event loop waits for the result)
+            done = record
+            if not record["status"]:
+                failed = {"status": contract.EXIT_DATA, "reason": "output-failed"}
+                done = dict(record, message=repr(err), **failed)
         self.post(lambda: self._uploaded(done))
 
     def _uploaded(self, record: dict[str, Any]) -> None:
@@ -191,16 +287,20 @@ class Agent(abc.ABC):
         self._ended(record)
 
     def _ended(self, record: dict[str, Any]) -> None:
-        lines = files.last_lines(files.stderr_path(self.info)) if record["status"] else []
-        self.record = dict(record, last_lines=lines, duration_s=round(self.child_ended - self.child_started, 3))
+        lines = []
+        if record["status"]:
+            lines = task_files.last_lines(task_files.stderr_path(self.info))
+        self.record = dict(
+            record, last_lines=lines, duration_s=round(self.child_ended - self.child_started, 3)
+        )
         self.command_ended(self.child_ended)
 
     def stop_child(self, now: float, number: int = signal.SIGTERM) -> None:
-        """End the command if it runs."""
+        """Stop the command if it runs."""
         if self.child and not self.child.over:
             self.child.stop(now, self.info.stop_grace_s, number)
 
     @property
     def idle(self) -> bool:
-        """No command runs (any more, or yet), and nothing of it is being uploaded."""
+        """Whether no command runs and no output is being uploaded."""
         return (not self.child or self.child.over) and not self.ending

@@ -1,4 +1,4 @@
-"""The training command as a child in a process group of its own, which does not outlive the bootstrap."""
+"""The training command: a child process in its own process group that ends with the bootstrap."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap.info import Problem
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import BootstrapProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,16 +27,22 @@ LEFTOVER_GRACE_S = 1.0
 
 
 class Signals:
-    """Remembers signals, wakes the event loop, and hands them to the child at once: YARN kills 250 ms after its SIGTERM."""
+    """Keeps the signals received, wakes the event loop, and forwards signals to the child at once.
+
+    YARN sends SIGKILL 250 ms after SIGTERM.
+    """
 
     def __init__(self) -> None:
-        """Take over the process's signal handlers."""
+        """Install the process's signal handlers."""
         self.seen: list[int] = []
         self.forward: Callable[[int], None] | None = None
         self.reader, self.writer = socket.socketpair()
         self.reader.setblocking(False)
         self.writer.setblocking(False)
-        signal.set_wakeup_fd(self.writer.fileno(), warn_on_full_buffer=False)
+        if sys.version_info >= (3, 7):
+            signal.set_wakeup_fd(self.writer.fileno(), warn_on_full_buffer=False)
+        else:
+            signal.set_wakeup_fd(self.writer.fileno())
         for number in FORWARDED + (signal.SIGCHLD,):
             signal.signal(number, self._arrived)
 
@@ -46,16 +53,16 @@ class Signals:
                 self.forward(number)
 
     def stop(self) -> int:
-        """Return the first signal that asks this task to end, or 0."""
+        """Return the first signal that ends this task, or 0."""
         return next((number for number in self.seen if number in STOPS), 0)
 
     def wake(self) -> None:
-        """Make the event loop turn once; may be called by any thread."""
-        with contextlib.suppress(OSError):  # full: it will wake anyway
+        """Wake the event loop; any thread may call this."""
+        with contextlib.suppress(OSError):  # the buffer is full, so the loop wakes anyway
             self.writer.send(b"\0")
 
     def drain(self) -> None:
-        """Forget the wake-ups."""
+        """Discard the pending wake-up bytes."""
         with contextlib.suppress(OSError):
             while self.reader.recv(4096):
                 pass
@@ -71,26 +78,58 @@ def _prctl() -> Any:
 
 
 def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
-    """Return what to execute: a list as it is, a string through bash."""
-    if isinstance(command, str):
-        return [shutil.which("bash", path=path) or "/bin/sh", "-c", command]
-    return list(command)
+    """Return the argument list to execute: a string runs in bash with `pipefail`, a list as it is.
+
+    Raises:
+        BootstrapProblem: The string is a pipeline, and the image has no shell with `pipefail`.
+    """
+    if not isinstance(command, str):
+        return list(command)
+    shell = shutil.which("bash", path=path) or "/bin/sh"
+    argv = [shell, "-o", "pipefail"]
+    # images of entry-point mode may lack bash; Alpine's sh has pipefail
+    if not shell.endswith("bash") and not _works(argv):
+        if "|" in command.replace("||", ""):
+            text = (
+                "the image has no bash, and its /bin/sh does not report that a part of a "
+                "pipeline failed; "
+            )
+            raise BootstrapProblem(
+                contract.EXIT_COMMAND_NOT_FOUND,
+                "command-not-found",
+                text + "install bash, or write the command as a list",
+            )
+        argv = [shell]
+    return argv + ["-c", command]
+
+
+def _works(shell: list[str]) -> bool:
+    """Return whether a shell accepts these options."""
+    argv = shell + ["-c", ":"]
+    return subprocess.call(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
 
 
 class Child:
     """The running command.
 
     Raises:
-        Problem: It cannot be started.
+        BootstrapProblem: The command cannot be started.
     """
 
-    def __init__(self, command: str | Sequence[str], env: Mapping[str, str], nofile: tuple[int, int] | None = None) -> None:
-        """Start it; `nofile` is the limit of open files it is to have."""
+    def __init__(
+        self,
+        command: str | Sequence[str],
+        env: Mapping[str, str],
+        nofile: tuple[int, int] | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        """Start the command in `cwd`; `nofile` is its limit of open files (soft, hard)."""
         argv = argv_of(command, env.get("PATH"))
         parent = os.getpid()
         prctl = _prctl()
         if prctl:
-            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the command leaves behind is reaped here, not by whoever is process 1
+            # this process reaps the command's orphans, instead of process 1 of the container
+            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
         self._guard = _start_guard(env.get("PATH", ""))
         told = self._guard.stdin.fileno() if self._guard and self._guard.stdin else None
@@ -98,8 +137,9 @@ class Child:
         def prepare() -> None:
             os.setpgid(0, 0)
             if told is not None:
-                with contextlib.suppress(OSError):  # without a guard the command runs all the same
-                    os.write(told, b"%d\n" % os.getpid())  # before there is anything to kill
+                with contextlib.suppress(OSError):  # the command runs without a guard, too
+                    # the guard has the group before the command starts
+                    os.write(told, b"%d\n" % os.getpid())
             if nofile:
                 resource.setrlimit(resource.RLIMIT_NOFILE, nofile)
             if prctl:
@@ -108,33 +148,39 @@ class Child:
                     os._exit(137)
 
         try:
-            self.process = subprocess.Popen(argv, env=dict(env), stdin=subprocess.DEVNULL, preexec_fn=prepare)
+            self.process = subprocess.Popen(
+                argv, env=dict(env), stdin=subprocess.DEVNULL, preexec_fn=prepare, cwd=cwd
+            )
         except (OSError, ValueError) as err:
             _end(self._guard)
             raise _cannot_start(argv, err, env.get("PATH")) from err
         self.group = self.process.pid
         self.code: int | None = None
-        self.over = False  # the whole group is gone
+        self.over = False  # the whole process group has ended
         self.kill_at: float | None = None
 
     def send(self, number: int) -> None:
-        """Send a signal to the command's whole group."""
+        """Send a signal to the command's process group."""
         with contextlib.suppress(OSError):
             if not self.over:
                 os.killpg(self.group, number)
 
     def stop(self, now: float, grace_s: float, number: int = signal.SIGTERM) -> None:
-        """Ask the group to end; after `grace_s` it is killed (MultiWorkerMirroredStrategy ignores SIGTERM)."""
+        """Send a signal to the process group, and SIGKILL after `grace_s`.
+
+        MultiWorkerMirroredStrategy ignores SIGTERM.
+        """
         if self.kill_at is None:
             self.kill_at = now + grace_s
             if number:
                 self.send(number)
 
     def poll(self, now: float) -> bool:
-        """Reap what has ended; True when the command and its leftovers are gone."""
+        """Reap ended processes; return True once the command's whole process group has ended."""
         while not self.over:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)  # as process 1 of a container also others' orphans
+                # process 1 of a container also gets the orphans of other processes
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 break
             if pid == 0:
@@ -147,8 +193,10 @@ class Child:
         if self.kill_at is not None and now >= self.kill_at:
             self.send(signal.SIGKILL)
         if self.code is not None and not self.over:
-            # A second after SIGKILL only zombies can be left, which somebody else has to reap.
-            self.over = not self._group_lives() or (self.kill_at is not None and now > self.kill_at + 1)
+            # A second after SIGKILL only zombies remain, which their own parents have to reap.
+            self.over = not self._group_lives() or (
+                self.kill_at is not None and now > self.kill_at + 1
+            )
             if not self.over:
                 self.stop(now, LEFTOVER_GRACE_S)
         return self.over
@@ -161,14 +209,17 @@ class Child:
         return True
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Kill what remains of the process group."""
         self.send(signal.SIGKILL)
         _end(self.process)
         _end(self._guard)
 
 
 def _start_guard(path: str) -> subprocess.Popen[bytes] | None:
-    """Start a shell that kills the group it is told when this process dies: PDEATHSIG reaches the child, not its children."""
+    """Start a shell that kills the command's process group when this process dies.
+
+    PR_SET_PDEATHSIG applies to the child alone, not to the child's children.
+    """
     script = 'trap "" TERM INT HUP; read -r group || exit; read -r _; kill -9 "-$group"'
     try:
         return subprocess.Popen(
@@ -191,15 +242,23 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
         process.stdin.close()
 
 
-def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> Problem:
+def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> BootstrapProblem:
     name = argv[0]
     found = name if "/" in name else shutil.which(name, path=path)
     if isinstance(err, FileNotFoundError) and not (found and os.path.exists(found)):
-        hint = "; this image has python3" if name == "python" and shutil.which("python3", path=path) else ""
-        return Problem(
-            contract.EXIT_COMMAND_NOT_FOUND, "command-not-found", "the command %r was not found in the container%s" % (name, hint)
+        hint = ""
+        if name == "python" and shutil.which("python3", path=path):
+            hint = "; this image has python3"
+        return BootstrapProblem(
+            contract.EXIT_COMMAND_NOT_FOUND,
+            "command-not-found",
+            "the command %r was not found in the container%s" % (name, hint),
         )
     why = getattr(err, "strerror", None) or str(err)
     if isinstance(err, FileNotFoundError):
         why = "the interpreter in its first line does not exist"
-    return Problem(contract.EXIT_COMMAND_NOT_EXECUTABLE, "not-executable", "the command %r could not be executed: %s" % (name, why))
+    return BootstrapProblem(
+        contract.EXIT_COMMAND_NOT_EXECUTABLE,
+        "not-executable",
+        "the command %r could not be executed: %s" % (name, why),
+    )

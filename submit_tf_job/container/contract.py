@@ -1,16 +1,24 @@
-"""Names that both sides of the wire agree on: what `plan` writes and what `bootstrap`, inside the container, reads.
+"""Names shared by `plan`, which writes them, and by the bootstrap in the container, which reads
+them.
 
-Standard library only, Python 3.7 and later: this very file travels with every job.
+Standard library only, Python 3.6 and later: this file travels with every job.
 """
 
-# --- how a task learns who it is -------------------------------------------------------------------------------------
-# The AM replaces ${COMPONENT_INSTANCE_NAME} in env values in normal and in entry-point mode (facts: yarn-services 4.1).
+# --- how a task finds its role and index ----------------------------------------------------------
+# The AM replaces ${COMPONENT_INSTANCE_NAME} in env values, in normal and in entry-point mode:
+# docs/hadoop-facts.md#substitution-by-the-applicationmaster
 ENV_INSTANCE = "TFJOB_INSTANCE"  # worker-3: role, hyphen, index
-# The AM sets it for every DOCKER artifact, also where the NodeManager runs the command as a plain process (seen on 3.1 to 3.4):
-# <component>-<i>.<service>.<user>.<domain>. It is the one place where a container can read the registry's form of user and domain.
+# The AM sets it for every DOCKER artifact, also where the NodeManager runs the command as a plain
+# process (seen on 3.1 to 3.4): <component>-<i>.<service>.<user>.<domain>. Only here can a container
+# read the registry's form of user and domain.
 ENV_HOSTNAME = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME"
 
-# --- what the training program finds in its environment --------------------------------------------------------------
+# The AM sets both for every DOCKER artifact, even if the NodeManager ignores them
+# (AbstractLauncher, DockerProviderService).
+ENV_RUNTIME = "YARN_CONTAINER_RUNTIME_TYPE"
+ENV_IMAGE = "YARN_CONTAINER_RUNTIME_DOCKER_IMAGE"
+
+# --- the training program's environment -----------------------------------------------------------
 ENV_TF_CONFIG = "TF_CONFIG"
 ENV_TF_CONFIG_FILE = "TFJOB_TF_CONFIG_FILE"  # only where TF_CONFIG is too long for one variable
 ENV_JOB = "TFJOB_NAME"
@@ -18,79 +26,135 @@ ENV_ROLE = "TFJOB_ROLE"
 ENV_INDEX = "TFJOB_INDEX"
 ENV_COUNT = "TFJOB_COUNT"  # tasks of this role
 ENV_PORT = "TFJOB_PORT"  # the port this task may listen on
+ENV_PORT_OF = "TFJOB_PORT_"  # each followed by the name of one of the role's `ports` in capitals
 ENV_SUBMISSION = "TFJOB_SUBMISSION_ID"
 ENV_ATTEMPT = "TFJOB_ATTEMPT"  # 0, then one more for each time YARN started this task again
-ENV_PROGRESS = "TFJOB_PROGRESS_FILE"  # write {"step": 3, "total": 10, "metrics": {...}} there, by rename
-TASK_ENV = (ENV_TF_CONFIG, ENV_JOB, ENV_ROLE, ENV_INDEX, ENV_COUNT, ENV_PORT, ENV_SUBMISSION, ENV_ATTEMPT, ENV_PROGRESS)
+# write {"step": 3, "total": 10, "metrics": {...}} there, by rename
+ENV_PROGRESS = "TFJOB_PROGRESS_FILE"
+# over the tasks that train, the deciding task first; docs/tf-config.md#facts-for-every-program
+ENV_RANK = "TFJOB_RANK"
+ENV_WORLD_SIZE = "TFJOB_WORLD_SIZE"
+ENV_LOCAL_RANK = "TFJOB_LOCAL_RANK"
+ENV_ADDRESS = "TFJOB_ADDRESS"  # host:port of the deciding task
+# each followed by a role's name in capitals
+ENV_HOSTS = "TFJOB_HOSTS_"  # host:port of its tasks, separated by commas
+ENV_HOSTFILE = "TFJOB_HOSTFILE_"  # a file with a host:port in each line, where there are many
+TASK_ENV = (
+    ENV_TF_CONFIG,
+    ENV_JOB,
+    ENV_ROLE,
+    ENV_INDEX,
+    ENV_COUNT,
+    ENV_PORT,
+    ENV_SUBMISSION,
+    ENV_ATTEMPT,
+    ENV_PROGRESS,
+)
 
-# What it reads and writes: each followed by the name of an input or output in capitals.
-ENV_INPUT = "TFJOB_INPUT_"  # its URI; once it was downloaded, where it is on this disk
-ENV_FILES = "TFJOB_FILES_"  # a file that lists this task's files, one a line
-ENV_OUTPUT = "TFJOB_OUTPUT_"  # its URI; where it is uploaded afterwards, an empty directory on this disk
+# Inputs and outputs; each prefix is followed by the name of one in capitals.
+ENV_INPUT = "TFJOB_INPUT_"  # the input's URI, or its path on this disk once it was downloaded
+ENV_FILES = "TFJOB_FILES_"  # a file that lists this task's files, one per line
+# the output's URI; an empty directory on this disk where it is uploaded afterwards
+ENV_OUTPUT = "TFJOB_OUTPUT_"
 
-# --- files -----------------------------------------------------------------------------------------------------------
-BOOTSTRAP_FILE = "bootstrap.py"  # a TEMPLATE file lands in conf/ of the working directory
-REPORT_FILE = "job-report.json"  # in the log directory of the deciding task; the NodeManager serves it at once
-PAYLOAD_ARCHIVE = "tfjob-files.tar"  # the job's files, staged, when they are too large to travel in the service
-COMMON_ARCHIVE = "tfjob-common.tar"  # those that all roles have, where they are many
-LARGE_LINK = "tfjob-large-"  # a large file is one file on a node: the link to it begins so, and its name links to that
+# --- files ----------------------------------------------------------------------------------------
+BOOTSTRAP_FILE = "bootstrap.py"  # YARN puts a TEMPLATE file into conf/ of the working directory
+# in the log directory: times at which stdout.txt and stderr.txt grew
+TIMES_FILE = "tfjob-times.txt"
+# One record per file and so many seconds, by the age of the task: less than 1 MB in a week.
+TIMES_PACES = ((3600.0, 1.0), (86400.0, 10.0), (float("inf"), 60.0))
+# in the log directory of the deciding task; the NodeManager serves it at once
+REPORT_FILE = "job-report.json"
+# the job's files as a staged archive, when they do not fit into the service
+PAYLOAD_ARCHIVE = "tfjob-files.tar"
+COMMON_ARCHIVE = "tfjob-common.tar"  # the files that all roles have, when there are many
+# a large file is stored once per node; links with this prefix lead to it
+LARGE_LINK = "tfjob-large-"
+# a file of HDFS that YARN fetches to the node; links with this prefix lead to it
+REMOTE_LINK = "tfjob-remote-"
 ARCHIVES_DIRECTORY = ".tfjob-archives"  # archives on their way to being unpacked
-SITE_DIRECTORY = ".tfjob-packages"  # wheels of `files` are unpacked there
-PACKAGES_LINK = "tfjob-python"  # the job's Python packages, unpacked once on each node, are linked so in the working directory
-HADOOP_CONF_LINK = "tfjob-hadoop-conf"  # a staged archive of Hadoop configuration is linked so in the working directory
+SITE_DIRECTORY = ".tfjob-packages"  # wheels of `files` are unpacked into it
+# link in the working directory to the job's Python packages, unpacked once per node
+PACKAGES_LINK = "tfjob-python"
+# link in the working directory to a staged archive of Hadoop configuration
+HADOOP_CONF_LINK = "tfjob-hadoop-conf"
 KEYTAB_FILE = "tfjob.keytab"  # the job's keytab in a task's working directory
-KRB5_CONF_FILE = "tfjob-krb5.conf"  # krb5.conf, where it travels with the job
-TOKENS_FILE = "tfjob-tokens"  # delegation tokens as the program gets them
-INPUT_LIST = "tfjob-input-%s.txt"  # the files of a sharded input, one URI a line, the same list for all tasks
-PROGRESS_MARK = "TFJOB_PROGRESS "  # a line on stdout that starts with it and goes on as JSON is progress, as the file is
-OUTCOME_MARK = "submit_tf_job-outcome "  # the machine-readable last line on the task's stderr starts with it
+KRB5_CONF_FILE = "tfjob-krb5.conf"  # krb5.conf, if it travels with the job
+TOKENS_FILE = "tfjob-tokens"  # the delegation tokens that the program gets
+# the files of a sharded input, one URI per line, the same list for all tasks
+INPUT_LIST = "tfjob-input-%s.txt"
+# prefix of a progress line on stdout; JSON follows, with the fields of the progress file
+PROGRESS_MARK = "TFJOB_PROGRESS "
+# prefix of the machine-readable last line on the task's stderr
+OUTCOME_MARK = "submit_tf_job-outcome "
+NAMES_VANISHED = (
+    "YARN has removed this job's names (an earlier job of the same name ended late, or the "
+    "ResourceManager was restarted)"
+)
+IMAGE_REQUIRED = "require"  # `image_policy` in the job spec and in the task description
 REPORT_VERSION = 1
 TASK_VERSION = 1
 
-# --- properties of the YARN service that say whose it is -------------------------------------------------------------
+# --- properties of the YARN service ---------------------------------------------------------------
 PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
 PROPERTY_RERUN_OF = "submit_tf_job.rerun-of"  # the id that the same command has without --replace
 PROPERTY_DECIDING = "submit_tf_job.deciding-task"
-PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task leaves an outcome
+PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task writes an outcome line
 PROPERTY_STRATEGY = "submit_tf_job.strategy"
-PROPERTY_PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=6007"
+# in seconds; only where the job runs under the bootstrap
+PROPERTY_START_TIMEOUT = "submit_tf_job.start-timeout"
+# of a component: only where it is not the kind that strategy and name give the role
+PROPERTY_KIND = "submit_tf_job.kind"
+PROPERTY_PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"
 PROPERTY_DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
 
-# --- exit statuses of the bootstrap itself ---------------------------------------------------------------------------
-# Free of the shell's (126, 127, 128+n), Docker's (125-127), container-executor's (1-75) and TensorFlow's usual ones (1, 2).
-EXIT_BOOTSTRAP_ERROR = 90  # a defect of the bootstrap, or a task description it cannot read
-EXIT_PORT_IN_USE = 91  # this task's own port is taken on this host
+# --- exit statuses of the bootstrap itself --------------------------------------------------------
+# Not used by the shell (126, 127, 128+n), Docker (125-127), container-executor (1-75) or usually by
+# TensorFlow (1, 2).
+EXIT_BOOTSTRAP_ERROR = 90  # a defect of the bootstrap, or an unreadable task description
+EXIT_PORT_IN_USE = 91  # this task's port is in use on this host
 EXIT_PEERS_MISSING = 92  # the start deadline passed and some tasks had not arrived
-EXIT_JOB_FAILED = 93  # this task was told to end because another one failed
-EXIT_DECIDER_LOST = 94  # the connection to the deciding task stayed away longer than the grace period
-EXIT_RESERVED_STATUS = 95  # the command's own status was 22 or 24; the outcome keeps it
+EXIT_JOB_FAILED = 93  # another task failed, which ended this one
+# the connection to the deciding task was lost for longer than the grace period
+EXIT_DECIDER_LOST = 94
+EXIT_RESERVED_STATUS = 95  # the command's own status was 22 or 24; the outcome line holds it
 EXIT_WRONG_JOB = 96  # another job's rendezvous answered at the deciding task's address
 EXIT_DATA = 97  # an input could not be fetched, or an output not be stored
+EXIT_NAMES_VANISHED = 98  # the names of the job's tasks were removed from DNS
+EXIT_IMAGE_IGNORED = 99  # the NodeManager ran the task as a plain process instead of in its image
 EXIT_COMMAND_NOT_EXECUTABLE = 126
 EXIT_COMMAND_NOT_FOUND = 127
 EXIT_TERMINATED = 143
 
-# LinuxContainerExecutor takes a container's 22 and 24 for its own failures and marks the node UNHEALTHY until it is restarted (seen).
+# LinuxContainerExecutor takes a container's exit statuses 22 and 24 for its own failures and marks
+# the node UNHEALTHY until it is restarted (docs/hadoop-facts.md#exit-statuses-22-and-24).
 NEVER_PASSED_ON = frozenset({22, 24})
 
 EXIT_MEANING = {
     EXIT_BOOTSTRAP_ERROR: "the bootstrap could not run (its stderr says why)",
     EXIT_PORT_IN_USE: "the task's own port was in use on its host",
     EXIT_PEERS_MISSING: "not every task arrived before the start deadline",
-    EXIT_JOB_FAILED: "told to end, because another task failed first",
-    EXIT_DECIDER_LOST: "the connection to the deciding task was lost for longer than the grace period",
-    EXIT_RESERVED_STATUS: "the command ended with 22 or 24, which YARN would take for a broken node",
+    EXIT_JOB_FAILED: "stopped because another task failed first",
+    EXIT_DECIDER_LOST: "the connection to the deciding task was lost for longer than the grace period",  # noqa: E501
+    EXIT_RESERVED_STATUS: "the command ended with 22 or 24, which YARN would take for a broken node",  # noqa: E501
     EXIT_WRONG_JOB: "another job answered at the deciding task's address",
     EXIT_DATA: "an input could not be fetched, or an output not be stored",
+    EXIT_NAMES_VANISHED: "the names of the job's tasks were removed from DNS while they ran",
+    EXIT_IMAGE_IGNORED: "the NodeManager did not run the task in its image",
     EXIT_COMMAND_NOT_EXECUTABLE: "the command was found but could not be executed",
     EXIT_COMMAND_NOT_FOUND: "the command was not found in the container",
     EXIT_TERMINATED: "ended by SIGTERM (YARN stops containers so)",
 }
 
-# --- roles, as the rendezvous sees them ------------------------------------------------------------------------------
-DUTY_DECIDES = "decides"  # its end is the job's end
-DUTY_TRAINS = "trains"  # must succeed; is waited for when the deciding task is done
-DUTY_SERVES = "serves"  # never ends by itself (ps, workers of ParameterServerStrategy); told to end; must not fail before
-DUTY_EVALUATES = "evaluates"  # must succeed; is given time for its last evaluation
-DUTY_SIDECAR = "sidecar"  # told to end; its failure is a warning
-DUTIES = (DUTY_DECIDES, DUTY_TRAINS, DUTY_SERVES, DUTY_EVALUATES, DUTY_SIDECAR)
+# --- kinds of roles in the rendezvous -------------------------------------------------------------
+KIND_TRAINS = "trains"  # must succeed; the deciding role is of this kind
+# need not end by itself (ps, workers of ParameterServerStrategy): it is stopped, and must not fail
+# before
+KIND_SERVES = "serves"
+KIND_EVALUATES = "evaluates"  # must succeed; gets time for its last evaluation
+KIND_SIDECAR = "sidecar"  # stopped at the end; its failure is a warning
+
+# --- the tasks whose end is the job's end ---------------------------------------------------------
+ENDS_DECIDING_TASK = "deciding-task"
+ENDS_DECIDING_ROLE = "deciding-role"
+ENDS_ALL_THAT_TRAIN = "all-that-train"

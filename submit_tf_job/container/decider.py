@@ -1,4 +1,4 @@
-"""The deciding task: listens for all others, and acts on what the job's state machine says."""
+"""The deciding task: accepts connections of all other tasks, and drives the job's state machine."""
 
 from __future__ import annotations
 
@@ -8,88 +8,98 @@ import selectors
 import socket
 import time
 
-from submit_tf_job import contract, tfconfig
-from submit_tf_job.bootstrap import job as states
-from submit_tf_job.bootstrap.agent import PING_S, SILENCE, Agent
-from submit_tf_job.bootstrap.info import exit_status, say
-from submit_tf_job.bootstrap.job import Job
-from submit_tf_job.bootstrap.names import Resolver
-from submit_tf_job.bootstrap.ports import listen
-from submit_tf_job.bootstrap.report import Writer
-from submit_tf_job.bootstrap.wire import LINE_LIMIT, Channel, Gone, pack
+from submit_tf_job.container import contract, tfconfig
+from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.agent import PING_S, SILENCE, Agent
+from submit_tf_job.container.info import exit_status, log
+from submit_tf_job.container.job_report import Writer
+from submit_tf_job.container.names import Resolver, Watch
+from submit_tf_job.container.ports import Reservation, reserve
+from submit_tf_job.container.rendezvous import Rendezvous
+from submit_tf_job.container.wire import EVENTS, LINE_LIMIT, Channel, ChannelClosed, pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.child import Signals
-    from submit_tf_job.bootstrap.info import Info
-    from submit_tf_job.bootstrap.job import Member
+    from submit_tf_job.container.child import Signals
+    from submit_tf_job.container.info import Info
+    from submit_tf_job.container.rendezvous import Member
 
-HELLO_S = 10.0  # a connection that has not said who it is by then is none of ours
-STRANGERS = 256  # connections that have not said hello yet, beyond one per task
-LOOKUP_S = 0.5  # between two rounds of questions to DNS
+HELLO_S = 10.0  # time for a connection to send its hello
+UNIDENTIFIED = 256  # connections without a hello, beyond one per task
+LOOKUP_S = 0.5  # between two rounds of DNS queries
 
 
 class Peer:
     """A connection to another task."""
 
-    __slots__ = ("channel", "heard", "member", "origin", "writing")
+    __slots__ = ("channel", "ends", "heard", "member", "origin", "writing")
 
-    def __init__(self, channel: Channel, origin: str, now: float) -> None:
-        """Begin as a stranger."""
-        self.channel, self.origin, self.heard = channel, origin, now
+    def __init__(self, channel: Channel, ends: tuple[str, str], now: float) -> None:
+        """Keep a connection whose task is not yet known; `ends` are its and our address."""
+        self.channel, self.origin, self.ends, self.heard = channel, ends[0], ends, now
         self.member: Member | None = None
         self.writing = False
 
 
 class Decider(Agent):
-    """Index 0 of the role that decides; a job of one task is this one without anybody to listen for."""
+    """Runs the deciding task: index 0 of the role that decides.
+
+    A job of one task runs this class, too, without listening.
+    """
 
     def __init__(self, info: Info, signals: Signals) -> None:
-        """Begin; `open` starts to listen."""
+        """Create the state machine; `open` starts to listen."""
         super().__init__(info, signals)
-        self.job = Job(info, info.started, say)
+        self.job = Rendezvous(info, info.started, log)
         self.writer = Writer(self.job)
         self.peers: dict[int, Peer] = {}
-        self.strangers: dict[int, Peer] = {}  # in order of arrival
+        self.unidentified: dict[int, Peer] = {}  # in order of arrival
         self.logged: set[str] = set()
         self.ping_s = max(PING_S, info.total / 200.0)
         self.progress_s = max(1.0, info.total / 100.0)
         self.phase = states.WAITING
         self.changed = True
-        self.probed = False  # everybody was asked for a sign of life, after a failure
+        self.probed = False  # whether all tasks were pinged after a failure
         self.failed_at = 0.0
         self.checked = self.looked = 0.0
+        self.ticked: float | None = None
         self.told = info.started
         self.listener: socket.socket | None = None
         self.resolver = Resolver(info.task.get("dns_server"), self.post)
-        self.table: dict[str, list[str]] | None = None
         self.addresses: dict[str, str] = {}
-        self.unasked = [info.name]  # names to look up now
-        self.unknown: list[str] = []  # names to ask for again
-        self.go = pack("go", table=None)
+        self.unasked = [info.name]  # names of tasks to look up now
+        self.unknown: list[str] = []  # names of tasks to look up again
+        self.watch = Watch(info.name, info.names_gone_s)
+        self.vanished = False  # whether the job was informed that names vanished
+        self.hurried = False
+        self.go = pack("go")
+        self.rendezvous: Reservation | None = None
 
     def open(self) -> None:
-        """Listen, if there is anybody to listen for.
+        """Listen for the other tasks, if the job has any.
 
         Raises:
-            Problem: The port is taken.
+            BootstrapProblem: The port is in use.
         """
         if self.info.total == 1:
             return
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = 2 * self.info.total + STRANGERS + 64
+        wanted = 2 * self.info.total + UNIDENTIFIED + 64
         if soft != resource.RLIM_INFINITY and soft < wanted:  # the usual soft limit is 1024
             self.nofile = (soft, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
-        port = tfconfig.rendezvous_port(self.info.task["ports"], self.info.submission)
-        self.listener = listen(port, "the rendezvous", self.info.node, self.signals)
+            if hard != resource.RLIM_INFINITY:
+                wanted = min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        ports = tfconfig.rendezvous_ports(self.info.task["ports"], self.info.submission)
+        self.rendezvous = reserve(ports, "the rendezvous", self.info.node, self.signals)
+        self.listener = self.rendezvous.socket
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ, self._accept)
 
-    # --- connections -------------------------------------------------------------------------------------------------
+    # --- connections ------------------------------------------------------------------------------
     def _accept(self, _mask: int) -> None:
         for _ in range(64):
             try:
@@ -97,17 +107,20 @@ class Decider(Agent):
             except OSError as err:
                 if err.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                     self._log("too many connections: %s" % err)
-                    if self.strangers:
-                        self._close(next(iter(self.strangers.values())))
+                    if self.unidentified:
+                        self._close(next(iter(self.unidentified.values())))
                     else:
                         time.sleep(0.05)
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            peer = Peer(Channel(sock, LINE_LIMIT), origin[0], time.monotonic())
-            self.strangers[sock.fileno()] = peer
-            self.selector.register(sock, selectors.EVENT_READ, lambda mask, peer=peer: self._ready(peer, mask))
-            if len(self.strangers) > STRANGERS + self.info.total:
-                self._close(next(iter(self.strangers.values())))
+            ends = (origin[0], sock.getsockname()[0])
+            peer = Peer(Channel(sock, LINE_LIMIT), ends, time.monotonic())
+            self.unidentified[sock.fileno()] = peer
+            self.selector.register(
+                sock, selectors.EVENT_READ, lambda mask, peer=peer: self._ready(peer, mask)
+            )
+            if len(self.unidentified) > UNIDENTIFIED + self.info.total:
+                self._close(next(iter(self.unidentified.values())))
 
     def _log(self, text: str) -> None:
         if text not in self.logged and len(self.logged) < 20:
@@ -120,7 +133,7 @@ class Decider(Agent):
         if number < 0:
             return
         self.selector.unregister(sock)
-        self.strangers.pop(number, None)
+        self.unidentified.pop(number, None)
         self.peers.pop(number, None)
         sock.close()
         if peer.member and peer.member.peer is peer:
@@ -130,13 +143,14 @@ class Decider(Agent):
     def _send(self, peer: Peer, data: bytes) -> None:
         try:
             writing = peer.channel.send(data)
-        except Gone:
+        except ChannelClosed:
             self._close(peer)
             return
         if writing != peer.writing:
             peer.writing = writing
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
-            self.selector.modify(peer.channel.sock, events, lambda mask: self._ready(peer, mask))
+            self.selector.modify(
+                peer.channel.sock, EVENTS[writing], lambda mask: self._ready(peer, mask)
+            )
 
     def _ready(self, peer: Peer, mask: int) -> None:
         if mask & selectors.EVENT_WRITE and peer.channel.sock.fileno() >= 0:
@@ -147,7 +161,7 @@ class Decider(Agent):
             for message in peer.channel.receive():
                 peer.heard = time.monotonic()
                 self._message(peer, message)
-        except Gone as err:
+        except ChannelClosed as err:
             if str(err) != "closed" and not peer.member:
                 self._log("a connection from %s was dropped: %s" % (peer.origin, err))
             self._close(peer)
@@ -156,12 +170,12 @@ class Decider(Agent):
         now, kind, m = peer.heard, message["t"], peer.member
         if m is None or kind == "hello":
             if m is not None or kind != "hello":
-                raise Gone("not a hello")
+                raise ChannelClosed("not a hello")
             self._hello(now, peer, message)
         elif kind == "ping":
             self._send(peer, pack("pong"))
         elif kind == "progress":
-            self.job.told_progress(now, m, message.get("data"))
+            self.job.record_progress(now, m, message.get("data"))
             self.changed = True
         elif kind == "running":
             self.job.running(m)
@@ -174,38 +188,50 @@ class Decider(Agent):
             self._send(peer, pack("noted"))
 
     def _hello(self, now: float, peer: Peer, message: Mapping[str, Any]) -> None:
-        m, answer = self.job.hello(now, message, peer)
+        m, reply = self.job.hello(now, message, peer, peer.ends)
         self.changed = True
-        if answer == "bad":
-            raise Gone("a hello that makes no sense")
-        if answer == "wrong-job":
+        if reply == "bad":
+            raise ChannelClosed("a hello that makes no sense")
+        if reply == "wrong-job":
             self._log("a task of another job called, from %s" % peer.origin)
-        if m is None or answer != "welcome":
-            self._send(peer, pack(answer, status=self.job.leave_status(m) if m else 0, why=self.job.why))
-            return  # it closes; if not, it is a stranger that has said nothing in time
+        if m is None or reply != "welcome":
+            status = self.job.leave_status(m) if m else 0
+            self._send(peer, pack(reply, status=status, why=self.job.why))
+            return  # the peer closes; otherwise `_check_silence` drops it
         if m.name in self.job.unresolved:
             self.unasked.append(m.name)
-        self.strangers.pop(peer.channel.sock.fileno(), None)
+        self.unidentified.pop(peer.channel.sock.fileno(), None)
         self.peers[peer.channel.sock.fileno()] = peer
         peer.member = m
         me = self.job.me
-        welcome = {"attempt": m.attempt, "run": me.run, "decider_attempt": me.attempt, "ping_s": self.ping_s, "progress_s": self.progress_s}
+        welcome = {
+            "attempt": m.attempt,
+            "run": me.run,
+            "decider_attempt": me.attempt,
+            "ping_s": self.ping_s,
+            "progress_s": self.progress_s,
+        }
         self._send(peer, pack("welcome", **welcome))
-        if self.job.phase in (states.RUNNING, states.FINISHING) or m.duty == contract.DUTY_SIDECAR:
+        may_go = self.job.phase in (states.RUNNING, states.FINISHING)
+        may_go = may_go or m.role_kind == contract.KIND_SIDECAR
+        if may_go and message.get("state") == "waiting":
             self._send(peer, self.go)
 
     def _check_silence(self, now: float) -> None:
         for peer in list(self.peers.values()):
             if now > peer.heard + SILENCE * self.ping_s:
                 self._close(peer)
-        for peer in list(self.strangers.values()):
+        for peer in list(self.unidentified.values()):
             if now <= peer.heard + HELLO_S:
                 break
-            self._log("a connection from %s said nothing" % peer.origin)
+            self._log("a connection from %s sent nothing" % peer.origin)
             self._close(peer)
 
     def _probe(self, now: float) -> None:
-        """Find out who is gone: a dead node closes no connection, but TensorFlow's peers of it fail after ten seconds."""
+        """Ping all tasks after a failure, to find those that died first.
+
+        A dead node closes no connection, but its TensorFlow peers fail after ten seconds.
+        """
         if not self.probed:
             self.probed, self.failed_at = True, now
             for peer in list(self.peers.values()):
@@ -215,10 +241,15 @@ class Decider(Agent):
                 if peer.heard < self.failed_at:
                     self._close(peer)
 
-    # --- names -------------------------------------------------------------------------------------------------------
+    # --- names ------------------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:
-        """Ask for the names of the tasks that are here: asked for too early, a name's absence would be cached."""
-        if self.resolver.busy or not (self.unasked or (self.unknown and now >= self.looked + LOOKUP_S)):
+        """Look up the names of the tasks that have connected.
+
+        An earlier query would have DNS servers cache that the name does not exist.
+        """
+        if self.resolver.busy or not (
+            self.unasked or (self.unknown and now >= self.looked + LOOKUP_S)
+        ):
             return
         due, self.unasked = self.unasked, []
         if now >= self.looked + LOOKUP_S:
@@ -230,18 +261,57 @@ class Decider(Agent):
         if not address:
             self.unknown.append(name)
             return
+        if self.job.phase != states.WAITING:
+            return  # the programs have an address instead
         self.addresses[name] = address
         self.job.unresolved.discard(name)
         self.changed = True
 
-    # --- what the loop calls -----------------------------------------------------------------------------------------
+    def _watch_names(self, now: float) -> None:
+        """Look up known names again: YARN removes them when an earlier job of this name ends late.
+
+        The ResourceManager's cleanup of an application goes by its service's name
+        (RMAppImpl.appAdminClientCleanUp), and the names are not written again. A starting
+        ResourceManager also cleans up each application that it remembers (seen on 3.4.2).
+        """
+        if self.vanished or self.info.name not in self.addresses:
+            return
+        if self.job.failures and not self.hurried:
+            self.hurried = True
+            self.watch.hurry()
+        absent = self.watch.absent() if self.job.failures else self.watch.gone(now)
+        if absent:
+            self.vanished = self.changed = True
+            self.job.names_vanished(now, absent, by_name=bool(self.job.named))
+        elif self.watch.due(now) and not self.resolver.busy:
+            here = [
+                m.name
+                for m in self.job.members.values()
+                if m.state in (states.ARRIVED, states.ALIVE)
+                and m.name in self.addresses
+                and m.name not in self.info.hosts
+            ]
+            tasks = {
+                self.info.host(name): name
+                for name in self.watch.begin(now, [name for name in here if name != self.info.name])
+            }
+            self.resolver.start(
+                list(tasks), lambda host, address: self.watch.add_result(tasks[host], address)
+            )
+
+    # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
         """Do what is due."""
         job = self.job
+        if self.ticked is not None and now > self.ticked + SILENCE * PING_S and self.info.total > 1:
+            job.record_suspension(now, now - self.ticked)
+        self.ticked = now
         if now >= self.checked + 1.0:
             self.checked = now
             self._check_silence(now)
             self._own_progress(now)
+        if job.phase in (states.WAITING, states.RUNNING):
+            self._watch_names(now)
         if job.phase == states.WAITING and not job.failures:
             self._look_up(now)
         if job.failures and job.phase != states.ENDING:
@@ -249,73 +319,90 @@ class Decider(Agent):
         job.tick(now)
         if self.phase != job.phase:
             self._enter(now, job.phase)
-        if job.phase == states.ENDING and self.idle and (not self.peers or now >= job.linger_until) and not job.awaits_latecomers(now):
+        if (
+            job.phase == states.ENDING
+            and self.idle
+            and (not self.peers or now >= job.linger_until)
+            and not job.awaits_latecomers(now)
+        ):
             self._leave(now)
             return False
         if job.phase == states.WAITING and job.barrier > 1 and now >= self.told + 30:
             self.told = now
-            say("waiting for %d of %d tasks: %s" % (len(job.missing()), job.barrier, states.listed(job.missing())))
+            log(
+                "waiting for %d of %d tasks: %s"
+                % (len(job.missing()), job.barrier, states.listed(job.missing()))
+            )
         self.changed = not self.writer.write(now, self.changed) and self.changed
-        return job.phase == states.ENDING or bool(job.failures or self.unknown)
+        names_late = job.phase == states.WAITING and bool(self.unknown or not job.absent)
+        return job.phase == states.ENDING or bool(job.failures) or names_late
 
     def _enter(self, now: float, phase: str) -> None:
         self.phase = phase
         job = self.job
         if phase == states.RUNNING:
-            if self.info.task.get("dns_server") and self.addresses:
-                cluster = self.info.cluster()
-                self.table = {role: [self.addresses.get("%s-%d" % (role, i), "") for i in range(cluster[role])] for role in cluster}
-                self.go = pack("go", table=self.table)
+            if self.reserved:
+                job.me.port = self.reserved.port
+            hosts, taken = job.hosts(self.addresses), job.ports()
+            self.learn(hosts, taken)
+            self.go = pack("go", hosts=hosts, ports=taken)
             for peer in list(self.peers.values()):
-                if peer.member and peer.member.duty != contract.DUTY_SIDECAR:
+                if peer.member and peer.member.role_kind != contract.KIND_SIDECAR:
                     self._send(peer, self.go)
             self.info.attempt = job.me.attempt
-            self.start_child(self.table)
+            if not self.record:
+                self.start_child()
             if self.child:
                 job.running(job.me)
         elif phase == states.ENDING:
-            self.told_to_end = True
+            self.end_requested = True
             if self.data and job.verdict == states.FAILED:
-                job.linger_until = max(job.linger_until, now + self.data.patience_s)  # others may have something to store
-            self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)  # a signal from outside was forwarded when it came
+                # other tasks may still upload outputs
+                job.linger_until = max(job.linger_until, now + self.data.patience_s)
+            # the command has a signal from outside already
+            self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)
             for peer in list(self.peers.values()):
                 if job.again or job.verdict == states.STOPPED:
-                    self._close(peer)  # YARN starts this task again, or stops the others itself
+                    self._close(peer)  # YARN restarts this task, or stops the others itself
                 elif peer.member:
                     self._send(peer, pack("end", why=job.why, status=job.leave_status(peer.member)))
 
     def command_ended(self, now: float) -> None:
-        """Tell the state machine."""
+        """Report the end of the command to the state machine."""
         self._own_progress(now)
         self.job.done(now, self.job.me, self.record or {})
         self.changed = True
 
     def _own_progress(self, now: float) -> None:
-        news = self.progress.poll() if self.child else None
-        if news:
-            self.job.told_progress(now, self.job.me, news)
+        fresh = self.child and self.progress.poll()
+        if fresh:
+            self.job.record_progress(now, self.job.me, fresh)
             self.changed = True
 
     def stopped(self, now: float) -> None:
-        """YARN stops the job."""
+        """End the job because YARN stops it."""
         self.job.linger_until = self.job.late_until = now
         self.job.stop(now)
 
     def _leave(self, now: float) -> None:
         job = self.job
         self.final = job.verdict != states.STOPPED and not job.again
-        status = 128 + self.signals.stop() if job.verdict == states.STOPPED else exit_status(job.exit)
         self.writer.write(now, True, over=True)
-        self.exit = status
+        self.exit = exit_status(job.exit)
+        if job.verdict == states.STOPPED:
+            self.exit = 128 + self.signals.stop()
 
     def outcome(self) -> dict[str, Any]:
-        """Return what the outcome line says of the job."""
-        return {"job": self.job.verdict, "first_failure": self.job.first["task"] if self.job.first else None}
+        """Return the job's verdict and its first failed task for the outcome line."""
+        return {
+            "job": self.job.verdict,
+            "first_failure": self.job.first["task"] if self.job.first else None,
+        }
 
     def report(self) -> dict[str, Any] | None:
-        """Return the last report."""
+        """Return the report that was written last."""
         return self.writer.last
 
     def warn(self, text: str) -> None:
-        """Put a warning into the report, too."""
+        """Add a warning to the report."""
         self.job.warn(time.monotonic(), text)

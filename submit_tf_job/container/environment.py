@@ -1,26 +1,38 @@
-"""The environment of the training program: writable homes, Hadoop, proxies, GPUs."""
+"""The environment variables of the training program: home directory, Hadoop, proxies, GPUs."""
 
 from __future__ import annotations
 
 import glob
 import os
 import shutil
-import tempfile
+import socket
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap.info import Problem
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import BootstrapProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from submit_tf_job.bootstrap.info import Info
+    from collections.abc import Mapping
 
-# The NodeManager exports its own paths into every container, also where the image has none of them (seen).
-LEAKED = ("JAVA_HOME", "HADOOP_HOME", "HADOOP_COMMON_HOME", "HADOOP_HDFS_HOME", "HADOOP_YARN_HOME", "HADOOP_MAPRED_HOME", "HADOOP_CONF_DIR")
+    from submit_tf_job.container.info import Info
+
+# The NodeManager exports its own paths into every container, even if the image lacks them
+# (docs/hadoop-facts.md#environment-of-a-container).
+LEAKED = (
+    "JAVA_HOME",
+    "HADOOP_HOME",
+    "HADOOP_COMMON_HOME",
+    "HADOOP_HDFS_HOME",
+    "HADOOP_YARN_HOME",
+    "HADOOP_MAPRED_HOME",
+    "HADOOP_CONF_DIR",
+)
 CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR", "KERAS_HOME", "TMPDIR")
-JARS = ("common/lib", "common", "hdfs", "hdfs/lib")  # what libhdfs needs of `hadoop classpath --glob`; one variable holds 128 KiB
+# the parts of `hadoop classpath --glob` that libhdfs needs
+JARS = ("common/lib", "common", "hdfs", "hdfs/lib")
 ONE_VARIABLE = 120000
 JAVA_KRB5_CONF = "java.security.krb5.conf"
-JAVA_OPTIONS = ("HADOOP_OPTS", "LIBHDFS_OPTS")  # Hadoop's own scripts, and libhdfs
+JAVA_OPTIONS = ("HADOOP_OPTS", "LIBHDFS_OPTS")  # read by Hadoop's scripts, and by libhdfs
 SITE = (
     """import os, sys
 with open(os.environ["%s"]) as file:
@@ -34,12 +46,12 @@ except ImportError:
     pass
 """
     % contract.ENV_TF_CONFIG_FILE
-)  # the image may have a sitecustomize of its own, which is then the next on the path
+)  # the image's own sitecustomize, if any, is the next on the path
 PROXIES = ("http_proxy", "https_proxy", "grpc_proxy")
 
 
 def prepare(info: Info, env: dict[str, str]) -> list[str]:
-    """Change `env`, a copy of the container's, into the program's; return warnings."""
+    """Turn `env`, a copy of the container's variables, into the program's; return warnings."""
     warnings: list[str] = []
     role = info.roles[info.role]
     for name in LEAKED:
@@ -51,10 +63,17 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
     _krb5_conf(info, env, warnings)
     _libhdfs(env)
     no_proxy(env, [info.suffix.split(".", 2)[-1]] if info.suffix else [])
-    if not role.get("gpus") and "CUDA_VISIBLE_DEVICES" not in role.get("env", {}):
-        env["CUDA_VISIBLE_DEVICES"] = ""
-    env.setdefault("PYTHONUNBUFFERED", "1")  # else a log shows nothing for minutes
-    env.update(
+    env.setdefault("PYTHONUNBUFFERED", "1")  # without it a log stays empty for minutes
+    env.update(own_variables(info))
+    return warnings
+
+
+def own_variables(info: Info) -> dict[str, str]:
+    """Return the variables that follow from the task description alone, without the role's env."""
+    role = info.roles[info.role]
+    hidden = not role.get("gpus") and "CUDA_VISIBLE_DEVICES" not in role.get("env", {})
+    found = {"CUDA_VISIBLE_DEVICES": ""} if hidden else {}
+    found.update(
         {
             contract.ENV_JOB: str(info.task["job"]),
             contract.ENV_ROLE: info.role,
@@ -65,14 +84,60 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
             contract.ENV_PROGRESS: os.path.join(info.cwd, "tfjob-progress.json"),
         }
     )
-    return warnings
+    return found
 
 
-def give_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
-    """Put TF_CONFIG where the program finds it.
+def ignored_image(
+    env: Mapping[str, str], mountinfo: str = "/proc/self/mountinfo", hostname: str | None = None
+) -> str:
+    """Return the image that the NodeManager ignored, or "" if it runs or that cannot be determined.
 
-    The kernel takes 128 KiB for one variable (measured: 2,694 workers of usual names). Beyond that a `sitecustomize` sets it from a file,
-    inside the Python process, where no such limit applies; other programs find the file by `contract.ENV_TF_CONFIG_FILE`.
+    A NodeManager without the Docker runtime starts the command as a plain process and reports no
+    error. With the runtime it mounts the container's log directory and the application's directory
+    (DockerLinuxContainerRuntime since 3.1.0, on every network), and Docker sets the container's
+    registry name as host name. /.dockerenv and control groups prove neither, because a NodeManager
+    may itself run in a container.
+    """
+    image, name = env.get(contract.ENV_IMAGE, ""), env.get(contract.ENV_HOSTNAME, "")
+    if env.get(contract.ENV_RUNTIME, "").lower() != "docker" or not image:
+        return ""
+    if name and (hostname or socket.gethostname()).lower() == name.lower():
+        return ""
+    own = env.get("LOG_DIRS", "").split(",") + env.get("LOCAL_DIRS", "").split(",")
+    own = list(filter(None, own))
+    try:
+        with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
+            # The fifth field is the mount point, blanks in it as \040 (proc(5)).
+            points = {line.split(" ")[4].replace("\\040", " ") for line in file}
+    except (OSError, IndexError):
+        return ""
+    if not own or any(path in points or os.path.realpath(path) in points for path in own):
+        return ""
+    return image
+
+
+def require_image(info: Info) -> None:
+    """Check that this task runs in its image, unless the job spec says `image_policy: warn`.
+
+    Raises:
+        BootstrapProblem: The NodeManager ignored the image.
+    """
+    policy = info.task.get("image_policy", contract.IMAGE_REQUIRED)
+    if info.ignored_image and policy == contract.IMAGE_REQUIRED:
+        raise BootstrapProblem(
+            contract.EXIT_IMAGE_IGNORED,
+            "image-ignored",
+            "the NodeManager did not run the image %s, but a plain process of its node"
+            % info.ignored_image[:255],
+        )
+
+
+def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
+    """Set TF_CONFIG, or write it to a file where it is too long for a variable.
+
+    The kernel accepts 128 KiB for one variable, which is 2,694 workers with usual names. A longer
+    value is set by a `sitecustomize` from a file inside the Python process, where the limit does
+    not apply; other programs find the file by `contract.ENV_TF_CONFIG_FILE`.
     """
     if len(value) <= ONE_VARIABLE:
         env[contract.ENV_TF_CONFIG] = value
@@ -85,37 +150,57 @@ def give_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
     with open(os.path.join(directory, "sitecustomize.py"), "w") as out:
         out.write(SITE)
     env[contract.ENV_TF_CONFIG_FILE] = path
-    env["PYTHONPATH"] = os.pathsep.join([directory] + [part for part in [env.get("PYTHONPATH")] if part])
+    env["PYTHONPATH"] = _joined(os.pathsep, directory, env.get("PYTHONPATH"))
+
+
+def _joined(separator: str, *parts: str | None) -> str:
+    return separator.join(filter(None, parts))
 
 
 def _writable(path: str) -> bool:
     return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
 
 
+def _temporary_directory() -> str:
+    import tempfile  # 8 ms, and the working directory is nearly always writable
+
+    return tempfile.mkdtemp(prefix="tfjob-")
+
+
 def _homes(info: Info, env: dict[str, str]) -> None:
-    """Give HOME, and caches that are named but cannot be written, a place: YARN's HOME is a host path or `/home/` (seen)."""
+    """Set HOME and cache directories to writable ones.
+
+    YARN sets HOME to a path of the host or to `/home/`
+    (docs/hadoop-facts.md#environment-of-a-container).
+    """
     try:
-        room = info.cwd if _writable(info.cwd) else tempfile.mkdtemp(prefix="tfjob-")
+        base = info.cwd if _writable(info.cwd) else _temporary_directory()
         moved = not _writable(env.get("HOME", ""))
         if moved:
-            env["HOME"] = os.path.join(room, "home")
-        env.setdefault("TMPDIR", "/tmp")  # noqa: S108  (the default of every program, spelt out to be checked below)
+            env["HOME"] = os.path.join(base, "home")
+        env.setdefault("TMPDIR", "/tmp")  # noqa: S108  (every program's default, written out because it is checked below)
         for name in CACHES:
             if (name in env and not _writable(env[name])) or (name not in env and moved):
-                env[name] = os.path.join(room, "home", "." + name.lower())
+                env[name] = os.path.join(base, "home", "." + name.lower())
         for name in ("HOME",) + CACHES:
             if name in env:
                 os.makedirs(env[name], exist_ok=True)
     except OSError as err:
-        raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", "no directory can be written here: %s" % err) from err
+        raise BootstrapProblem(
+            contract.EXIT_BOOTSTRAP_ERROR,
+            "bootstrap-error",
+            "no directory can be written here: %s" % err,
+        ) from err
 
 
 def _hadoop_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
     conf = info.task.get("hadoop_conf")
     if not conf:
         return
-    path = os.path.join(info.cwd, "hadoop-conf") if conf == "inline" else conf
-    if conf.startswith("archive:"):
+    path = conf
+    if conf == "inline":
+        path = os.path.join(info.cwd, "hadoop-conf")
+    elif conf.startswith("archive:"):
         path = os.path.join(info.cwd, conf[len("archive:") :])
         inner = glob.glob(os.path.join(path, "*", "core-site.xml"))
         if inner and not os.path.exists(os.path.join(path, "core-site.xml")):
@@ -126,10 +211,11 @@ def _hadoop_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
 
 
 def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
-    """Say where krb5.conf is, to MIT's libraries and to Java, which does not read KRB5_CONFIG.
+    """Set the path of krb5.conf for MIT's libraries and for Java, which does not read KRB5_CONFIG.
 
-    Without a default realm Java's HDFS client fails also with a token (seen). JAVA_TOOL_OPTIONS would reach every Java, but each of them
-    then writes a line about it to stderr.
+    Without a default realm Java's HDFS client fails even with a token
+    (docs/hadoop-facts.md#default-realm). JAVA_TOOL_OPTIONS would apply to every Java program, but
+    each would log a line to stderr.
     """
     path = (info.task.get("kerberos") or {}).get("krb5_conf")
     if not path:
@@ -140,37 +226,48 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
     path = env.setdefault("KRB5_CONFIG", path)
     for name in JAVA_OPTIONS:
         if JAVA_KRB5_CONF not in env.get(name, "") and ":" not in path:
-            env[name] = " ".join([part for part in [env.get(name)] if part] + ["-D%s=%s" % (JAVA_KRB5_CONF, path)])
+            env[name] = _joined(" ", env.get(name), "-D%s=%s" % (JAVA_KRB5_CONF, path))
 
 
 def _libhdfs(env: dict[str, str]) -> None:
-    """Set what libhdfs needs, where the image has it: CLASSPATH without wildcards, and the ways to libhdfs and libjvm."""
+    """Set CLASSPATH without wildcards and the library paths that libhdfs needs, if the image has
+    it.
+    """
     homes = [env[name] for name in ("HADOOP_HDFS_HOME", "HADOOP_HOME") if name in env]
-    home = next((h for h in homes if os.path.exists(os.path.join(h, "lib/native/libhdfs.so"))), None)
+    home = next(
+        (h for h in homes if os.path.exists(os.path.join(h, "lib/native/libhdfs.so"))), None
+    )
     if not home:
         return
     java = shutil.which("java", path=env.get("PATH"))
     if "JAVA_HOME" not in env and java:
         env["JAVA_HOME"] = os.path.dirname(os.path.dirname(os.path.realpath(java)))
     env["HADOOP_HDFS_HOME"] = home
-    paths = [env["HADOOP_CONF_DIR"]] if "HADOOP_CONF_DIR" in env else []
-    for entry in env.get("CLASSPATH", "").split(":") + [os.path.join(home, "share/hadoop", part, "*") for part in JARS]:
-        paths += sorted(glob.glob(entry[:-1] + "*.jar")) if entry.endswith("/*") else [entry] if entry else []
-    env["CLASSPATH"] = ":".join(paths)
+    paths = [env.get("HADOOP_CONF_DIR", "")]
+    for entry in env.get("CLASSPATH", "").split(":") + [
+        os.path.join(home, "share/hadoop", part, "*") for part in JARS
+    ]:
+        paths += sorted(glob.glob(entry[:-1] + "*.jar")) if entry.endswith("/*") else [entry]
+    env["CLASSPATH"] = _joined(":", *paths)
     libraries = [os.path.join(home, "lib/native")]
-    for pattern in ("lib/server", "jre/lib/*/server", "lib/*/server") if "JAVA_HOME" in env else ():
-        libraries += [os.path.dirname(lib) for lib in glob.glob(os.path.join(env["JAVA_HOME"], pattern, "libjvm.so"))][:1]
-    env["LD_LIBRARY_PATH"] = ":".join([p for p in [env.get("LD_LIBRARY_PATH", "")] if p] + libraries)
+    if "JAVA_HOME" in env:
+        for pattern in ("lib/server", "jre/lib/*/server", "lib/*/server"):
+            found = glob.glob(os.path.join(env["JAVA_HOME"], pattern, "libjvm.so"))
+            libraries += [os.path.dirname(library) for library in found[:1]]
+    env["LD_LIBRARY_PATH"] = _joined(":", env.get("LD_LIBRARY_PATH"), *libraries)
 
 
 def no_proxy(env: dict[str, str], hosts: list[str]) -> None:
-    """Keep peers off the proxy: with http_proxy set, gRPC sends peer traffic there and training hangs in silence (measured)."""
-    known = [part for part in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",") if part]
-    value = ",".join(dict.fromkeys(known + hosts))
+    """Exclude peers from the proxy.
+
+    With http_proxy set, gRPC sends peer traffic to the proxy, and training hangs without an error.
+    """
+    known = (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
+    value = _joined(",", *dict.fromkeys(known + hosts))
     if value:
         env["no_proxy"] = env["NO_PROXY"] = value
 
 
 def has_proxy(env: dict[str, str]) -> bool:
-    """Say whether any proxy is set."""
+    """Return whether any proxy is set."""
     return any(env.get(name) or env.get(name.upper()) for name in PROXIES)

@@ -1,4 +1,4 @@
-"""Every task but the deciding one: finds that one, waits for its word, and tells it how the command ended."""
+"""Every task but the deciding one: connects to it, waits for the start, and reports its end."""
 
 from __future__ import annotations
 
@@ -7,61 +7,70 @@ import selectors
 import socket
 import time
 
-from submit_tf_job import contract, tfconfig
-from submit_tf_job.bootstrap.agent import PING_S, SILENCE, Agent
-from submit_tf_job.bootstrap.info import Problem, exit_status, say, signal_name
-from submit_tf_job.bootstrap.names import Resolver
-from submit_tf_job.bootstrap.wire import TABLE_LIMIT, Channel, Gone, pack
+from submit_tf_job.container import contract, tfconfig
+from submit_tf_job.container.agent import PING_S, SILENCE, Agent
+from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
+from submit_tf_job.container.names import Resolver
+from submit_tf_job.container.wire import EVENTS, TABLE_LIMIT, Channel, ChannelClosed, pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.child import Signals
-    from submit_tf_job.bootstrap.info import Info
+    from submit_tf_job.container.child import Signals
+    from submit_tf_job.container.info import Info
 
-ANSWER_S = 10.0  # to connect, and again to be welcomed
-REPORT_S = 1.0  # to tell how the command ended, when the job is over anyway
+ANSWER_S = 10.0  # to connect, and again to receive the welcome
+REPORT_S = 1.0  # to report the end of the command when the job is over
 
 
 class Follower(Agent):
-    """A task that does what the deciding task says."""
+    """Runs a task that follows the deciding task's messages."""
 
     def __init__(self, info: Info, signals: Signals) -> None:
-        """Begin unconnected."""
+        """Start without a connection."""
         super().__init__(info, signals)
         self.channel: Channel | None = None
         self.connected = self.welcomed = self.writing = False
         self.resolver = Resolver(info.task.get("dns_server"), self.post)
-        self.seen: str | None = None  # the run of the deciding task that welcomed this one last
+        self.seen: str | None = None  # the run of the deciding task that last welcomed this one
         self.decider_attempt: int | None = None
         self.trouble = "it has not been asked for yet"
         self.wrong_job = False
         self.ping_s, self.progress_s = PING_S, 1.0
-        self.since = info.started  # of the connection's present state
+        self.since = info.started  # start of the connection's present state
         self.lost_at = info.started
         self.next_try = self.heard = self.pinged = self.sent = self.told = 0.0
+        self.accepted = 0.0  # when the deciding task's port last accepted a connection
+        self.patient = False
         self.pause = 0.2
+        self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.submission)
+        self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
+        self.address = ""
+        self.search_at: float | None = None  # when this search began
         start = float(info.task["start_timeout_s"])
         self.start_deadline = info.started + start + min(30.0, start / 2)
-        self.leave: int | None = None  # the status to end with, once somebody or something has said so
+        # the exit status, once it is decided
+        self.leave: int | None = None
         self.leave_by: float | None = None
         self.told_done = self.noted = False
         self.news: dict[str, Any] | None = None
 
-    # --- the connection ----------------------------------------------------------------------------------------------
+    # --- the connection ---------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:
         if self.resolver.busy or now < self.next_try:
             return
         self.next_try = now + self.pause
-        # Many tasks may wait for a deciding task that has not got its container: spare the DNS server.
+        if self.search_at is None:
+            self.search_at = now
+        # Many tasks may wait for a deciding task without a container: spare the DNS server.
         self.pause = min(2 * self.pause, 0.5 + min(4.5, self.info.total / 400.0))
         host = self.info.host(self.info.deciding)
         if now >= self.told + 30:
-            say("%s for %s at %s" % ("looking again" if self.told else "looking", self.info.deciding, host))
+            log("looking up %s at %s" % (self.info.deciding, host))
             if self.told:
-                say("so far: %s" % self.trouble)
+                log("so far: %s" % self.trouble)
             self.told = now
         self.resolver.start([host], self._connect)
 
@@ -71,10 +80,16 @@ class Follower(Agent):
         if not address:
             self.trouble = "the name %s does not resolve" % host
             return
-        port = tfconfig.rendezvous_port(self.info.task["ports"], self.info.submission)
+        self.address, self.refusals = address, 0
+        if not self.wrong_job:
+            self.trouble = "%s (%s) does not answer at port %d" % (host, address, self.ports[0])
+        self._open()
+
+    def _open(self) -> None:
+        """Connect to the deciding task's address at the port whose turn it is."""
+        address, port = self.address, self.ports[self.port_index]
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.channel = Channel(sock, TABLE_LIMIT)
-        self.trouble = "%s (%s) does not answer at port %d" % (host, address, port)
         self.since = time.monotonic()
         self.connected = self.welcomed = self.writing = self.told_done = False
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -89,7 +104,7 @@ class Follower(Agent):
             if not self.connected:
                 error = channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if error:
-                    raise Gone("refused")
+                    raise ChannelClosed("refused")
                 self.connected, self.since = True, time.monotonic()
                 self._say_hello(channel)
             elif mask & selectors.EVENT_WRITE:
@@ -98,54 +113,93 @@ class Follower(Agent):
                 for message in channel.receive():
                     self.heard = time.monotonic()
                     self._message(self.heard, message)
-        except (Gone, KeyError):
+        except (ChannelClosed, KeyError):
             self._drop()
 
     def _say_hello(self, channel: Channel) -> None:
         info = self.info
         who = {"role": info.role, "index": info.index, "attempt": info.attempt, "run": info.run}
-        state = "done" if self.record else "running" if self.child else "waiting"
-        where = {"host": info.node, "address": channel.sock.getsockname()[0], "pid": os.getpid(), "container": info.container}
+        state = "waiting"
+        if self.record:
+            state = "done"
+        elif self.child:
+            state = "running"
+        where = {
+            "host": info.node,
+            "address": channel.sock.getsockname()[0],
+            "pid": os.getpid(),
+            "container": info.container,
+        }
+        if info.ignored_image:
+            where["ignored_image"] = info.ignored_image
         decider = {"seen": self.seen, "decider_attempt": self.decider_attempt}
-        self.writing = True  # until the selector is told otherwise
-        self._send(pack("hello", submission=info.submission, state=state, **who, **where, **decider))
+        served = {"ports": info.served, "warnings": info.warnings} if info.served else {}
+        now = time.monotonic()
+        times = {"age_s": round(now - info.started, 3)}
+        if self.search_at is not None:
+            times["search_s"] = round(now - self.search_at, 3)
+        if self.reserved:
+            where["port"] = self.reserved.port
+        self.writing = True  # until the selector is updated
+        self._send(
+            pack(
+                "hello",
+                submission=info.submission,
+                state=state,
+                **who,
+                **where,
+                **decider,
+                **served,
+                **times,
+            )
+        )
 
     def _send(self, data: bytes) -> None:
         if not self.channel:
             return
         try:
             writing = self.channel.send(data)
-        except Gone:
+        except ChannelClosed:
             self._drop()
             return
         if writing != self.writing:
             self.writing = writing
-            self.selector.modify(self.channel.sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0), self._ready)
+            self.selector.modify(self.channel.sock, EVENTS[writing], self._ready)
 
-    def _drop(self) -> None:
+    def _drop(self, busy: bool = False) -> None:
+        """Close the connection; without a welcome the next port is tried, unless it is `busy`."""
         if not self.channel:
             return
         self.selector.unregister(self.channel.sock)
         self.channel.sock.close()
         self.channel = None
+        if not self.welcomed and not busy:
+            self.port_index = (self.port_index + 1) % len(self.ports)
+            self.refusals += 1
+            if self.refusals < len(self.ports) and self.exit is None:
+                self._open()
+                return
         if self.welcomed:
+            self.search_at = None
             self.lost_at = time.monotonic()
             self.pause, self.next_try = 0.2, self.lost_at + 0.1
             if self.leave is None:
-                say("the connection to %s went away" % self.info.deciding)
+                log("the connection to %s went away" % self.info.deciding)
         self.welcomed = False
 
     def _message(self, now: float, message: Mapping[str, Any]) -> None:
         kind, status = message["t"], message.get("status")
         if kind == "welcome":
-            self.welcomed, self.wrong_job = True, False
+            self.welcomed, self.wrong_job, self.refusals = True, False, 0
             self.info.attempt = message["attempt"]
             self.seen, self.decider_attempt = message["run"], message["decider_attempt"]
             self.ping_s, self.progress_s = message["ping_s"], message["progress_s"]
             if not self.child and not self.record:
-                say("%s knows this task; waiting for its word to start" % self.info.deciding)
+                log("registered with %s; waiting for the start signal" % self.info.deciding)
         elif kind == "go" and not self.child and not self.record and self.leave is None:
-            self.start_child(message.get("table"))
+            self.learn(message.get("hosts") or {}, message.get("ports") or {})
+            if not self.record:
+                self.start_child()
             if self.child:
                 self._send(pack("running"))
         elif kind == "ping":
@@ -154,21 +208,23 @@ class Follower(Agent):
             self.noted = True
         elif kind in ("end", "finished") and isinstance(status, int):
             if self.leave is None and not self.record:
-                say("told to end: %s" % (message.get("why") or "this task has had its end"))
+                log("stopping: %s" % (message.get("why") or "this task has ended before"))
             self.final = True
             self._leave_with(now, status)
         elif kind in ("wrong-job", "busy"):
             self.wrong_job = kind == "wrong-job"
-            self.trouble = (
-                "another job's deciding task answers there" if self.wrong_job else "an earlier attempt of this task is still connected"
-            )
-            self._drop()
+            self.trouble = "an earlier attempt of this task is still connected"
+            if self.wrong_job:
+                self.trouble = "another job's deciding task answers there"
+            self._drop(busy=not self.wrong_job)
 
-    # --- what the loop calls -----------------------------------------------------------------------------------------
+    # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
         """Do what is due."""
         if self.child:
             self.news = self.progress.poll() or self.news
+        if self.channel and self.connected:
+            self.accepted = now
         self._report(now)
         if self.leave is not None or self.record:
             self._try_to_leave(now)
@@ -177,8 +233,10 @@ class Follower(Agent):
         if self.exit is not None:
             return False
         if self.channel:
-            limit = SILENCE * self.ping_s if self.welcomed else ANSWER_S
-            if now > max(self.since, self.heard if self.welcomed else 0.0) + limit:
+            deadline = self.since + ANSWER_S
+            if self.welcomed:
+                deadline = max(self.since, self.heard) + SILENCE * self.ping_s
+            if now > deadline:
                 self._drop()
         else:
             self._look_up(now)
@@ -200,10 +258,10 @@ class Follower(Agent):
             self._send(pack("progress", data=news))
 
     def _leave_with(self, now: float, status: int) -> None:
-        """End the command, and then this task with `status`."""
+        """Stop the command, and then end this task with `status`."""
         if self.leave is None:
             self.leave = status
-            self.told_to_end = True
+            self.end_requested = True
             self.stop_child(now)
 
     def _try_to_leave(self, now: float) -> None:
@@ -211,44 +269,81 @@ class Follower(Agent):
             return
         if self.leave_by is None:
             wait = REPORT_S
-            if self.leave is None:  # the deciding task must hear of this end: it may be about to come (back)
+            # the deciding task must receive this end: it may be about to start (again)
+            if self.leave is None:
                 wait = float(self.info.task["grace_s"])
                 if self.seen is None:
                     wait = max(wait, self.start_deadline - now)
             self.leave_by = now + wait
         unheard = bool(self.record) and not self.noted and (self.welcomed or self.leave is None)
-        if unheard and now < self.leave_by:
+        if unheard and (now < self.leave_by or self._is_suspended(now)):
             return
         self.exit = self.leave
         if self.exit is None and self.record:
             self.exit = exit_status(self.record["status"])
-            self.final = not self.record["status"] or self.info.attempt >= self.info.roles[self.info.role]["max_restarts"]
+            self.final = (
+                not self.record["status"]
+                or self.info.attempt >= self.info.roles[self.info.role]["max_restarts"]
+            )
+
+    def _is_suspended(self, now: float) -> bool:
+        """Return whether the deciding task accepts connections without responding.
+
+        A suspended deciding task should still receive the end of this command.
+        """
+        limit = float(self.info.task["finish_timeout_s"])
+        if (
+            self.leave is not None
+            or self.seen is None
+            or now >= self.child_ended + limit
+            or now >= self.accepted + 2 * ANSWER_S
+        ):
+            return False
+        if not self.patient:
+            self.patient = True
+            log(
+                "%s takes connections and does not answer; waiting up to %d s to report the end"
+                % (self.info.deciding, limit)
+            )
+        return True
 
     def _check_deadlines(self, now: float) -> None:
         if self.welcomed:
             return
+        given_up = self.lost_at + self.info.task["grace_s"]
         if self.child:
-            if now >= self.lost_at + self.info.task["grace_s"]:
-                say("%s did not come back within %d s" % (self.info.deciding, self.info.task["grace_s"]))
+            if now >= given_up:
+                text = (
+                    "%s did not come back within %d s (`grace`); this task cannot determine "
+                    "whether it is suspended or dead"
+                )
+                log(text % (self.info.deciding, self.info.task["grace_s"]))
                 self._leave_with(now, contract.EXIT_DECIDER_LOST)
-        elif now >= max(self.start_deadline, self.lost_at + self.info.task["grace_s"] if self.seen else 0.0):
-            self.exit = contract.EXIT_WRONG_JOB if self.wrong_job else contract.EXIT_PEERS_MISSING
+        elif now >= self.start_deadline and (not self.seen or now >= given_up):
+            self.exit, reason = contract.EXIT_PEERS_MISSING, "peers-missing"
+            if self.wrong_job:
+                self.exit, reason = contract.EXIT_WRONG_JOB, "wrong-job"
             text = "%s was not found in time: %s" % (self.info.deciding, self.trouble)
-            self.fail(Problem(self.exit, "wrong-job" if self.wrong_job else "peers-missing", text))
+            self.fail(BootstrapProblem(self.exit, reason, text))
 
     def command_ended(self, now: float) -> None:
-        """Tell the deciding task, now or when there is a connection again."""
+        """Report the end to the deciding task, now or after the next connect."""
         self.news = self.progress.poll() or self.news
         self._report(now)
 
     def stopped(self, now: float) -> None:
-        """YARN stops this task: the deciding one should know why it vanishes, if 250 ms suffice to say so."""
+        """Report to the deciding task that YARN stops this task.
+
+        YARN sends SIGKILL 250 ms later, so the report may not arrive.
+        """
         number = self.signals.stop()
-        say("stopped by %s" % signal_name(number))
+        log("stopped by %s" % signal_name(number))
         if self.welcomed:
             self._send(pack("stopping"))
         if self.leave is None:
-            self.leave = exit_status(self.record["status"]) if self.record else 128 + number
+            self.leave = 128 + number
+            if self.record:
+                self.leave = exit_status(self.record["status"])
         self.stop_child(now, 0)
         if not self.child and not self.record:
             self.child_ended = self.child_started = now

@@ -1,4 +1,4 @@
-"""What the Hadoop configuration of this container says of file systems."""
+"""The file systems that the Hadoop configuration of this container declares."""
 
 from __future__ import annotations
 
@@ -13,23 +13,33 @@ if TYPE_CHECKING:
 RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 WEB_PORTS = {"http": 9870, "https": 9871}
 SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
+VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 
 
 def properties(directory: str) -> dict[str, str]:
-    """Read core-site.xml and hdfs-site.xml of a directory, `${name}` expanded; what cannot be read is left out."""
+    """Read core-site.xml and hdfs-site.xml of a directory, with `${name}` expanded.
+
+    Unreadable files are left out.
+    """
     found: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml"):
         try:
             root = ET.parse(os.path.join(directory, name)).getroot()  # noqa: S314 - the cluster's own configuration
         except (OSError, ET.ParseError):
             continue
-        found.update({(item.findtext("name") or "").strip(): (item.findtext("value") or "").strip() for item in root.iter("property")})
+        found.update(
+            {
+                (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
+                for item in root.iter("property")
+            }
+        )
     return {name: _expanded(value, found) for name, value in found.items()}
 
 
 def _expanded(value: str, values: Mapping[str, str]) -> str:
     for _ in range(SUBSTITUTIONS):
-        before, value = value, re.sub(r"\$\{([^{}$\s]+)\}", lambda found: values.get(found.group(1), found.group(0)), value)
+        before = value
+        value = VARIABLE.sub(lambda found: values.get(found.group(1), found.group(0)), value)
         if value == before or len(value) > 65536:
             break
     return value
@@ -40,13 +50,18 @@ def _ids(text: str) -> list[str]:
 
 
 def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the NameNodes' addresses as clients write them: by nameservice, that of a single NameNode under ""."""
+    """Return the NameNodes' RPC addresses by nameservice.
+
+    The address of a single NameNode has the key "".
+    """
     scheme, _, rest = conf.get("fs.defaultFS", "").partition("://")
     host = rest.partition("/")[0]
     found: dict[str, list[str]] = {"": []}
     for service in _ids(conf.get("dfs.nameservices", "")):
         ids = _ids(conf.get("dfs.ha.namenodes." + service, ""))
-        addresses = [conf.get("dfs.namenode.rpc-address.%s.%s" % (service, node), "") for node in ids]
+        addresses = [
+            conf.get("dfs.namenode.rpc-address.%s.%s" % (service, node), "") for node in ids
+        ]
         found[service] = [address for address in addresses if address]
     if scheme == "hdfs" and host and host not in found:
         found[""] = [host if ":" in host else "%s:%d" % (host, RPC_PORT)]
@@ -54,25 +69,40 @@ def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return `http` or `https`, and the web addresses of the NameNodes behind an authority (DFSUtil.getInfoServer)."""
+    """Return the scheme (`http` or `https`) and web addresses of the NameNodes behind an authority.
+
+    The rules are those of Hadoop's DFSUtil.getInfoServer.
+    """
     scheme = "https" if conf.get("dfs.http.policy") == "HTTPS_ONLY" else "http"
     key = "dfs.namenode.%s-address" % scheme
-    suffixes = [".%s.%s" % (authority, node) for node in _ids(conf.get("dfs.ha.namenodes." + authority, ""))]
+    suffixes = [
+        ".%s.%s" % (authority, node) for node in _ids(conf.get("dfs.ha.namenodes." + authority, ""))
+    ]
     found = []
     for suffix in suffixes or [""]:
         host, _, port = conf.get(key + suffix, "").rpartition(":")
         if host in ("", "0.0.0.0"):  # noqa: S104 - "every address" names none
-            host = conf.get("dfs.namenode.rpc-address" + suffix, "" if suffix else authority).partition(":")[0]
+            default = {"": authority}.get(suffix, "")
+            host = conf.get("dfs.namenode.rpc-address" + suffix, default).partition(":")[0]
         if host:
             found.append("%s:%s" % (host, port or WEB_PORTS[scheme]))
     return scheme, found
 
 
-def through_mounts(authority: str, path: str, conf: Mapping[str, str]) -> str | None:
-    """Say which URI a path of viewfs stands for (ConfigUtil, Constants.CONFIG_VIEWFS_LINK); None where no link leads there."""
+def resolve_viewfs(authority: str, path: str, conf: Mapping[str, str]) -> str | None:
+    """Return the URI behind a viewfs path, or None if no link covers it.
+
+    The rules are those of Hadoop's ConfigUtil and Constants.CONFIG_VIEWFS_LINK.
+    """
     prefix = "fs.viewfs.mounttable.%s.link." % (authority or "default")
-    links = {name[len(prefix) :]: target for name, target in conf.items() if name.startswith(prefix)}
-    best = max((link for link in links if path == link or path.startswith(link.rstrip("/") + "/")), key=len, default=None)
+    links = {
+        name[len(prefix) :]: target for name, target in conf.items() if name.startswith(prefix)
+    }
+    best = max(
+        (link for link in links if path == link or path.startswith(link.rstrip("/") + "/")),
+        key=len,
+        default=None,
+    )
     if best is None:
         fallback = conf.get("fs.viewfs.mounttable.%s.linkFallback" % (authority or "default"))
         return fallback.rstrip("/") + path if fallback else None

@@ -1,25 +1,25 @@
-"""The job's report: one file that says everything, in the deciding container's log directory."""
+"""The job's report: one JSON file in the log directory of the deciding task's container."""
 
 from __future__ import annotations
 
 import os
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap import files
-from submit_tf_job.bootstrap import job as states
+from submit_tf_job.container import contract, task_files
+from submit_tf_job.container import rendezvous as states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from submit_tf_job.bootstrap.job import Job
+    from submit_tf_job.container.rendezvous import Rendezvous
 
 TASKS_LISTED = 200
-HEARTBEAT_S = 30.0  # an unchanged report is written again, so that its age tells whether the deciding task lives
+# an unchanged report is rewritten, so that its age shows whether the deciding task is running
+HEARTBEAT_S = 30.0
 
 
-def snapshot(job: Job, now: float, over: bool) -> dict[str, Any]:
-    """Build the report; `over` says that nothing can change any more."""
+def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
+    """Build the report; `over` means that nothing changes any more."""
     info, wall = job.info, job.info.wall
     state = job.phase
     if state == states.ENDING:
@@ -39,6 +39,8 @@ def snapshot(job: Job, now: float, over: bool) -> dict[str, Any]:
         "wanted": job.barrier,
         "arrived": job.barrier - job.absent,
         "missing": job.missing()[: states.KEPT] if waiting else [],
+        "unnamed": job.unnamed(now)[: states.KEPT],
+        "start": job.start_times,
         "roles": {role: _role(job, role) for role in info.counts},
         "outcome": job.outcome,
         "first_failure": job.first,
@@ -47,45 +49,74 @@ def snapshot(job: Job, now: float, over: bool) -> dict[str, Any]:
         "progress": job.progress,
         "events": job.events,
     }
+    served = _served(job)
+    if served:
+        report["served"] = served
+    if job.image_ignored:
+        report["image_ignored"] = job.image_ignored
     if info.credentials:
         report["credentials"] = info.credentials
     if len(job.members) <= TASKS_LISTED:
         report["tasks"] = [
-            dict({key: getattr(m, key) for key in ("host", "address", "container", "state", "attempt", "status")}, task=m.name)
+            dict(
+                {
+                    key: getattr(m, key)
+                    for key in ("host", "address", "container", "state", "attempt", "status")
+                },
+                task=m.name,
+            )
             for m in job.members.values()
         ]
     return report
 
 
-def _role(job: Job, role: str) -> dict[str, int]:
+def _served(job: Rendezvous) -> list[dict[str, Any]]:
+    """List the ports that tasks serve; on the host network the host is the node's."""
+    info = job.info
+    job.me.ports = info.served
+    own = info.task["ports"]["mode"] != "host"
+    serving = [m for m in job.members.values() if m.ports and m.state not in states.OUT]
+    return [
+        {"task": m.name, "host": m.address if own else m.host, "ports": m.ports}
+        for m in serving[:TASKS_LISTED]
+    ]
+
+
+def _role(job: Rendezvous, role: str) -> dict[str, int]:
     counts = job.counts[role]
     wanted = sum(counts.values())
     shown = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)
-    found = {"wanted": wanted, "arrived": wanted - counts.get(states.ABSENT, 0), "restarts": job.restarts[role]}
+    found = {
+        "wanted": wanted,
+        "arrived": wanted - counts.get(states.ABSENT, 0),
+        "restarts": job.restarts[role],
+    }
     found["max_restarts"] = job.info.roles[role]["max_restarts"]
     found.update({state: counts.get(state, 0) for state in shown})
     return found
 
 
 class Writer:
-    """Writes the report at most once a second, and at once where the job's state changes."""
+    """Writes the report at most once a second, and at once when the job's state changes."""
 
-    def __init__(self, job: Job) -> None:
-        """Write into the log directory, if there is one that can be written."""
+    def __init__(self, job: Rendezvous) -> None:
+        """Write into the log directory, if it is writable."""
         folder = job.info.log_dir
-        self.job, self.path = job, os.path.join(folder, contract.REPORT_FILE) if folder else ""
+        self.job, self.path = job, folder and os.path.join(folder, contract.REPORT_FILE)
         self._written, self._state = -HEARTBEAT_S, ""
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, changed: bool, over: bool = False) -> bool:
-        """Write if it is time; True when what changed is in the file."""
+        """Write the report if it is due; return True once all changes are in the file."""
         state = self.job.phase + self.job.verdict
-        if not self.path or not (over or state != self._state or now >= self._written + (1.0 if changed else HEARTBEAT_S)):
+        pause_s = 1.0 if changed else HEARTBEAT_S
+        due = over or state != self._state or now >= self._written + pause_s
+        if not self.path or not due:
             return not self.path
         self._written, self._state = now, state
         try:
             self.last = snapshot(self.job, now, over)
-            files.write_json(self.path, self.last)
+            task_files.write_json(self.path, self.last)
         except OSError as err:
             self.job.warn(now, "the report cannot be written: %s" % err)
             self.path = ""

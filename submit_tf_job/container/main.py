@@ -1,27 +1,27 @@
-"""The order of things: who am I, have I been here before, prepare, meet the others, run, say how it ended."""
+"""Run one container's task: identify it, prepare it, run the rendezvous, write the outcome."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import traceback
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap import environment, files, ports
-from submit_tf_job.bootstrap.child import Signals
-from submit_tf_job.bootstrap.info import Info, Problem, say
+from submit_tf_job.container import contract, environment, ports, task_files
+from submit_tf_job.container.child import Signals
+from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.agent import Agent
+    from submit_tf_job.container.agent import Agent
+
+_ARCHIVES = (contract.COMMON_ARCHIVE, contract.PAYLOAD_ARCHIVE)
 
 
 def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
-    """Run this container's task.
+    """Run this container's task, and return its exit status.
 
     Args:
         task: The task description, the same for all tasks of the job.
@@ -35,116 +35,174 @@ def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
         try:
             info = Info(task, os.environ, os.getcwd())
         except ValueError as err:
-            raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", str(err)) from err
-        marker = files.read_marker(info)
+            raise BootstrapProblem(
+                contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", str(err)
+            ) from err
+        marker = task_files.read_marker(info)
         if marker and marker["final"]:
-            return _been_here(info, marker)
-        info.attempt = marker["attempt"] + 1 if marker else 0
+            return _repeat_outcome(info, marker)
+        if marker:
+            info.attempt = marker["attempt"] + 1
+        info.ignored_image = environment.ignored_image(os.environ)
         return _run(info, signals, files_tar)
-    except Problem as err:
+    except BootstrapProblem as err:
         message = err.message
-    except Exception as err:  # noqa: BLE001  (whatever happens, the container's last line says so)
+    except Exception as err:  # noqa: BLE001  (the outcome line reports every failure)
+        import traceback  # takes as long to import as this module
+
         traceback.print_exc()
         message = "the bootstrap failed: %r" % err
-    say(message)
+    log(message)
     status = contract.EXIT_BOOTSTRAP_ERROR
     _outcome(
-        {"task": os.environ.get(contract.ENV_INSTANCE), "status": status, "exit": status, "reason": "bootstrap-error", "message": message}
+        {
+            "task": os.environ.get(contract.ENV_INSTANCE),
+            "status": status,
+            "exit": status,
+            "reason": "bootstrap-error",
+            "message": message,
+        }
     )
     return status
 
 
 def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
     agent: Agent
-    if info.decides:  # imported only here, so that the files of other roles need not carry the deciding task's modules
-        from submit_tf_job.bootstrap.decider import Decider
+    # imported here, so that the files of other roles do not contain the deciding task's modules
+    if info.decides:
+        from submit_tf_job.container.decider import Decider
 
         agent = Decider(info, signals)
     else:
-        from submit_tf_job.bootstrap.follower import Follower
+        from submit_tf_job.container.follower import Follower
 
         agent = Follower(info, signals)
+        # the report of the deciding task contains this warning for every task
+        if info.ignored_image:
+            log(
+                "this task runs as a plain process of its node: the NodeManager does not "
+                "run the image %s" % info.ignored_image
+            )
     env = dict(os.environ)
     problem = None
     try:
-        agent.open()  # first: from now on the others can be told what goes wrong
+        agent.open()  # first, so that the other tasks can be informed of errors
         _prepare(info, signals, files_tar, env, agent)
-    except Problem as err:
+    except BootstrapProblem as err:
         problem = err
     status = agent.run(env, problem)
-    record = agent.record or {"status": status, "signal": None, "reason": "ended", "message": "it did not run", "duration_s": 0.0}
+    record = agent.record or {
+        "status": status,
+        "signal": None,
+        "reason": "ended",
+        "message": "it did not run",
+        "duration_s": 0.0,
+    }
     outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
-    outcome = dict(outcome, task=info.name, submission=info.submission, attempt=info.attempt, exit=status, **agent.outcome())
-    files.write_marker(info, agent.final, status, outcome, agent.report())
+    outcome = dict(
+        outcome,
+        task=info.name,
+        submission=info.submission,
+        attempt=info.attempt,
+        exit=status,
+        **agent.outcome(),
+    )
+    task_files.write_marker(info, agent.final, status, outcome, agent.report())
     _outcome(outcome)
     return status
 
 
-def _prepare(info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str], agent: Agent) -> None:
-    if files_tar:
-        files.unpack(files_tar, info.cwd)
-    for name in (contract.COMMON_ARCHIVE, contract.PAYLOAD_ARCHIVE):
-        if os.path.isfile(os.path.join(info.cwd, name)):
-            files.unpack(os.path.join(info.cwd, name), info.cwd)
+def _prepare(
+    info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str], agent: Agent
+) -> None:
+    environment.require_image(info)
+    archives = [os.path.join(info.cwd, name) for name in _ARCHIVES]
+    tars: list[bytes | str] = [files_tar] if files_tar else []
+    tars += [path for path in archives if os.path.isfile(path)]
+    if tars:
+        from submit_tf_job.container.tars import unpack  # many jobs have none
+
+        for tar in tars:
+            unpack(tar, info.cwd)
     if info.task.get("files"):
-        from submit_tf_job.bootstrap import shipped  # travels only with jobs that have such
+        # travels only with jobs that need it
+        from submit_tf_job.container.shipping import shipped
 
         shipped.deliver(info)
     for warning in environment.prepare(info, env):
         agent.warn(warning)
     if info.task.get("files"):
         shipped.find_packages(info, env)
-    if info.role in info.cluster() and info.total > 1:
-        ports.listen(info.port(info.role, info.index), info.name, info.node, signals).close()
+    if info.task.get("framework") == "tensorflow":
+        # travels only with strategies of TensorFlow that some of its versions lack
+        from submit_tf_job.container.frameworks import installed
+
+        for warning in installed.check(info, env):
+            agent.warn(warning)
+    agent.reserved = ports.reserve_own(info, env, signals)
+    if info.roles[info.role].get("ports"):
+        agent.serve(env)
     _credentials(info, env, agent)
     if info.task.get("data"):
-        from submit_tf_job.bootstrap.data import Data  # travels only with jobs that say what they read or write
+        # travels only with jobs that declare inputs or outputs
+        from submit_tf_job.container.data.task_data import Data
 
         agent.data = Data(info, env, signals.stop)
         agent.data.prepare()
 
 
 def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
-    """Give the program what it proves to HDFS with who it is: delegation tokens, or a ticket of its own."""
+    """Give the program its HDFS credentials: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return
-    from submit_tf_job.bootstrap.tokens import Tokens  # travels only to clusters that have them
+    # travels only to clusters with tokens
+    from submit_tf_job.container.delegation.tokens import Tokens
 
     tokens = None
     try:
         tokens = Tokens(env)
-        info.credentials += tokens.accounts
-        for sentence in tokens.sentences(env):
-            say(sentence)
+        info.credentials += tokens.summaries
+        for summary_line in tokens.describe(env):
+            log(summary_line)
     except ValueError as err:
         agent.warn(str(err))
     login = None
     if "login" in info.task.get("kerberos", {}):
-        from submit_tf_job.bootstrap.login import log_in  # travels only with such jobs
+        from submit_tf_job.container.login.login import log_in  # travels only with such jobs
 
         login, warnings = log_in(info, env)
         for warning in warnings:
             agent.warn(warning)
     if login:
-        info.credentials.append({"kind": "kerberos-ticket", "owner": login.principal, "until": login.until})
+        info.credentials.append(
+            {"kind": "kerberos-ticket", "owner": login.principal, "until": login.until}
+        )
         login.keep(lambda text: agent.post(lambda: agent.warn(text)))
     try:
         if tokens:
-            tokens.give(env, info.cwd, own_login=login is not None)
+            tokens.install(env, info.cwd, own_login=login is not None)
     except OSError as err:
         agent.warn("the delegation tokens cannot be written under their other names: %s" % err)
 
 
-def _been_here(info: Info, marker: Mapping[str, Any]) -> int:
-    """Leave at once: a new AM attempt starts finished tasks again (seen)."""
-    say("this task had its end in an earlier container of this application; leaving with its status %d" % marker["exit"])
+def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
+    """Log the outcome of an earlier start, and return its exit status.
+
+    A new AM attempt starts finished tasks again
+    (docs/hadoop-facts.md#restart-of-the-applicationmaster).
+    """
+    log(
+        "this task ended in an earlier container of this application; exiting with its status %d"
+        % marker["exit"]
+    )
     if marker.get("report") and info.log_dir:
-        files.write_json(os.path.join(info.log_dir, contract.REPORT_FILE), marker["report"])
+        task_files.write_json(os.path.join(info.log_dir, contract.REPORT_FILE), marker["report"])
     _outcome(marker["outcome"])
     status: int = marker["exit"]
     return status
 
 
 def _outcome(outcome: Mapping[str, Any]) -> None:
+    text = json.dumps(outcome, separators=(",", ":"), sort_keys=True)
     with contextlib.suppress(OSError):
-        os.write(2, (contract.OUTCOME_MARK + json.dumps(outcome, separators=(",", ":"), sort_keys=True) + "\n").encode("ascii"))
+        os.write(2, ("%s%s\n" % (contract.OUTCOME_MARK, text)).encode("ascii"))

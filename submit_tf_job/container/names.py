@@ -1,4 +1,4 @@
-"""Names to addresses: the system's resolver, or one UDP question to the registry's own DNS server."""
+"""Resolve names: by the system's resolver, or by UDP queries to the registry's DNS server."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
 
 def encode_query(number: int, name: str) -> bytes:
-    """Build a DNS question for the A record of `name`."""
+    """Build a DNS query for the A record of `name`."""
     labels = [label.encode("idna") for label in name.rstrip(".").split(".")]
     question = b"".join(struct.pack("B", len(label)) + label for label in labels)
-    return struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question + b"\0" + struct.pack(">HH", 1, 1)
+    header = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0)
+    return header + question + b"\0" + struct.pack(">HH", 1, 1)
+
+
+_NO_SUCH_NAME = (0, 3)  # response codes without an address: no such record, no such name
+_NO_ADDRESS = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
 def _skip_name(data: bytes, at: int) -> int:
@@ -32,10 +37,10 @@ def _skip_name(data: bytes, at: int) -> int:
 
 
 def decode_answer(number: int, data: bytes) -> list[str]:
-    """Return the addresses of a DNS answer; CNAMEs before them are passed over.
+    """Return the addresses in a DNS response; CNAME records are skipped.
 
     Raises:
-        ValueError: It is no well-formed answer to question `number`.
+        ValueError: The data is not a well-formed response to query `number`.
     """
     try:
         got, flags, questions, answers = struct.unpack(">HHHH", data[:8])
@@ -57,51 +62,64 @@ def decode_answer(number: int, data: bytes) -> list[str]:
 
 
 def server_address(server: str) -> tuple[str, int]:
-    """Split `address` or `address:port`."""
+    """Split `address` or `address:port` (53 if absent)."""
     host, _, port = server.partition(":")
     return host, int(port or 53)
 
 
-def ask(server: tuple[str, int], name: str, timeout_s: float = 1.0, tries: int = 3) -> str | None:
-    """Ask one DNS server for a name's first address."""
+def query(server: tuple[str, int], name: str, timeout_s: float = 1.0, tries: int = 3) -> str | None:
+    """Return a name's first address according to one DNS server.
+
+    Returns:
+        The address; "" if the name does not exist; None if the server does not respond.
+    """
     for _ in range(tries):
         number = int.from_bytes(os.urandom(2), "big")
         end = time.monotonic() + timeout_s
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             try:
-                sock.connect(server)  # only that server's datagrams come through
+                sock.connect(server)  # accept datagrams of that server only
                 sock.send(encode_query(number, name))
                 while time.monotonic() < end:
                     sock.settimeout(max(0.01, end - time.monotonic()))
+                    data = sock.recv(4096)
                     try:
-                        found = decode_answer(number, sock.recv(4096))
+                        found = decode_answer(number, data)
                     except ValueError:
                         continue
-                    return found[0] if found else None
+                    if found:
+                        return found[0]
+                    return "" if data[3] & 15 in _NO_SUCH_NAME else None
             except (OSError, UnicodeError):
-                continue  # time-out or refused: ask again
+                continue  # time-out or refused: retry
     return None
 
 
 def look_up(server: tuple[str, int] | None, name: str) -> str | None:
-    """Return the IPv4 address of a name, or None while it has none."""
+    """Return a name's IPv4 address, "" if DNS has none, or None if no server responds."""
     if server:
-        return ask(server, name)
+        return query(server, name)
     try:
         return str(socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+    except socket.gaierror as err:
+        return "" if err.errno in _NO_ADDRESS else None
     except (OSError, UnicodeError):
         return None
 
 
 class Resolver:
-    """Looks up a batch of names in a few threads: the system's resolver blocks, and cannot be interrupted by a signal."""
+    """Looks up a batch of names in a few threads.
+
+    The system's resolver blocks, and signals do not interrupt it.
+    """
 
     def __init__(self, server: str | None, post: Callable[[Callable[[], None]], None]) -> None:
-        """`post(f)` makes the event loop call f."""
-        self.server, self.post, self.busy = server_address(server) if server else None, post, 0
+        """Create a resolver; `post(f)` runs f in the event loop."""
+        self.server = server_address(server) if server else None
+        self.post, self.busy = post, 0
 
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
-        """Call `found(name, address or None)` in the event loop for each name."""
+        """Look up each name, and call `found(name, result of look_up)` in the event loop."""
         work: queue.Queue[str] = queue.Queue()
         for name in names:
             work.put(name)
@@ -122,3 +140,66 @@ class Resolver:
 
         for _ in range(min(4, len(names))):
             threading.Thread(target=run, daemon=True).start()
+
+
+class Watch:
+    """Detects that the names of running tasks have vanished from DNS; has no sockets and no clock.
+
+    Each round queries this task's name and a few others in turn, so that a job of 10,000 tasks
+    sends no more queries than one of ten. A server that does not respond proves nothing.
+    """
+
+    SAMPLE = 3
+    EVERY_S = 15.0
+
+    def __init__(self, own: str, gone_s: float) -> None:
+        """Watch `own` and others; names vanish once they are absent for `gone_s` seconds."""
+        self.own, self.gone_s = own, gone_s
+        self.every_s = min(self.EVERY_S, gone_s / 3)
+        self.absent_since: float | None = None
+        self._next = self._begun = 0.0
+        self._turn = 0
+        self._asked: list[str] = []
+        self._answers: dict[str, str | None] = {}
+
+    def due(self, now: float) -> bool:
+        """Return whether the next round is due."""
+        return now >= self._next
+
+    def hurry(self) -> None:
+        """Make the next round due now."""
+        self._next = 0.0
+
+    def begin(self, now: float, others: list[str]) -> list[str]:
+        """Start a round; return the names to look up, chosen from `others`, the other running
+        tasks.
+        """
+        few = [others[(self._turn + i) % len(others)] for i in range(min(self.SAMPLE, len(others)))]
+        self._turn += self.SAMPLE
+        self._next, self._begun = now + self.every_s, now
+        self._asked, self._answers = [self.own, *few], {}
+        return self._asked
+
+    def add_result(self, name: str, address: str | None) -> None:
+        """Store the result of `look_up` for a name; the last one of a round completes it."""
+        self._answers[name] = address
+        if len(self._answers) < len(self._asked):
+            return
+        absent = [name for name in self._asked if self._answers[name] == ""]
+        if self.own not in absent or 2 * len(absent) <= len(self._asked):
+            # another task may have been restarted, and then has a new name
+            self.absent_since = None
+        elif self.absent_since is None:
+            self.absent_since = self._begun
+
+    def absent(self) -> list[str]:
+        """Return the names that the last complete round did not find, if the names are gone."""
+        if self.absent_since is None or len(self._answers) < len(self._asked):
+            return []
+        return [name for name in self._asked if self._answers[name] == ""]
+
+    def gone(self, now: float) -> list[str]:
+        """Return the absent names once they have been absent for `gone_s` seconds."""
+        if self.absent_since is None or now < self.absent_since + self.gone_s:
+            return []
+        return self.absent()

@@ -1,99 +1,165 @@
-"""The job as its deciding task sees it: who has arrived, what failed first, when it is over. No sockets, no clock of its own.
+"""The job's state machine in the deciding task: arrivals, the first failure, the end of the job.
 
-Every method gets `now`, seconds of a clock that only moves forward; the event loop acts on what `phase` and `verdict` become.
+No sockets and no clock: each method gets `now`, seconds of a monotonic clock. The event loop acts
+on changes of `phase` and `verdict`.
 """
 
 from __future__ import annotations
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap import files
-from submit_tf_job.bootstrap.info import exit_status
+from submit_tf_job.container import contract, task_files
+from submit_tf_job.container.info import exit_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.info import Info
+    from submit_tf_job.container.info import Info
 
 WAITING, RUNNING, FINISHING, ENDING = "waiting", "running", "finishing", "ending"
-LATE_S = 20.0  # a container that YARN started with the others is there by then
+LATE_S = 20.0  # a container that YARN started with the others has connected by then
+NAMES_S = 1.0  # the start waits so long for names once every task has connected
+# and so long for the name of a task that YARN may start again on another node
+RESTARTED_NAMES_S = 30.0
+# most ApplicationMasters exit within 30 s after they unregister
+NAMES_MATTER_S = 600.0
 ABSENT, ARRIVED, ALIVE, RESTARTING, LOST = "absent", "arrived", "running", "restarting", "lost"
 SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
-OUT = (SUCCEEDED, FAILED, ENDED)  # states that nothing leaves
+STATES = {"running": ALIVE, "done": ABSENT}  # by the state in a hello; any other is ARRIVED
+OUT = (SUCCEEDED, FAILED, ENDED)  # final states
 AWAY = (LOST, RESTARTING)
 AWAITED = (ABSENT, LOST, RESTARTING)
-MOST_SIDECARS = 1000  # of one role; they come from outside, and memory is not to
+MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds memory
+PACE_S = 10.0  # no estimate before this
 KEPT = 20  # entries in the lists of a report
 
 
 def listed(names: list[str]) -> str:
-    """Join names for a sentence: the first twenty and how many there are."""
+    """Join names for a sentence: the first twenty, and the number of the others."""
     more = len(names) - KEPT
     return ", ".join(names[:KEPT]) + (" and %d more" % more if more > 0 else "")
 
 
-class Member:
-    """One task, as far as it is known."""
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.")
 
-    def __init__(self, role: str, index: int, duty: str) -> None:
-        """Start absent."""
-        self.role, self.duty, self.name, self.state = role, duty, "%s-%d" % (role, index), ABSENT
+
+def _seconds(value: Any) -> float:
+    """Return a duration in a message, at least 0; 0 for anything else."""
+    return max(0.0, float(value)) if isinstance(value, (int, float)) else 0.0
+
+
+def _ports(value: Any) -> dict[str, int]:
+    """Return the valid ports of a hello message."""
+    pairs = list(value.items())[:KEPT] if isinstance(value, dict) else []
+    return {
+        str(name)[:63]: port for name, port in pairs if isinstance(port, int) and 0 < port < 65536
+    }
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(text)[:500] for text in value[:KEPT]] if isinstance(value, list) else []
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+class Member:
+    """One task in the state machine."""
+
+    def __init__(self, role: str, index: int, role_kind: str) -> None:
+        """Create a task that is absent."""
+        self.role, self.role_kind, self.name, self.state = (
+            role,
+            role_kind,
+            "%s-%d" % (role, index),
+            ABSENT,
+        )
         self.run = self.host = self.address = self.container = ""
+        self.origin = ""  # the address that its connection came from
+        self.port = 0  # the port that it reserved for its command; 0 if it said none
+        self.ports: dict[str, int] = {}  # the ports that it serves, by name
         self.attempt = self.failures = 0
+        self.failed_run = ""  # the process that its latest restart replaces
         self.status: int | None = None
         self.peer: Any = None
-        self.since = 0.0  # of being lost or between two attempts
-        self.stopping = False  # it said that YARN stops it
+        self.since = 0.0  # when it was lost, or its last attempt ended
+        self.stopping = False  # it reported that YARN stops it
 
 
-class Job:
-    """What happens goes in through methods; `phase`, `verdict`, `exit` and the lists of the report come out."""
+class Rendezvous:
+    """The state machine: methods take events, attributes hold the result.
+
+    Results are `phase`, `verdict`, `exit` and the lists of the report.
+    """
 
     def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
-        """Begin to wait; `now` is the start of the deciding bootstrap, `tell` gets each event."""
+        """Start to wait at `now`, the start of the deciding bootstrap; `tell` gets each event."""
         task = info.task
         self.tell = tell
         self.info, self.phase, self.verdict, self.exit = info, WAITING, "", 0
-        self.why = ""  # it ended
-        self.again = False  # it ends for this attempt of the deciding task only
+        self.why = ""  # the reason of its end
+        self.still_s = 0.0  # how long the deciding task was suspended
+        self.again = False  # only this attempt of the deciding task ends
         self.members = {
-            "%s-%d" % (role, index): Member(role, index, info.duty(role, index))
+            "%s-%d" % (role, index): Member(role, index, info.role_kind(role))
             for role in info.counts
             for index in range(info.counts[role])
         }
         self.me = self.members[info.name]
-        self.barrier = sum(1 for m in self.members.values() if m.duty != contract.DUTY_SIDECAR)
-        self.absent = self.barrier  # tasks the start waits for, still without those that came
+        self.barrier = sum(1 for m in self.members.values() if m.role_kind != contract.KIND_SIDECAR)
+        self.absent = self.barrier  # tasks that the start still waits for
         self.counts = {role: {ABSENT: count} for role, count in info.counts.items()}
         self.restarts = dict.fromkeys(info.counts, 0)
+        # whether programs are given names; else they get addresses
+        self.by_name = not task.get("dns_server")
+        # tasks whose names DNS has not returned
         self.unresolved: set[str] = set()
-        cluster = info.cluster()
-        if sum(cluster.values()) > 1:
-            self.unresolved = {"%s-%d" % (role, index) for role, count in cluster.items() for index in range(count)}
+        if self.barrier > 1:
+            self.unresolved = {
+                m.name for m in self.members.values() if m.role_kind != contract.KIND_SIDECAR
+            }
+        # when the last task connected, and what came before and after
+        self.complete_at: float | None = None
+        self.last_launch, self.longest_search_s = now, 0.0
+        self.start_times: dict[str, Any] | None = None
+        self.named: set[str] = set()  # the tasks that programs know by name
         self.away: dict[str, Member] = {}
-        self.failures: list[dict[str, Any]] = []  # candidates for the first cause, until it is named
+        # candidates for the first cause, until it is determined
+        self.failures: list[dict[str, Any]] = []
         self.first: dict[str, Any] | None = None
         self.later: list[dict[str, Any]] = []
         self.warnings: list[str] = []
+        # tasks that run as plain processes because the NodeManager ignored the image
+        self.image_ignored: list[str] = []
         self.events: list[dict[str, Any]] = []
         self.progress: dict[str, Any] | None = None
+        # task, time, completed part
+        self.first_progress: tuple[str, float, float] | None = None
         self.outcome: dict[str, Any] | None = None
         self.started = now
         self.start_deadline = now + task["start_timeout_s"]
         self.settle_until = self.finish_deadline = self.linger_until = self.late_until = now
         self._set(self.me, ARRIVED)
-        self.me.run, self.me.host, self.me.container, self.me.attempt = info.run, info.node, info.container, info.attempt
+        self.me.run, self.me.host, self.me.container, self.me.attempt = (
+            info.run,
+            info.node,
+            info.container,
+            info.attempt,
+        )
+        if info.ignored_image:
+            self._ignores_image(now, self.me, info.ignored_image)
         if self.barrier > 1:
             self.event(now, "waiting for %d tasks" % self.barrier)
 
-    # --- small things ------------------------------------------------------------------------------------------------
+    # --- state and events -------------------------------------------------------------------------
     def _set(self, m: Member, state: str, now: float = 0.0) -> None:
-        """Move a task to another state and keep every count right in constant time."""
+        """Change a task's state, and update every count in constant time."""
         counts = self.counts[m.role]
         counts[m.state] -= 1
         counts[state] = counts.get(state, 0) + 1
-        if m.duty != contract.DUTY_SIDECAR:
+        if m.role_kind != contract.KIND_SIDECAR:
             self.absent += (state in AWAITED) - (m.state in AWAITED)
         m.state = state
         if state in AWAY:
@@ -103,37 +169,150 @@ class Job:
             self.away.pop(m.name, None)
 
     def event(self, now: float, text: str) -> None:
-        """Remember what happened: the first fifty things and the last fifty."""
+        """Keep an event: the first fifty and the last fifty."""
         self.tell(text)
         if len(self.events) >= 100:
             del self.events[50]
         self.events.append({"at": self.info.wall + now, "text": text[:500]})
 
     def warn(self, now: float, text: str) -> None:
-        """Remember what a person should know although it does not fail the job."""
+        """Keep a warning that does not fail the job."""
         if len(self.warnings) < KEPT:
             self.warnings.append(text[:500])
         self.event(now, text)
 
+    def _ignores_image(self, now: float, m: Member, image: str) -> None:
+        """Record a task that runs as a plain process of its node.
+
+        One warning names the first of them.
+        """
+        if m.name in self.image_ignored or len(self.image_ignored) >= KEPT:
+            return
+        if not self.image_ignored:
+            text = (
+                "%s on %s runs as a plain process of its node: the NodeManager there does not "
+                "run the image %s"
+            )
+            self.warn(now, text % (m.name, m.host, image[:255]))
+        self.image_ignored.append(m.name)
+
+    def record_suspension(self, now: float, seconds: float) -> None:
+        """Record that the deciding task was suspended.
+
+        The other tasks may have given it up in the meantime.
+        """
+        self.still_s += seconds
+        text = "%s stood still for %d s: it was suspended (SIGSTOP, a paused container or machine)"
+        self.warn(now, text % (self.me.name, seconds))
+
     def missing(self) -> list[str]:
-        """Name the tasks that the start waits for: those that are not here, else those that DNS does not know."""
-        away = [m.name for m in self.members.values() if m.duty != contract.DUTY_SIDECAR and m.state in AWAITED]
-        return away or sorted(self.unresolved)
+        """Return the tasks that the start waits for and that have not connected."""
+        return [
+            m.name
+            for m in self.members.values()
+            if m.role_kind != contract.KIND_SIDECAR and m.state in AWAITED
+        ]
+
+    def unnamed(self, now: float) -> list[str]:
+        """Return the connected tasks that cannot start until DNS has their names.
+
+        The name of a task is needed where its address is not known, because its connection came
+        from another one than its own. The name of a task that YARN may start again on another node
+        is waited for; after `RESTARTED_NAMES_S` its address is used.
+        """
+        if self.phase != WAITING or self.absent:
+            return []
+        patient = self.by_name and now < min(
+            self._complete(now) + RESTARTED_NAMES_S, self.start_deadline
+        )
+        mixed = self._has_mixed_addresses()
+        return sorted(
+            name
+            for name in self.unresolved
+            if not self._is_addressed(self.members[name], mixed)
+            or (patient and self.info.roles[self.members[name].role]["max_restarts"] > 0)
+        )
+
+    def _complete(self, now: float) -> float:
+        return now if self.complete_at is None else self.complete_at
+
+    def _has_mixed_addresses(self) -> bool:
+        """Return whether some tasks called from other machines: loopback is then no address."""
+        return any(m.address and not _is_loopback(m.address) for m in self.members.values())
+
+    @staticmethod
+    def _is_addressed(m: Member, mixed: bool) -> bool:
+        """Return whether the address that a task gave is the one that its connection came from."""
+        return bool(m.address) and m.address == m.origin and not (mixed and _is_loopback(m.address))
+
+    def _may_start(self, now: float) -> bool:
+        """Return whether every task has connected, and can be reached by name or address."""
+        if self.absent:
+            self.complete_at = None
+            return False
+        if self.complete_at is None:
+            self.complete_at = now
+        if not self.unresolved:
+            return True
+        if self.by_name and now < min(self.complete_at + NAMES_S, self.start_deadline):
+            return False
+        return not self.unnamed(now)
+
+    def hosts(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Return the addresses that programs get instead of names; the same for all tasks.
+
+        Args:
+            found: The addresses that DNS returned, by task.
+        """
+        mixed = self._has_mixed_addresses()
+        hosts = {}
+        for m in self.members.values():
+            if m.role_kind == contract.KIND_SIDECAR or m.name in self.named:
+                continue
+            if self._is_addressed(m, mixed):
+                hosts[m.name] = m.address
+            elif m.name in found:
+                hosts[m.name] = found[m.name]
+        return hosts
+
+    def ports(self) -> dict[str, int]:
+        """Return the ports that tasks reserved because their own was in use."""
+        return {
+            m.name: m.port
+            for m in self.members.values()
+            if m.port and m.port != self.info.port_of(m.name)
+        }
 
     def leave_status(self, m: Member) -> int:
-        """Decide the exit status of a task that is told to end; a task that YARN would start again leaves with 0."""
+        """Return the exit status for a task that must end.
+
+        It is 0 for a task that YARN would otherwise start again.
+        """
         if m.state in (SUCCEEDED, FAILED) and m.status is not None:
             return exit_status(m.status)
         over = self.verdict == SUCCEEDED or self.info.roles[m.role]["max_restarts"] > 0
         return 0 if over else contract.EXIT_JOB_FAILED
 
-    # --- what happens ------------------------------------------------------------------------------------------------
-    def hello(self, now: float, message: Mapping[str, Any], peer: Any) -> tuple[Member | None, str]:
-        """Take in a task that says who it is.
+    # --- events -----------------------------------------------------------------------------------
+    def hello(
+        self,
+        now: float,
+        message: Mapping[str, Any],
+        peer: Any,
+        ends: tuple[str, str] = ("", ""),
+    ) -> tuple[Member | None, str]:
+        """Handle the hello message of a task.
+
+        Args:
+            now: The present time.
+            message: The message.
+            peer: The connection.
+            ends: The addresses of the connection: the task's, and the deciding task's.
 
         Returns:
-            The task, and "welcome", "end" (the job is over), "finished" (this task had its end), "busy" (another one of the same
-            name is connected: come again), "wrong-job", or None and "bad" for what makes no sense.
+            The task, and the reply: "welcome", "end" (the job is over), "finished" (this task has
+            ended), "busy" (another process of this task is connected: retry), "wrong-job", or "bad"
+            for an invalid message. The task is None for "wrong-job", "busy" and "bad".
         """
         if message.get("submission") != self.info.submission:
             return None, "wrong-job"
@@ -152,38 +331,99 @@ class Job:
             if self._replaced(now, m):
                 return m, "end"
             m.attempt += 1
+            self._rename(m)
         m.attempt = max(m.attempt, attempt)
         m.run, m.peer, m.stopping = run, peer, False
-        m.host, m.address, m.container = (str(message.get(key, ""))[:255] for key in ("host", "address", "container"))
+        self._introduce(now, m, message)
+        self._locate(now, m, message, ends)
+        if isinstance(message.get("ignored_image"), str):
+            self._ignores_image(now, m, message["ignored_image"])
         if m.state not in OUT:
             if m.state == ABSENT and self.barrier <= KEPT:
-                self.event(now, "%s is here, on %s" % (m.name, m.host))
-            over = message.get("state") == "done" and self.phase == WAITING  # how it ended comes next; nobody is to start before
-            self._set(m, ABSENT if over else ALIVE if message.get("state") == "running" else ARRIVED)
+                self.event(now, "%s joined (%s)" % (m.name, m.host))
+            state = STATES.get(str(message.get("state")), ARRIVED)
+            # its end comes next; the start waits for that
+            self._set(m, state if state != ABSENT or self.phase == WAITING else ARRIVED)
         if self.me.run != message.get("seen") and isinstance(message.get("decider_attempt"), int):
-            self.me.attempt = max(self.me.attempt, message["decider_attempt"] + 1)  # YARN started the deciding task again
+            # YARN restarted the deciding task
+            self.me.attempt = max(self.me.attempt, message["decider_attempt"] + 1)
         return m, "welcome"
 
+    def _introduce(self, now: float, m: Member, message: Mapping[str, Any]) -> None:
+        """Store the host, ports and warnings of a hello message."""
+        m.host, m.address, m.container = (
+            str(message.get(key, ""))[:255] for key in ("host", "address", "container")
+        )
+        m.ports = _ports(message.get("ports"))
+        for text in _texts(message.get("warnings")):
+            if text not in self.warnings:  # a reconnect repeats its warnings
+                self.warn(now, text)
+
+    def _locate(
+        self, now: float, m: Member, message: Mapping[str, Any], ends: tuple[str, str]
+    ) -> None:
+        """Store where a task is, and how long it took to come."""
+        m.origin, here = ends
+        if here and (not self.me.address or _is_loopback(self.me.address)):
+            self.me.address = self.me.origin = here
+        m.port = _integer(message.get("port")) or 0
+        if not 0 < m.port < 65536:
+            m.port = 0
+        if self.phase == WAITING and m.role_kind != contract.KIND_SIDECAR:
+            self.last_launch = max(self.last_launch, now - _seconds(message.get("age_s")))
+            self.longest_search_s = max(self.longest_search_s, _seconds(message.get("search_s")))
+        elif m.name not in self.named and self.moved_from(m):
+            text = "%s came back at %s; the programs were given its former address %s"
+            text %= (m.name, m.address, self.moved_from(m))
+            if text not in self.warnings:
+                self.warn(now, text)
+
+    def moved_from(self, m: Member) -> str:
+        """Return the address that programs have of a task that is now at another one, or ""."""
+        known = self.info.hosts.get(m.name, "")
+        return known if known != m.address else ""
+
     def _member(self, role: Any, index: Any) -> Member | None:
-        """Return the task of a role and an index; a sidecar that was added while the job ran is taken in."""
+        """Return the task with this role and index, or None.
+
+        A sidecar that was added while the job ran is created.
+        """
         name = "%s-%s" % (role, index)
-        if name not in self.members and isinstance(role, str) and isinstance(index, int) and self._may_join(role, index):
-            self.members[name] = Member(role, index, contract.DUTY_SIDECAR)
+        if (
+            name not in self.members
+            and isinstance(role, str)
+            and isinstance(index, int)
+            and self._may_join(role, index)
+        ):
+            self.members[name] = Member(role, index, contract.KIND_SIDECAR)
             self.counts[role][ABSENT] = self.counts[role].get(ABSENT, 0) + 1
         return self.members.get(name)
 
     def _may_join(self, role: str, index: int) -> bool:
-        return self.info.may_grow(role) and 0 <= index < 100000 and sum(self.counts[role].values()) < MOST_SIDECARS
+        return (
+            self.info.may_grow(role)
+            and 0 <= index < 100000
+            and sum(self.counts[role].values()) < MOST_SIDECARS
+        )
 
     def _replaced(self, now: float, m: Member) -> bool:
-        """Account for a task that YARN started again without a word of its former self; True when that ends the job."""
+        """Handle a restarted task whose former process did not report its end.
+
+        Returns:
+            True if that ends the job.
+        """
         if m.state != LOST:
             return False
         self._failed(now, m, self._lost_record(m))
         return m.state in OUT
 
+    def _rename(self, m: Member) -> None:
+        """Await the name of a task's new container before the start; DNS had the former one's."""
+        if self.phase == WAITING and self.barrier > 1 and m.role_kind != contract.KIND_SIDECAR:
+            self.unresolved.add(m.name)
+
     def gone(self, now: float, m: Member) -> None:
-        """Note that a task's connection went away."""
+        """Handle the loss of a task's connection."""
         m.peer = None
         if m.state in OUT or m.state == RESTARTING:
             return
@@ -194,49 +434,86 @@ class Job:
         else:
             self._set(m, LOST, now)
             self.event(now, "the connection to %s went away" % m.name)
-            if self.failures:  # the one that vanished took the other one down: TensorFlow's peers notice within 0.2 s
-                self._blame_lost(now)
+            # the vanished task caused the other failure: TensorFlow's peers fail within 0.2 s
+            if self.failures:
+                self._fail_lost(now)
 
     def running(self, m: Member) -> None:
-        """Note that a task's command runs."""
+        """Record that a task's command runs."""
         if m.state == ARRIVED:
             self._set(m, ALIVE)
 
-    def told_progress(self, now: float, m: Member, value: Any) -> None:
-        """Keep the deciding task's progress, or the freshest of the others."""
-        clean = files.clean_progress(value)
+    def record_progress(self, now: float, m: Member, value: Any) -> None:
+        """Keep the progress of the deciding task, or else the latest of any task."""
+        clean = task_files.clean_progress(value)
         if clean and (m is self.me or not self.progress or self.progress["task"] != self.me.name):
             self.progress = dict(clean, task=m.name, at=self.info.wall + now)
+            left_s = self._left_s(now, m.name, clean)
+            if left_s is not None:
+                self.progress["left_s"] = left_s
+
+    def _left_s(self, now: float, name: str, progress: Mapping[str, Any]) -> float | None:
+        """Estimate the remaining seconds from the pace since the first progress of this run."""
+        step, total, part = progress["step"], progress["total"], progress.get("part")
+        if part is None and step is not None and total:
+            part = step / total
+        if part is None or not 0 <= part <= 1:
+            return None
+        first = self.first_progress
+        if first is None or first[0] != name or part < first[2]:
+            self.first_progress = (name, now, part)
+            return None
+        gone, took = part - first[2], now - first[1]
+        if gone <= 0 or took < PACE_S:
+            return None
+        left_s: float = round((1 - part) * took / gone, 1)
+        return left_s
 
     def done(self, now: float, m: Member, message: Mapping[str, Any]) -> None:
-        """Take in the end of a task's command (`message` as `describe` and the other tasks make it)."""
+        """Handle the end of a task's command; `message` has the fields of `describe`."""
         if m.state in OUT or m.state == RESTARTING:
             return
-        status, signal, ago, lines = (message.get(key) for key in ("status", "signal", "ago", "last_lines"))
-        m.status = status if isinstance(status, int) else None
+        status, signal, ago, lines = (
+            message.get(key) for key in ("status", "signal", "ago", "last_lines")
+        )
+        m.status = _integer(status)
         at = now - (max(0.0, min(ago, 600.0)) if isinstance(ago, (int, float)) else 0.0)
-        record = self._record(m, at, str(message.get("reason"))[:50], str(message.get("message"))[:500])
-        record.update(status=m.status, signal=signal if isinstance(signal, int) else None)
-        record["last_lines"] = [str(line)[:500] for line in lines[:KEPT]] if isinstance(lines, list) else []
+        record = self._record(
+            m, at, str(message.get("reason"))[:50], str(message.get("message"))[:500]
+        )
+        record.update(status=m.status, signal=_integer(signal), last_lines=_texts(lines))
         if m is self.me:
-            self.outcome = {"status": m.status, "signal": record["signal"], "duration_s": message.get("duration_s")}
+            self.outcome = {
+                "status": m.status,
+                "signal": record["signal"],
+                "duration_s": message.get("duration_s"),
+            }
         if record["reason"] == "ended" and self.phase == ENDING:
             self._set(m, ENDED)
+        elif record["reason"] == "ended":
+            # its program may end with 0 at the SIGTERM
+            m.status = contract.EXIT_DECIDER_LOST
+            text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
+            self._failed(
+                now, m, dict(record, status=m.status, message=text % (m.name, self.me.name))
+            )
         elif m.status == 0:
             self._set(m, SUCCEEDED)
             self.event(now, "%s is done" % m.name)
-            if m is self.me and self.phase in (WAITING, RUNNING):
-                self._finish(now)
+            self._check_end(now)
         else:
             self._failed(now, m, record)
 
     def stop(self, now: float) -> None:
-        """YARN stops the deciding task, which is how it stops a job."""
+        """End the job because YARN stops the deciding task.
+
+        YARN stops a job in this way.
+        """
         if self.phase != ENDING:
             self._end(now, STOPPED, "stopped from outside")
 
     def tick(self, now: float) -> None:
-        """Let time pass."""
+        """Handle the deadlines that have passed."""
         if self.phase == ENDING:
             return
         for m in list(self.away.values()):
@@ -245,26 +522,63 @@ class Job:
             if now >= self.settle_until:
                 self._name_cause(now)
         elif self.phase == WAITING:
-            if not self.absent and not self.unresolved:
-                self.phase = RUNNING
-                if self.barrier > 1:
-                    self.event(now, "all %d tasks are here" % self.barrier)
+            if self._may_start(now):
+                self._start(now)
             elif now >= self.start_deadline:
                 self._peers_missing(now)
         elif self.phase == FINISHING:
             self._finished(now)
 
-    # --- failures ----------------------------------------------------------------------------------------------------
+    def _start(self, now: float) -> None:
+        self.phase = RUNNING
+        cluster = {m.name for m in self.members.values() if m.role_kind != contract.KIND_SIDECAR}
+        if self.by_name:
+            self.named = cluster - self.unresolved
+        if self.barrier == 1:
+            return
+        self.event(now, "all %d tasks started" % self.barrier)
+        wall = self.info.wall
+        self.start_times = {
+            "launched_at": wall + self.last_launch,
+            "search_s": round(self.longest_search_s, 3),
+            "arrived_at": wall + self._complete(now),
+            "at": wall + now,
+            "by_address": len(cluster) - len(self.named),
+        }
+        late = [
+            m.name
+            for m in self.members.values()
+            if m.name in self.unresolved and self.info.roles[m.role]["max_restarts"] > 0
+        ]
+        if late and self.by_name:
+            text = (
+                "DNS has not registered %s within %d s: the programs get addresses, and a task "
+                "that YARN starts again on another node will not be found"
+            )
+            self.warn(now, text % (listed(late), RESTARTED_NAMES_S))
+
+    # --- failures ---------------------------------------------------------------------------------
     def _record(self, m: Member, at: float, reason: str, message: str) -> dict[str, Any]:
         who = {"task": m.name, "host": m.host, "container": m.container, "at": self.info.wall + at}
         return dict(who, status=None, signal=None, reason=reason, message=message, last_lines=[])
 
     def _lost_record(self, m: Member) -> dict[str, Any]:
-        text = "%s was lost: its connection from %s went away and did not come back (killed, or its node died)" % (m.name, m.host or "?")
         if m.stopping:
-            text = "%s was stopped from outside by SIGTERM (preempted, its node drained, or killed by hand)" % m.name
-        record = self._record(m, m.since, "killed" if m.stopping else "lost", text)
-        return dict(record, signal=15) if m.stopping else record
+            text = (
+                "%s was stopped from outside by SIGTERM (preempted, its node drained, or "
+                "killed by hand)" % m.name
+            )
+            return dict(self._record(m, m.since, "killed", text), signal=15)
+        text = (
+            "%s was lost: its connection from %s went away and did not come back (killed, "
+            "or its node died)" % (m.name, m.host or "?")
+        )
+        if self.still_s:
+            text += "; %s had stood still for %d s, and a longer `grace` outlasts that" % (
+                self.me.name,
+                self.still_s,
+            )
+        return self._record(m, m.since, "lost", text)
 
     def _overdue(self, now: float, m: Member) -> None:
         task = self.info.task
@@ -272,38 +586,65 @@ class Job:
             self._failed(now, m, self._lost_record(m))
         elif m.state == RESTARTING and now >= m.since + task["start_timeout_s"]:
             m.failures = max(m.failures, self.info.roles[m.role]["max_restarts"])
-            self._failed(now, m, dict(self._lost_record(m), message="%s failed, and YARN did not start it again in time" % m.name))
+            m.failed_run = ""
+            text = "%s failed, and YARN did not start it again in time" % m.name
+            self._failed(now, m, dict(self._lost_record(m), message=text))
 
     def _failed(self, now: float, m: Member, record: dict[str, Any]) -> None:
-        """Account for a task that failed or is lost: a warning, one of its restarts, or the end of the job."""
+        """Handle a failed or lost task.
+
+        The result is a warning, one of its restarts, or the end of the job.
+        """
         role = self.info.roles[m.role]
         if self.phase == ENDING:
             self._set(m, FAILED)
             self._later([record])
+        elif m.failed_run and m.failed_run == m.run:
+            # the same failure once more, or the end of a process that had counted as lost
+            self._set(m, RESTARTING, now)
         elif m is not self.me and m.failures < role["max_restarts"]:
-            m.failures += 1
+            m.failures, m.failed_run = m.failures + 1, m.run
             self.restarts[m.role] += 1
             self._set(m, RESTARTING, now)
-            self.event(now, "%s; restart %d of %d" % (record["message"], m.failures, role["max_restarts"]))
-        elif m.duty == contract.DUTY_SIDECAR or (self.phase == FINISHING and m.duty == contract.DUTY_SERVES):
+            self.event(
+                now, "%s; restart %d of %d" % (record["message"], m.failures, role["max_restarts"])
+            )
+        elif not self._matters(m):
             self._set(m, FAILED)
             self.warn(now, record["message"])
         else:
             self._set(m, FAILED)
             if m is not self.me and self.counts[m.role][FAILED] <= role["tolerate"]:
                 self.unresolved.discard(m.name)
-                self.warn(now, "%s; tolerated (%d of %d)" % (record["message"], self.counts[m.role][FAILED], role["tolerate"]))
+                self.warn(
+                    now,
+                    "%s; tolerated (%d of %d)"
+                    % (record["message"], self.counts[m.role][FAILED], role["tolerate"]),
+                )
+                self._check_end(now)
                 return
             self.event(now, record["message"])
-            if not self.failures:  # YARN stops a job's tasks within some seconds; the deciding one may be next
-                self.settle_until = now + self.info.settle_s * (2.5 if m.stopping else 1)
+            # YARN stops a job's tasks within some seconds; the deciding one may be next
+            if not self.failures:
+                factor = 2.5 if m.stopping else 1
+                self.settle_until = now + self.info.settle_s * factor
             self.failures.append(record)
             if not m.stopping:
-                self._blame_lost(now)
+                self._fail_lost(now)
 
-    def _blame_lost(self, now: float) -> None:
-        """Count tasks that vanished as failed as soon as another failure is known: one of them is the cause."""
-        for m in [m for m in self.away.values() if m.state == LOST and m.duty != contract.DUTY_SIDECAR]:
+    def _matters(self, m: Member) -> bool:
+        """Return whether a failure of this task can end the job now."""
+        over = self.phase == FINISHING and m.role_kind == contract.KIND_SERVES
+        return m.role_kind != contract.KIND_SIDECAR and not over
+
+    def _fail_lost(self, now: float) -> None:
+        """Count vanished tasks as failed once another failure is recorded.
+
+        One of the vanished tasks is then the cause.
+        """
+        for m in list(self.away.values()):
+            if m.state != LOST or not self._matters(m):
+                continue
             self._set(m, FAILED)
             self.failures.append(self._lost_record(m))
             if not m.stopping:
@@ -325,45 +666,105 @@ class Job:
 
     def _peers_missing(self, now: float) -> None:
         missing = self.missing()
-        unnamed = "" if self.absent else "names that DNS does not know yet: "
-        text = "%d of %d tasks had not arrived after %d s: %s%s"
-        text %= (len(missing), self.barrier, now - self.started, unnamed, listed(missing))
+        text = "%d of %d tasks had not arrived after %d s: "
+        if not missing:
+            missing = self.unnamed(now)
+            text = (
+                "%d of %d tasks cannot be reached after %d s, because DNS has not registered "
+                "them and their connections come from addresses that are not theirs: "
+            )
+        text = text % (len(missing), self.barrier, now - self.started) + listed(missing)
         self.first = self._record(self.members[missing[0]], now, "peers-missing", text)
         self.exit = contract.EXIT_PEERS_MISSING
         self._end(now, FAILED, text)
 
-    # --- the end -----------------------------------------------------------------------------------------------------
-    def _finish(self, now: float) -> None:
-        self.phase = FINISHING
-        self.finish_deadline = now + self.info.task["finish_timeout_s"]
+    def names_vanished(self, now: float, names: list[str], by_name: bool) -> None:
+        """Handle names of running tasks that DNS has lost: fail the job, or warn if it can
+        continue.
 
-    def _open(self, duty: str) -> int:
-        """Count the tasks of a duty that have not ended; a role's second task tells the duty of all but the deciding one."""
-        roles = [role for role in self.counts if self.info.duty(role, 1) == duty]
-        return sum(self.info.counts[role] - sum(self.counts[role].get(state, 0) for state in OUT) for role in roles)
+        A job that has trained for long has its connections, and may never resolve the names again.
 
-    def _open_names(self, duty: str) -> list[str]:
-        return [m.name for m in self.members.values() if m.duty == duty and m.state not in OUT]
+        Args:
+            now: The present time.
+            names: The tasks whose names were looked up.
+            by_name: Whether the programs got names instead of addresses.
+        """
+        text = "DNS does not know %s any more, although they run: %s" % (
+            listed(names),
+            contract.NAMES_VANISHED,
+        )
+        early = by_name and now < self.started + NAMES_MATTER_S
+        if self.failures or (self.phase != WAITING and not early):
+            self.warn(now, text)
+            return
+        self.first = self._record(self.me, now, "names-vanished", text)
+        self.exit = contract.EXIT_NAMES_VANISHED
+        self._end(now, FAILED, text)
+
+    # --- the end ----------------------------------------------------------------------------------
+    def _check_end(self, now: float) -> None:
+        """Start to finish the job once the tasks that end it have ended."""
+        if self.phase in (WAITING, RUNNING) and not self._awaited():
+            self.phase = FINISHING
+            self.finish_deadline = now + self.info.task["finish_timeout_s"]
+
+    def _awaited(self) -> int:
+        """Count the tasks whose end the job still waits for (`ends_with` of the job spec)."""
+        ends_with = self.info.task["ends_with"]
+        if ends_with == contract.ENDS_ALL_THAT_TRAIN:
+            return self._open(contract.KIND_TRAINS)
+        if ends_with == contract.ENDS_DECIDING_ROLE:
+            return self._open_in([self.me.role])
+        return int(self.me.state not in OUT)
+
+    def _open(self, role_kind: str) -> int:
+        """Count the tasks of a kind that have not ended."""
+        return self._open_in([r for r in self.counts if self.info.role_kind(r) == role_kind])
+
+    def _open_in(self, roles: list[str]) -> int:
+        return sum(
+            self.info.counts[role] - sum(self.counts[role].get(state, 0) for state in OUT)
+            for role in roles
+        )
+
+    def _open_names(self, role_kind: str) -> list[str]:
+        return [
+            m.name for m in self.members.values() if m.role_kind == role_kind and m.state not in OUT
+        ]
 
     def _finished(self, now: float) -> None:
-        trains, evaluates = self._open(contract.DUTY_TRAINS), self._open(contract.DUTY_EVALUATES)
+        trains, evaluates = self._open(contract.KIND_TRAINS), self._open(contract.KIND_EVALUATES)
         if (trains or evaluates) and now < self.finish_deadline:
             return
-        wait = "%d s after %s was done" % (self.info.task["finish_timeout_s"], self.me.name)
+        wait = "%d s after %s" % (self.info.task["finish_timeout_s"], self._end_of_training())
         if evaluates:
-            self.warn(now, "not finished %s, and ended: %s" % (wait, listed(self._open_names(contract.DUTY_EVALUATES))))
+            late = listed(self._open_names(contract.KIND_EVALUATES))
+            self.warn(now, "not finished %s, and ended: %s" % (wait, late))
         if trains:
-            names = self._open_names(contract.DUTY_TRAINS)
+            names = self._open_names(contract.KIND_TRAINS)
             text = "not finished %s: %s" % (wait, listed(names))
+            known = [self.me.role] + list(self.info.task["cluster_roles"])
+            if any(self.members[name].role not in known for name in names):
+                text += " (a role whose tasks do not end by themselves needs `kind: serves`)"
             self.failures.append(self._record(self.members[names[0]], now, "not-finished", text))
             self._name_cause(now)
         else:
             self._end(now, SUCCEEDED, "the job is done")
 
-    def awaits_latecomers(self, now: float) -> bool:
-        """Whether a task that has not come yet is still to be told that the job is over.
+    def _end_of_training(self) -> str:
+        ends_with = self.info.task["ends_with"]
+        if ends_with == contract.ENDS_ALL_THAT_TRAIN:
+            return "all tasks that train were done"
+        if ends_with == contract.ENDS_DECIDING_ROLE:
+            return "all tasks of %s were done" % self.me.role
+        return "%s was done" % self.me.name
 
-        Hadoop 3.1 and 3.2 end the service only when every container has ended, and a latecomer would look for us until its deadline.
+    def awaits_latecomers(self, now: float) -> bool:
+        """Return whether a task that has not connected yet must still be informed of the job's end.
+
+        A late task would wait for the deciding task until its deadline. Hadoop 3.1 and 3.2 end the
+        service only when every container has ended, and each version ends a component without
+        restarts only then.
         """
         return now < self.late_until and any(m.state == ABSENT for m in self.members.values())
 
@@ -372,4 +773,9 @@ class Job:
         self.linger_until = now + self.info.stop_grace_s + 1.5
         if verdict == SUCCEEDED:
             self.late_until = now + LATE_S
-        self.event(now, why if verdict != FAILED else "the job failed: " + why)
+        elif now < self.start_deadline:
+            # where the deciding task fails at once, the others may still start
+            self.late_until = self.started + LATE_S
+        if verdict == FAILED:
+            why = "the job failed: " + why
+        self.event(now, why)

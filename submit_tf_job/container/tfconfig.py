@@ -1,11 +1,12 @@
-"""Cluster spec, ports and TF_CONFIG: the same file decides them on the submitting host and inside every container.
+"""Cluster spec, ports and TF_CONFIG, computed alike on the submitting host and in every container.
 
-Standard library only, Python 3.7 and later. Everything is a pure function of its arguments.
+Standard library only, Python 3.6 and later. Every function is pure.
 
-What TensorFlow reads (tensorflow/python/distribute/cluster_resolver/tfconfig_cluster_resolver.py, the same in 2.15 and 2.21): the keys
-`cluster` and `task`; `environment` is ignored since TensorFlow 2. What kills it is left out here once and for all: a role without
-instances (`"ps": []` ends MultiWorkerMirroredStrategy with SIGSEGV) and an evaluator in the cluster (ParameterServerStrategy's
-coordinator would wait for it for ever).
+TensorFlow reads the keys `cluster` and `task`
+(tensorflow/python/distribute/cluster_resolver/tfconfig_cluster_resolver.py, the same in 2.15 and
+2.21) and ignores `environment` since TensorFlow 2. Two inputs that break it are left out: a role
+without instances (`"ps": []` ends MultiWorkerMirroredStrategy with SIGSEGV), and an evaluator in
+the cluster (ParameterServerStrategy's coordinator would wait for it forever).
 """
 
 from __future__ import annotations
@@ -18,40 +19,50 @@ if TYPE_CHECKING:  # typing costs a container start some milliseconds, and names
     from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
-# Order of the roles in the cluster spec, and of the ports. `master` is how TensorFlow 1 spelt chief.
+# Order of the roles in the cluster spec, and of the ports. TensorFlow 1 calls chief `master`.
 CLUSTER_ROLES = ("chief", "worker", "ps")
 EVALUATOR = "evaluator"
 OWN_ADDRESS_PORT = 2222
 RENDEZVOUS_OWN_ADDRESS_PORT = 2221
+RENDEZVOUS_PORTS = 4  # on the host network, where another program may have the first one
+TRIES = 100
+STRIDE = 97  # between ports to try; those next to a task's own belong to its job
 
 
 def host_name(role: str, index: int, service: str, user: str, domain: str | None) -> str:
-    """Compose the name that Registry DNS gives a component instance (BaseServiceRecordProcessor: lower case)."""
+    """Return the host name that Registry DNS gives a component instance.
+
+    It is in lower case (BaseServiceRecordProcessor).
+    """
     name = "%s-%d.%s.%s" % (role, index, service, user)
     return ("%s.%s" % (name, domain) if domain else name).lower()
 
 
 def registry_user(user: str) -> str:
-    """Map a user name as Hadoop's registry does (RegistryUtils.registryUser): no realm, no host, lower case, `_` becomes `-`."""
+    """Map a user name as Hadoop's registry does (RegistryUtils.registryUser).
+
+    No realm, no host, lower case, `_` becomes `-`.
+    """
     return user.split("@")[0].split("/")[0].lower().replace("_", "-")
 
 
 def split_instance(instance: str) -> tuple[str, int]:
-    """Split `worker-3` into `("worker", 3)`; role names may themselves hold hyphens.
+    """Split `worker-3` into `("worker", 3)`; role names may contain hyphens.
 
     Raises:
         ValueError: The text does not end in a hyphen and a number.
     """
     role, _, index = instance.rpartition("-")
     if not role or not index.isdigit():
-        raise ValueError("%r is no component instance name such as worker-0" % (instance,))
+        raise ValueError("%r is not a component instance name such as worker-0" % (instance,))
     return role, int(index)
 
 
 def ordinal(counts: Mapping[str, int], role: str, index: int) -> int:
-    """Number the tasks of a job from 0: chief, workers, ps, evaluator, then the other roles by name.
+    """Return a task's number in its job, from 0: chief, workers, ps, evaluator, other roles by
+    name.
 
-    Tasks that were added to a sidecar while the job ran come after all that are counted.
+    Tasks that were added to a sidecar while the job ran come after all counted tasks.
     """
     if role not in counts:
         raise ValueError("no role %r in %s" % (role, sorted(counts)))
@@ -67,14 +78,18 @@ def role_order(counts: Collection[str]) -> list[str]:
     return known + sorted(name for name in counts if name not in known)
 
 
-def task_port(ports: Mapping[str, Any], counts: Mapping[str, int], submission: str, role: str, index: int) -> int:
-    """Decide the port of one task.
+def task_port(
+    ports: Mapping[str, Any], counts: Mapping[str, int], submission: str, role: str, index: int
+) -> int:
+    """Return the port of one task.
 
     Args:
         ports: `{"mode": "own-address"}` where every container has an address of its own, or
-            `{"mode": "host", "first": 20000, "last": 32767}` where containers share their node's address.
+            `{"mode": "host", "first": 20000, "last": 32767}` where containers share their node's
+            address.
         counts: Role to number of tasks, for every role of the job.
-        submission: The submission's id: two submissions on one host start at different places of the range.
+        submission: The submission's id: two submissions on one host start at different offsets of
+            the range.
         role: The task's role.
         index: The task's index, from 0.
     """
@@ -83,11 +98,29 @@ def task_port(ports: Mapping[str, Any], counts: Mapping[str, int], submission: s
     return _host_port(ports, submission, ordinal(counts, role, index) + 1)
 
 
-def rendezvous_port(ports: Mapping[str, Any], submission: str) -> int:
-    """Decide the port at which the deciding task's bootstrap listens."""
+def rendezvous_ports(ports: Mapping[str, Any], submission: str) -> list[int]:
+    """Return the ports on which the deciding task's bootstrap may listen: the first free one."""
     if ports["mode"] == "own-address":
-        return RENDEZVOUS_OWN_ADDRESS_PORT
-    return _host_port(ports, submission, 0)
+        return [RENDEZVOUS_OWN_ADDRESS_PORT]
+    # before the first, because the job's tasks have the ports after it
+    numbers = [-STRIDE * number for number in range(RENDEZVOUS_PORTS)]
+    return list(dict.fromkeys(_host_port(ports, submission, number) for number in numbers))
+
+
+def other_ports(ports: Mapping[str, Any], port: int, tasks: int) -> list[int]:
+    """Return the ports to try instead of a task's own one; no other task's comes first.
+
+    Args:
+        ports: As for `task_port`.
+        port: The task's own port.
+        tasks: How many tasks the job has.
+    """
+    if ports["mode"] == "own-address":
+        return []
+    first, last = int(ports["first"]), int(ports["last"])
+    span, step = last - first + 1, max(STRIDE, tasks + 1)
+    found = [first + (port - first + number * step) % span for number in range(1, TRIES)]
+    return [other for other in dict.fromkeys(found) if other != port]
 
 
 def _host_port(ports: Mapping[str, Any], submission: str, number: int) -> int:
@@ -98,20 +131,27 @@ def _host_port(ports: Mapping[str, Any], submission: str, number: int) -> int:
 
 
 def cluster_counts(counts: Mapping[str, int], cluster_roles: Collection[str]) -> dict[str, int]:
-    """Return the roles that stand in the cluster spec, with their counts: only those with at least one task."""
-    return {role: counts[role] for role in CLUSTER_ROLES if role in cluster_roles and counts.get(role, 0) > 0}
+    """Return the roles of the cluster spec that have tasks, with their counts."""
+    return {
+        role: counts[role]
+        for role in CLUSTER_ROLES
+        if role in cluster_roles and counts.get(role, 0) > 0
+    }
 
 
 def cluster_spec(
-    counts: Mapping[str, int], cluster_roles: Collection[str], address: Callable[[str, int], str], legacy_master: bool = False
+    counts: Mapping[str, int],
+    cluster_roles: Collection[str],
+    address: Callable[[str, int], str],
+    legacy_master: bool = False,
 ) -> dict[str, list[str]]:
     """Build the cluster spec.
 
     Args:
         counts: Role to number of tasks.
-        cluster_roles: Which of the roles TensorFlow is to know of.
-        address: `address(role, index)` gives `host:port`.
-        legacy_master: Spell chief as `master`, for Estimators of TensorFlow 1.
+        cluster_roles: The roles that TensorFlow's cluster contains.
+        address: `address(role, index)` returns `host:port`.
+        legacy_master: Write chief as `master`, for programs of TensorFlow 1.
     """
     spec: dict[str, list[str]] = {}
     for role, count in cluster_counts(counts, cluster_roles).items():
@@ -128,14 +168,18 @@ def tf_config(
     address: Callable[[str, int], str],
     legacy_master: bool = False,
 ) -> str:
-    """Build the value of TF_CONFIG for one task as compact JSON, or "" where TensorFlow needs none.
+    """Return the value of TF_CONFIG for one task as compact JSON, or "" if TensorFlow needs none.
 
-    A sidecar gets none, nor does a role outside the cluster other than the evaluator; a cluster of one task gets none either:
-    TensorFlow then runs as a single process.
+    "" for a sidecar, for a role outside the cluster other than the evaluator, and for a cluster of
+    one task, which TensorFlow runs as a single process.
     """
     cluster = cluster_counts(counts, cluster_roles)
-    if not (role in cluster or role == EVALUATOR) or (sum(cluster.values()) < 2 and EVALUATOR not in counts):
+    if not (role in cluster or role == EVALUATOR) or (
+        sum(cluster.values()) < 2 and EVALUATOR not in counts
+    ):
         return ""
     spec = cluster_spec(counts, cluster_roles, address, legacy_master)
     task = "master" if legacy_master and role == "chief" else role
-    return json.dumps({"cluster": spec, "task": {"type": task, "index": index}}, separators=(",", ":"))
+    return json.dumps(
+        {"cluster": spec, "task": {"type": task, "index": index}}, separators=(",", ":")
+    )

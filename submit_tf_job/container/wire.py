@@ -1,25 +1,34 @@
 """JSON lines over a non-blocking socket, bounded in both directions.
 
-To the deciding task: hello (who, state; first, and again after each connect), running, progress, done, ping, pong, stopping (told by
-YARN). From it: welcome (or wrong-job, busy, finished, end: an answer that refuses), go, noted (the answer to done), end, ping, pong.
+Messages to the deciding task: hello (identity and state; first, and after each reconnect),
+running, progress, done, ping, pong, stopping (YARN stops this task). Messages from it: welcome (or
+a refusal: wrong-job, busy, finished, end), go, noted (acknowledges done), end, ping, pong.
 """
 
 from __future__ import annotations
 
 import collections
 import json
+import selectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from typing import Any
 
-LINE_LIMIT = 64 * 1024  # what a deciding task accepts
-TABLE_LIMIT = 4 * 1024 * 1024  # what the others accept: `go` may carry every address
+LINE_LIMIT = 64 * 1024  # longest line that a deciding task accepts
+TABLE_LIMIT = 4 * 1024 * 1024  # longest line that the others accept: `go` may hold every address
 
 
-class Gone(Exception):
-    """The other side closed, or what it sent is not ours."""
+# what to wait for, by whether data is left to send
+EVENTS = {
+    False: selectors.EVENT_READ,
+    True: selectors.EVENT_READ | selectors.EVENT_WRITE,
+}
+
+
+class ChannelClosed(Exception):
+    """The other side closed the connection, or sent something else than our messages."""
 
 
 def pack(kind: str, **fields: Any) -> bytes:
@@ -28,7 +37,7 @@ def pack(kind: str, **fields: Any) -> bytes:
 
 
 class Channel:
-    """One connection."""
+    """One connection that sends and receives messages."""
 
     def __init__(self, sock: socket.socket, limit: int) -> None:
         """Take over a connected socket; `limit` bounds one line."""
@@ -38,39 +47,39 @@ class Channel:
         self._out: collections.deque[memoryview] = collections.deque()
 
     def receive(self) -> list[dict[str, Any]]:
-        """Read what is there.
+        """Return the messages that have arrived.
 
         Raises:
-            Gone: End of stream, an error, a line that is too long or no JSON object.
+            ChannelClosed: End of stream, an error, a line that is too long or not a JSON object.
         """
         try:
             data = self.sock.recv(65536)
         except (BlockingIOError, InterruptedError):
             return []
         except OSError as err:
-            raise Gone(str(err)) from None
+            raise ChannelClosed(str(err)) from None
         if not data:
-            raise Gone("closed")
+            raise ChannelClosed("closed")
         lines = (self._in + data).split(b"\n")
         self._in = lines.pop()
         if len(self._in) > self.limit or any(len(line) > self.limit for line in lines):
-            raise Gone("a line of more than %d bytes" % self.limit)
+            raise ChannelClosed("a line of more than %d bytes" % self.limit)
         messages = []
         for line in lines:
             try:
                 message = json.loads(line.decode("utf-8"))
             except (ValueError, RecursionError):
-                raise Gone("something that is not ours") from None
+                raise ChannelClosed("something that is not ours") from None
             if not isinstance(message, dict) or not isinstance(message.get("t"), str):
-                raise Gone("something that is not ours")
+                raise ChannelClosed("something that is not ours")
             messages.append(message)
         return messages
 
     def send(self, data: bytes) -> bool:
-        """Send as much as goes; True while something is left (call again with b"" when writable).
+        """Send as much as possible; True while data is left (call again with b"" when writable).
 
         Raises:
-            Gone: The connection is broken.
+            ChannelClosed: The connection is broken.
         """
         if data:
             self._out.append(memoryview(data))
@@ -83,5 +92,5 @@ class Channel:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as err:
-            raise Gone(str(err)) from None
+            raise ChannelClosed(str(err)) from None
         return bool(self._out)

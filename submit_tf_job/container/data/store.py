@@ -1,4 +1,4 @@
-"""What a file system is to a task, whatever it is reached by: a few calls, and one kind of failure."""
+"""The interface of a file system in a container: a few operations, and one exception class."""
 
 from __future__ import annotations
 
@@ -14,30 +14,39 @@ if TYPE_CHECKING:
 
 PIECE = 4 << 20
 MISSING = ("FileNotFound", "No such file", "does not exist", "not found")
-PASSING = ("IOError", "timed out", "Connection ", "SafeMode", "safe mode", "StandbyException", "RetriableException", "could only be")
+TRANSIENT = (
+    "IOError",
+    "timed out",
+    "Connection ",
+    "SafeMode",
+    "safe mode",
+    "StandbyException",
+    "RetriableException",
+    "could only be",
+)
 
 
 class StoreError(Exception):
-    """Why something could not be read or written; `passing` where another attempt may mend it."""
+    """A read or write failed; `passing` marks transient errors."""
 
-    def __init__(self, why: str, *, passing: bool = False) -> None:
+    def __init__(self, why: str, *, transient: bool = False) -> None:
         """Keep one sentence."""
         super().__init__(why)
-        self.passing = passing
+        self.transient = transient
 
 
-class NotThere(StoreError):
-    """There is no such file or directory."""
+class NotFound(StoreError):
+    """The file or directory does not exist."""
 
 
-class Store(ABC):
+class FileStore(ABC):
     """A file system; paths are absolute, without scheme and host."""
 
-    renames = True  # a directory moves as a whole, so that nobody sees half of it
+    renames = True  # whether a directory is renamed as a whole, so that no reader sees a part of it
 
     @abstractmethod
     def stat(self, path: str) -> Entry:
-        """Look at a path, or raise `NotThere`."""
+        """Return the entry of a path, or raise `NotThere`."""
 
     @abstractmethod
     def list(self, path: str) -> list[Entry]:
@@ -45,7 +54,7 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, path: str) -> Iterator[bytes]:
-        """Read a whole file."""
+        """Yield a file's contents."""
 
     @abstractmethod
     def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
@@ -53,60 +62,74 @@ class Store(ABC):
 
     @abstractmethod
     def mkdirs(self, path: str) -> None:
-        """Make a directory and those above it."""
+        """Create a directory and its parents."""
 
     def rename(self, source: str, target: str) -> None:
-        """Move, where the target is not there; only where `renames` is true."""
+        """Rename to a path that does not exist; only if `renames` is true."""
         raise StoreError("%s: what is in an object store cannot be moved to %s" % (source, target))
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all beneath; what is not there is removed already."""
+        """Remove a file, or a directory with its contents, if it exists."""
 
     def exists(self, path: str) -> bool:
-        """Say whether there is something at a path."""
+        """Return whether a path exists."""
         try:
             self.stat(path)
-        except NotThere:
+        except NotFound:
             return False
         return True
 
 
-class translated:  # noqa: N801  (it reads as the statement that it is)
-    """Let nothing but `StoreError` out of the block."""
+class store_errors:  # noqa: N801  (used like a statement)
+    """Turn every exception of the block into `StoreError`."""
 
     def __init__(self, path: str) -> None:
-        """Remember what it is about."""
+        """Keep the path for messages."""
         self.path = path
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Enter the block."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Turn whatever was raised."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        """Convert the exception, if any."""
         if not isinstance(error, Exception) or isinstance(error, (StoreError, GeneratorExit)):
-            if error is not None and not isinstance(error, (Exception, GeneratorExit, KeyboardInterrupt, SystemExit)):
-                raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error  # a Rust panic is a BaseException
+            if error is not None and not isinstance(
+                error, (Exception, GeneratorExit, KeyboardInterrupt, SystemExit)
+            ):
+                # a Rust panic is a BaseException
+                raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error
             return
         text = _words(error)
         kind_name = type(error).__name__
         if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
-            raise NotThere("%s: no such file or directory" % self.path) from error
-        raise StoreError("%s: %s" % (self.path, text), passing=any(word in kind_name + " " + text for word in PASSING)) from error
+            raise NotFound("%s: no such file or directory" % self.path) from error
+        raise StoreError(
+            "%s: %s" % (self.path, text),
+            transient=any(word in kind_name + " " + text for word in TRANSIENT),
+        ) from error
 
 
 def _words(error: BaseException) -> str:
-    """Return the first line of what went wrong; hdfs-native prints Rust's `RPCError("class", "message")`, escaped."""
+    """Return the first line of an error's message.
+
+    hdfs-native prints Rust's `RPCError("class", "message")`, escaped.
+    """
     if isinstance(error, OSError) and error.strerror and error.errno:
         return error.strerror
-    text = str(error).strip()
+    text = str(error).strip() or type(error).__name__
     if text.startswith(("RPCError(", "FatalRPCError(")) and '", "' in text:
         text = text.partition('", "')[2].rstrip('")').replace('\\"', '"').replace("\\n", "\n")
-    return text.splitlines()[0][:500] if text else type(error).__name__
+    return text.partition("\n")[0][:500]
 
 
-def files_below(store: Store, path: str) -> Iterable[Entry]:
-    """List the files at or below a path, sorted by name, without those that Hadoop takes for hidden (FileInputFormat)."""
+def files_below(store: FileStore, path: str) -> Iterable[Entry]:
+    """List the files at or below a path, sorted by name.
+
+    Files that Hadoop treats as hidden are left out (FileInputFormat).
+    """
     found = store.stat(path)
     if not found[1]:
         return [found]

@@ -1,6 +1,7 @@
-"""File systems as a task reaches them: hdfs-native or fsspec where the image has them, WebHDFS by the standard library where not.
+"""Open file systems in a container: with hdfs-native or fsspec if the image has them, else WebHDFS.
 
-Runs in a process of its own (`transfer`), so that a library that crashes, hangs or fills the memory takes nothing down.
+It runs in a process of its own (`transfer`), so that a library that crashes, hangs or fills the
+memory affects that process only.
 """
 
 from __future__ import annotations
@@ -11,96 +12,104 @@ import shutil
 import socket
 from importlib import import_module
 
-from submit_tf_job.bootstrap.hadoop import RPC_PORT, name_nodes, properties, through_mounts, web_addresses
-from submit_tf_job.bootstrap.store import PIECE, Store, StoreError, translated
-from submit_tf_job.bootstrap.webhdfs import WebHdfs
+from submit_tf_job.container.data.store import PIECE, FileStore, StoreError, store_errors
+from submit_tf_job.container.data.webhdfs_client import WebHdfs
+from submit_tf_job.container.hadoop import (
+    RPC_PORT,
+    name_nodes,
+    properties,
+    resolve_viewfs,
+    web_addresses,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.store import Entry
+    from submit_tf_job.container.data.store import Entry
 
 CONNECT_S = 10.0
-FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names of what fsspec calls s3
+FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what fsspec calls s3
 
 
-class Disk(Store):
-    """Files that this container sees (`file://`)."""
+class Disk(FileStore):
+    """Files of this container (`file://`)."""
 
     def stat(self, path: str) -> Entry:
-        """Look at a path."""
-        with translated(path):
+        """Return the entry of a path."""
+        with store_errors(path):
             return path, os.path.isdir(path), os.stat(path).st_size
 
     def list(self, path: str) -> list[Entry]:
         """List a directory."""
-        with translated(path):
-            return [(entry.path, entry.is_dir(), entry.stat().st_size) for entry in os.scandir(path)]
+        with store_errors(path):
+            return [
+                (entry.path, entry.is_dir(), entry.stat().st_size) for entry in os.scandir(path)
+            ]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Read a whole file."""
-        with translated(path), open(path, "rb") as source:
+        """Yield a file's contents."""
+        with store_errors(path), open(path, "rb") as source:
             yield from iter(lambda: source.read(PIECE), b"")
 
     def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
         """Write a new file."""
-        with translated(path), open(path, "xb") as sink:
+        with store_errors(path), open(path, "xb") as sink:
             for piece in iter(lambda: source.read(PIECE), b""):
                 sink.write(piece)
                 tick(len(piece))
 
     def mkdirs(self, path: str) -> None:
-        """Make a directory and those above it."""
-        with translated(path):
+        """Create a directory and its parents."""
+        with store_errors(path):
             os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Move."""
-        with translated(target):
+        """Rename a file or directory."""
+        with store_errors(target):
             os.rename(source, target)
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all beneath."""
-        with translated(path):
+        """Remove a file, or a directory with its contents."""
+        with store_errors(path):
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
             elif os.path.lexists(path):
                 os.unlink(path)
 
 
-class Native(Store):
-    """HDFS by hdfs-native: no Java."""
+class Native(FileStore):
+    """HDFS through hdfs-native, without Java."""
 
     def __init__(self, url: str) -> None:
-        """Connect to `hdfs://…` or `viewfs://…`; user, tokens, ticket and configuration come from the environment."""
-        with translated(url):
+        """Connect to `hdfs://…` or `viewfs://…`; the credentials come from the environment."""
+        with store_errors(url):
             library = import_module("hdfs_native")
             self.client: Any = library.Client(url)
             self.options: Any = library.WriteOptions
 
     def stat(self, path: str) -> Entry:
-        """Look at a path."""
-        with translated(path):
+        """Return the entry of a path."""
+        with store_errors(path):
             found = self.client.get_file_info(path)
             return path, found.isdir, found.length
 
     def list(self, path: str) -> list[Entry]:
         """List a directory."""
-        with translated(path):
+        with store_errors(path):
             return [(item.path, item.isdir, item.length) for item in self.client.list_status(path)]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Read a whole file."""
-        with translated(path):
+        """Yield a file's contents."""
+        with store_errors(path):
             reader = self.client.read(path)
             for start in range(0, len(reader), PIECE):
                 yield reader.read_range(start, min(PIECE, len(reader) - start))
 
     def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
         """Write a new file."""
-        with translated(path):
+        with store_errors(path):
             writer = self.client.create(path, self.options(overwrite=False, create_parent=False))
             for piece in iter(lambda: source.read(PIECE), b""):
                 writer.write(piece)
@@ -108,23 +117,26 @@ class Native(Store):
             writer.close()
 
     def mkdirs(self, path: str) -> None:
-        """Make a directory and those above it."""
-        with translated(path):
+        """Create a directory and its parents."""
+        with store_errors(path):
             self.client.mkdirs(path, create_parent=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Move."""
-        with translated(target):
+        """Rename a file or directory."""
+        with store_errors(target):
             self.client.rename(source, target)
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all beneath."""
-        with translated(path):
+        """Remove a file, or a directory with its contents."""
+        with store_errors(path):
             self.client.delete(path, True)
 
 
-class ByFsspec(Store):
-    """Whatever fsspec knows and the image has the package for. Objects have no directories: they appear one by one."""
+class ByFsspec(FileStore):
+    """Object stores through fsspec and its package for the scheme.
+
+    Objects have no directories: they appear one by one.
+    """
 
     renames = False
 
@@ -133,36 +145,43 @@ class ByFsspec(Store):
         self.fs, self.bucket = fs, bucket
 
     def stat(self, path: str) -> Entry:
-        """Look at a path."""
-        with translated(path):
+        """Return the entry of a path."""
+        with store_errors(path):
             found = self.fs.info(self.bucket + path)
             return path, found["type"] == "directory", int(found.get("size") or 0)
 
     def list(self, path: str) -> list[Entry]:
         """List a prefix."""
-        with translated(path):
+        with store_errors(path):
             found = self.fs.ls(self.bucket + path, detail=True)
-        return [(posixpath.join(path, _name(item)), item["type"] == "directory", int(item.get("size") or 0)) for item in found]
+        return [
+            (
+                posixpath.join(path, _name(item)),
+                item["type"] == "directory",
+                int(item.get("size") or 0),
+            )
+            for item in found
+        ]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Read a whole object."""
-        with translated(path), self.fs.open(self.bucket + path, "rb") as source:
+        """Yield an object's contents."""
+        with store_errors(path), self.fs.open(self.bucket + path, "rb") as source:
             yield from iter(lambda: source.read(PIECE), b"")
 
     def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
-        """Write an object; it is seen when it is whole."""
-        with translated(path), self.fs.open(self.bucket + path, "wb") as sink:
+        """Write an object; it becomes visible when it is complete."""
+        with store_errors(path), self.fs.open(self.bucket + path, "wb") as sink:
             for piece in iter(lambda: source.read(PIECE), b""):
                 sink.write(piece)
                 tick(len(piece))
 
     def mkdirs(self, path: str) -> None:
-        """Do nothing: a prefix is there as soon as an object has it."""
+        """Do nothing: a prefix exists once an object has it."""
 
     def remove(self, path: str) -> None:
-        """Remove an object, or all beneath a prefix."""
+        """Remove an object, or all objects below a prefix."""
         if self.exists(path):
-            with translated(path):
+            with store_errors(path):
                 self.fs.rm(self.bucket + path, recursive=True)
 
 
@@ -170,12 +189,12 @@ def _name(item: Mapping[str, Any]) -> str:
     return posixpath.basename(str(item["name"]).rstrip("/"))
 
 
-# --- which one --------------------------------------------------------------------------------------------------------
-def open_store(uri: str, env: Mapping[str, str]) -> tuple[Store, str]:
-    """Find the store of a URI, and the path in it.
+# --- choosing a store -----------------------------------------------------------------------------
+def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
+    """Return the store of a URI, and the path in it.
 
     Raises:
-        StoreError: The image has nothing that can reach it, or nobody answers.
+        StoreError: The image has no library for it, or no server responds.
     """
     scheme, _, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
@@ -189,15 +208,18 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[Store, str]:
     return _fsspec(scheme, authority), path
 
 
-def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tuple[Store, str]:
+def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     conf = properties(env.get("HADOOP_CONF_DIR", ""))
     if not authority:
         default, _, rest = conf.get("fs.defaultFS", "").partition("://")
-        authority = rest.partition("/")[0] if default == scheme else ""
+        if default == scheme:
+            authority = rest.partition("/")[0]
     if scheme == "viewfs":
-        target = through_mounts(authority, path, conf)
+        target = resolve_viewfs(authority, path, conf)
         if target is None:
-            raise StoreError("no mount table of the Hadoop configuration in this container leads there")
+            raise StoreError(
+                "no mount table of the Hadoop configuration in this container leads there"
+            )
         scheme, _, rest = target.partition("://")
         authority, slash, path = rest.partition("/")
         path = slash + path
@@ -209,12 +231,18 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
     if not _has("hdfs_native"):
         protocol, addresses = web_addresses(authority, conf)
         if not addresses:
-            raise StoreError("the image has no hdfs-native, and no Hadoop configuration in this container names a NameNode's web address")
+            raise StoreError(
+                "the image has no hdfs-native, and no Hadoop configuration in this "
+                "container names a NameNode's web address"
+            )
         return WebHdfs(protocol, addresses, env), path
-    nodes = name_nodes(conf).get(authority) or [authority if ":" in authority else "%s:%d" % (authority, RPC_PORT)]
-    _knock(nodes)
-    known = authority in name_nodes(conf) or ":" in authority
-    return Native("hdfs://%s" % (authority if known else nodes[0])), path  # hdfs-native knows no default port
+    nodes = name_nodes(conf).get(authority)
+    if not nodes:
+        if ":" not in authority:  # hdfs-native has no default port
+            authority = "%s:%d" % (authority, RPC_PORT)
+        nodes = [authority]
+    _check_reachable(nodes)
+    return Native("hdfs://" + authority), path
 
 
 def _has(module: str) -> bool:
@@ -225,8 +253,8 @@ def _has(module: str) -> bool:
     return True
 
 
-def _knock(addresses: list[str]) -> None:
-    """Fail in seconds where nobody listens: hdfs-native waits as long as the kernel does."""
+def _check_reachable(addresses: list[str]) -> None:
+    """Fail within seconds if no NameNode accepts connections: hdfs-native waits for the kernel."""
     problems = []
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -236,16 +264,16 @@ def _knock(addresses: list[str]) -> None:
             problems.append("%s: %s" % (address, getattr(err, "strerror", None) or err))
         else:
             return
-    raise StoreError("no NameNode answers (%s)" % "; ".join(problems), passing=True)
+    raise StoreError("no NameNode answers (%s)" % "; ".join(problems), transient=True)
 
 
-def _fsspec(scheme: str, authority: str) -> Store:
+def _fsspec(scheme: str, authority: str) -> FileStore:
     try:
         fsspec = import_module("fsspec")
         return ByFsspec(fsspec.filesystem(FSSPEC.get(scheme, scheme)), authority)
     except (ImportError, ValueError) as err:
-        why = "the image has nothing that reads %s:// (%s); install fsspec, and its package for that, in the image"
+        why = (
+            "the image has nothing that reads %s:// (%s); install fsspec, and its package for "
+            "that, in the image"
+        )
         raise StoreError(why % (scheme, err)) from None
-
-
-# --- other people's exceptions ----------------------------------------------------------------------------------------

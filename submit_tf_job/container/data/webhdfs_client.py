@@ -1,4 +1,4 @@
-"""HDFS over HTTP by the standard library alone, for images that have nothing better."""
+"""HDFS over HTTP with the standard library, for images without hdfs-native."""
 
 from __future__ import annotations
 
@@ -10,45 +10,51 @@ import os
 import posixpath
 from urllib.parse import quote, urlencode, urlsplit
 
-from submit_tf_job.bootstrap.store import PIECE, NotThere, Store, StoreError, translated
+from submit_tf_job.container.data.store import PIECE, FileStore, NotFound, StoreError, store_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from submit_tf_job.bootstrap.store import Entry
+    from submit_tf_job.container.data.store import Entry
 
 TIMEOUT_S = 60.0
-GIVEN_TOKENS = "TFJOB_GIVEN_TOKENS"  # YARN's own file of tokens: a program that logs in itself is shown another one
+# YARN's own token file: a program with a login of its own gets another one
+GIVEN_TOKENS = "TFJOB_GIVEN_TOKENS"
 FAILOVER = ("StandbyException", "RetriableException", "SafeModeException")
 
 
-class WebHdfs(Store):
+class WebHdfs(FileStore):
     """One HDFS, by the web addresses of its NameNodes.
 
-    It proves who it is with the delegation token that YARN gave the container, also where the program has a ticket instead: a ticket needs
-    SPNEGO, which the standard library lacks. Without a token it says its name, which HDFS believes unless it has Kerberos.
+    It authenticates with the delegation token that YARN gave the container, even if the program has
+    a ticket: a ticket needs SPNEGO, which the standard library lacks. Without a token it sends the
+    user name, which HDFS accepts unless it uses Kerberos.
     """
 
     def __init__(self, protocol: str, addresses: list[str], env: Mapping[str, str]) -> None:
-        """Begin with the first address; nothing is sent yet."""
+        """Start with the first address, without sending a request."""
         self.protocol, self.addresses = protocol, list(addresses)
-        token = _token(env.get("HADOOP_TOKEN_FILE_LOCATION", "")) or _token(env.get(GIVEN_TOKENS, ""))
-        self.who = {"delegation": token} if token else {"user.name": env.get("HADOOP_USER_NAME") or _login_name()}
+        token = _token(env.get("HADOOP_TOKEN_FILE_LOCATION", "")) or _token(
+            env.get(GIVEN_TOKENS, "")
+        )
+        self.identity = {"delegation": token}
+        if not token:
+            self.identity = {"user.name": env.get("HADOOP_USER_NAME") or _login_name()}
 
-    # --- one funnel ---
+    # --- requests ---
     def _connect(self, protocol: str, address: str) -> http.client.HTTPConnection:
         make = http.client.HTTPSConnection if protocol == "https" else http.client.HTTPConnection
         return make(address, timeout=TIMEOUT_S)
 
     def _send(self, method: str, path: str, operation: str, **options: str) -> Any:
-        """Send one operation to the NameNode that serves; return its JSON, or the address it sends one to."""
-        query = urlencode({"op": operation, **self.who, **options})
+        """Send one operation to the active NameNode; return its JSON, or its redirect's address."""
+        query = urlencode({"op": operation, **self.identity, **options})
         problem = StoreError("%s: no NameNode" % path)
         for address in list(self.addresses):
             try:
-                with translated("%s (%s)" % (path, address)):
+                with store_errors("%s (%s)" % (path, address)):
                     connection = self._connect(self.protocol, address)
                     connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
                     answer = connection.getresponse()
@@ -57,13 +63,14 @@ class WebHdfs(Store):
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.headers["Location"]
                 return _value(path, answer, body)
-            except NotThere:
+            except NotFound:
                 raise
             except StoreError as err:
                 problem = err
-                if not err.passing:
+                if not err.transient:
                     raise
-                self.addresses = self.addresses[1:] + self.addresses[:1]  # the other one may be the active one
+                # the other NameNode may be the active one
+                self.addresses = self.addresses[1:] + self.addresses[:1]
         raise problem
 
     def _to(self, location: Any, path: str) -> tuple[http.client.HTTPConnection, str]:
@@ -72,21 +79,24 @@ class WebHdfs(Store):
             raise StoreError("%s: the NameNode named no DataNode" % path)
         return self._connect(parts.scheme, parts.netloc), parts.path + "?" + parts.query
 
-    # --- the verbs ---
+    # --- operations ---
     def stat(self, path: str) -> Entry:
-        """Look at a path."""
+        """Return the entry of a path."""
         found = self._send("GET", path, "GETFILESTATUS")["FileStatus"]
         return path, found["type"] == "DIRECTORY", found["length"]
 
     def list(self, path: str) -> list[Entry]:
         """List a directory."""
         found = self._send("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
-        return [(posixpath.join(path, item["pathSuffix"]), item["type"] == "DIRECTORY", item["length"]) for item in found]
+        return [
+            (posixpath.join(path, item["pathSuffix"]), item["type"] == "DIRECTORY", item["length"])
+            for item in found
+        ]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Read a whole file."""
+        """Yield a file's contents."""
         connection, target = self._to(self._send("GET", path, "OPEN"), path)
-        with translated(path):
+        with store_errors(path):
             connection.request("GET", target)
             answer = connection.getresponse()
             if answer.status != 200:
@@ -103,8 +113,11 @@ class WebHdfs(Store):
                 yield piece
                 tick(len(piece))
 
-        with translated(path):
-            headers = {"Content-Type": "application/octet-stream", "Content-Length": str(os.fstat(source.fileno()).st_size)}
+        with store_errors(path):
+            headers = {
+                "Content-Type": "application/octet-stream",
+                "Content-Length": str(os.fstat(source.fileno()).st_size),
+            }
             connection.request("PUT", target, body=pieces(), headers=headers)
             answer = connection.getresponse()
             body = answer.read(65536)
@@ -113,20 +126,22 @@ class WebHdfs(Store):
             _value(path, answer, body)
 
     def mkdirs(self, path: str) -> None:
-        """Make a directory and those above it."""
+        """Create a directory and its parents."""
         self._send("PUT", path, "MKDIRS")
 
     def rename(self, source: str, target: str) -> None:
-        """Move; `renameoptions` makes it fail instead of answering false (RenameOptionSetParam)."""
+        """Rename; `renameoptions` makes HDFS fail instead of returning false
+        (RenameOptionSetParam).
+        """
         self._send("PUT", source, "RENAME", destination=target, renameoptions="NONE")
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all beneath."""
+        """Remove a file, or a directory with its contents."""
         self._send("DELETE", path, "DELETE", recursive="true")
 
 
 def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
-    """Read a NameNode's answer, or raise what it says."""
+    """Return the JSON of a NameNode's response, or raise its error."""
     try:
         value = json.loads(body.decode("utf-8")) if body else {}
     except ValueError:
@@ -134,27 +149,42 @@ def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     if 200 <= answer.status < 300:
         return value
     if answer.status == 401:
-        why = "%s: HDFS wants Kerberos, and takes no delegation token of this task (a ticket of its own needs hdfs-native in the image)"
+        why = (
+            "%s: HDFS wants Kerberos, and takes no delegation token of this task (a ticket of "
+            "its own needs hdfs-native in the image)"
+        )
         raise StoreError(why % path)
-    remote = value.get("RemoteException") if isinstance(value, dict) else None
+    remote = isinstance(value, dict) and value.get("RemoteException")
     if not isinstance(remote, dict):
-        raise StoreError("%s: HTTP %d %s" % (path, answer.status, answer.reason), passing=answer.status >= 500)
+        raise StoreError(
+            "%s: HTTP %d %s" % (path, answer.status, answer.reason), transient=answer.status >= 500
+        )
     kind, message = str(remote.get("exception")), str(remote.get("message") or "").strip()
-    first = message.splitlines()[0][:500] if message else kind
+    first = (message or kind).splitlines()[0][:500]
     if kind == "FileNotFoundException":
-        raise NotThere("%s: no such file or directory" % path)
-    raise StoreError("%s: %s" % (path, first), passing=any(word in kind + message for word in FAILOVER))
+        raise NotFound("%s: no such file or directory" % path)
+    raise StoreError(
+        "%s: %s" % (path, first), transient=any(word in kind + message for word in FAILOVER)
+    )
 
 
 def _token(path: str) -> str:
-    """Return the delegation token for HDFS as WebHDFS takes it: identifier, password, kind and service, in base64 for URLs."""
+    """Return the HDFS delegation token in WebHDFS's encoding, or "".
+
+    It is identifier, password, kind and service, in URL-safe base64.
+    """
     if not path or not os.path.isfile(path):
         return ""
     try:
-        from submit_tf_job.bootstrap import tokens  # travels only to clusters that have them
+        # travels only to clusters with tokens
+        from submit_tf_job.container.delegation import tokens
 
         with open(path, "rb") as source:
-            found = [token for token in tokens.parse(source.read(tokens.LONGEST))[0] if token.kind == tokens.HDFS]
+            found = [
+                token
+                for token in tokens.parse(source.read(tokens.LONGEST))[0]
+                if token.kind == tokens.HDFS
+            ]
     except (ImportError, OSError, ValueError):
         return ""
     if not found:

@@ -1,7 +1,8 @@
-"""Hadoop's delegation tokens: whose they are and until when, and one that every client recognises.
+"""Read Hadoop's delegation tokens, and rewrite them for clients that compare names.
 
-The file is Hadoop's Credentials: `HDTS`, a byte for the format, tokens (alias, identifier, password, kind, service), secrets. Passwords and
-identifiers are carried from file to file and shown to nobody.
+The file is Hadoop's Credentials: `HDTS`, a byte for the format, tokens (alias, identifier,
+password, kind, service), secrets. Passwords and identifiers are copied between files and never
+printed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import os
 import socket
 import time
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap.hadoop import name_nodes, properties
+from submit_tf_job.container import contract
+from submit_tf_job.container.hadoop import name_nodes, properties
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,40 +21,44 @@ if TYPE_CHECKING:
 
 ENV_FILE = "HADOOP_TOKEN_FILE_LOCATION"
 HDFS = b"HDFS_DELEGATION_TOKEN"
-KINDS = (HDFS, b"WEBHDFS delegation", b"SWEBHDFS delegation", b"kms-dt", b"MR_DELEGATION_TOKEN")  # AbstractDelegationTokenIdentifier's form
+# kinds with AbstractDelegationTokenIdentifier's format
+KINDS = (HDFS, b"WEBHDFS delegation", b"SWEBHDFS delegation", b"kms-dt", b"MR_DELEGATION_TOKEN")
 MAGIC = b"HDTS"
 LONGEST = 16 << 20
 
 
 class Token:
-    """One token; all fields are bytes."""
+    """One delegation token; all fields are bytes."""
 
     __slots__ = ("alias", "identifier", "kind", "password", "service")
 
-    def __init__(self, alias: bytes, identifier: bytes, password: bytes, kind: bytes, service: bytes) -> None:
-        """Keep what was read."""
-        self.alias, self.identifier, self.password, self.kind, self.service = alias, identifier, password, kind, service
+    def __init__(
+        self, alias: bytes, identifier: bytes, password: bytes, kind: bytes, service: bytes
+    ) -> None:
+        """Keep the parsed fields."""
+        self.alias, self.identifier, self.password = alias, identifier, password
+        self.kind, self.service = kind, service
 
     def named(self, address: str) -> Token:
-        """Return this token for the same NameNode under another name."""
+        """Return this token for another name of the same NameNode."""
         name = address.encode()
         return Token(name, self.identifier, self.password, self.kind, name)
 
 
-# --- Hadoop's numbers and texts (WritableUtils) -----------------------------------------------------------------------
+# --- Hadoop's encodings (WritableUtils) -----------------------------------------------------------
 class Reader:
-    """Reads from the front.
+    """Reads values from the start of some bytes.
 
     Raises:
-        ValueError: There is not so much.
+        ValueError: The data is truncated.
     """
 
     def __init__(self, data: bytes) -> None:
-        """Begin at the front."""
+        """Start at the first byte."""
         self.data, self.at = data, 0
 
     def take(self, count: int) -> bytes:
-        """Read some bytes."""
+        """Read `count` bytes."""
         found = self.data[self.at : self.at + count] if count >= 0 else b""
         if len(found) != count:
             raise ValueError("it is cut off")
@@ -62,15 +67,15 @@ class Reader:
 
     def number(self) -> int:
         """Read a variable-length number."""
-        first = self.take(1)[0]
-        first -= 256 if first > 127 else 0
+        first = int.from_bytes(self.take(1), "big", signed=True)
         if first >= -112:
             return first
-        value = int.from_bytes(self.take(-119 - first - 1 if first < -120 else -111 - first - 1), "big")
-        return ~value if first < -120 else value
+        if first >= -120:
+            return int.from_bytes(self.take(-112 - first), "big")
+        return ~int.from_bytes(self.take(-120 - first), "big")
 
     def text(self) -> bytes:
-        """Read bytes behind their count."""
+        """Read bytes that follow their length."""
         return self.take(self.number())
 
     def unsigned(self) -> int:
@@ -85,7 +90,7 @@ class Reader:
         raise ValueError("it is damaged")
 
     def fields(self) -> list[tuple[int, bytes]]:
-        """Read a message of Protocol Buffers to its end; only its bytes matter here."""
+        """Read a Protocol Buffers message, and return its byte fields."""
         found = []
         while self.at < len(self.data):
             key = self.unsigned()
@@ -99,7 +104,7 @@ class Reader:
 
 
 def number(value: int) -> bytes:
-    """Write a variable-length number that is not negative."""
+    """Encode a variable-length number that is not negative."""
     if value <= 127:
         return bytes([value])
     size = (value.bit_length() + 7) // 8
@@ -110,24 +115,27 @@ def _text(value: bytes) -> bytes:
     return number(len(value)) + value
 
 
-# --- the file -----------------------------------------------------------------------------------------------------------
+# --- the file -------------------------------------------------------------------------------------
 def parse(content: bytes) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
-    """Read tokens and secrets.
+    """Parse a file of credentials into tokens and secrets.
 
     Raises:
-        ValueError: It is no such file, or damaged.
+        ValueError: The content is not such a file, or damaged.
     """
     if content[:4] != MAGIC or len(content) < 5 or content[4] > 1:
         raise ValueError("it does not begin as one")
     reader = Reader(content[5:])
     if content[4] == 1:
         return _protobuf(Reader(reader.take(reader.unsigned())))
-    tokens = [Token(reader.text(), reader.text(), reader.text(), reader.text(), reader.text()) for _ in range(reader.number())]
+    tokens = [
+        Token(reader.text(), reader.text(), reader.text(), reader.text(), reader.text())
+        for _ in range(reader.number())
+    ]
     return tokens, [(reader.text(), reader.text()) for _ in range(reader.number())]
 
 
 def _protobuf(message: Reader) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
-    """Read CredentialsProto (Security.proto)."""
+    """Parse CredentialsProto (Security.proto)."""
     tokens, secrets = [], []
     for number_, pair in message.fields():
         entry = dict(Reader(pair).fields())
@@ -140,7 +148,7 @@ def _protobuf(message: Reader) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
 
 
 def write(path: str, tokens: Iterable[Token], secrets: Iterable[tuple[bytes, bytes]]) -> None:
-    """Write such a file, for its owner alone."""
+    """Write a file of credentials that only its owner may read."""
     found, hidden = list(tokens), list(secrets)
     out = MAGIC + b"\0" + number(len(found))
     for t in found:
@@ -153,46 +161,61 @@ def write(path: str, tokens: Iterable[Token], secrets: Iterable[tuple[bytes, byt
     os.replace(path + ".tmp", path)
 
 
-# --- what a token says ------------------------------------------------------------------------------------------------
-def account(token: Token) -> dict[str, Any]:
-    """Say whose a token is, for what, and until when: what is no secret in it."""
-    said: dict[str, Any] = {"kind": token.kind.decode("utf-8", "replace"), "service": token.service.decode("utf-8", "replace")}
+# --- summaries ------------------------------------------------------------------------------------
+def summary(token: Token) -> dict[str, Any]:
+    """Return the fields of a token that are not secret: owner, service, times."""
+    fields: dict[str, Any] = {
+        "kind": token.kind.decode("utf-8", "replace"),
+        "service": token.service.decode("utf-8", "replace"),
+    }
     reader = Reader(token.identifier)
     try:
         if token.kind in KINDS and reader.take(1) == b"\0":
-            said["owner"], said["renewer"], said["real_user"] = [reader.text().decode("utf-8", "replace") for _ in range(3)]
-            said["issued"], said["until"] = reader.number() / 1000.0, reader.number() / 1000.0
+            fields["owner"], fields["renewer"], fields["real_user"] = [
+                reader.text().decode("utf-8", "replace") for _ in range(3)
+            ]
+            fields["issued"], fields["until"] = reader.number() / 1000.0, reader.number() / 1000.0
     except ValueError:
-        return {key: said[key] for key in ("kind", "service")}
-    return said
+        return {key: fields[key] for key in ("kind", "service")}
+    return fields
 
 
 def when(seconds: float) -> str:
-    """Write a time."""
+    """Format a time, or return "some day" if it is out of range."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (ValueError, OverflowError, OSError):
         return "some day"
 
 
-def sentence(said: Mapping[str, Any], others: Iterable[str] = ()) -> str:
-    """Write such an account on one line; the words come out of a file that others wrote."""
-    words = {key: "".join(char for char in str(value)[:200] if char.isprintable()) for key, value in said.items()}
-    also = ", here also as %s" % ", ".join(others) if others else ""
-    text = "delegation token: %s for %s%s" % (words["kind"], words["service"] or "any service", also)
+def summary_line(fields: Mapping[str, Any], others: Iterable[str] = ()) -> str:
+    """Format the summary of a token as one line; unprintable characters are removed."""
+    words = {
+        key: "".join(char for char in str(value)[:200] if char.isprintable())
+        for key, value in fields.items()
+    }
+    text = "delegation token: %s for %s" % (words["kind"], words["service"] or "any service")
+    if others:
+        text += ", here also as %s" % ", ".join(others)
     if "owner" not in words:
         return text
-    renewed = "renewed by %s, at most " % words["renewer"] if words["renewer"] else ""
-    over = " (it is over)" if said["until"] < time.time() else ""
-    return "%s; it is %s's, %suntil %s%s" % (text, words["owner"], renewed, when(said["until"]), over)
+    text += "; it is %s's, " % words["owner"]
+    if words["renewer"]:
+        text += "renewed by %s, at most " % words["renewer"]
+    text += "until %s" % when(fields["until"])
+    if fields["until"] < time.time():
+        text += " (it is over)"
+    return text
 
 
-# --- one that every client recognises ---------------------------------------------------------------------------------
+# --- aliases for all clients ----------------------------------------------------------------------
 def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Token, str]]:
-    """Find addresses that a token of the file is good for, but under another name: (token, address).
+    """Return (token, address) for each NameNode address that lacks a token of that name.
 
-    YARN's services API gets its token for `127.0.0.1:8020`, or for `ha-hdfs:ns1`. Java's client knows what that means; others compare the
-    text with host:port of the URL (hdfs-native: `get_token`), and would ask for a Kerberos ticket (facts: verified-security-ha 12).
+    YARN's services API gets its token for `127.0.0.1:8020`, or for `ha-hdfs:ns1`. Java's client
+    resolves such names; others compare the text with host:port of the URL (hdfs-native:
+    `get_token`) and would request a Kerberos ticket
+    (docs/hadoop-facts.md#service-name-of-a-token).
     """
     mine = [token for token in tokens if token.kind == HDFS]
     known = {token.service for token in mine}
@@ -207,9 +230,16 @@ def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Toke
 
 def _for(address: str, service: str, tokens: list[Token]) -> Token | None:
     if service:
-        return next((token for token in tokens if token.service == b"ha-hdfs:" + service.encode()), None)
+        return next(
+            (token for token in tokens if token.service == b"ha-hdfs:" + service.encode()), None
+        )
     host, _, port = address.rpartition(":")
-    near = [token for token in tokens if token.service.rpartition(b":")[2] == port.encode() and not token.service.startswith(b"ha-hdfs:")]
+    near = [
+        token
+        for token in tokens
+        if token.service.rpartition(b":")[2] == port.encode()
+        and not token.service.startswith(b"ha-hdfs:")
+    ]
     if len(near) < 2:
         return near[0] if near else None
     try:
@@ -223,14 +253,14 @@ class Tokens:
     """The tokens that YARN gave this container.
 
     Attributes:
-        accounts: What is no secret in them.
+        accounts: Their fields that are not secret.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         """Read the file that the environment names.
 
         Raises:
-            ValueError: It cannot be read.
+            ValueError: The file cannot be read.
         """
         self.path = env.get(ENV_FILE, "")
         self.tokens: list[Token] = []
@@ -241,29 +271,37 @@ class Tokens:
             with open(self.path, "rb") as source:
                 self.tokens, self.secrets = parse(source.read(LONGEST))
         except (OSError, ValueError) as err:
-            raise ValueError("the delegation tokens in %s cannot be read: %s" % (self.path, err)) from err
+            raise ValueError(
+                "the delegation tokens in %s cannot be read: %s" % (self.path, err)
+            ) from err
 
     @property
-    def accounts(self) -> list[dict[str, Any]]:
-        """Say whose they are, for what, and until when."""
-        return [account(token) for token in self.tokens]
+    def summaries(self) -> list[dict[str, Any]]:
+        """The owner, service and times of each token."""
+        return [summary(token) for token in self.tokens]
 
-    def sentences(self, env: Mapping[str, str]) -> list[str]:
-        """Say of each token whose it is."""
+    def describe(self, env: Mapping[str, str]) -> list[str]:
+        """Return a line about each token."""
         more = missing(self.tokens, properties(env.get("HADOOP_CONF_DIR", "")))
-        return [sentence(account(t), [address for other, address in more if other is t]) for t in self.tokens]
+        return [
+            summary_line(summary(t), [address for other, address in more if other is t])
+            for t in self.tokens
+        ]
 
-    def give(self, env: dict[str, str], cwd: str, *, own_login: bool) -> None:
-        """Put them where the program finds them, under every name; with a login of its own it gets none for HDFS.
+    def install(self, env: dict[str, str], cwd: str, *, own_login: bool) -> None:
+        """Write the tokens under every name, and point the program to that file.
 
-        A client takes a token before a ticket, also one that has run out: Hadoop's own never looks at the ticket then.
+        With a login of its own the program gets no HDFS tokens: a client prefers a token to a
+        ticket, even an expired one, and Hadoop's own client then ignores the ticket.
 
         Raises:
-            OSError: They cannot be written.
+            OSError: The file cannot be written.
         """
         more = missing(self.tokens, properties(env.get("HADOOP_CONF_DIR", "")))
-        kept = [token for token in self.tokens if not (own_login and token.kind == HDFS)]
-        kept += [] if own_login else [token.named(address) for token, address in more]
+        if own_login:
+            kept = [token for token in self.tokens if token.kind != HDFS]
+        else:
+            kept = self.tokens + [token.named(address) for token, address in more]
         if [token.service for token in kept] == [token.service for token in self.tokens]:
             return
         folder = os.path.dirname(self.path)

@@ -1,7 +1,9 @@
-"""Log in once from a keytab by the image's own MIT Kerberos library; run as a program of its own, which a broken library may crash.
+"""Log in once from a keytab with the image's own MIT Kerberos library.
 
-KRB5_CLIENT_KTNAME names the keytab, KRB5CCNAME where the ticket goes: MIT's GSSAPI then logs in by itself. It prints one line: `ok` and the
-ticket's life in seconds, `none` where there is no such library, or `failed` and the library's words.
+It is a program of its own, so that a broken library crashes only this process. KRB5_CLIENT_KTNAME
+is the keytab and KRB5CCNAME the ticket cache: MIT's GSSAPI logs in with these. The program prints
+one line: `ok` and the ticket's lifetime in seconds, `none` without the library, or `failed` and the
+library's message.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ INITIATE, FOR_EVER = 1, 0xFFFFFFFF
 
 
 class Buffer(ctypes.Structure):
-    """gss_buffer_desc."""
+    """The C structure gss_buffer_desc."""
 
     _fields_ = (("length", ctypes.c_size_t), ("value", ctypes.c_void_p))
 
 
 def log_in() -> str:
-    """Log in, and say how it went."""
+    """Log in, and return the line to print."""
     try:
         lib = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -29,26 +31,43 @@ def log_in() -> str:
     acquire, inquire = lib.gss_acquire_cred, lib.gss_inquire_cred
     number, pointer = ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_void_p)
     acquire.restype = inquire.restype = ctypes.c_uint32
-    acquire.argtypes = [number, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, pointer, ctypes.c_void_p, number]
+    acquire.argtypes = [
+        number,
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+        ctypes.c_int,
+        pointer,
+        ctypes.c_void_p,
+        number,
+    ]
     inquire.argtypes = [number, ctypes.c_void_p, pointer, number, ctypes.c_void_p, ctypes.c_void_p]
     major = acquire(minor, None, FOR_EVER, None, INITIATE, cred, None, life)
-    if not major:  # with no name given the library may have put the login off until somebody looks
+    # without a name the library may delay the login until the credential is inspected
+    if not major:
         major = inquire(minor, cred, name, life, None, None)
     return "ok %d" % life.value if not major else "failed " + words(lib, major, minor.value)
 
 
 def words(lib: ctypes.CDLL, major: int, minor: int) -> str:
-    """Return the library's words for a failure."""
+    """Return the library's message for a failure."""
     display = lib.gss_display_status
     display.restype = ctypes.c_uint32
     more = ctypes.c_uint32
-    display.argtypes = [ctypes.POINTER(more), more, ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(more), ctypes.POINTER(Buffer)]
-    said = []
+    display.argtypes = [
+        ctypes.POINTER(more),
+        more,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.POINTER(more),
+        ctypes.POINTER(Buffer),
+    ]
+    parts = []
     for kind, status in ((1, major), (2, minor)):
         text, rest = Buffer(), more()
         if not display(more(), status, kind, None, rest, text) and text.value:
-            said.append(ctypes.string_at(text.value, text.length).decode("utf-8", "replace"))
-    return " ".join(". ".join(said).split())[:500]
+            parts.append(ctypes.string_at(text.value, text.length).decode("utf-8", "replace"))
+    return " ".join(". ".join(parts).split())[:500]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A keytab in MIT's format, version 0x502 (krb5-doc, "Keytab file format"): whose keys it holds, never the keys themselves.
+"""Read keytabs in MIT's format, version 0x502 (krb5-doc, "Keytab file format").
 
-Standard library only, Python 3.7 and later: this very file travels with jobs that log in themselves.
+Standard library only, Python 3.6 and later: this file travels with jobs that log in themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x05\x02"
 LONGEST = 1 << 20  # a keytab of a thousand hosts has 100 kB
-HOST = "_HOST"  # Hadoop's word for the name of the host that the service runs on (SecurityUtil.HOSTNAME_PATTERN)
+# Hadoop's placeholder for the host of the service (SecurityUtil.HOSTNAME_PATTERN)
+HOST = "_HOST"
 ENCRYPTION_TYPES = {
     1: "des-cbc-crc",
     2: "des-cbc-md4",
@@ -27,44 +28,47 @@ ENCRYPTION_TYPES = {
     25: "camellia128-cts-cmac",
     26: "camellia256-cts-cmac",
 }
-DEAD_TYPES = frozenset([1, 2, 3, 16])  # gone from MIT Kerberos 1.18 (DES) and from Java 17's defaults
-WEAK_TYPES = frozenset([23, 24])  # off in Java 17 and later, unless krb5.conf says allow_weak_crypto
+# removed from MIT Kerberos 1.18 (DES) and from Java 17's defaults
+DEAD_TYPES = frozenset([1, 2, 3, 16])
+# disabled in Java 17 and later, unless krb5.conf sets allow_weak_crypto
+WEAK_TYPES = frozenset([23, 24])
 
 
-class Entry:
-    """One key, without the key.
+class KeytabEntry:
+    """One entry of a keytab.
 
     Attributes:
         principal: `svc/node1.example.com@EXAMPLE.COM`.
-        version: Its version number (kvno).
+        version: Its key version number (kvno).
         made: When it was written, in seconds since the epoch.
-        kind: Number of its encryption type.
-        raw: The entry's bytes, the key included: for `only`, never for people.
+        kind: The number of its encryption type.
+        raw: The entry's bytes including the key: for `extract`, never for output.
     """
 
     __slots__ = ("kind", "made", "principal", "raw", "version")
 
     def __init__(self, principal: str, version: int, made: int, kind: int, raw: bytes) -> None:
-        """Keep what was read."""
-        self.principal, self.version, self.made, self.kind, self.raw = principal, version, made, kind, raw
+        """Keep the parsed fields."""
+        self.principal, self.version, self.made = principal, version, made
+        self.kind, self.raw = kind, raw
 
     def __repr__(self) -> str:
         return f"Entry({self.principal!r}, kvno {self.version}, {encryption(self.kind)})"
 
 
 def encryption(kind: int) -> str:
-    """Name an encryption type as MIT does."""
+    """Return MIT's name of an encryption type."""
     return ENCRYPTION_TYPES.get(kind, f"encryption type {kind}")
 
 
-def read(content: bytes) -> list[Entry]:
-    """Read all entries.
+def read(content: bytes) -> list[KeytabEntry]:
+    """Return all entries of a keytab.
 
     Raises:
-        ValueError: It is no keytab, or cut off.
+        ValueError: The content is not a keytab, or truncated.
     """
     if content[:2] != MAGIC:
-        raise ValueError("it is no keytab of MIT's format (it does not begin with 05 02)")
+        raise ValueError("it is not a keytab of MIT's format (it does not begin with 05 02)")
     try:
         return [_entry(raw) for raw in _entries(content)]
     except (struct.error, IndexError, UnicodeDecodeError):
@@ -83,10 +87,10 @@ def _entries(content: bytes) -> Iterator[bytes]:
             yield raw
         elif size == 0:
             return
-        at += abs(size)  # a negative size is a hole, where an entry was deleted
+        at += abs(size)  # a negative size is a hole left by a deleted entry
 
 
-def _entry(raw: bytes) -> Entry:
+def _entry(raw: bytes) -> KeytabEntry:
     (count,) = struct.unpack_from(">H", raw)
     at, words = 2, []
     for _ in range(count + 1):  # the realm comes first
@@ -97,13 +101,16 @@ def _entry(raw: bytes) -> Entry:
     at += 13 + size
     if at > len(raw):
         raise IndexError
-    if len(raw) - at >= 4:  # versions above 255 stand behind the key
+    if len(raw) - at >= 4:  # versions above 255 follow the key
         version = struct.unpack_from(">I", raw, at)[0] or version
-    return Entry("{}@{}".format("/".join(words[1:]), words[0]), version, made, kind, raw)
+    return KeytabEntry("{}@{}".format("/".join(words[1:]), words[0]), version, made, kind, raw)
 
 
 def matches(principal: str, wanted: str) -> bool:
-    """Say whether a principal is the wanted one: `svc/_HOST@REALM` is svc on any host, without a realm any realm will do."""
+    """Return whether a principal is the wanted one.
+
+    `svc/_HOST@REALM` is svc on any host; without a realm any realm matches.
+    """
     name, _, realm = principal.rpartition("@")
     wanted_name, _, wanted_realm = wanted.partition("@")
     if wanted_realm and wanted_realm != realm:
@@ -112,13 +119,17 @@ def matches(principal: str, wanted: str) -> bool:
     return name == wanted_name or (bool(slash) and host == HOST and name.startswith(first + "/"))
 
 
-def only(entries: Iterable[Entry], principal: str) -> bytes:
-    """Write a keytab with the keys of one principal alone."""
-    return MAGIC + b"".join(struct.pack(">i", len(entry.raw)) + entry.raw for entry in entries if entry.principal == principal)
+def extract(entries: Iterable[KeytabEntry], principal: str) -> bytes:
+    """Return a keytab with the keys of one principal only."""
+    return MAGIC + b"".join(
+        struct.pack(">i", len(entry.raw)) + entry.raw
+        for entry in entries
+        if entry.principal == principal
+    )
 
 
-def trouble(content: bytes, wanted: str) -> str:
-    """Say what keeps a keytab from being used for a principal, "" where nothing does."""
+def find_problem(content: bytes, wanted: str) -> str:
+    """Return why a keytab cannot be used for a principal, or "" if it can."""
     try:
         entries = read(content)
     except ValueError as error:
@@ -126,19 +137,24 @@ def trouble(content: bytes, wanted: str) -> str:
     mine = [entry for entry in entries if matches(entry.principal, wanted)]
     if not mine:
         held = ", ".join(sorted({entry.principal for entry in entries})[:5])
-        return "it holds no key of {}{}".format(wanted, f", only of {held}" if held else ": it is empty")
+        if not held:
+            return f"it holds no key of {wanted}: it is empty"
+        return f"it holds no key of {wanted}, only of {held}"
     if all(entry.kind in DEAD_TYPES for entry in mine):
-        return f"its keys of {wanted} are of types that Kerberos has given up: {_kinds(mine)}"
+        return f"its keys of {wanted} are of types that Kerberos no longer supports: {_kinds(mine)}"
     return ""
 
 
 def weakness(content: bytes, wanted: str) -> str:
-    """Say why a keytab that can be used may be refused by some, "" where it will not be."""
+    """Return why some clients may refuse a usable keytab, or "" if none will."""
     mine = [entry for entry in read(content) if matches(entry.principal, wanted)]
     if mine and all(entry.kind in DEAD_TYPES | WEAK_TYPES for entry in mine):
-        return f"its keys of {wanted} are of weak types ({_kinds(mine)}), which Java 17 and later refuse"
+        return (
+            f"its keys of {wanted} are of weak types ({_kinds(mine)}), which Java 17 and later "
+            f"refuse"
+        )
     return ""
 
 
-def _kinds(entries: Iterable[Entry]) -> str:
+def _kinds(entries: Iterable[KeytabEntry]) -> str:
     return ", ".join(sorted({encryption(entry.kind) for entry in entries}))

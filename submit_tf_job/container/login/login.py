@@ -1,7 +1,8 @@
-"""A login of the task's own, from the job's keytab: for jobs that outlive YARN's delegation tokens.
+"""Log in from the job's keytab, for jobs that outlive YARN's delegation tokens.
 
-The ticket cache is a file that is replaced as a whole, by this process, when half of the ticket's life is over. MIT's GSSAPI (hdfs-native)
-could renew by itself from KRB5_CLIENT_KTNAME; Java's clients only read the file again.
+This process replaces the ticket cache file as a whole after half of the ticket's lifetime. MIT's
+GSSAPI (hdfs-native) could renew by itself from KRB5_CLIENT_KTNAME; Java's clients only read the
+file again.
 """
 
 from __future__ import annotations
@@ -13,28 +14,30 @@ import sys
 import threading
 import time
 
-from submit_tf_job import contract, keytab
-from submit_tf_job.bootstrap import gss
-from submit_tf_job.bootstrap.info import Problem, say
-from submit_tf_job.bootstrap.tokens import when
+from submit_tf_job.container import contract
+from submit_tf_job.container.delegation.tokens import when
+from submit_tf_job.container.info import BootstrapProblem, log
+from submit_tf_job.container.login import gss, keytab
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from submit_tf_job.bootstrap.info import Info
+    from submit_tf_job.container.info import Info
 
 CACHE = "tfjob-krb5cc"
 OWN_KEYTAB = "tfjob-own.keytab"
-ATTEMPTS_S = (0.0, 2.0, 8.0)  # pauses before each: a KDC that many tasks ask at once may miss a question
-PASSING = ("Cannot contact", "no answer", "temporarily")  # what another attempt may mend; a KDC that says no says it again
+# pauses before each attempt: a KDC that many tasks query at once may drop a request
+ATTEMPTS_S = (0.0, 2.0, 8.0)
+# errors that are worth a retry; a KDC repeats its refusals
+TRANSIENT = ("Cannot contact", "no answer", "temporarily")
 ONE_ATTEMPT_S = 30.0
 LEAST_PAUSE_S = 5.0
-KINIT_LIFE_S = 3600.0  # kinit does not say how long the ticket lives
+KINIT_LIFE_S = 3600.0  # kinit does not report the ticket's lifetime
 
 
 class LoginFailed(Exception):
-    """Why there is no ticket."""
+    """The login failed and left no ticket."""
 
 
 class Login:
@@ -45,30 +48,39 @@ class Login:
     """
 
     def __init__(self, info: Info, env: Mapping[str, str]) -> None:
-        """Find the principal and its keys."""
+        """Read the keytab, and choose the principal."""
         self.task = info.task["kerberos"]
         self.cache = os.path.join(info.cwd, CACHE)
         self.keytab = os.path.join(info.cwd, self.task["keytab"])
-        self.env = {name: value for name, value in env.items() if name not in ("KRB5CCNAME", "KRB5_CLIENT_KTNAME")}
+        self.env = {
+            name: value
+            for name, value in env.items()
+            if name not in ("KRB5CCNAME", "KRB5_CLIENT_KTNAME")
+        }
         try:
             with open(self.keytab, "rb") as source:
                 content = source.read(keytab.LONGEST)
         except OSError as err:
-            raise LoginFailed("the keytab %s cannot be read: %s" % (self.keytab, err.strerror)) from err
-        why = keytab.trouble(content, self.task["principal"])
+            raise LoginFailed(
+                "the keytab %s cannot be read: %s" % (self.keytab, err.strerror)
+            ) from err
+        why = keytab.find_problem(content, self.task["principal"])
         if why:
             raise LoginFailed("the keytab %s cannot be used: %s" % (self.keytab, why))
         entries = keytab.read(content)
-        self.principal = choose([entry.principal for entry in entries], self.task["principal"], info.node)
-        if any(entry.principal != self.principal for entry in entries):  # GSSAPI takes the first principal of a keytab, whoever that is
+        self.principal = choose(
+            [entry.principal for entry in entries], self.task["principal"], info.node
+        )
+        # GSSAPI always uses the first principal of a keytab
+        if any(entry.principal != self.principal for entry in entries):
             self.keytab = os.path.join(info.cwd, OWN_KEYTAB)
             handle = os.open(self.keytab, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(handle, "wb") as sink:
-                sink.write(keytab.only(entries, self.principal))
+                sink.write(keytab.extract(entries, self.principal))
         self.until = 0.0
 
     def begin(self, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Log in for the first time.
+        """Log in for the first time, with retries.
 
         Raises:
             LoginFailed: There is no ticket.
@@ -78,23 +90,31 @@ class Login:
             try:
                 self.renew()
             except LoginFailed as err:
-                if number + 1 == len(ATTEMPTS_S) or not any(word in str(err) for word in PASSING):
+                if number + 1 == len(ATTEMPTS_S) or not any(word in str(err) for word in TRANSIENT):
                     raise
-                say("the login of %s failed, and is tried again: %s" % (self.principal, err))
+                log("the login of %s failed, and is retried: %s" % (self.principal, err))
             else:
-                say("%s is logged in from its keytab until %s; the ticket is renewed here" % (self.principal, when(self.until)))
+                log(
+                    "%s is logged in from its keytab until %s; the ticket is renewed here"
+                    % (self.principal, when(self.until))
+                )
                 return
 
     def renew(self) -> None:
-        """Get a new ticket, and put it in the old one's place.
+        """Replace the ticket by a new one.
 
         Raises:
-            LoginFailed: There is none.
+            LoginFailed: The login failed.
         """
         fresh = self.cache + ".new"
         if os.path.exists(fresh):
             os.unlink(fresh)
-        env = dict(self.env, KRB5CCNAME="FILE:" + fresh, KRB5_CLIENT_KTNAME="FILE:" + self.keytab, LC_ALL="C")
+        env = dict(
+            self.env,
+            KRB5CCNAME="FILE:" + fresh,
+            KRB5_CLIENT_KTNAME="FILE:" + self.keytab,
+            LC_ALL="C",
+        )
         life_s = self._by_library(env) or self._by_kinit(env, fresh)
         if not os.path.exists(fresh):
             raise LoginFailed("no ticket came of it")
@@ -103,7 +123,7 @@ class Login:
         self.until = time.time() + life_s
 
     def _by_library(self, env: Mapping[str, str]) -> float:
-        """Log in by MIT's library; 0 where there is none."""
+        """Log in with MIT's library, and return the lifetime; 0 if the image has no library."""
         word, _, rest = _output([sys.executable, os.path.abspath(gss.__file__)], env).partition(" ")
         if word == "ok" and rest.isdigit() and int(rest):
             return float(rest)
@@ -114,20 +134,26 @@ class Login:
     def _by_kinit(self, env: Mapping[str, str], fresh: str) -> float:
         kinit = shutil.which("kinit", path=env.get("PATH"))
         if not kinit:
-            raise LoginFailed("the image has neither %s nor kinit, so that nothing here can log in" % gss.LIBRARY)
-        said = _output([kinit, "-k", "-t", self.keytab, "-c", "FILE:" + fresh, self.principal], env)
+            raise LoginFailed(
+                "the image has neither %s nor kinit, so that nothing here can log in" % gss.LIBRARY
+            )
+        output = _output(
+            [kinit, "-k", "-t", self.keytab, "-c", "FILE:" + fresh, self.principal], env
+        )
         if not os.path.exists(fresh):
-            raise LoginFailed(said or "kinit did not say why")
+            raise LoginFailed(output or "kinit did not say why")
         return KINIT_LIFE_S
 
-    def give(self, env: dict[str, str]) -> None:
-        """Tell the program where ticket and keytab are."""
+    def install(self, env: dict[str, str]) -> None:
+        """Set the program's variables for the ticket cache and the keytab."""
         env["KRB5CCNAME"] = "FILE:" + self.cache
         env["KRB5_CLIENT_KTNAME"] = "FILE:" + self.keytab
 
     def keep(self, warn: Callable[[str], None]) -> None:
-        """Renew from now on, in a thread; `warn` is called by it when that begins to fail."""
-        threading.Thread(target=self._keep, args=(warn, time.sleep), name="login", daemon=True).start()
+        """Start a thread that renews the ticket; it calls `warn` when renewals start to fail."""
+        threading.Thread(
+            target=self._keep, args=(warn, time.sleep), name="login", daemon=True
+        ).start()
 
     def _keep(self, warn: Callable[[str], None], sleep: Callable[[float], None]) -> None:
         well = True
@@ -140,22 +166,36 @@ class Login:
                 well = True
             except (LoginFailed, OSError) as err:
                 if well:
-                    warn("the ticket of %s could not be renewed; it ends at %s: %s" % (self.principal, when(self.until), err))
+                    warn(
+                        "the ticket of %s could not be renewed; it ends at %s: %s"
+                        % (self.principal, when(self.until), err)
+                    )
                 well = False
 
 
 def choose(principals: list[str], wanted: str, node: str) -> str:
-    """Choose who to be: the very principal, that of this node, or the first that `_HOST` may stand for; to HDFS all are one user."""
+    """Return the principal to use: the exact one, that of this node, or the first match of `_HOST`.
+
+    HDFS maps all of them to one user.
+    """
     mine = [name for name in principals if keytab.matches(name, wanted)]
     here = wanted.replace(keytab.HOST, node.lower())  # SecurityUtil.replacePattern
     return next((name for name in mine if keytab.matches(name, here)), mine[0])
 
 
 def _output(argv: list[str], env: Mapping[str, str]) -> str:
-    """Run a program and return what it said; its status may be reaped by whoever waits for the training command, so nobody asks for it."""
+    """Run a program and return its output.
+
+    The exit status is not used, because `Child.poll` may reap it.
+    """
     try:
         done = subprocess.run(
-            argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=ONE_ATTEMPT_S
+            argv,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=ONE_ATTEMPT_S,
         )
     except subprocess.TimeoutExpired:
         raise LoginFailed("no answer within %d s" % ONE_ATTEMPT_S) from None
@@ -165,10 +205,10 @@ def _output(argv: list[str], env: Mapping[str, str]) -> str:
 
 
 def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
-    """Log in where the job asks for it; return the login, and warnings.
+    """Log in if the job requests it; return the login, and warnings.
 
     Raises:
-        Problem: It failed, and the job is not to run without.
+        BootstrapProblem: The login failed, and the job requires it.
     """
     try:
         login = Login(info, env)
@@ -176,7 +216,9 @@ def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
     except LoginFailed as err:
         text = "the login of %s failed: %s" % (info.task["kerberos"]["principal"], err)
         if info.task["kerberos"]["login"] == "always":
-            raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "login-failed", text) from err
-        return None, [text + "; the program has only YARN's delegation tokens, and HDFS ends with them"]
-    login.give(env)
+            raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "login-failed", text) from err
+        return None, [
+            text + "; the program has only YARN's delegation tokens, and loses HDFS with them"
+        ]
+    login.install(env)
     return login, []

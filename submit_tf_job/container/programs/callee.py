@@ -1,7 +1,7 @@
-"""What calls a Python function in a container, and leaves what it returned or raised in the container's log directory.
+"""Call a Python function in a container, and write its result or exception to the log directory.
 
-Standard library only, Python 3.7 and later: this very file travels with the job of `submit_tf_job.run`, beside the pickled call and the
-module that can read it (cloudpickle's, as one file).
+Standard library only, Python 3.7 and later: this file travels with the job of `submit_tf_job.run`,
+beside the pickled call and the module that reads it (cloudpickle as one file).
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-CALL_FILE = "tfjob-call.txt"  # first line: the Python version that pickled it; then base64
+CALL_FILE = "tfjob-call.txt"  # first line: the Python version that pickled the call; then base64
 PICKLE_FILE = "tfjob_cloudpickle.py"
 RESULT_FILE = "tfjob-result.txt"
 RESULT_MAX = 16 * 1024 * 1024
 VALUE, ERROR = "value", "error"
-EXIT_CANNOT_CALL = 97  # the call could not be read: another Python, or a module that the image lacks
+# the call could not be unpickled: another Python, or a module that the image lacks
+EXIT_CANNOT_CALL = 97
 LINE = 76
 
 
 def cloudpickle() -> ModuleType:
-    """Load the module that travels with the call, under the names that pickles know it by."""
+    """Load the cloudpickle module that travels with the call, under the names that pickles use."""
     name = "cloudpickle.cloudpickle"
     location = importlib.util.spec_from_file_location(name, os.path.join(os.getcwd(), PICKLE_FILE))
     assert location is not None
@@ -36,38 +37,41 @@ def cloudpickle() -> ModuleType:
     package.__path__ = []
     sys.modules["cloudpickle"], sys.modules[name] = package, module
     location.loader.exec_module(module)
-    package.__dict__.update({key: value for key, value in vars(module).items() if not key.startswith("__")})
+    package.__dict__.update(
+        {key: value for key, value in vars(module).items() if not key.startswith("__")}
+    )
     package.cloudpickle = module  # type: ignore[attr-defined]
     return module
 
 
 def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Read the call."""
+    """Return the function and its arguments."""
     with open(CALL_FILE, encoding="ascii") as file:
         version, _, packed = file.read().partition("\n")
     here = "%d.%d" % sys.version_info[:2]
     if version != here:
         raise RuntimeError(
-            "the call was made by Python %s, and this task runs Python %s: a function's code fits one of them only" % (version, here)
+            "the call was made by Python %s, and this task runs Python %s: a function's "
+            "code fits one of them only" % (version, here)
         )
     function, args, kwargs = pickle.loads(base64.b64decode(packed))
     return function, args, kwargs
 
 
 def leave(kind: str, what: Any, text: str, pack: Callable[[Any], bytes]) -> None:
-    """Leave a result where the submitter finds it; what cannot be pickled is left as its text."""
+    """Write a result to the log directory; an object that cannot be pickled becomes its text."""
     try:
         packed = pack((kind, what, text))
-    except Exception as error:  # anything: the user's own classes
-        packed = pickle.dumps(
-            (ERROR, None, "%s\n\nwhat the function %s cannot be sent back: %r" % (text, "raised" if kind == ERROR else "returned", error))
-        )
+    except Exception as error:  # the user's own classes may raise anything
+        what = {VALUE: "returned", ERROR: "raised"}[kind]
+        text += "\n\nwhat the function %s cannot be sent back: %r" % (what, error)
+        packed = pickle.dumps((ERROR, None, text))
     if len(packed) > RESULT_MAX:
-        words = "what the function returned has %d bytes, and at most %d are sent back: write it to a file system" % (
-            len(packed),
-            RESULT_MAX,
+        text = (
+            "what the function returned has %d bytes, and at most %d are sent back: write "
+            "it to a file system" % (len(packed), RESULT_MAX)
         )
-        packed = pickle.dumps((ERROR, None, words))
+        packed = pickle.dumps((ERROR, None, text))
     logs = (os.environ.get("LOG_DIRS") or ".").split(",")[0]
     data = base64.b64encode(packed).decode("ascii")
     with open(os.path.join(logs, RESULT_FILE), "w", encoding="ascii") as file:
@@ -75,13 +79,14 @@ def leave(kind: str, what: Any, text: str, pack: Callable[[Any], bytes]) -> None
 
 
 def main() -> int:
-    """Call it."""
+    """Call the function, and return the exit status."""
     try:
         pack = cloudpickle().dumps
         function, args, kwargs = read_call()
     except Exception as error:
         traceback.print_exc()
-        leave(ERROR, None, "the function could not be called: %s: %s" % (type(error).__name__, error), pickle.dumps)
+        text = "the function could not be called: %s: %s" % (type(error).__name__, error)
+        leave(ERROR, None, text, pickle.dumps)
         return EXIT_CANNOT_CALL
     try:
         value = function(*args, **kwargs)

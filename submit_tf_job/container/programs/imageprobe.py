@@ -1,10 +1,9 @@
-"""What `image check` runs in a container of the image: it looks around and prints what it sees as one line of JSON.
+"""Probe an image from within, for `image check`, and print the findings as one line of JSON.
 
-Standard library only, Python 3.7 and later: this very file travels into whatever image is looked at. It runs as YARN
-would run a task, under a user id that the image does not know, without a network, and on a file system that cannot be written.
+Standard library only, Python 3.6 and later: this file is copied into the image to check. It runs as
+YARN would run a task: under a user id that the image does not contain, without a network, and on a
+read-only file system.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -15,17 +14,17 @@ MODULES = ("ssl", "zlib", "ctypes", "sqlite3")
 
 
 def version_of(package: str) -> str:
-    """Return a distribution's version, "" where there is none."""
+    """Return a distribution's version, or "" if it is not installed."""
     try:
         from importlib import metadata
 
         return metadata.version(package)
-    except Exception:  # noqa: BLE001 - Python 3.7 has no such module, other packages no such name
+    except Exception:  # noqa: BLE001 - Python 3.6 has no such module, other packages no such name
         return ""
 
 
 def imports(module: str) -> str:
-    """Import a module; return why it cannot be, "" where it can."""
+    """Import a module; return why that fails, or ""."""
     try:
         __import__(module)
     except BaseException as error:  # noqa: BLE001 - a compiled module may raise anything
@@ -34,7 +33,7 @@ def imports(module: str) -> str:
 
 
 def loads(*libraries: str) -> bool:
-    """Say whether one of some shared libraries can be loaded."""
+    """Return whether one of these shared libraries can be loaded."""
     import ctypes
 
     for library in libraries:
@@ -46,8 +45,8 @@ def loads(*libraries: str) -> bool:
     return False
 
 
-def first_file(name: str, directories: list[str]) -> str:
-    """Return the first file of a name below some directories."""
+def first_file(name: str, directories: "list[str]") -> str:
+    """Return the path of the first file of this name below some directories, or ""."""
     for directory in directories:
         for here, folders, files in os.walk(directory):
             folders[:] = folders[:200]
@@ -56,8 +55,8 @@ def first_file(name: str, directories: list[str]) -> str:
     return ""
 
 
-def tensorflow() -> dict[str, str]:
-    """Read what TensorFlow was built for; importing it would take ten seconds and more."""
+def tensorflow() -> "dict[str, str]":
+    """Return TensorFlow's version and build options; importing it would take ten seconds."""
     import importlib.util
     import re
 
@@ -66,32 +65,51 @@ def tensorflow() -> dict[str, str]:
         return {}
     names = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tf-nightly")
     about = {"version": next((version for version in map(version_of, names) if version), "")}
+    about.update({name: version_of(name) for name in ("keras", "tf_keras")})
     try:
-        with open(os.path.join(os.path.dirname(found.origin), "python", "platform", "build_info.py")) as handle:
+        with open(
+            os.path.join(os.path.dirname(found.origin), "python", "platform", "build_info.py")
+        ) as handle:
             text = handle.read()
     except OSError:
         return about
     for key in ("is_cuda_build", "cuda_version", "cudnn_version"):
-        match = re.search(r"""['"]{}['"]\s*[:,]\s*['"]?([\w.]+)""".format(key), text)  # a dict, or a list of pairs
+        # a dict, or a list of pairs
+        match = re.search(r"""['"]{}['"]\s*[:,]\s*['"]?([\w.]+)""".format(key), text)
         about[key] = match.group(1) if match else ""
     return about
 
 
-def cuda() -> dict[str, bool]:
-    """Say which of CUDA's libraries are there: on the loader's path, or as NVIDIA's wheels, which TensorFlow finds by itself."""
-    roots = [os.path.join(path, "nvidia") for path in sys.path if path] + ["/usr/local/cuda", "/usr/local/cuda/lib64"]
+def cuda() -> "dict[str, bool]":
+    """Return which of CUDA's libraries can be found.
+
+    They are on the loader's path, or in NVIDIA's wheels, where TensorFlow finds them.
+    """
+    roots = [os.path.join(path, "nvidia") for path in sys.path if path] + [
+        "/usr/local/cuda",
+        "/usr/local/cuda/lib64",
+    ]
     seen = {}
-    for name, versions in (("libcudart.so", ("10.1", "11.0", "12", "13")), ("libcudnn.so", ("7", "8", "9"))):
+    for name, versions in (
+        ("libcudart.so", ("10.1", "11.0", "12", "13")),
+        ("libcudnn.so", ("7", "8", "9")),
+    ):
         for version in versions:
             full = "{}.{}".format(name, version)
-            seen[full] = loads(full) or bool(first_file(full, [root for root in roots if os.path.isdir(root)]))
+            seen[full] = loads(full) or bool(
+                first_file(full, [root for root in roots if os.path.isdir(root)])
+            )
     return seen
 
 
-def hadoop() -> dict[str, str]:
-    """Say what is there to reach HDFS."""
+def hadoop() -> "dict[str, str]":
+    """Return the libraries for HDFS that the image has."""
     home = os.environ.get("HADOOP_HOME") or os.environ.get("HADOOP_HDFS_HOME") or ""
-    places = [path for path in (home, "/opt/hadoop", "/usr/lib/hadoop", "/usr/local/hadoop") if path and os.path.isdir(path)]
+    places = [
+        path
+        for path in (home, "/opt/hadoop", "/usr/lib/hadoop", "/usr/local/hadoop")
+        if path and os.path.isdir(path)
+    ]
     return {
         "hdfs_native": version_of("hdfs-native"),
         "hdfs_native_error": imports("hdfs_native"),
@@ -102,7 +120,7 @@ def hadoop() -> dict[str, str]:
 
 
 def locale_error() -> str:
-    """Say why the locale that YARN sets cannot be used, "" where it can."""
+    """Return why YARN's locale cannot be set, or ""."""
     import locale
 
     try:
@@ -113,7 +131,7 @@ def locale_error() -> str:
 
 
 def certificates() -> bool:
-    """Say whether Python has CA certificates to check servers by."""
+    """Return whether Python has CA certificates to verify servers."""
     try:
         import ssl
     except ImportError:
@@ -122,8 +140,8 @@ def certificates() -> bool:
     return bool(paths.cafile) or bool(paths.capath and os.listdir(paths.capath))
 
 
-def look() -> dict[str, object]:
-    """Look around."""
+def findings() -> "dict[str, object]":
+    """Return all findings."""
     return {
         "python": list(sys.version_info[:3]),
         "executable": sys.executable,
@@ -139,4 +157,4 @@ def look() -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(MARK + json.dumps(look()))
+    print(MARK + json.dumps(findings()))

@@ -1,4 +1,7 @@
-"""Files that are more than a tar to unpack: links to large ones, archives, wheels, packages; travels only with jobs that have such."""
+"""Deliver files that a plain tar does not cover: links to large files, archives, wheels, packages.
+
+It travels only with jobs that need it.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,24 @@ import tarfile
 import zipfile
 import zlib
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap.info import Problem
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import BootstrapProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from submit_tf_job.bootstrap.info import Info
+    from submit_tf_job.container.info import Info
 
-WHEEL_PARTS = {"purelib": "", "platlib": "", "scripts": "bin"}  # PEP 427: where the parts of NAME.data are installed
+# PEP 427: install directories of the parts of NAME.data
+WHEEL_PARTS = {"purelib": "", "platlib": "", "scripts": "bin"}
 
 
 def deliver(info: Info) -> None:
-    """Put this task's large files and archives where the job wants them.
+    """Link this task's large files, and unpack its archives.
 
     Raises:
-        Problem: They cannot be written.
+        BootstrapProblem: The files cannot be written.
     """
     mine: dict[str, Any] = info.task["files"].get("roles", {}).get(info.role, {})
     try:
@@ -40,27 +44,35 @@ def deliver(info: Info) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(info.cwd, contract.ARCHIVES_DIRECTORY))
     except (OSError, ValueError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile) as err:
-        raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", "the job's files could not be unpacked: %s" % err) from err
+        raise BootstrapProblem(
+            contract.EXIT_BOOTSTRAP_ERROR,
+            "bootstrap-error",
+            "the job's files could not be unpacked: %s" % err,
+        ) from err
 
 
 def find_packages(info: Info, env: dict[str, str]) -> None:
-    """Let Python find the job's packages, before those of the image.
+    """Put the job's packages on Python's path, before those of the image.
 
     Raises:
-        Problem: They are for another Python than the image's.
+        BootstrapProblem: The packages are for another Python than the image's.
     """
     own = os.path.join(info.cwd, contract.SITE_DIRECTORY)
     if os.path.isdir(own):
         _prepend(env, "PYTHONPATH", own)
         _prepend(env, "PATH", os.path.join(own, "bin"))
-    packages = info.task["files"].get("packages")
+    mine = info.task["files"].get("roles", {}).get(info.role, {})
+    packages = mine["packages"] if "packages" in mine else info.task["files"].get("packages")
     if not packages:
         return
     root = os.path.join(info.cwd, contract.PACKAGES_LINK)
     here = "%d.%d" % sys.version_info[:2]
     if packages["version"] not in ("", here):
-        text = "the job's packages are for Python %s, and this image's is %s; " % (packages["version"], here)
-        raise Problem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", text + 'say python: {version: "%s"}' % here)
+        text = (
+            "the job's packages are for Python %s, and this image's is %s; "
+            'write python: {version: "%s"}' % (packages["version"], here, here)
+        )
+        raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", text)
     if packages["kind"] == "site":
         _prepend(env, "PYTHONPATH", os.path.join(root, "site"))
         _prepend(env, "PATH", os.path.join(root, "bin"))
@@ -74,8 +86,8 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
 
 
 def _prepend(env: dict[str, str], name: str, path: str, last: bool = False) -> None:
-    parts = [part for part in [env.get(name, "")] if part]
-    env[name] = os.pathsep.join(parts + [path] if last else [path] + parts)
+    parts = [env.get(name, ""), path] if last else [path, env.get(name, "")]
+    env[name] = os.pathsep.join(filter(None, parts))
 
 
 def _link(path: str, target: str) -> None:
@@ -89,10 +101,10 @@ def _link(path: str, target: str) -> None:
 
 
 def unpack(archive: str, target: str) -> None:
-    """Unpack an archive: nothing lands outside of `target`.
+    """Unpack an archive into `target`.
 
     Raises:
-        ValueError: A member would.
+        ValueError: A member would be written outside of `target`.
     """
     os.makedirs(target, exist_ok=True)
     lower = archive.lower()
@@ -105,7 +117,7 @@ def unpack(archive: str, target: str) -> None:
 def _unzip(archive: str, target: str, wheel: bool) -> None:
     with zipfile.ZipFile(archive) as found:
         for member in found.infolist():
-            name = _wheel_place(member.filename) if wheel else member.filename
+            name = _wheel_path(member.filename) if wheel else member.filename
             if not name or member.filename.endswith("/"):
                 continue
             mode = member.external_attr >> 16
@@ -116,7 +128,7 @@ def _unzip(archive: str, target: str, wheel: bool) -> None:
                 _write(source, _inside(target, name), 0o755 if executable else 0o644)
 
 
-def _wheel_place(name: str) -> str:
+def _wheel_path(name: str) -> str:
     top, _, rest = name.partition("/")
     if not top.endswith(".data"):
         return name
@@ -142,14 +154,16 @@ def _untar(archive: str, target: str) -> None:
                 with source:
                     _write(source, path, (member.mode & 0o755) | 0o600)
             else:
-                raise ValueError("%r is no plain file" % member.name)
+                raise ValueError("%r is not a plain file" % member.name)
 
 
 def _inside(target: str, name: str) -> str:
-    """Return where a member lands."""
+    """Return the path of a member, or raise ValueError if it is outside of `target`."""
     path = os.path.normpath(os.path.join(target, name))
     root = os.path.realpath(target)
-    landed = os.path.realpath(os.path.dirname(path)) if path != os.path.normpath(target) else root
+    landed = root
+    if path != os.path.normpath(target):
+        landed = os.path.realpath(os.path.dirname(path))
     if os.path.isabs(name) or not (landed + os.sep).startswith(root.rstrip(os.sep) + os.sep):
         raise ValueError("%r would land outside the working directory" % name)
     return path

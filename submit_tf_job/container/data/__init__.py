@@ -1,0 +1,1 @@
+"""Copy inputs and outputs inside a container."""

@@ -1,0 +1,1 @@
+"""Read and renew Hadoop delegation tokens inside a container."""

@@ -1,0 +1,1 @@
+"""What the strategies of one framework need in a container."""

@@ -1,0 +1,130 @@
+"""Which TensorFlow and Keras a task's program has, before it starts.
+
+The versions come from the metadata of the installed packages, read by the command's own
+interpreter: to import TensorFlow would take seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from submit_tf_job.container.info import Info
+
+TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tf-nightly")
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+LOOK_S = 10.0
+# Both fail in Keras 3: keras-team/keras issues 20585 and 18624; measured with TensorFlow 2.21.
+STRATEGIES = {
+    "multi-worker": "MultiWorkerMirroredStrategy",
+    "parameter-server": "ParameterServerStrategy",
+}
+_PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
+_LOOK = """
+import json
+from importlib import metadata
+found = {}
+for name in %r:
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+""" % (TENSORFLOW + ("keras", "tf_keras"),)
+
+
+def check(info: Info, env: Mapping[str, str]) -> list[str]:
+    """Return a warning if the task's TensorFlow or Keras does not fit the job's strategy."""
+    python = interpreter(info.roles[info.role]["command"], env.get("PATH"))
+    if not python:
+        return []
+    found = versions(python, env)
+    why = misfit(str(info.task["strategy"]), found, uses_legacy(env))
+    return ["%s: %s has %s" % (info.name, python, why)] if why else []
+
+
+def interpreter(command: str | Sequence[str], path: str | None) -> str | None:
+    """Return the Python that a command starts, or else the one that its scripts would find."""
+    import shutil  # here, because the submitting host imports this module, too
+
+    words = command.split() if isinstance(command, str) else command
+    named = [word for word in words if _PYTHON.fullmatch(word)]
+    for name in named[:1] or ["python", "python3"]:
+        found = shutil.which(name, path=path)
+        if found:
+            return found
+    return None
+
+
+def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions of TensorFlow (as `tensorflow`), `keras` and `tf_keras` of a Python.
+
+    Packages that are not installed are left out; so are all if the interpreter does not answer.
+    """
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            [python, "-c", _LOOK],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=LOOK_S,
+        )
+        found = json.loads(done.stdout.decode("utf-8"))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    known = {name: str(found[name]) for name in ("keras", "tf_keras") if name in found}
+    for name in TENSORFLOW:
+        if name in found:
+            known["tensorflow"] = str(found[name])
+            break
+    return known
+
+
+def uses_legacy(env: Mapping[str, str]) -> bool:
+    """Return whether TensorFlow takes tf_keras for tf.keras (its lazy loader of Keras)."""
+    return env.get(LEGACY_KERAS, "") in ("1", "true", "True")
+
+
+def has_keras_3(found: Mapping[str, str]) -> bool:
+    """Return whether tf.keras is Keras 3, unless `TF_USE_LEGACY_KERAS` is set: from 2.16 on."""
+    return _numbers(found.get("tensorflow", "")) >= (2, 16) and _numbers(
+        found.get("keras", "")
+    ) >= (3,)
+
+
+def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
+    """Return what does not fit a strategy and the ways out, "" if everything does.
+
+    Args:
+        strategy: The job's strategy, as in the job spec.
+        found: Installed versions, as `versions` returns them.
+        legacy: Whether `TF_USE_LEGACY_KERAS` is set.
+    """
+    tensorflow = found.get("tensorflow", "")
+    if strategy == "estimator" and _numbers(tensorflow) >= (2, 16):
+        return "TensorFlow %s, and tf.estimator ended with 2.15" % tensorflow
+    if strategy not in STRATEGIES or not has_keras_3(found):
+        return ""
+    if legacy and "tf_keras" in found:
+        return ""
+    series = ".".join(tensorflow.split(".")[:2])
+    if legacy:
+        text = "TensorFlow %s without tf_keras, and %s is set; install tf_keras %s in the image"
+        return text % (tensorflow, LEGACY_KERAS, series)
+    text = (
+        "TensorFlow %s with Keras %s, whose model.fit does not work under %s; say `keras: legacy` "
+        "(with tf_keras %s in the image), write a training loop without model.fit, or use Keras "
+        "on JAX (`strategy: jax`)"
+    )
+    return text % (tensorflow, found["keras"], STRATEGIES[strategy], series)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

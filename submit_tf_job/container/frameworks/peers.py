@@ -1,0 +1,89 @@
+"""The variables by which the processes of PyTorch and JAX find one another. Pure functions.
+
+Rank 0 is the deciding task: the others connect to its address.
+"""
+
+from __future__ import annotations
+
+from submit_tf_job.container import facts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from submit_tf_job.container.info import Info
+
+FRAMEWORKS = ("torch", "jax")
+
+
+def variables(info: Info) -> dict[str, str]:
+    """Return the variables of this task, {} if its role does not train."""
+    starts = facts.ranks(info)
+    if info.role not in starts:
+        return {}
+    role, rank = info.roles[info.role], starts[info.role] + info.index
+    size = sum(info.counts[name] for name in starts)
+    host, _, port = info.address(info.task["deciding"], 0).rpartition(":")
+    if info.task["framework"] == "jax":
+        found = jax(rank, size, (host, int(port)))
+    else:
+        own = info.address(info.role, info.index).rpartition(":")[0]
+        found = torch(rank, size, (host, int(port)), own, int(role["gpus"]), info.submission)
+    return {name: value for name, value in found.items() if name not in role.get("env", {})}
+
+
+def torch(
+    rank: int, size: int, first: tuple[str, int], own: str, gpus: int, rendezvous: str
+) -> dict[str, str]:
+    """Return what torchrun reads (PET_...), and what a program without torchrun reads.
+
+    torchrun takes an option from `PET_` and its name where the command line does not say it
+    (torch/distributed/argparse_util.py), and sets the second group for its processes itself. Static
+    and c10d rendezvous get the same variables. `is_host` is said because torchrun compares host
+    names, which are aliases here (c10d_rendezvous_backend.py).
+
+    Args:
+        rank: The task's number among the tasks that train.
+        size: The number of tasks that train.
+        first: Host and port of the task with rank 0.
+        own: The task's own host.
+        gpus: Its GPUs; torchrun starts a process for each, or one without GPUs.
+        rendezvous: The rendezvous' id.
+    """
+    host, port = first
+    return {
+        "PET_NNODES": str(size),
+        "PET_NPROC_PER_NODE": str(max(gpus, 1)),
+        "PET_NODE_RANK": str(rank),
+        "PET_MASTER_ADDR": host,
+        "PET_MASTER_PORT": str(port),
+        "PET_RDZV_ENDPOINT": "%s:%d" % (host, port),
+        "PET_RDZV_ID": rendezvous,
+        "PET_RDZV_CONF": "is_host=%d" % (rank == 0),
+        "PET_LOCAL_ADDR": own,
+        "MASTER_ADDR": host,
+        "MASTER_PORT": str(port),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": str(rank),
+    }
+
+
+def jax(rank: int, size: int, first: tuple[str, int]) -> dict[str, str]:
+    """Return what JAX and Keras 3 read, with the names of Kubeflow's Trainer for the rest.
+
+    `jax.distributed.initialize()` reads the address (jax/_src/distributed.py of 0.10); the number
+    of processes and its own are its arguments. It would bind `[::]`, which a host without IPv6
+    refuses. `keras.distribution.initialize()` reads all three.
+    """
+    address = "%s:%d" % first
+    return {
+        "JAX_COORDINATOR_ADDRESS": address,
+        "JAX_COORDINATOR_BIND_ADDRESS": "0.0.0.0:%d" % first[1],
+        "JAX_NUM_PROCESSES": str(size),
+        "JAX_PROCESS_ID": str(rank),
+        "KERAS_BACKEND": "jax",
+        "KERAS_DISTRIBUTION_JOB_ADDRESSES": address,
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(size),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(rank),
+    }

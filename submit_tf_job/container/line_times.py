@@ -1,0 +1,64 @@
+"""Record the times at which stdout and stderr grew, in an index file beside them."""
+
+from __future__ import annotations
+
+import os
+
+from submit_tf_job.container import contract, task_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from submit_tf_job.container.info import Info
+
+LOOK_S = 1.0
+
+
+class Stamps:
+    """Writes lines `FILE OFFSET TIME`: the bytes from this offset were written at this time or
+    later.
+
+    TIME, in seconds since 1970, is the last check at which the file was no longer than OFFSET.
+    """
+
+    def __init__(self, info: Info) -> None:
+        """Start at the present sizes of the files; without a log directory nothing is recorded."""
+        self._info = info
+        self._path = info.log_dir and os.path.join(info.log_dir, contract.TIMES_FILE)
+        found = (task_files.stdout_path(info), task_files.stderr_path(info))
+        self._watched = {path: task_files.size_of(path) for path in found if os.path.isfile(path)}
+        self._names = {path: os.path.basename(os.path.realpath(path)) for path in self._watched}
+        self._recorded = dict.fromkeys(self._watched, float("-inf"))
+        self._looked = info.started
+        self._write(
+            "".join(
+                "%s 0 %.1f\n" % (name, info.wall + info.started) for name in self._names.values()
+            )
+        )
+
+    def look(self, now: float, *, last: bool = False) -> None:
+        """Record the files that have grown since the last check, if one is due or `last`."""
+        if not self._path or (now < self._looked + LOOK_S and not last):
+            return
+        age = now - self._info.started
+        pace = next(pace for until, pace in contract.TIMES_PACES if age < until)
+        lines = []
+        for path, before in self._watched.items():
+            size = task_files.size_of(path)
+            if size > before and (last or now >= self._recorded[path] + pace):
+                self._recorded[path] = now
+                lines.append(
+                    "%s %d %.1f\n" % (self._names[path], before, self._info.wall + self._looked)
+                )
+            self._watched[path] = size
+        self._looked = now
+        if lines:
+            self._write("".join(lines))
+
+    def _write(self, text: str) -> None:
+        if not self._path:
+            return
+        try:
+            with open(self._path, "a", encoding="ascii") as out:
+                out.write(text)
+        except (OSError, UnicodeError):
+            self._path = ""  # a task does not fail for missing times

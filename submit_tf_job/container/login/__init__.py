@@ -1,0 +1,1 @@
+"""Log in to Kerberos from the job's keytab inside a container."""

@@ -1,0 +1,186 @@
+"""Reserve the ports of a task, and choose free ones where they are in use."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+
+from submit_tf_job.container import contract, tfconfig
+from submit_tf_job.container.info import BootstrapProblem, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from submit_tf_job.container.child import Signals
+    from submit_tf_job.container.info import Info
+
+# the ports to try where containers have addresses of their own
+FIRST, LAST = 20000, 32767
+PATIENCE_S = 2.0  # an earlier attempt of the same task may be about to end
+CLAIM = "\0submit_tf_job-port-%d"
+
+
+class Reservation:
+    """A port that no other task of this package takes until the bootstrap ends.
+
+    A socket listens until the command starts. A claim, which is an abstract Unix socket, stays: the
+    containers of a node that share its network see one another's, whoever their users are. It
+    covers the seconds in which a program loads its libraries and does not listen yet.
+    """
+
+    def __init__(self, port: int) -> None:
+        """Reserve a port, with the socket options of TensorFlow's gRPC.
+
+        These are SO_REUSEADDR without SO_REUSEPORT.
+
+        Raises:
+            OSError: The port is in use.
+        """
+        self.port = port
+        self._claim = _claim(port)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind(("0.0.0.0", port))  # noqa: S104  (peers are other hosts)
+            self.socket.listen(1024)
+        except OSError:
+            self.drop()
+            raise
+
+    def release(self) -> None:
+        """Make the port free for the command; the claim stays."""
+        self.socket.close()
+
+    def drop(self) -> None:
+        """Give the port up."""
+        self.socket.close()
+        if self._claim:
+            self._claim.close()
+
+
+def _claim(port: int) -> socket.socket | None:
+    """Return the claim to a port, or None where the system has no abstract sockets.
+
+    Raises:
+        OSError: EADDRINUSE: another bootstrap of this node has claimed the port.
+    """
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        claim.bind(CLAIM % port)
+    except OSError as err:
+        claim.close()
+        if err.errno == errno.EADDRINUSE:
+            raise
+        return None
+    return claim
+
+
+def reserve(ports: list[int], whose: str, node: str, signals: Signals) -> Reservation:
+    """Reserve the first free one of `ports`.
+
+    The first gets some time to become free: an earlier attempt of the task may have it.
+
+    Raises:
+        BootstrapProblem: All of them are in use.
+    """
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return Reservation(ports[0])
+        except OSError as err:
+            problem = err
+        if time.monotonic() >= end or signals.stop():
+            break
+        time.sleep(0.1)
+    for port in ports[1:]:
+        try:
+            return Reservation(port)
+        except OSError:
+            continue
+    text = "port %d of %s cannot be used on host %s: %s"
+    text %= (ports[0], whose, node, problem.strerror or problem)
+    if len(ports) > 1:
+        text += " (nor can %d others)" % (len(ports) - 1)
+    raise BootstrapProblem(contract.EXIT_PORT_IN_USE, "port-in-use", text)
+
+
+def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservation | None:
+    """Reserve the port of this task, if other tasks may connect to it: its own, or a free one.
+
+    Raises:
+        BootstrapProblem: No free port was found.
+    """
+    if info.total == 1 or info.role_kind(info.role) == contract.KIND_SIDECAR:
+        return None
+    own, rule = info.port_of(info.name), info.task["ports"]
+    candidates = [own, *tfconfig.other_ports(rule, own, info.total)]
+    found = reserve(candidates, info.name, info.node, signals)
+    if found.port != own:
+        info.ports[info.name] = found.port
+        env[contract.ENV_PORT] = str(found.port)
+        log("port %d of this task is in use; port %d is taken instead" % (own, found.port))
+    return found
+
+
+def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation], list[str]]:
+    """Choose a port for each name in the `ports` of this task's role.
+
+    Args:
+        info: The task.
+        reserved: The port that is reserved for the task already; 0 if none is.
+
+    Returns:
+        Port by name; the reservations; and a warning for each fixed port that is in use.
+
+    Raises:
+        BootstrapProblem: No free port was found.
+    """
+    found: dict[str, int] = {}
+    held: list[Reservation] = []
+    warnings: list[str] = []
+    candidates = _candidates(info)
+    for name, wanted in info.roles[info.role].get("ports", {}).items():
+        if wanted:
+            found[name] = wanted
+            if wanted == reserved:
+                continue
+            try:
+                held.append(Reservation(wanted))
+            except OSError as err:
+                if err.errno == errno.EADDRINUSE:
+                    warnings.append(_in_use(info, name, wanted))
+            continue
+        for port in candidates:
+            try:
+                held.append(Reservation(port))
+            except OSError:
+                continue
+            found[name] = port
+            break
+        else:
+            text = "no free port was found for %s of %s on host %s" % (name, info.name, info.node)
+            raise BootstrapProblem(contract.EXIT_PORT_IN_USE, "port-in-use", text)
+    return found, held, warnings
+
+
+def _in_use(info: Info, name: str, port: int) -> str:
+    text = "port %d (%s) of %s is already in use on host %s; `ports: {%s: auto}` takes a free port"
+    return text % (port, name, info.name, info.node, name)
+
+
+def _candidates(info: Info) -> Iterator[int]:
+    """Return the ports to try: first the sidecar's own, which no other task of the job uses."""
+    rule = info.task["ports"]
+    first, last = int(rule.get("first", FIRST)), int(rule.get("last", LAST))
+    start = first
+    if rule["mode"] == "host":
+        start = info.port(info.role, info.index)
+        if info.role_kind(info.role) != contract.KIND_SIDECAR:
+            start += tfconfig.STRIDE
+    span = last - first + 1
+    return (
+        first + (start - first + number * tfconfig.STRIDE) % span
+        for number in range(tfconfig.TRIES)
+    )

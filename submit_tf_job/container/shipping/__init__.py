@@ -1,0 +1,1 @@
+"""Link and unpack the files that travel with a job."""

@@ -1,0 +1,118 @@
+"""Compute the variables of other systems from the same addresses as TF_CONFIG.
+
+Sources: TonY (Constants.java, TFRuntime.java), Submarine (its launch commands of YARN services),
+Hbox (HboxContainer.java).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.environment import ONE_VARIABLE
+from submit_tf_job.container.info import BootstrapProblem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from submit_tf_job.container.info import Info
+
+# TonY counts the tasks that it waits for: no ps and no sidecars.
+TRACKED = (contract.KIND_TRAINS, contract.KIND_EVALUATES)
+BOARD = "tensorboard"
+
+
+def other_variables(info: Info) -> dict[str, str]:
+    """Return the variables that the job spec's `variables` asks for.
+
+    Raises:
+        BootstrapProblem: A value is longer than the kernel accepts for one variable.
+    """
+    found: dict[str, str] = {}
+    for name, compute in SYSTEMS.items():
+        if name in info.task["variables"]:
+            found.update(compute(info))
+    for name, value in found.items():
+        if len(value) > ONE_VARIABLE:
+            raise BootstrapProblem(
+                contract.EXIT_BOOTSTRAP_ERROR,
+                "bootstrap-error",
+                "%s has %d bytes, and a variable at most %d; this job has too many tasks for "
+                "`variables`, so let the program read TF_CONFIG" % (name, len(value), ONE_VARIABLE),
+            )
+    return found
+
+
+def with_environment(info: Info, tf_config: str) -> str:
+    """Add `"environment": "cloud"` to TF_CONFIG if the job spec asks for it.
+
+    tf.contrib.learn of TensorFlow 1 starts its server only with it.
+    """
+    if not tf_config or not {"cloud", "submarine"} & set(info.task["variables"]):
+        return tf_config
+    return json.dumps(dict(json.loads(tf_config), environment="cloud"), separators=(",", ":"))
+
+
+def _addresses(info: Info) -> dict[str, list[str]]:
+    """Return the addresses of all tasks, in the order of the ports."""
+    return {
+        role: [info.address(role, index) for index in range(count)]
+        for role, count in info.counts.items()
+    }
+
+
+def _tony(info: Info) -> dict[str, str]:
+    application = "application_%s" % info.application()
+    values = {
+        "JOB_NAME": info.role,
+        "TASK_INDEX": str(info.index),
+        "TASK_NUM": str(
+            sum(count for role, count in info.counts.items() if info.role_kind(role) in TRACKED)
+        ),
+        "CLUSTER_SPEC": json.dumps(_addresses(info), separators=(",", ":")),
+        "DISTRIBUTED_MODE": "GANG",
+        "JOB_ID": application,
+        "APPID": application,
+        "SESSION_ID": "0",
+        "ATTEMPT_NUMBER": str(info.attempt),
+        "NUM_AM_RETRIES": "0",
+    }
+    if info.decides:
+        values["IS_CHIEF"] = "true"
+    shows = info.role == BOARD if BOARD in info.counts else info.decides
+    if shows:
+        values["TB_PORT"] = str(next(iter(info.served.values()), 0) or _free_port())
+    return values
+
+
+def _free_port() -> int:
+    """Return a port that is free now; the kernel's range lies above that of the tasks."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+def _submarine(info: Info) -> dict[str, str]:
+    kind = "master" if info.role == "chief" else info.role
+    return {"_TASK_TYPE": kind, "_TASK_INDEX": str(info.index)}
+
+
+def _hbox(info: Info) -> dict[str, str]:
+    index = str(info.index)
+    values = {"TF_ROLE": info.role, "TF_INDEX": index, "INDEX": index}
+    cluster = info.cluster()
+    if sum(cluster.values()) > 1:
+        found = _addresses(info)
+        spec = {role: found[role] for role in cluster}
+        values["TF_CLUSTER_DEF"] = json.dumps(spec, separators=(",", ":"))
+        values["LOCAL_ADDRESS"] = info.address(info.role, info.index).rpartition(":")[0]
+    return values
+
+
+SYSTEMS: dict[str, Callable[[Info], dict[str, str]]] = {
+    "tony": _tony,
+    "submarine": _submarine,
+    "hbox": _hbox,
+}
