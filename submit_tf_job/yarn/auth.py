@@ -1,7 +1,8 @@
-"""Who we are to the cluster; chosen once, used by every request.
+"""Authentication methods; one is chosen for all requests of a client.
 
-Simple authentication believes the name we give; a delegation token is one user's, made by the ResourceManager; a gateway (Knox, or a
-reverse proxy) wants a password or a bearer token and speaks to the cluster itself. Kerberos is in `negotiate`.
+With simple authentication, the cluster accepts the user name as sent. A delegation token is issued
+by the ResourceManager for one user. A gateway (Knox, or a reverse proxy) requires a password or a
+bearer token and authenticates to the cluster itself. Kerberos is in `negotiate`.
 """
 
 from __future__ import annotations
@@ -12,93 +13,125 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, SettingsError, UsageError
-from submit_tf_job.kerberos import short_name
-from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.yarn.credentials import Credentials
+from submit_tf_job.yarn.response import Reply
 
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["Auth", "DelegationTokenAuth", "GatewayAuth", "Method", "SimpleAuth", "check_protected", "impersonation_refused", "sent_again"]
+__all__ = [
+    "Auth",
+    "DelegationTokenAuth",
+    "GatewayAuth",
+    "Method",
+    "SimpleAuth",
+    "check_protected",
+    "impersonation_refused",
+    "sent_again",
+]
 
 TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER
 
 
-# What the filter throws at a token: unknown or expired, cut off, of another format (DelegationTokenAuthenticationHandler).
-_BAD_TOKEN = ("AuthenticationException", "InvalidToken", "EOFException", "IOException", "VersionMismatch", "NegativeArraySizeException")
+# Messages of the filter about a token that is unknown, expired, truncated or of another format
+# (DelegationTokenAuthenticationHandler).
+_BAD_TOKEN = (
+    "AuthenticationException",
+    "InvalidToken",
+    "EOFException",
+    "IOException",
+    "VersionMismatch",
+    "NegativeArraySizeException",
+)
 
 
 class Auth(Protocol):
-    """What the request funnel needs to know of an authentication method.
+    """An authentication method, as `HttpClient` uses it.
 
-    A request goes to a ResourceManager (or the gateway in front of it), or to a node: a NodeManager or log server that the ResourceManager
-    named. What is meant for the first must not reach the second.
+    A request goes to a ResourceManager (or the gateway in front of it), or to a node: a NodeManager
+    or log server that the ResourceManager lists. Credentials for the ResourceManager must never be
+    sent to nodes.
     """
 
     @property
     def user(self) -> str | None:
-        """The user that jobs run as, `None` where only the cluster knows."""
+        """The user that jobs run as, or None if only the cluster determines it."""
 
     @property
     def as_user(self) -> str | None:
-        """The user for whom we act as a proxy, `None` where we act for ourselves."""
+        """The user to impersonate as a proxy user, or None."""
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:
-        """Make a new session ready for requests."""
+        """Configure a new session for this authentication method."""
 
     def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return the query parameters that every request carries."""
+        """Return the query parameters to add to every request."""
 
     def explain(self, error: Exception) -> AuthError | None:
-        """Return what a failure inside the session means, `None` where it is not about authentication."""
+        """Return the error for a failure inside the session, or None if the failure is not about
+        authentication.
+        """
+
+    def answered(self, error: Exception) -> bool:
+        """Return whether the server had responded before this failure, so that the request may have
+        taken effect.
+        """
 
     def refused(self, reply: Reply) -> AuthError | None:
-        """Return what an answer of 401 or 403 means, `None` where it is no matter of authentication."""
+        """Return the error for a rejected credential, with the credential's name."""
 
     def unknown_to_standby(self, reply: Reply) -> bool:
-        """Say whether a standby ResourceManager would answer so, where the active one may know better."""
+        """Return whether only a standby rejects the credential; the active one may accept it."""
 
 
 class Method:
-    """What most methods have in common."""
+    """Default implementations for most authentication methods."""
 
     def __init__(self, user: str | None, as_user: str | None = None) -> None:
         self.user = as_user or user
         self.as_user = as_user
 
     def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return `doAs` for a proxy user; nodes do not know it (their filter is not the ResourceManager's)."""
-        return {"doAs": self.as_user} if self.as_user and not node else {}
+        """Return `doAs` for a proxy user; never for nodes, whose filter does not support it."""
+        if node or not self.as_user:
+            return {}
+        return {"doAs": self.as_user}
 
-    def explain(self, error: Exception) -> AuthError | None:  # noqa: ARG002 (nothing of most methods can fail in the session)
-        """Return `None`: nothing of most methods happens inside the session."""
+    def explain(self, error: Exception) -> AuthError | None:  # noqa: ARG002 (most methods cannot fail in the session)
+        """Return None: most methods do nothing inside the session."""
         return None
 
-    def unknown_to_standby(self, reply: Reply) -> bool:  # noqa: ARG002 (a standby redirects whom it knows)
-        """Return False: a standby redirects whom it knows."""
+    def answered(self, error: Exception) -> bool:  # noqa: ARG002 (most methods cannot fail in the session)
+        """Return False: most methods do nothing inside the session."""
+        return False
+
+    def unknown_to_standby(self, reply: Reply) -> bool:  # noqa: ARG002 (a standby redirects authenticated users)
+        """Return False: a standby redirects every user that it accepts."""
         return False
 
 
 class SimpleAuth(Method):
-    """The cluster believes the name we give.
+    """Simple authentication: the cluster accepts the user name as sent.
 
-    `user.name` is sent with every request, whatever its method: without it the job runs as `dr.who`. Cookies are not kept, because the
-    one that the filter sends would outweigh the name in later requests (facts: yarn-services 1.4).
+    `user.name` is added to every request, whatever its method: without it the job runs as `dr.who`.
+    Cookies are discarded, because the filter's cookie would take precedence over the name in later
+    requests (docs/hadoop-facts.md#user-name-and-cookie).
 
     Args:
         user: Name to submit as.
-        as_user: User to act for, who then owns the jobs (doAs).
+        as_user: User to impersonate, who then owns the jobs (doAs).
 
     Raises:
-        UsageError: when a name is empty or holds a blank or a control character.
+        UsageError: when a name is empty or contains a blank or a control character.
     """
 
     def __init__(self, user: str, as_user: str | None = None) -> None:
         super().__init__(one_word(user), one_word(as_user) if as_user is not None else None)
         self._name = user
 
-    def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (the same for all)
-        """Make the session forget every cookie."""
+    def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (the same for nodes)
+        """Configure the session to discard every cookie."""
         keep_no_cookies(session)
 
     def params(self, *, node: bool) -> Mapping[str, str]:
@@ -106,7 +139,7 @@ class SimpleAuth(Method):
         return {"user.name": self._name, **super().params(node=node)}
 
     def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error that names the method the cluster wants."""
+        """Return the error that names the authentication method required by the cluster."""
         if reply.status != 401:
             return impersonation_refused(reply)
         if "negotiate" in reply.headers.get("www-authenticate", "").lower():
@@ -116,16 +149,23 @@ class SimpleAuth(Method):
                 details=reply.details(),
             )
         challenge = reply.headers.get("www-authenticate", "").partition(" ")[0].lower()
-        hint = f"Say --auth {challenge} (or set `auth`)." if challenge in ("basic", "bearer") else ""
-        return AuthError(f"{reply.url} does not accept user.name={self._name}.", hint=hint, details=reply.details())
+        hint = (
+            f"Say --auth {challenge} (or set `auth`)." if challenge in ("basic", "bearer") else ""
+        )
+        return AuthError(
+            f"{reply.url} does not accept user.name={self._name}.",
+            hint=hint,
+            details=reply.details(),
+        )
 
 
 class DelegationTokenAuth(Method):
-    """One user's token, made by the ResourceManager (`POST /ws/v1/cluster/delegation-token`).
+    """Authentication by a delegation token (`POST /ws/v1/cluster/delegation-token`).
 
     Args:
-        user: Whose token it is; YARN knows by the token, we need the name for host names and HDFS.
-        credentials: The token as the ResourceManager printed it (`urlString`).
+        user: Owner of the token. YARN identifies the user by the token; the name is needed for host
+            names and HDFS.
+        credentials: The token as the ResourceManager returned it (`urlString`).
     """
 
     def __init__(self, user: str, credentials: Credentials) -> None:
@@ -133,36 +173,45 @@ class DelegationTokenAuth(Method):
         self._credentials = credentials
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:
-        """Put the token into a header; a NodeManager does not know it, and never sees it."""
+        """Send the token in a header; never to a NodeManager, which does not accept it."""
         keep_no_cookies(session)
         if not node:
             session.auth = _Header(TOKEN_HEADER, "", self._credentials)
 
     def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error that says what is wrong with the token."""
+        """Return the error that describes why the token was rejected."""
         words = reply.words
         if reply.status == 401 and "negotiate" in reply.headers.get("www-authenticate", "").lower():
-            message = f"{reply.url} wants Kerberos: it does not take the ResourceManager's delegation tokens."
-            return AuthError(message, hint="NodeManagers never do; say --auth kerberos.", details=reply.details())
+            message = (
+                f"{reply.url} wants Kerberos: it does not take the ResourceManager's "
+                f"delegation tokens."
+            )
+            return AuthError(
+                message, hint="NodeManagers never do; say --auth kerberos.", details=reply.details()
+            )
         if reply.status == 401 or reply.java_class in _BAD_TOKEN or "InvalidToken" in reply.text:
             return AuthError(
-                f"{reply.url} does not accept the delegation token: {words or 'no reason was given'}",
+                f"{reply.url} does not accept the delegation token: "
+                f"{words or 'no reason was given'}",
                 hint="It has expired, was cancelled, or is of another cluster: get a new one.",
                 details=reply.details(),
             )
         return impersonation_refused(reply)
 
     def unknown_to_standby(self, reply: Reply) -> bool:
-        """Say whether the token is not in this ResourceManager's cache: so answers a standby (facts: verified-security-ha 5)."""
+        """Return whether the token is missing from this ResourceManager's cache, which is the
+        normal response of a standby (docs/hadoop-facts.md#tokens-and-a-standby).
+        """
         return reply.status == 403 and "can't be found in cache" in reply.text
 
 
 class GatewayAuth(Method):
-    """A gateway that wants a password or a token, and tells the cluster itself who is asking (Knox, or a reverse proxy).
+    """Authentication to a gateway (Knox, or a reverse proxy) by a password or a token; the gateway
+    passes the user on to the cluster.
 
     Args:
         scheme: `Basic` or `Bearer`.
-        user: Whom the gateway will say that we are; with `Basic` also the name that is sent.
+        user: The user that the gateway passes on; with `Basic`, also the name sent to the gateway.
         credentials: The password, or the token.
     """
 
@@ -173,17 +222,17 @@ class GatewayAuth(Method):
         self._login = user if scheme == "Basic" else None
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:
-        """Put the credential into `Authorization`; nobody but the gateway sees it."""
+        """Send the credential to the gateway, and never to nodes, in `Authorization`."""
         keep_no_cookies(session)
         if not node:
             session.auth = _Header("Authorization", self._scheme, self._credentials, self._login)
 
     def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return `user.name` for nodes, which stand behind no gateway."""
+        """Return `user.name` for nodes, which are not behind the gateway."""
         return {"user.name": self.user or ""} if node else {}
 
     def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error that says which credential was refused."""
+        """Return the error that names the rejected credential."""
         if reply.status != 401:
             return impersonation_refused(reply)
         challenge = reply.headers.get("www-authenticate", "").partition(" ")[0]
@@ -193,20 +242,22 @@ class GatewayAuth(Method):
                 hint="Say --auth kerberos.",
                 details=reply.details(),
             )
-        whose = f" of {self._login}" if self._login else ""
-        return AuthError(
-            f"{reply.url} does not accept the {self._credentials.what}{whose}.",
-            hint="Check credentials.file or credentials.command, and `user`."
-            if self._login
-            else "It has expired, or is another gateway's.",
-            details=reply.details(),
-        )
+        what, hint = self._credentials.what, "It has expired, or is another gateway's."
+        if self._login:
+            what += f" of {self._login}"
+            hint = "Check credentials.file or credentials.command, and `user`."
+        said = f"{reply.url} does not accept the {what}."
+        return AuthError(said, hint=hint, details=reply.details())
 
 
 class _Header:
-    """Puts a secret into a header; one that the server calls lapsed is read again, and the request repeated once: it was not executed."""
+    """Send a secret in a header; if the server reports it as expired, read it again and repeat the
+    request once, since it was not executed.
+    """
 
-    def __init__(self, header: str, scheme: str, credentials: Credentials, login: str | None = None) -> None:
+    def __init__(
+        self, header: str, scheme: str, credentials: Credentials, login: str | None = None
+    ) -> None:
         self._header = header
         self._scheme = scheme
         self._credentials = credentials
@@ -217,13 +268,16 @@ class _Header:
         request.headers[self._header] = self._value(secret)
 
         def lapsed(response: requests.Response, **options: Any) -> requests.Response:
-            renewed = self._credentials.renewed(secret) if response.status_code == 401 else None
-            return response if renewed is None else self._again(response, renewed, options)
+            if response.status_code == 401 and (renewed := self._credentials.renewed(secret)):
+                return self._again(response, renewed, options)
+            return response
 
         request.hooks["response"].append(lapsed)
         return request
 
-    def _again(self, response: requests.Response, secret: str, options: Mapping[str, Any]) -> requests.Response:
+    def _again(
+        self, response: requests.Response, secret: str, options: Mapping[str, Any]
+    ) -> requests.Response:
         request = response.request.copy()
         request.headers[self._header] = self._value(secret)
         return sent_again(response, request, options)
@@ -236,26 +290,34 @@ class _Header:
         return f"{self._scheme} {secret}".strip()
 
 
-def sent_again(response: requests.Response, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
-    """Send a request that was refused once more, with better proof; `options` are those of its first sending."""
+def sent_again(
+    response: requests.Response, request: requests.PreparedRequest, options: Mapping[str, Any]
+) -> requests.Response:
+    """Send a rejected request once more, with new credentials; `options` are those of the first
+    attempt.
+    """
     _ = response.content
     response.close()
     return response.connection.send(request, **options)
 
 
 def check_protected(url: str, what: str) -> None:
-    """Refuse to send a secret over a connection that anybody on the way can read.
+    """Raise an error if a secret would be sent over an unencrypted connection.
 
     Raises:
-        SettingsError: The address is neither https nor this machine's own.
+        SettingsError: The address is neither https nor on this machine.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise SettingsError(f"{url}: the {what} would travel unencrypted", hint="give an address with https://")
+        raise SettingsError(
+            f"{url}: the {what} would travel unencrypted", hint="give an address with https://"
+        )
 
 
 def impersonation_refused(reply: Reply) -> AuthError | None:
-    """Return the error for a proxy user that is not allowed to be one (ProxyUsers.authorize), `None` for any other answer."""
+    """Return the error for a user who may not impersonate another (ProxyUsers.authorize), or None
+    for any other response.
+    """
     found = re.search(r"User: (\S+) is not allowed to impersonate (\S+)", reply.words)
     if not found:
         return None
@@ -263,24 +325,28 @@ def impersonation_refused(reply: Reply) -> AuthError | None:
     short = short_name(who)
     return AuthError(
         f"{who} may not submit for {whom}.",
-        hint=f"Its administrator allows it by hadoop.proxyuser.{short}.hosts and hadoop.proxyuser.{short}.groups or .users.",
+        hint=f"Its administrator allows it by hadoop.proxyuser.{short}.hosts and "
+        f"hadoop.proxyuser.{short}.groups or .users.",
         details=reply.details(),
     )
 
 
 def keep_no_cookies(session: requests.Session) -> None:
-    """Make a session forget every cookie."""
+    """Configure a session to discard every cookie."""
     from http.cookiejar import DefaultCookiePolicy
 
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
 
 def one_word(user: str) -> str:
-    """Return a user's name as it is.
+    """Check a user name and return it unchanged.
 
     Raises:
-        UsageError: It is empty, or holds a blank or a control character.
+        UsageError: It is empty, or contains a blank or a control character.
     """
     if not user or re.search(r"[\s\x00-\x1f\x7f]", user):
-        raise UsageError(f"The user name {user!r} is not one word.", hint="Give the user that the job runs as, for example --user alice.")
+        raise UsageError(
+            f"The user name {user!r} is not one word.",
+            hint="Give the user that the job runs as, for example --user alice.",
+        )
     return user

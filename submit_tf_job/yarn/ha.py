@@ -1,19 +1,20 @@
-"""Which ResourceManager to ask, and how a standby gives itself away.
+"""Select the active ResourceManager, and detect the responses of a standby.
 
-A standby answers 307 with the active one's address, 307 with only `Refresh` while there is none, 307 to itself while it becomes active,
-and 200 with text where a client followed `Refresh` for long (facts: verified-security-ha 9). Nothing is ever sent to an address that is
-not configured: what `Location` says only picks among the configured ones.
+A standby responds with 307 and the active one's address, with 307 and only `Refresh` while none is
+active, with 307 to itself while it becomes active, and with 200 and text if a client has followed
+`Refresh` for long (docs/hadoop-facts.md#standby-resourcemanager). Requests are sent to configured
+addresses only: `Location` merely selects one of them.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.yarn.response import Reply
 
 __all__ = ["ResourceManagers", "Standby", "addresses_of"]
 
@@ -25,9 +26,10 @@ class Standby:
     """A ResourceManager that is not the active one.
 
     Attributes:
-        active: The configured ResourceManager that it calls active, `None` where there is none or itself.
-        unconfigured: The active one's address where that is not configured.
-        why: What it said, for messages.
+        active: The configured ResourceManager that it names as active; None if it names none, or
+            itself.
+        unconfigured: The active one's address if that is not configured.
+        why: The standby's own message, for error messages.
     """
 
     why: str
@@ -36,29 +38,34 @@ class Standby:
 
 
 def addresses_of(host: str) -> frozenset[str]:
-    """Return the addresses of a host, empty where it does not resolve."""
+    """Return the addresses of a host; empty if it does not resolve."""
     try:
-        return frozenset(str(info[4][0]) for info in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP))
+        return frozenset(
+            str(info[4][0]) for info in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+        )
     except OSError:
         return frozenset()
 
 
 class ResourceManagers:
-    """The configured ResourceManagers, the one that answered last in front.
+    """The configured ResourceManagers, the one that responded last first.
 
     Args:
-        urls: Addresses as `http://host:port`, behind a gateway with its path.
-        resolve: Host name to addresses; recognises one host under two names.
+        urls: Addresses as `http://host:port`, with the path behind a gateway.
+        resolve: Maps a host name to its addresses; detects two names of one host.
 
     Raises:
-        SettingsError: when there is none, or one is not an address.
+        SettingsError: when the list is empty, or contains an invalid address.
     """
 
     def __init__(self, urls: Iterable[str], *, resolve: Resolve = addresses_of) -> None:
         self._urls = tuple(dict.fromkeys(_checked(url) for url in urls))
         self._resolve = resolve
         if not self._urls:
-            raise SettingsError("No ResourceManager is configured.", hint="Give --rm http://host:8088, or set resource_managers.")
+            raise SettingsError(
+                "No ResourceManager is configured.",
+                hint="Give --rm http://host:8088, or set resource_managers.",
+            )
 
     @property
     def urls(self) -> Sequence[str]:
@@ -66,22 +73,26 @@ class ResourceManagers:
         return self._urls
 
     def worked(self, url: str) -> None:
-        """Put the one that answered in front; at once, because other threads ask meanwhile."""
+        """Move the one that responded to the front, at once: other threads send requests too."""
         self._urls = (url, *(other for other in self._urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> Standby | None:
-        """Return what a standby's answer says, `None` where the answer is not a standby's.
+        """Return the redirect of a standby's response, or None for any other response.
 
         Args:
-            reply: The answer.
-            asked: The configured address that was asked.
+            reply: The response.
+            asked: The configured address to which the request was sent.
         """
         if reply.status == 307 and ("location" in reply.headers or "refresh" in reply.headers):
             return self._redirected(reply.headers.get("location"), asked)
-        text = reply.text if reply.content_type == "text/plain" else ""
+        if reply.content_type != "text/plain":
+            return None
+        text = reply.text
         if reply.status == 200 and text.startswith("There is no active RM"):
             return Standby("no ResourceManager is active")
-        if text.startswith("This is standby RM") or (reply.status == 405 and "I am not Active" in text):
+        if text.startswith("This is standby RM") or (
+            reply.status == 405 and "I am not Active" in text
+        ):
             return Standby("standby")
         return None
 
@@ -100,13 +111,17 @@ class ResourceManagers:
         return Standby(f"standby of {address}", unconfigured=address)
 
     def _find(self, target: SplitResult) -> str | None:
-        """Return the configured address that means the same host, port and scheme."""
+        """Return the configured address of the same scheme, port and host, under any host name."""
         same = [url for url in self._urls if _door(urlsplit(url)) == _door(target)]
         exact = [url for url in same if urlsplit(url).hostname == target.hostname]
         if exact:
             return exact[0]
-        wanted = self._resolve(target.hostname or "") if same else frozenset()
-        return next((url for url in same if wanted & self._resolve(urlsplit(url).hostname or "")), None)
+        if not same:
+            return None
+        wanted = self._resolve(target.hostname or "")
+        return next(
+            (url for url in same if wanted & self._resolve(urlsplit(url).hostname or "")), None
+        )
 
 
 def _door(parts: SplitResult) -> tuple[str, int]:
@@ -114,7 +129,7 @@ def _door(parts: SplitResult) -> tuple[str, int]:
 
 
 def _has_port(parts: SplitResult) -> bool:
-    """Whether the port is a port, or left to the scheme."""
+    """Return whether the port is valid, or omitted."""
     try:
         return parts.port != 0
     except ValueError:
@@ -125,5 +140,8 @@ def _checked(url: str) -> str:
     parts = urlsplit(url.rstrip("/"))
     valid = parts.scheme in ("http", "https") and bool(parts.hostname) and _has_port(parts)
     if not valid or parts.query or parts.fragment or "@" in parts.netloc:
-        raise SettingsError(f"{url!r} is no address of a ResourceManager.", hint="Write it as http://rm.example.com:8088.")
+        raise SettingsError(
+            f"{url!r} is not the address of a ResourceManager.",
+            hint="Write it as http://rm.example.com:8088.",
+        )
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"

@@ -1,8 +1,10 @@
-"""SPNEGO by requests-kerberos: one exchange for a session, a cookie from then on, and a reason for every refusal.
+"""SPNEGO authentication through requests-kerberos, with a cookie after the first exchange.
 
-Each exchange sends the ticket at once (no 401 first) and insists on the server's own proof. The `hadoop.auth` cookie that comes back
-lasts ten hours and spares the next exchange; when the server calls it lapsed, the request is negotiated anew, which is safe: a request
-that was refused was not executed. Nothing is ever delegated, and no redirect is followed, so that no ticket reaches a host we do not know.
+Each exchange sends the ticket at once (without a 401 first) and requires mutual authentication by
+the server. The `hadoop.auth` cookie in the response is valid for ten hours and replaces further
+exchanges. When the server reports it as expired, the request is authenticated again and repeated,
+which is safe because a rejected request was not executed. Credentials are never delegated and
+redirects are never followed, so that no ticket is sent to an unknown host.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from submit_tf_job import kerberos
 from submit_tf_job.errors import AuthError
-from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.host import kerberos
 from submit_tf_job.yarn.auth import Method, impersonation_refused, sent_again
+from submit_tf_job.yarn.response import Reply
 
 if TYPE_CHECKING:
     import requests
@@ -29,79 +31,111 @@ _COOKIE = re.compile(r'\bhadoop\.auth="?[^";\s]')  # a 401 sets an empty one
 
 
 class KerberosAuth(Method):
-    """The ticket in the cache, or a keytab's, whoever it belongs to.
+    """Kerberos authentication by the ticket cache or a keytab, for any principal.
 
     Args:
         user: Short name of the principal.
-        principal: Principal to choose in the ticket cache, `None` for its default.
-        as_user: User to act for, who then owns the jobs (doAs).
+        principal: Principal to select in the ticket cache, None for its default.
+        as_user: User to impersonate, who then owns the jobs (doAs).
         wall: Seconds since 1970, to compare with the server's clock.
     """
 
     def __init__(
-        self, user: str, principal: str | None = None, as_user: str | None = None, *, wall: Callable[[], float] = time.time
+        self,
+        user: str,
+        principal: str | None = None,
+        as_user: str | None = None,
+        *,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(user, as_user)
         self._principal = principal
         self._wall = wall
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (every host gets a ticket of its own)
-        """Let the session negotiate.
+        """Configure a new session to authenticate by SPNEGO.
 
         Raises:
             SettingsError: requests-kerberos is not installed.
         """
         package = kerberos.library("requests_kerberos")
-        logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)  # it logs the Authorization header
+        # this logger writes the Authorization header
+        logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)
         session.auth = _Negotiate(self._exchange(package), session)
 
     def _exchange(self, package: Any) -> Callable[[], Any]:
-        # Not thread-safe and not reusable (it keeps its last context and that it has authenticated): one for each exchange.
+        # Not thread-safe and not reusable (it keeps its last context and authentication state):
+        # create one for each exchange.
         return lambda: package.HTTPKerberosAuth(
-            mutual_authentication=package.REQUIRED, force_preemptive=True, principal=self._principal, send_cbt=False
+            mutual_authentication=package.REQUIRED,
+            force_preemptive=True,
+            principal=self._principal,
+            send_cbt=False,
         )
 
     def explain(self, error: Exception) -> AuthError | None:
-        """Say why no ticket could be sent, or why the server's proof is missing."""
+        """Return the error for a missing ticket, or for a missing authentication by the server."""
         import requests
 
         if not isinstance(error, requests.RequestException):
             return None
         kind = type(error).__name__
         if kind == "KerberosExchangeError":
-            return kerberos.explained(str(error), "authentication by Kerberos", principal=self._principal)
+            return kerberos.explained(
+                str(error), "authentication by Kerberos", principal=self._principal
+            )
         if kind == "MutualAuthenticationError":
             return AuthError(
-                "The answer came without the server's proof of who it is: it does not speak SPNEGO here.",
-                hint="Is this cluster without Kerberos? Then say --auth simple. Or does something stand between it and us?",
+                "The answer came without the server's proof of who it is: it does not "
+                "speak SPNEGO here.",
+                hint="Is this cluster without Kerberos? Then say --auth simple. Or does "
+                "something stand between it and us?",
             )
         return None
 
+    def answered(self, error: Exception) -> bool:
+        """Return whether the server had responded, but without its own authentication."""
+        return type(error).__name__ == "MutualAuthenticationError"
+
     def refused(self, reply: Reply) -> AuthError | None:
-        """Say why the server did not take the ticket."""
+        """Return the error that describes why the server rejected the ticket."""
         host = urlsplit(reply.url).hostname or ""
         said = f"{reply.reason} {reply.words}"
         if reply.status == 403 and "Clock skew" in said:
             return AuthError(
-                f"{reply.url} refuses the Kerberos ticket: this machine's clock is {self._skew(reply)} the server's.",
-                hint="Synchronise both by NTP; Kerberos bears 5 minutes.",
+                f"{reply.url} refuses the Kerberos ticket: this machine's clock is "
+                f"{self._skew(reply)} the server's.",
+                hint="Synchronise both by NTP; Kerberos tolerates 5 minutes.",
                 details=reply.details(),
             )
         if reply.status == 403 and "GSSException" in said:
             why, hint = _gss_reason(said, host)
-            return AuthError(f"{reply.url} refuses the Kerberos ticket: {why}.", hint=hint, details=reply.details())
+            return AuthError(
+                f"{reply.url} refuses the Kerberos ticket: {why}.",
+                hint=hint,
+                details=reply.details(),
+            )
         if reply.status != 401:
             return impersonation_refused(reply)
         challenge = reply.headers.get("www-authenticate", "")
         if "negotiate" not in challenge.lower():
             method = challenge.partition(" ")[0]
-            hint = f"Say --auth {method.lower()}." if method.lower() in ("basic", "bearer") else "Is it a ResourceManager with Kerberos?"
+            hint = (
+                f"Say --auth {method.lower()}."
+                if method.lower() in ("basic", "bearer")
+                else "Is it a ResourceManager with Kerberos?"
+            )
             return AuthError(
-                f"{reply.url} does not speak SPNEGO here{f'; it wants {method}' if method else ''}.", hint=hint, details=reply.details()
+                f"{reply.url} does not speak SPNEGO "
+                f"here{f'; it wants {method}' if method else ''}.",
+                hint=hint,
+                details=reply.details(),
             )
         return AuthError(
             f"{reply.url} does not accept the Kerberos ticket for HTTP/{host}.",
-            hint="Is that the host name of its principal (yarn.resourcemanager.webapp.spnego-principal)? Write its address with that name.",
+            hint="Is that the host name of its principal "
+            "(yarn.resourcemanager.webapp.spnego-principal)? Write its address with that "
+            "name.",
             details=reply.details(),
         )
 
@@ -114,7 +148,7 @@ class KerberosAuth(Method):
 
 
 class _Negotiate:
-    """Gives `requests` the cookie where there is one, else an exchange."""
+    """Authenticates requests by the cookie, or by an exchange if none is stored."""
 
     def __init__(self, exchange: Callable[[], Any], session: requests.Session) -> None:
         self._exchange = exchange
@@ -130,7 +164,7 @@ class _Negotiate:
         return negotiated
 
     def _renewed(self, response: requests.Response, **options: Any) -> requests.Response:
-        """Negotiate where the cookie has lapsed."""
+        """Authenticate again if the cookie has expired."""
         if response.status_code != 401:
             return response
         request = response.request.copy()
@@ -144,7 +178,9 @@ class _Negotiate:
 
 
 def _closing(hook: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
-    """Let go of the connection where an answer is refused for its lack of proof: nobody else gets to see that answer."""
+    """Close the connection after a response that reports missing authentication, so that no other
+    request reads that response.
+    """
 
     def closing(response: requests.Response, **options: Any) -> requests.Response:
         try:
@@ -156,7 +192,8 @@ def _closing(hook: Callable[..., requests.Response]) -> Callable[..., requests.R
     return closing
 
 
-# Java's own words (sun.security.krb5), behind "GSSException: Failure unspecified at GSS-API level (Mechanism level: ".
+# Java's own messages (sun.security.krb5), after "GSSException: Failure unspecified at GSS-API level
+# (Mechanism level: ".
 _GSS: tuple[tuple[str, str, str], ...] = (
     (
         r"Checksum failed|Integrity check",
@@ -174,8 +211,16 @@ _GSS: tuple[tuple[str, str, str], ...] = (
         "Compare `klist -e` with `klist -ket` of its keytab.",
     ),
     (r"Request is a replay", "it takes the request for a repeated one", "Try again."),
-    (r"Ticket expired", "the ticket has expired by its clock", "Get a new one with kinit; are the clocks the same?"),
-    (r"Ticket not yet valid", "the ticket is valid only later by its clock", "Are the clocks the same?"),
+    (
+        r"Ticket expired",
+        "the ticket has expired by its clock",
+        "Get a new one with kinit; are the clocks the same?",
+    ),
+    (
+        r"Ticket not yet valid",
+        "the ticket is valid only later by its clock",
+        "Are the clocks the same?",
+    ),
 )
 
 

@@ -1,17 +1,25 @@
-"""What YARN answers, read leniently.
+"""YARN's responses as dataclasses, parsed leniently.
 
-Unknown fields are ignored, an unknown or missing state is UNKNOWN, any other missing value is `None`; one element where a list is
-meant is a list of one, and numbers may come as strings (facts: yarn-services 9). `raw` keeps the whole answer.
+Unknown fields are ignored, an unknown or missing state becomes UNKNOWN, and any other missing value
+None. A single element is accepted instead of a list, and numbers may be strings
+(docs/hadoop-facts.md#irregular-json). `raw` contains the whole response.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
-from submit_tf_job.yarn.states import AppState, ComponentState, ContainerState, FinalStatus, ServiceState
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.yarn.states import (
+    AppState,
+    ComponentState,
+    ContainerState,
+    FinalStatus,
+    ServiceState,
+)
 
 __all__ = [
     "Answer",
@@ -40,7 +48,7 @@ Answer: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True)
 class ObservedContainer:
-    """One container of a component; neither exit code nor diagnostics are ever given."""
+    """One container of a component; YARN returns neither its exit code nor its diagnostics."""
 
     id: str | None
     instance: str | None
@@ -52,7 +60,7 @@ class ObservedContainer:
 
     @classmethod
     def from_json(cls, answer: Answer) -> ObservedContainer:
-        """Read one element of `containers`."""
+        """Parse one element of `containers`."""
         return cls(
             id=text_of(answer, "id"),
             instance=text_of(answer, "component_instance_name"),
@@ -66,7 +74,7 @@ class ObservedContainer:
 
 @dataclass(frozen=True)
 class ObservedComponent:
-    """One component; containers without an allocation yet are not listed."""
+    """One component; containers without an allocation are not listed."""
 
     name: str
     state: ComponentState
@@ -80,12 +88,14 @@ class ObservedComponent:
 
     @classmethod
     def from_json(cls, answer: Answer) -> ObservedComponent:
-        """Read one element of `components`."""
+        """Parse one element of `components`."""
         return cls(
             name=text_of(answer, "name") or "",
             state=ComponentState(text_of(answer, "state")),
             number_of_containers=whole_of(answer, "number_of_containers"),
-            containers=tuple(ObservedContainer.from_json(item) for item in items(answer.get("containers"))),
+            containers=tuple(
+                ObservedContainer.from_json(item) for item in items(answer.get("containers"))
+            ),
             properties=_texts(_object(_object(answer.get("configuration")).get("properties"))),
             env=_texts(_object(_object(answer.get("configuration")).get("env"))),
             restart_policy=text_of(answer, "restart_policy"),
@@ -96,12 +106,13 @@ class ObservedComponent:
 
 @dataclass(frozen=True)
 class ObservedService:
-    """A service as GET shows it; components and configuration are there only while it runs.
+    """A service as returned by GET; components and configuration are included only while it runs.
 
     Attributes:
-        id: Application id; `None` before the AM is known, and on Hadoop 3.1.3 whenever the app is not RUNNING.
+        id: Application id; None before the AM has started, and on Hadoop 3.1.3 whenever the
+            application is not RUNNING.
         properties: The service's own `configuration.properties`.
-        lifetime: Seconds that remain, as the ResourceManager counts.
+        lifetime: Seconds that remain, by the ResourceManager's clock.
     """
 
     name: str
@@ -116,14 +127,16 @@ class ObservedService:
 
     @classmethod
     def from_json(cls, answer: Answer) -> ObservedService:
-        """Read the answer of GET `/app/v1/services/{name}`."""
+        """Parse the response of GET `/app/v1/services/{name}`."""
         return cls(
             name=text_of(answer, "name") or "",
             id=text_of(answer, "id"),
             state=ServiceState(text_of(answer, "state")),
             version=text_of(answer, "version"),
             properties=_texts(_object(_object(answer.get("configuration")).get("properties"))),
-            components=tuple(ObservedComponent.from_json(item) for item in items(answer.get("components"))),
+            components=tuple(
+                ObservedComponent.from_json(item) for item in items(answer.get("components"))
+            ),
             lifetime=whole_of(answer, "lifetime"),
             queue=text_of(answer, "queue"),
             raw=answer,
@@ -132,7 +145,7 @@ class ObservedService:
 
 @dataclass(frozen=True)
 class AppTimeout:
-    """A time limit that the ResourceManager keeps; -1 seconds means none."""
+    """A timeout enforced by the ResourceManager; -1 seconds means no limit."""
 
     type: str | None
     expiry_time: str | None
@@ -140,19 +153,24 @@ class AppTimeout:
 
     @classmethod
     def from_json(cls, answer: Answer) -> AppTimeout:
-        """Read one element of `timeouts.timeout`."""
-        return cls(text_of(answer, "type"), text_of(answer, "expiryTime"), whole_of(answer, "remainingTimeInSeconds"))
+        """Parse one element of `timeouts.timeout`."""
+        return cls(
+            text_of(answer, "type"),
+            text_of(answer, "expiryTime"),
+            whole_of(answer, "remainingTimeInSeconds"),
+        )
 
 
 @dataclass(frozen=True)
 class AppReport:
-    """An application as the ResourceManager reports it; its final status is the verdict.
+    """An application as the ResourceManager reports it; its final status decides the verdict.
 
     Attributes:
-        queue: Last element of the path: Hadoop 3.4 says `root.default` where older ones say `default`.
-        progress: Meaningless for services; the AM reports its own number.
-        diagnostics: Neither necessary nor sufficient for a failure.
-        am_container_logs: Absent where the reader may not view the application.
+        queue: Last element of the path; Hadoop 3.4 returns `root.default` where earlier versions
+            return `default`.
+        progress: Not meaningful for services; the AM reports its own value.
+        diagnostics: Failed applications may have none, and successful ones may have some.
+        am_container_logs: Missing if the user may not view the application.
     """
 
     id: str
@@ -183,20 +201,24 @@ class AppReport:
 
     @classmethod
     def from_json(cls, answer: Answer) -> AppReport:
-        """Read one `app` object."""
+        """Parse one `app` object."""
         queue = text_of(answer, "queue")
         return cls(
             id=text_of(answer, "id") or "",
             user=text_of(answer, "user"),
             name=text_of(answer, "name"),
-            queue=queue.rpartition(".")[2] if queue else queue,
+            queue=queue and queue.rpartition(".")[2],
             state=AppState(text_of(answer, "state")),
             final_status=FinalStatus(text_of(answer, "finalStatus")),
-            progress=_number(answer, "progress"),
+            progress=number_of(answer, "progress"),
             diagnostics=text_of(answer, "diagnostics") or "",
             tracking_url=text_of(answer, "trackingUrl"),
             type=text_of(answer, "applicationType"),
-            tags=tuple(tag.strip() for tag in (text_of(answer, "applicationTags") or "").split(",") if tag.strip()),
+            tags=tuple(
+                tag.strip()
+                for tag in (text_of(answer, "applicationTags") or "").split(",")
+                if tag.strip()
+            ),
             started_ms=_time_ms(answer, "startedTime"),
             launch_ms=_time_ms(answer, "launchTime"),
             finished_ms=_time_ms(answer, "finishedTime"),
@@ -208,26 +230,31 @@ class AppReport:
             running_containers=whole_of(answer, "runningContainers"),
             resource_requests=items(answer.get("resourceRequests")),
             log_aggregation_status=text_of(answer, "logAggregationStatus"),
-            timeouts=tuple(AppTimeout.from_json(item) for item in items(answer.get("timeouts"), "timeout")),
+            timeouts=tuple(
+                AppTimeout.from_json(item) for item in items(answer.get("timeouts"), "timeout")
+            ),
             priority=whole_of(answer, "priority"),
             raw=answer,
         )
 
     @property
     def ended(self) -> bool:
-        """Whether the application is over."""
+        """Whether the application has ended."""
         return self.state.is_final
 
     @property
     def attempt(self) -> int | None:
-        """Which start of its AM this is, from 1; `None` where the ResourceManager does not say whose logs are the AM's."""
-        found = re.search(r"container_(?:e\d+_)?\d+_\d+_(\d+)_\d+", self.am_container_logs or "")
-        return int(found.group(1)) if found else None
+        """Number of the current AM attempt, from 1; None if the ResourceManager does not report the
+        AM's container.
+        """
+        logs = self.am_container_logs or ""
+        found = re.findall(r"container_(?:e\d+_)?\d+_\d+_(\d+)_\d+", logs)
+        return next(map(int, found), None)
 
 
 @dataclass(frozen=True)
 class AppAttempt:
-    """One try of the AM."""
+    """One attempt of an application's AM."""
 
     id: str | None
     state: str | None
@@ -240,7 +267,9 @@ class AppAttempt:
 
     @classmethod
     def from_json(cls, answer: Answer) -> AppAttempt:
-        """Read one `appAttempt` object; refused details come as empty strings and are `None` here."""
+        """Parse one `appAttempt` object; details that the user may not view are empty strings in
+        the response and None here.
+        """
         return cls(
             id=text_of(answer, "appAttemptId"),
             state=text_of(answer, "appAttemptState"),
@@ -255,34 +284,32 @@ class AppAttempt:
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """The ResourceManager about itself; a standby answers this too."""
+    """The description that a ResourceManager, active or standby, returns about itself."""
 
     id: int | None
     state: str | None
     ha_state: str | None
     hadoop_version: str | None
-    started_ms: int | None = None
 
     @classmethod
     def from_json(cls, answer: Answer) -> ClusterInfo:
-        """Read the `clusterInfo` object."""
+        """Parse the `clusterInfo` object."""
         return cls(
             whole_of(answer, "id"),
             text_of(answer, "state"),
             text_of(answer, "haState"),
             text_of(answer, "hadoopVersion"),
-            _time_ms(answer, "startedOn"),
         )
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Hadoop's version as numbers, () where unknown."""
+        """Hadoop's version as numbers, () if unknown."""
         return version_tuple(self.hadoop_version or "")
 
 
 @dataclass(frozen=True)
 class Node:
-    """One NodeManager; its addresses are the only ones logs are read from."""
+    """One NodeManager; logs are read only from the addresses listed here."""
 
     id: str
     host: str | None
@@ -302,8 +329,10 @@ class Node:
 
     @classmethod
     def from_json(cls, answer: Answer) -> Node:
-        """Read one `node` object."""
+        """Parse one `node` object."""
         labels = answer.get("nodeLabels")
+        if not isinstance(labels, list):
+            labels = []
         return cls(
             id=text_of(answer, "id") or "",
             host=text_of(answer, "nodeHostName"),
@@ -319,13 +348,13 @@ class Node:
             available_vcores=whole_of(answer, "availableVirtualCores"),
             used_additional=_additional(_object(answer.get("usedResource"))),
             available_additional=_additional(_object(answer.get("availableResource"))),
-            labels=tuple(str(label) for label in labels) if isinstance(labels, list) else (),
+            labels=tuple(map(str, labels)),
         )
 
 
 @dataclass(frozen=True)
 class MaximumResources:
-    """The largest container that the scheduler gives."""
+    """The largest container that the scheduler allocates."""
 
     memory_mib: int | None
     vcores: int | None
@@ -333,31 +362,37 @@ class MaximumResources:
 
     @classmethod
     def from_json(cls, answer: Answer) -> MaximumResources:
-        """Read the `maximum-resource-capability` object."""
+        """Parse the `maximum-resource-capability` object."""
         return cls(whole_of(answer, "memory"), whole_of(answer, "vCores"), _additional(answer))
 
 
 def version_tuple(text: str) -> tuple[int, ...]:
-    """Read the leading numbers of a version: `3.1.1.7.1.9.0-387` is (3, 1, 1, 7, 1, 9, 0)."""
+    """Parse the leading numbers of a version: `3.1.1.7.1.9.0-387` is (3, 1, 1, 7, 1, 9, 0)."""
     match = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(int(part) for part in match.group().split(".")) if match else ()
+    if match is None:
+        return ()
+    return tuple(map(int, match[0].split(".")))
 
 
 def _object(value: object) -> Answer:
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}
 
 
 def items(value: object, key: str | None = None) -> tuple[Answer, ...]:
-    """Normalise a list, a single element, or the `{"app": …}` envelope around either."""
+    """Convert a list, a single element, or the `{"app": …}` envelope of either to a tuple."""
     if key is not None:
         value = _object(value).get(key)
     if isinstance(value, Mapping):
         return (value,)
-    return tuple(item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(item for item in value if isinstance(item, Mapping))
 
 
 def text_of(answer: Answer, key: str) -> str | None:
-    """Return a field as text, `None` where it is missing or no scalar."""
+    """Return a field as text, or None if it is missing or not a scalar."""
     value = answer.get(key)
     if value is None or isinstance(value, (Mapping, list)):
         return None
@@ -368,19 +403,24 @@ def _texts(values: Answer) -> dict[str, str]:
     return {key: str(value) for key, value in values.items() if value is not None}
 
 
-def _number(answer: Answer, key: str) -> float | None:
+def number_of(answer: Answer, key: str) -> float | None:
+    """Return a field as a number, or None if it is missing or not a number."""
     value = answer.get(key)
+    if not isinstance(value, (int, float, str)):
+        return None
     try:
-        return float(value) if isinstance(value, (int, float, str)) else None
+        return float(value)
     except ValueError:
         return None
 
 
 def whole_of(answer: Answer, key: str) -> int | None:
-    """Return a field as a whole number, `None` where it is missing or none."""
+    """Return a field as a whole number, or None if it is missing or not a number."""
     value = answer.get(key)
+    if not isinstance(value, (int, float, str)):
+        return None
     try:
-        return int(value) if isinstance(value, (int, float, str)) else None
+        return int(value)
     except (ValueError, OverflowError):
         return None
 

@@ -1,30 +1,33 @@
-"""The scheduler's account of its queues, read leniently: CapacityScheduler in full, FairScheduler and FifoScheduler as far as they say.
+"""The scheduler's queues, parsed leniently: all fields of the CapacityScheduler, and those that
+FairScheduler and FifoScheduler report.
 
-Percentages are of the whole cluster (Hadoop's `absolute…`), amounts of the queue's own partition of it.
+Percentages refer to the whole cluster (Hadoop's `absolute…`), amounts to the queue's own partition
+of it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.yarn.observed import Answer, items, number_of, text_of, whole_of
 
-__all__ = ["NO_RESOURCE", "Partition", "Queue", "QueueUser", "Resource", "Scheduler"]
+__all__ = ["NO_RESOURCE", "Partition", "Queue", "QueueResources", "QueueUser", "Scheduler"]
 
 
 @dataclass(frozen=True)
-class Resource:
-    """An amount of memory, cores and whatever else a cluster counts."""
+class QueueResources:
+    """Amounts of memory, cores and other countable resources."""
 
     memory_mib: int = 0
     vcores: int = 0
     additional: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, value: object) -> Resource | None:
-        """Read a ResourceInfo; None where there is none."""
+    def from_json(cls, value: object) -> QueueResources | None:
+        """Parse a ResourceInfo object; None if it is missing."""
         if not isinstance(value, Mapping):
             return None
         memory, vcores = whole_of(value, "memory"), whole_of(value, "vCores")
@@ -33,111 +36,115 @@ class Resource:
         return cls(memory or 0, vcores or 0, _additional(value))
 
     @classmethod
-    def from_text(cls, text: str) -> Resource | None:
-        """Read what Hadoop's diagnostics write: `<memory:512, vCores:1, yarn.io/gpu: 3>`."""
+    def from_text(cls, text: str) -> QueueResources | None:
+        """Parse an amount in Hadoop's diagnostics: `<memory:512, vCores:1, yarn.io/gpu: 3>`."""
         amounts = {name: int(value) for name, value in re.findall(r"([\w./-]+):\s*(\d+)", text)}
         if "memory" not in amounts:
             return None
         return cls(amounts.pop("memory"), amounts.pop("vCores", 0), amounts)
 
     def amount(self, name: str) -> int:
-        """Return how much there is of one kind, by YARN's name for it."""
-        return {"memory-mb": self.memory_mib, "vcores": self.vcores}.get(name, self.additional.get(name, 0))
+        """Return the amount of one resource, by YARN's name for it."""
+        return {"memory-mb": self.memory_mib, "vcores": self.vcores}.get(
+            name, self.additional.get(name, 0)
+        )
 
-    def lacking(self, offer: Resource) -> tuple[str, ...]:
-        """Return of what an offer has too little for this."""
+    def lacking(self, offer: QueueResources) -> tuple[str, ...]:
+        """Return the names of the resources of which an offer has less than this."""
         names = ("memory-mb", "vcores", *self.additional)
         return tuple(name for name in names if self.amount(name) > offer.amount(name))
 
-    def fits(self, offer: Resource) -> bool:
-        """Whether an offer is enough for this."""
+    def fits(self, offer: QueueResources) -> bool:
+        """Return whether an offer has at least this amount of every resource."""
         return not self.lacking(offer)
 
-    def __add__(self, other: Resource) -> Resource:
+    def __add__(self, other: QueueResources) -> QueueResources:
         names = {**self.additional, **other.additional}
         more = {name: self.amount(name) + other.amount(name) for name in names}
-        return Resource(self.memory_mib + other.memory_mib, self.vcores + other.vcores, more)
+        return QueueResources(self.memory_mib + other.memory_mib, self.vcores + other.vcores, more)
 
-    def minus(self, other: Resource) -> Resource:
-        """Return what is left of this after another amount is taken; never less than nothing."""
+    def minus(self, other: QueueResources) -> QueueResources:
+        """Return this amount minus another one; no resource is less than 0."""
         more = {name: max(0, value - other.amount(name)) for name, value in self.additional.items()}
-        return Resource(max(0, self.memory_mib - other.memory_mib), max(0, self.vcores - other.vcores), more)
+        return QueueResources(
+            max(0, self.memory_mib - other.memory_mib), max(0, self.vcores - other.vcores), more
+        )
 
     def to_json(self) -> dict[str, int]:
-        """Render by YARN's names."""
+        """Return the amounts by YARN's names for the resources."""
         return {"memory-mb": self.memory_mib, "vcores": self.vcores, **self.additional}
 
 
-NO_RESOURCE = Resource()
+NO_RESOURCE = QueueResources()
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A queue's share of one node label; "" is the nodes without one.
+    """A queue's share of the nodes with one node label; "" stands for nodes without a label.
 
     Attributes:
-        share_percent: What the queue is promised.
-        max_percent: What it may have at most.
-        used_percent: What it has.
-        guaranteed: What it is promised, as an amount.
-        limit: What it may have at most, as an amount.
-        am_limit: What ApplicationMasters may have of it.
-        user_am_limit: What the ApplicationMasters of one user may have.
+        share_percent: Guaranteed share.
+        max_percent: Maximum share.
+        used_percent: Used share.
+        guaranteed: Guaranteed amount.
+        limit: Maximum amount.
+        am_limit: Maximum amount for ApplicationMasters.
+        user_am_limit: Maximum amount for the ApplicationMasters of one user.
     """
 
     name: str = ""
     share_percent: float | None = None
     max_percent: float | None = None
     used_percent: float | None = None
-    guaranteed: Resource | None = None
-    limit: Resource | None = None
-    used: Resource | None = None
-    reserved: Resource | None = None
-    pending: Resource | None = None
-    am_limit: Resource | None = None
-    am_used: Resource | None = None
-    user_am_limit: Resource | None = None
+    guaranteed: QueueResources | None = None
+    limit: QueueResources | None = None
+    used: QueueResources | None = None
+    reserved: QueueResources | None = None
+    pending: QueueResources | None = None
+    am_limit: QueueResources | None = None
+    am_used: QueueResources | None = None
+    user_am_limit: QueueResources | None = None
 
 
 @dataclass(frozen=True)
 class QueueUser:
-    """One user of a queue; `limit` is what the scheduler lets the user have at this moment."""
+    """One user of a queue; `limit` is the scheduler's current limit for the user."""
 
     name: str
-    used: Resource = NO_RESOURCE
-    limit: Resource | None = None
-    am_used: Resource | None = None
+    used: QueueResources = NO_RESOURCE
+    limit: QueueResources | None = None
+    am_used: QueueResources | None = None
     active: int = 0
     pending: int = 0
-    user_am_limit: Resource | None = None
+    user_am_limit: QueueResources | None = None
 
     @classmethod
     def from_json(cls, answer: Answer) -> QueueUser:
-        """Read one element of `users.user`."""
+        """Parse one element of `users.user`."""
         usages = _by_partition(answer, "resources", "resourceUsagesByPartition")
         return cls(
             name=text_of(answer, "username") or "",
-            used=Resource.from_json(answer.get("resourcesUsed")) or NO_RESOURCE,
-            limit=Resource.from_json(answer.get("userResourceLimit")),
-            am_used=Resource.from_json(answer.get("AMResourceUsed")),
+            used=QueueResources.from_json(answer.get("resourcesUsed")) or NO_RESOURCE,
+            limit=QueueResources.from_json(answer.get("userResourceLimit")),
+            am_used=QueueResources.from_json(answer.get("AMResourceUsed")),
             active=whole_of(answer, "numActiveApplications") or 0,
             pending=whole_of(answer, "numPendingApplications") or 0,
-            user_am_limit=Resource.from_json(usages.get("", {}).get("amLimit")),
+            user_am_limit=QueueResources.from_json(usages.get("", {}).get("amLimit")),
         )
 
 
 @dataclass(frozen=True)
 class Queue:
-    """One queue.
+    """One queue of the scheduler.
 
     Attributes:
         path: From the root, such as `root.ml`.
-        state: RUNNING, STOPPED, DRAINING, or None where the scheduler has no such word.
-        labels: Node labels that the queue may use; `*` is all.
-        default_label: Label of containers that ask for none.
-        am_percent: Share of the queue that ApplicationMasters may have, 0 to 1.
-        max_parallel: Applications that may run at once; None where there is no limit.
-        user_limit_factor: How many times its share one user may have.
+        state: RUNNING, STOPPED, DRAINING, or None if the scheduler has no queue states.
+        labels: Node labels that the queue may use; `*` means all.
+        default_label: Label of containers that request none.
+        am_percent: Maximum share of the queue for ApplicationMasters, 0 to 1.
+        max_parallel: Maximum number of running applications; None for no limit.
+        user_limit_factor: Maximum share of one user, as a multiple of the queue's share.
     """
 
     name: str
@@ -158,32 +165,34 @@ class Queue:
     raw: Answer = field(default_factory=dict, repr=False, compare=False)
 
     def partition(self, label: str = "") -> Partition:
-        """Return the share of a label, an empty one where the queue has none."""
+        """Return the share of a label; an empty one if the queue has no share of it."""
         return self.partitions.get(label) or Partition(label)
 
     def user(self, name: str | None) -> QueueUser | None:
-        """Return what the queue says of a user."""
+        """Return the entry of a user of the queue, or None."""
         return next((user for user in self.users if user.name == name), None)
 
     def may_use(self, label: str) -> bool:
-        """Whether the queue may use the nodes of a label."""
+        """Return whether the queue may use the nodes of a label."""
         return not label or "*" in self.labels or label in self.labels
 
     def has_share(self, label: str) -> bool:
-        """Whether anything of a label's nodes is the queue's; a queue without lists labels that jobs asked it for, at 0 % (seen)."""
+        """Return whether the queue has a share of a label's nodes above 0 %; a queue without a
+        share lists labels that its jobs requested, at 0 %.
+        """
         return label in self.partitions and self.partitions[label].max_percent != 0
 
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A scheduler and all of its queues, parents before children."""
+    """A scheduler and its queues, parents before children."""
 
     type: str
     queues: tuple[Queue, ...] = ()
 
     @classmethod
     def from_json(cls, info: Answer) -> Scheduler:
-        """Read `scheduler.schedulerInfo` of any scheduler."""
+        """Parse `scheduler.schedulerInfo` of any scheduler."""
         kind = text_of(info, "type") or "unknown"
         if "fair" in kind.lower():
             root = info.get("rootQueue")
@@ -198,24 +207,30 @@ class Scheduler:
         return "capacity" in self.type.lower()
 
     def find(self, queue: str | None) -> Queue | None:
-        """Return a queue by its path or its last name; None where the scheduler shows no such queue."""
+        """Return a queue by its path or the last element of it; None if the scheduler does not list
+        it.
+        """
         if len(self.queues) == 1 and not self.queues[0].path.count("."):
-            return self.queues[0]  # the FifoScheduler has only one, whatever it is called
+            return self.queues[0]  # the FifoScheduler has only one queue, of any name
         by_path = next((item for item in self.queues if item.path == queue), None)
         name = (queue or "").rpartition(".")[2]
-        return by_path or next((item for item in self.queues if item.is_leaf and item.name == name), None)
+        return by_path or next(
+            (item for item in self.queues if item.is_leaf and item.name == name), None
+        )
 
     def line(self, queue: Queue) -> tuple[Queue, ...]:
-        """Return a queue and its parents, itself first."""
+        """Return a queue and its parents, from the queue up to the root."""
         above = [item for item in self.queues if queue.path.startswith(f"{item.path}.")]
         return (queue, *reversed(above))
 
 
 def _capacity(info: Answer, above: str) -> Iterator[Queue]:
     name = text_of(info, "queueName") or "root"
-    path = text_of(info, "queuePath") or (f"{above}.{name}" if above else name)
+    path = text_of(info, "queuePath") or f"{above}.{name}".removeprefix(".")
     children = items(info.get("queues"), "queue")
-    labels = info.get("nodeLabels")
+    labels = info.get("nodeLabels") or []
+    if not isinstance(labels, list):
+        labels = [labels]
     yield Queue(
         name=name,
         path=path,
@@ -223,15 +238,15 @@ def _capacity(info: Answer, above: str) -> Iterator[Queue]:
         state=text_of(info, "state"),
         partitions=_partitions(info),
         users=tuple(QueueUser.from_json(item) for item in items(info.get("users"), "user")),
-        labels=tuple(str(label) for label in labels) if isinstance(labels, list) else (str(labels),) if labels else (),
+        labels=tuple(map(str, labels)),
         default_label=text_of(info, "defaultNodeLabelExpression") or "",
         active=whole_of(info, "numActiveApplications"),
         pending=whole_of(info, "numPendingApplications"),
         max_applications=whole_of(info, "maxApplications"),
         max_parallel=_limit(whole_of(info, "maxParallelApps")),
-        am_percent=_float(info, "configuredMaxAMResourceLimit"),
-        user_limit_percent=_float(info, "userLimit"),
-        user_limit_factor=_float(info, "userLimitFactor"),
+        am_percent=number_of(info, "configuredMaxAMResourceLimit"),
+        user_limit_percent=number_of(info, "userLimit"),
+        user_limit_factor=number_of(info, "userLimitFactor"),
         raw=info,
     )
     for child in children:
@@ -241,25 +256,39 @@ def _capacity(info: Answer, above: str) -> Iterator[Queue]:
 def _partitions(info: Answer) -> dict[str, Partition]:
     capacities = _by_partition(info, "capacities", "queueCapacitiesByPartition")
     usages = _by_partition(info, "resources", "resourceUsagesByPartition")
-    capacities.setdefault("", info)  # Hadoop before partitions, and the root: the same fields stand at the queue itself
-    return {label: _partition(label, capacities.get(label, {}), usages.get(label, {}), info) for label in {**capacities, **usages}}
+    # Hadoop versions before partitions, and the root: the queue itself has these fields
+    capacities.setdefault("", info)
+    return {
+        label: _partition(label, capacities.get(label, {}), usages.get(label, {}), info)
+        for label in {**capacities, **usages}
+    }
 
 
 def _partition(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Partition:
-    whole = queue if not label else {}
+    whole: Answer = {} if label else queue
     return Partition(
         name=label,
-        share_percent=_first(_float(capacity, "absoluteCapacity"), _float(whole, "capacity")),
-        max_percent=_first(_float(capacity, "absoluteMaxCapacity"), _float(whole, "maxCapacity")),
-        used_percent=_first(_float(capacity, "absoluteUsedCapacity"), _float(whole, "usedCapacity")),
-        guaranteed=Resource.from_json(capacity.get("effectiveMinResource") or whole.get("minEffectiveCapacity")),
-        limit=Resource.from_json(capacity.get("effectiveMaxResource") or whole.get("maxEffectiveCapacity")),
-        used=Resource.from_json(usage.get("used") or whole.get("resourcesUsed")),
-        reserved=Resource.from_json(usage.get("reserved")),
-        pending=Resource.from_json(usage.get("pending")),
-        am_limit=Resource.from_json(usage.get("amLimit") or whole.get("AMResourceLimit")),
-        am_used=Resource.from_json(usage.get("amUsed") or whole.get("usedAMResource")),
-        user_am_limit=Resource.from_json(usage.get("userAmLimit") or whole.get("userAMResourceLimit")),
+        share_percent=_first(number_of(capacity, "absoluteCapacity"), number_of(whole, "capacity")),
+        max_percent=_first(
+            number_of(capacity, "absoluteMaxCapacity"), number_of(whole, "maxCapacity")
+        ),
+        used_percent=_first(
+            number_of(capacity, "absoluteUsedCapacity"), number_of(whole, "usedCapacity")
+        ),
+        guaranteed=QueueResources.from_json(
+            capacity.get("effectiveMinResource") or whole.get("minEffectiveCapacity")
+        ),
+        limit=QueueResources.from_json(
+            capacity.get("effectiveMaxResource") or whole.get("maxEffectiveCapacity")
+        ),
+        used=QueueResources.from_json(usage.get("used") or whole.get("resourcesUsed")),
+        reserved=QueueResources.from_json(usage.get("reserved")),
+        pending=QueueResources.from_json(usage.get("pending")),
+        am_limit=QueueResources.from_json(usage.get("amLimit") or whole.get("AMResourceLimit")),
+        am_used=QueueResources.from_json(usage.get("amUsed") or whole.get("usedAMResource")),
+        user_am_limit=QueueResources.from_json(
+            usage.get("userAmLimit") or whole.get("userAMResourceLimit")
+        ),
     )
 
 
@@ -268,17 +297,23 @@ def _by_partition(answer: Answer, group: str, key: str) -> dict[str, Answer]:
 
 
 def _fair(info: Answer, above: str) -> Iterator[Queue]:
-    name = text_of(info, "queueName") or "root"  # it is the whole path
-    path = name if "." in name or not above else f"{above}.{name}"
+    name = text_of(info, "queueName") or "root"  # the whole path
+    path = name
+    if above and "." not in name:
+        path = f"{above}.{name}"
     below = info.get("childQueues")
-    children = items(below, "queue") if isinstance(below, Mapping) else items(below)
-    limit = Resource.from_json(info.get("maxResources"))
+    if isinstance(below, Mapping):
+        below = below.get("queue")
+    children = items(below)
+    limit = QueueResources.from_json(info.get("maxResources"))
     share = Partition(
-        guaranteed=Resource.from_json(info.get("fairResources") or info.get("steadyFairResources")),
+        guaranteed=QueueResources.from_json(
+            info.get("fairResources") or info.get("steadyFairResources")
+        ),
         limit=limit,
-        used=Resource.from_json(info.get("usedResources")),
-        am_limit=Resource.from_json(info.get("amMaxResources")),
-        am_used=Resource.from_json(info.get("amUsedResources")),
+        used=QueueResources.from_json(info.get("usedResources")),
+        am_limit=QueueResources.from_json(info.get("amMaxResources")),
+        am_used=QueueResources.from_json(info.get("amUsedResources")),
     )
     yield Queue(
         name=path.rpartition(".")[2],
@@ -295,25 +330,26 @@ def _fair(info: Answer, above: str) -> Iterator[Queue]:
 
 
 def _fifo(info: Answer) -> Queue:
-    total = Resource(whole_of(info, "totalNodeCapacity") or 0)
-    share = Partition(limit=total, used=Resource(whole_of(info, "usedNodeCapacity") or 0))
-    return Queue(name="default", path="default", is_leaf=True, state=text_of(info, "qstate"), partitions={"": share}, raw=info)
+    total = QueueResources(whole_of(info, "totalNodeCapacity") or 0)
+    share = Partition(limit=total, used=QueueResources(whole_of(info, "usedNodeCapacity") or 0))
+    return Queue(
+        name="default",
+        path="default",
+        is_leaf=True,
+        state=text_of(info, "qstate"),
+        partitions={"": share},
+        raw=info,
+    )
 
 
 def _limit(value: int | None) -> int | None:
-    return None if value is None or value >= 2**31 - 1 else value  # Integer.MAX_VALUE is Hadoop's word for no limit
+    if value is None or value >= 2**31 - 1:  # Integer.MAX_VALUE means no limit
+        return None
+    return value
 
 
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
-
-
-def _float(answer: Answer, key: str) -> float | None:
-    value = answer.get(key)
-    try:
-        return float(value) if isinstance(value, (int, float, str)) else None
-    except ValueError:
-        return None
 
 
 def _additional(value: Answer) -> dict[str, int]:

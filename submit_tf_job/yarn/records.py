@@ -1,106 +1,85 @@
-"""What is asked of YARN: the service, named field by field after the wire.
+"""The service that is posted to YARN; its fields have the same names as in the JSON.
 
-Every class writes its own JSON: `None` and empty collections are left out, 0 and false are kept, maps are sorted by key. Only fields
-that Hadoop 3.1.1 and later know are here, because the services API answers an unknown one with a 404 (facts: yarn-services 10, P15).
-`dumps` is the one serialisation: what is printed is byte for byte what is posted.
+Every class has its own `to_json`: None and empty collections are omitted, 0 and false are kept,
+maps are sorted by key. Only fields of Hadoop 3.1.1 and later versions are included, because the
+services API responds to unknown fields with a 404 (docs/hadoop-facts.md#unknown-fields). `dumps` is
+the only serialisation: `render` prints exactly the bytes that `submit` posts.
 
-What YARN answers stands in `observed`; its names are importable from here too.
+The classes for YARN's responses are in `observed`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
-from submit_tf_job.yarn.observed import (
-    AppAttempt,
-    AppReport,
-    AppState,
-    AppTimeout,
-    ClusterInfo,
-    ComponentState,
-    ContainerState,
-    FinalStatus,
-    MaximumResources,
-    Node,
-    ObservedComponent,
-    ObservedContainer,
-    ObservedService,
-    ServiceState,
-)
+from submit_tf_job.deferred import dataclass
 
 __all__ = [
-    "AppAttempt",
-    "AppReport",
-    "AppState",
-    "AppTimeout",
     "Artifact",
-    "ClusterInfo",
     "Component",
-    "ComponentState",
     "ConfigFile",
     "Configuration",
-    "ContainerState",
-    "FinalStatus",
     "JSONObject",
     "KerberosPrincipal",
-    "MaximumResources",
-    "Node",
-    "ObservedComponent",
-    "ObservedContainer",
-    "ObservedService",
     "PlacementConstraint",
     "PlacementPolicy",
     "ReadinessCheck",
     "Resource",
     "ResourceInformation",
     "Service",
-    "ServiceState",
     "dumps",
 ]
 
 JSONObject: TypeAlias = dict[str, object]
 RestartPolicy: TypeAlias = Literal["ALWAYS", "ON_FAILURE", "NEVER"]
 ArtifactType: TypeAlias = Literal["DOCKER", "TARBALL", "SERVICE"]
-ConfigFileType: TypeAlias = Literal["XML", "PROPERTIES", "JSON", "YAML", "TEMPLATE", "HADOOP_XML", "STATIC", "ARCHIVE"]
+ConfigFileType: TypeAlias = Literal[
+    "XML", "PROPERTIES", "JSON", "YAML", "TEMPLATE", "HADOOP_XML", "STATIC", "ARCHIVE"
+]
 ReadinessType: TypeAlias = Literal["DEFAULT", "HTTP", "PORT"]
 PlacementType: TypeAlias = Literal["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY"]
-PlacementScope: TypeAlias = Literal["NODE", "RACK"]  # upper case in REST, lower case in the copy on HDFS (facts: yarn-services 2.9)
+# upper case in REST, lower case on HDFS: docs/hadoop-facts.md#scope-of-a-placement
+PlacementScope: TypeAlias = Literal["NODE", "RACK"]
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a container runs from: an image for DOCKER, a path for TARBALL."""
+    """The source of a container's files: an image for DOCKER, a path for TARBALL."""
 
     id: str
     type: ArtifactType = "DOCKER"
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         return {"id": self.id, "type": self.type}
 
 
 @dataclass(frozen=True)
 class ResourceInformation:
-    """An amount of one further resource, such as `yarn.io/gpu`; a bare number is not understood by the server."""
+    """An amount of another resource, such as `yarn.io/gpu`.
+
+    The server does not accept a plain number in place of this object.
+    """
 
     value: int
     unit: str = ""
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         return {"value": self.value, "unit": self.unit}
 
 
 @dataclass(frozen=True)
 class Resource:
-    """What one container gets.
+    """The resources of one container.
 
     Attributes:
         cpus: Virtual cores, at least 1.
-        memory: MiB as digits only; "2G" would be refused *and* leave the name taken (facts: verified-versions 1.3).
+        memory: MiB as digits only; "2G" would be rejected *and* leave the name taken
+            (docs/hadoop-facts.md#names-that-stay-taken).
         additional: Further resources by name.
     """
 
@@ -109,9 +88,11 @@ class Resource:
     additional: Mapping[str, ResourceInformation] = field(default_factory=dict)
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         out: JSONObject = {"cpus": self.cpus, "memory": self.memory}
-        _put_map(out, "additional", {name: amount.to_json() for name, amount in self.additional.items()})
+        _put_map(
+            out, "additional", {name: amount.to_json() for name, amount in self.additional.items()}
+        )
         return out
 
 
@@ -120,9 +101,9 @@ class ConfigFile:
     """A file that the AM writes or localises for every container.
 
     Attributes:
-        type: How the content is made; TEMPLATE takes `properties["content"]`.
+        type: Format of the file; TEMPLATE takes `properties["content"]`.
         dest_file: Name in the container; a relative one is a single path element.
-        src_file: Where the content comes from, on a Hadoop file system.
+        src_file: Source of the content, on a Hadoop file system.
         properties: Content or substitutions.
     """
 
@@ -132,7 +113,7 @@ class ConfigFile:
     properties: Mapping[str, str] | None = None
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         out: JSONObject = {"type": self.type, "dest_file": self.dest_file}
         _put(out, "src_file", self.src_file)
         _put_map(out, "properties", self.properties)
@@ -141,14 +122,14 @@ class ConfigFile:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Properties for YARN, environment and files for the containers."""
+    """YARN properties, and the environment and files of the containers."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     files: tuple[ConfigFile, ...] = ()
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         out: JSONObject = {}
         _put_map(out, "properties", self.properties)
         _put_map(out, "env", self.env)
@@ -158,19 +139,19 @@ class Configuration:
 
 @dataclass(frozen=True)
 class KerberosPrincipal:
-    """As whom the AM logs in on a secure cluster; the name must hold a `/`."""
+    """The principal and keytab of the AM on a secure cluster; the name must contain a `/`."""
 
     principal_name: str
     keytab: str
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         return {"principal_name": self.principal_name, "keytab": self.keytab}
 
 
 @dataclass(frozen=True)
 class PlacementConstraint:
-    """Where containers of a component may stand, relative to others and to nodes."""
+    """Where a component's containers may be allocated, relative to other containers and by node."""
 
     type: PlacementType
     scope: PlacementScope
@@ -182,12 +163,16 @@ class PlacementConstraint:
     max_cardinality: int | None = None
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         out: JSONObject = {}
         _put(out, "name", self.name)
         out.update({"type": self.type, "scope": self.scope})
         _put_list(out, "target_tags", self.target_tags)
-        _put_map(out, "node_attributes", {name: list(values) for name, values in self.node_attributes.items()})
+        _put_map(
+            out,
+            "node_attributes",
+            {name: list(values) for name, values in self.node_attributes.items()},
+        )
         _put_list(out, "node_partitions", self.node_partitions)
         _put(out, "min_cardinality", self.min_cardinality)
         _put(out, "max_cardinality", self.max_cardinality)
@@ -201,19 +186,19 @@ class PlacementPolicy:
     constraints: tuple[PlacementConstraint, ...]
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         return {"constraints": [constraint.to_json() for constraint in self.constraints]}
 
 
 @dataclass(frozen=True)
 class ReadinessCheck:
-    """When a container counts as READY."""
+    """The condition under which a container becomes READY."""
 
     type: ReadinessType
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         out: JSONObject = {"type": self.type}
         _put_map(out, "properties", self.properties)
         return out
@@ -221,11 +206,11 @@ class ReadinessCheck:
 
 @dataclass(frozen=True)
 class Component:
-    """One kind of container and how many of it.
+    """One kind of container, and the number of its instances.
 
     Attributes:
-        launch_command: The shell's command line; `None` where the image's own entry point runs.
-        restart_policy: YARN's default is ALWAYS, which restarts a finished worker for ever.
+        launch_command: The shell's command line; None for the image's own entry point.
+        restart_policy: YARN's default is ALWAYS, which restarts a finished worker again and again.
         dependencies: Names of components that must be ready first.
         quicklinks: Keys of the service's quicklinks that belong to this component.
     """
@@ -244,7 +229,7 @@ class Component:
     quicklinks: tuple[str, ...] = ()
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         out: JSONObject = {"name": self.name, "number_of_containers": self.number_of_containers}
         _put_object(out, "artifact", self.artifact)
         _put(out, "launch_command", self.launch_command)
@@ -261,13 +246,14 @@ class Component:
 
 @dataclass(frozen=True)
 class Service:
-    """The service as it is posted.
+    """The service in the form that is posted.
 
     Attributes:
         name: Unique per user.
         version: Free text, required; names the directory of the AM's generated files.
-        configuration: Merged by the server into every component where the component says nothing itself.
-        lifetime: Seconds from submission, `None` for no end.
+        configuration: The server merges it into every component; the component's own values take
+            precedence.
+        lifetime: Seconds from submission, None for no limit.
         quicklinks: Label to URL.
     """
 
@@ -285,7 +271,7 @@ class Service:
     resource: Resource | None = None
 
     def to_json(self) -> JSONObject:
-        """Return the wire form."""
+        """Return the JSON of the services API."""
         out: JSONObject = {"name": self.name, "version": self.version}
         _put(out, "description", self.description)
         _put(out, "queue", self.queue)
@@ -301,7 +287,7 @@ class Service:
 
 
 def dumps(service: Service) -> str:
-    """Serialise a service: the bytes that `render` prints and `submit` posts.
+    """Serialise a service to the JSON that `render` prints and `submit` posts.
 
     Example:
         >>> print(dumps(Service("a", "1", ())), end="")
@@ -314,7 +300,9 @@ def dumps(service: Service) -> str:
     return json.dumps(service.to_json(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-_Writable: TypeAlias = Artifact | Resource | Configuration | KerberosPrincipal | PlacementPolicy | ReadinessCheck
+_Writable: TypeAlias = (
+    Artifact | Resource | Configuration | KerberosPrincipal | PlacementPolicy | ReadinessCheck
+)
 
 
 def _put(out: JSONObject, key: str, value: object) -> None:

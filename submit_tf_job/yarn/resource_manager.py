@@ -1,4 +1,6 @@
-"""The ResourceManager's REST API as Python calls: applications and nodes below `/ws/v1/cluster`, services below `/app/v1`."""
+"""Client for the ResourceManager's REST API: applications and nodes below `/ws/v1/cluster`,
+services below `/app/v1`.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,22 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from submit_tf_job.errors import NoSuchJob, Refused, SubmitTFJobError, UsageError
-from submit_tf_job.yarn.answers import Reply
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import NoSuchJob, Refused, UsageError
 from submit_tf_job.yarn.auth import Auth
-from submit_tf_job.yarn.funnel import AnswerLost, Deadline, Funnel, Timeouts
+from submit_tf_job.yarn.errors import (
+    ServiceUnreadable,
+    no_such_service,
+    refusal,
+    services_disabled,
+    unexpected,
+)
 from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
+from submit_tf_job.yarn.http import AnswerLost, Deadline, HttpClient, Timeouts
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
@@ -29,16 +37,24 @@ from submit_tf_job.yarn.observed import (
     text_of,
     whole_of,
 )
-from submit_tf_job.yarn.refusals import ServiceUnreadable, no_such_service, refusal, services_disabled, unexpected
+from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.states import AppState, ServiceState
-from submit_tf_job.yarn.trouble import Trouble
 
 if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
-__all__ = ["SERVICE_TYPE", "AnswerLost", "Client", "Deadline", "QueueAccess", "ServiceUnreadable", "Timeouts"]
+__all__ = [
+    "SERVICE_TYPE",
+    "AnswerLost",
+    "Deadline",
+    "QueueAccess",
+    "ResourceManager",
+    "ServiceUnreadable",
+    "Timeouts",
+]
 
-_TORN = re.compile(r"No content to map due to end-of-input|Unexpected end-of-input")  # Jackson's words for a file that ends too soon (seen)
+# Jackson's message for a truncated file: docs/hadoop-facts.md#partly-stored-service
+_TORN = re.compile(r"No content to map due to end-of-input|Unexpected end-of-input")
 
 SERVICE_TYPE = "yarn-service"
 _WS = "/ws/v1/cluster"
@@ -47,28 +63,28 @@ _SERVICES = "/app/v1/services"
 
 @dataclass(frozen=True)
 class QueueAccess:
-    """Whether a user may submit to a queue, and what the scheduler says about it."""
+    """Whether a user may submit to a queue, and the scheduler's explanation."""
 
     allowed: bool
     diagnostics: str = ""
 
 
-class Client:
-    """One user's view of one cluster.
+class ResourceManager:
+    """Client for one cluster, as one user.
 
     Args:
-        resource_managers: Addresses as `http://host:port`; all of them where there are several.
-        auth: Who we are.
-        timeouts: How long to wait.
-        ca_file: CA certificates to check https against.
+        resource_managers: Addresses as `http://host:port`; all of them with high availability.
+        auth: The authentication method.
+        timeouts: Timeouts for connections, responses and whole operations.
+        ca_file: CA certificates for https.
         clock: Monotonic seconds.
-        sleep: Waits for seconds.
-        jitter: A number in [0, 1), for the pauses between retries.
-        resolve: Host name to addresses.
-        adapter: Transport in place of the network's, for tests.
+        sleep: Sleeps for a number of seconds.
+        jitter: Returns a number in [0, 1), for the pauses between retries.
+        resolve: Maps a host name to its addresses.
+        adapter: Replaces the network transport in tests.
 
     Example:
-        >>> client = Client(["http://rm.example.com:8088"], SimpleAuth("alice"))
+        >>> client = ResourceManager(["http://rm.example.com:8088"], SimpleAuth("alice"))
         >>> client.app("application_1700000000000_0001").final_status
     """
 
@@ -86,86 +102,106 @@ class Client:
         adapter: BaseAdapter | None = None,
     ) -> None:
         rms = ResourceManagers(resource_managers, resolve=resolve)
-        self.funnel = Funnel(rms, auth, timeouts=timeouts, ca_file=ca_file, clock=clock, sleep=sleep, jitter=jitter, adapter=adapter)
+        self.http = HttpClient(
+            rms,
+            auth,
+            timeouts=timeouts,
+            ca_file=ca_file,
+            clock=clock,
+            sleep=sleep,
+            jitter=jitter,
+            adapter=adapter,
+        )
         self.auth = auth
-        self.timeouts = self.funnel.timeouts
+        self.timeouts = self.http.timeouts
         self.clock = clock
         self.sleep = sleep
 
     def deadline(self, seconds: float | None = None) -> Deadline:
-        """Return the moment `seconds` from now, by default the total for one operation."""
-        return self.funnel.deadline(seconds)
+        """Return the deadline `seconds` from now, by default the total for one operation."""
+        return self.http.deadline(seconds)
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
-        self.funnel.close()
+        self.http.close()
 
-    # --- the cluster -----------------------------------------------------------------------------------------------------
+    # --- the cluster ------------------------------------------------------------------------------
 
     def cluster_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
-        """Return what the ResourceManager in front says of itself; a standby answers this too.
+        """Return the description of the ResourceManager that responded last, active or standby.
 
         Raises:
-            ClusterUnavailable: when none could be reached.
+            ClusterUnavailable: when none responded.
         """
-        return ClusterInfo.from_json(_described(self._get(f"{_WS}/info", "describe itself", deadline=deadline), "clusterInfo"))
+        return ClusterInfo.from_json(
+            _described(
+                self._get(f"{_WS}/info", "describe itself", deadline=deadline), "clusterInfo"
+            )
+        )
 
     def who_am_i(self, *, deadline: Deadline | None = None) -> str | None:
-        """Return who we are to the ResourceManager, `None` where it does not say (before Hadoop 3.1.1, YARN-8319; behind some gateways)."""
-        reply = self.funnel.request("GET", f"{_WS}/userinfo", deadline=deadline)
+        """Return the user as which the ResourceManager has authenticated this client; None if it
+        does not report it (before Hadoop 3.1.1, YARN-8319; behind some gateways).
+        """
+        reply = self.http.request("GET", f"{_WS}/userinfo", deadline=deadline)
         if reply.status != 200 or "json" not in reply.content_type:
             return None
-        return text_of(_object(reply.json_object(), "clusterUserInfo") or reply.json_object(), "requestedUser")
-
-    def process_of(self, resource_manager: str, *, deadline: Deadline | None = None) -> int | None:
-        """Return when the process behind one configured address started, in its own milliseconds.
-
-        Returns:
-            The time, 0 where nothing listens there any more, `None` where that cannot be told.
-        """
-        outcome = self.funnel.fetch(resource_manager, f"{_WS}/info", deadline=deadline)
-        if isinstance(outcome, Trouble):
-            return 0 if outcome.refused else None
-        try:
-            return ClusterInfo.from_json(_object(outcome.json_object(), "clusterInfo")).started_ms
-        except SubmitTFJobError:
-            return None
+        return text_of(
+            _object(reply.json_object(), "clusterUserInfo") or reply.json_object(), "requestedUser"
+        )
 
     def nodes(self, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
         """Return the NodeManagers in service."""
         reply = self._get(f"{_WS}/nodes", "list its nodes", deadline=deadline)
-        return tuple(Node.from_json(item) for item in items(reply.json_object().get("nodes"), "node"))
+        return tuple(
+            Node.from_json(item) for item in items(reply.json_object().get("nodes"), "node")
+        )
 
     def maximum_resources(self, *, deadline: Deadline | None = None) -> MaximumResources:
-        """Return the largest container that the scheduler gives.
+        """Return the largest container that the scheduler allocates.
 
-        The one call that tells is `new-application`, which also uses up an application id and does nothing else.
+        Only the response to `new-application` contains it; that request uses up an application id
+        and has no other effect.
         """
-        reply = self.funnel.request("POST", f"{_WS}/apps/new-application", deadline=deadline)
+        reply = self.http.request("POST", f"{_WS}/apps/new-application", deadline=deadline)
         answer = self._ok(reply, "ask for the largest container").json_object()
         return MaximumResources.from_json(_object(answer, "maximum-resource-capability"))
 
     def scheduler(self, *, deadline: Deadline | None = None) -> Mapping[str, object]:
-        """Return the scheduler's own account of its queues, as it is."""
+        """Return the scheduler's description of its queues, not parsed."""
         return _object(
-            _object(self._get(f"{_WS}/scheduler", "describe its queues", deadline=deadline).json_object(), "scheduler"), "schedulerInfo"
+            _object(
+                self._get(
+                    f"{_WS}/scheduler", "describe its queues", deadline=deadline
+                ).json_object(),
+                "scheduler",
+            ),
+            "schedulerInfo",
         )
 
-    def queue_access(self, queue: str, user: str, *, deadline: Deadline | None = None) -> QueueAccess | None:
-        """Return whether a user may submit to a queue, `None` where the scheduler does not say (unknown queue, old Hadoop)."""
+    def queue_access(
+        self, queue: str, user: str, *, deadline: Deadline | None = None
+    ) -> QueueAccess | None:
+        """Return whether a user may submit to a queue; None if the scheduler does not report it
+        (unknown queue, old Hadoop).
+        """
         params = {"user": user, "queue-acl-type": "SUBMIT_APPLICATIONS"}
-        reply = self.funnel.request("GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params, deadline=deadline)
+        reply = self.http.request(
+            "GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params, deadline=deadline
+        )
         if reply.status in (400, 403, 404):
             return None
         answer = self._ok(reply, f"ask for access to queue {queue}").json_object()
-        return QueueAccess(str(answer.get("allowed")).lower() == "true", str(answer.get("diagnostics") or ""))
+        return QueueAccess(
+            str(answer.get("allowed")).lower() == "true", str(answer.get("diagnostics") or "")
+        )
 
-    # --- applications ----------------------------------------------------------------------------------------------------
+    # --- applications -----------------------------------------------------------------------------
 
     def app(self, app_id: str, *, deadline: Deadline | None = None) -> AppReport | None:
-        """Return an application, `None` where the ResourceManager does not know it (any more)."""
-        reply = self.funnel.request("GET", f"{_WS}/apps/{_app_id(app_id)}", deadline=deadline)
-        if _unknown_app(reply):
+        """Return an application, or None if the ResourceManager has no record of it (any more)."""
+        reply = self.http.request("GET", f"{_WS}/apps/{_app_id(app_id)}", deadline=deadline)
+        if _unknown_app(reply, app_id):
             return None
         report = AppReport.from_json(_described(self._ok(reply, f"read {app_id}"), "app"))
         if report.id != app_id:
@@ -185,9 +221,10 @@ class Client:
         limit: int | None = None,
         deadline: Deadline | None = None,
     ) -> tuple[AppReport, ...]:
-        """Return applications, the newest first, without their resource requests.
+        """Return applications, newest first, without their resource requests.
 
-        Every filter is applied again here, because older ResourceManagers ignore some and return everything (facts: verified-versions 1.3).
+        Every filter is applied again to the response, because older ResourceManagers ignore some of
+        them and return everything (docs/hadoop-facts.md#filters-of-the-application-list).
         """
         wanted, tagged = {state.value for state in states}, {tag.lower() for tag in tags}
         params = {
@@ -197,13 +234,27 @@ class Client:
             "states": ",".join(sorted(wanted)),
             "applicationTags": ",".join(tagged),
             "queue": queue,
-            "startedTimeBegin": str(started_after_ms) if started_after_ms else None,
-            "deSelects": "resourceRequests",  # most of each answer, and of no use in a list (YARN-7717)
+            "startedTimeBegin": str(started_after_ms or ""),
+            # the largest part of each response, and not needed in a list (YARN-7717)
+            "deSelects": "resourceRequests",
         }
-        reply = self._get(f"{_WS}/apps", "list applications", {key: value for key, value in params.items() if value}, deadline=deadline)
+        reply = self._get(
+            f"{_WS}/apps",
+            "list applications",
+            {key: value for key, value in params.items() if value},
+            deadline=deadline,
+        )
         listed = items(reply.json_object().get("apps"), "app")
-        same = {key: value for key, value in (("user", user), ("name", name), ("applicationType", types)) if value is not None}
-        found = [AppReport.from_json(item) for item in listed if all(item.get(key) == value for key, value in same.items())]
+        same = {
+            key: value
+            for key, value in (("user", user), ("name", name), ("applicationType", types))
+            if value is not None
+        }
+        found = [
+            AppReport.from_json(item)
+            for item in listed
+            if all(item.get(key) == value for key, value in same.items())
+        ]
         fits = [
             app
             for app in found
@@ -216,84 +267,159 @@ class Client:
         fits.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)
         return tuple(fits[:limit])
 
-    def app_attempts(self, app_id: str, *, deadline: Deadline | None = None) -> tuple[AppAttempt, ...]:
-        """Return the tries of an application's AM, the first one first; none where the application is unknown."""
-        reply = self.funnel.request("GET", f"{_WS}/apps/{_app_id(app_id)}/appattempts", deadline=deadline)
-        if _unknown_app(reply):
+    def app_attempts(
+        self, app_id: str, *, deadline: Deadline | None = None
+    ) -> tuple[AppAttempt, ...]:
+        """Return the attempts of an application's AM, first to last; none if the application is
+        unknown.
+        """
+        reply = self.http.request(
+            "GET", f"{_WS}/apps/{_app_id(app_id)}/appattempts", deadline=deadline
+        )
+        if _unknown_app(reply, app_id):
             return ()
         answer = self._ok(reply, f"read the attempts of {app_id}").json_object()
-        found = [AppAttempt.from_json(item) for item in items(answer.get("appAttempts"), "appAttempt")]
+        found = [
+            AppAttempt.from_json(item) for item in items(answer.get("appAttempts"), "appAttempt")
+        ]
         return tuple(sorted(found, key=lambda attempt: attempt.id or ""))
 
-    def kill_app(self, app_id: str, *, deadline: Deadline | None = None) -> bool:
-        """Ask the ResourceManager to kill an application; poll `app` for the end.
+    def attempt_state(
+        self, app_id: str, attempt_id: str, *, deadline: Deadline | None = None
+    ) -> str | None:
+        """Return the state of one attempt of the AM, such as `FINISHING`; before Hadoop 3.4,
+        `app_attempts` does not contain it.
+        """
+        path = f"{_WS}/apps/{_app_id(app_id)}/appattempts/{quote(attempt_id, safe='')}"
+        reply = self.http.request("GET", path, deadline=deadline)
+        if reply.status != 200:
+            return None
+        return text_of(reply.json_object(), "appAttemptState")
+
+    def attempt_containers(
+        self, app_id: str, attempt_id: str, *, deadline: Deadline | None = None
+    ) -> tuple[str, ...]:
+        """Return the web address of each live container's node, as `host:port`; none if the attempt
+        has ended or is unknown.
+        """
+        path = f"{_WS}/apps/{_app_id(app_id)}/appattempts/{quote(attempt_id, safe='')}/containers"
+        reply = self.http.request("GET", path, deadline=deadline)
+        if reply.status != 200:
+            return ()
+        addresses = [
+            text_of(item, "nodeHttpAddress") or ""
+            for item in items(reply.json_object().get("container"))
+        ]
+        return tuple(address.rpartition("://")[2] for address in addresses if address)
+
+    def kill_app(self, app_id: str, *, reason: str = "", deadline: Deadline | None = None) -> bool:
+        """Send a request to kill an application; poll `app` for the end.
+
+        Args:
+            app_id: The application.
+            reason: Appended to its diagnostics (ClientRMService.forceKillApplication).
+            deadline: For the whole operation.
 
         Returns:
-            Whether there was such an application.
+            Whether the application exists.
         """
-        reply = self.funnel.request(
-            "PUT", f"{_WS}/apps/{_app_id(app_id)}/state", body='{"state": "KILLED"}', read_s=self.timeouts.change_s, deadline=deadline
+        reply = self.http.request(
+            "PUT",
+            f"{_WS}/apps/{_app_id(app_id)}/state",
+            body=json.dumps({"state": "KILLED", **({"diagnostics": reason} if reason else {})}),
+            read_s=self.timeouts.change_s,
+            deadline=deadline,
         )
-        if _unknown_app(reply):
+        if _unknown_app(reply, app_id):
             return False
         self._ok(reply, f"kill {app_id}")
         return True
 
-    def set_priority(self, app_id: str, priority: int, *, deadline: Deadline | None = None) -> int | None:
+    def set_priority(
+        self, app_id: str, priority: int, *, deadline: Deadline | None = None
+    ) -> int | None:
         """Change an application's priority within its queue.
 
         Returns:
-            What the ResourceManager made of it: it keeps priorities within `yarn.cluster.max-application-priority` (0 by default).
+            The priority that the ResourceManager has set; its maximum is
+            `yarn.cluster.max-application-priority` (0 by default).
 
         Raises:
-            NoSuchJob: when the application is unknown or over.
+            NoSuchJob: when the application is unknown or has ended.
         """
-        answer = self._change_app(app_id, "priority", {"priority": priority}, f"change the priority of {app_id}", deadline)
+        answer = self._change_app(
+            app_id, "priority", {"priority": priority}, f"change the priority of {app_id}", deadline
+        )
         return whole_of(answer, "priority")
 
     def move_app(self, app_id: str, queue: str, *, deadline: Deadline | None = None) -> str | None:
         """Move an application to another queue.
 
         Returns:
-            The queue that it is in now, as the ResourceManager spells it.
+            The new queue, as the ResourceManager spells it.
 
         Raises:
-            NoSuchJob: when the application is unknown or over.
-            Refused: when the queue will not have it.
+            NoSuchJob: when the application is unknown or has ended.
+            Refused: when the queue rejects it.
         """
-        return text_of(self._change_app(app_id, "queue", {"queue": queue}, f"move {app_id} to queue {queue}", deadline), "queue")
+        return text_of(
+            self._change_app(
+                app_id, "queue", {"queue": queue}, f"move {app_id} to queue {queue}", deadline
+            ),
+            "queue",
+        )
 
-    def _change_app(self, app_id: str, what: str, value: Mapping[str, object], doing: str, deadline: Deadline | None) -> Answer:
+    def _change_app(
+        self,
+        app_id: str,
+        what: str,
+        value: Mapping[str, object],
+        doing: str,
+        deadline: Deadline | None,
+    ) -> Answer:
         path = f"{_WS}/apps/{_app_id(app_id)}/{what}"
-        reply = self.funnel.request("PUT", path, body=json.dumps(value), read_s=self.timeouts.change_s, deadline=deadline)
-        if _unknown_app(reply):
+        reply = self.http.request(
+            "PUT", path, body=json.dumps(value), read_s=self.timeouts.change_s, deadline=deadline
+        )
+        if _unknown_app(reply, app_id):
             raise NoSuchJob(f"The cluster does not know {app_id}.")
-        if reply.status == 503 and reply.java_class:  # an UndeclaredThrowableException without a word (seen for an unknown queue)
-            why = "it gives no reason" if reply.words.endswith("Exception") else reply.words or "it gives no reason"
+        # an unknown queue: docs/hadoop-facts.md#rejected-changes-of-an-application
+        if reply.status == 503 and reply.java_class:
+            why = reply.words
+            if not why or why.endswith("Exception"):
+                why = "it gives no reason"
+            hints = {"queue": "Is there such a queue, may you submit to it, and does it still run?"}
             raise Refused(
                 f"The ResourceManager refuses to {doing}: {why}",
-                hint="Is there such a queue, may you submit to it, and does it still run?" if what == "queue" else "",
+                hint=hints.get(what, ""),
                 details=reply.details(),
             )
         return self._ok(reply, doing).json_object()
 
-    def signal_container(self, container_id: str, command: str, *, deadline: Deadline | None = None) -> None:
-        """Have a NodeManager signal a container.
+    def signal_container(
+        self, container_id: str, command: str, *, deadline: Deadline | None = None
+    ) -> None:
+        """Request that a NodeManager send a signal to a container.
 
         Args:
             container_id: The container.
-            command: `GRACEFUL_SHUTDOWN` (SIGTERM), `FORCEFUL_SHUTDOWN` (SIGKILL) or `OUTPUT_THREAD_DUMP` (SIGQUIT).
+            command: `GRACEFUL_SHUTDOWN` (SIGTERM), `FORCEFUL_SHUTDOWN` (SIGKILL) or
+                `OUTPUT_THREAD_DUMP` (SIGQUIT).
             deadline: For the whole operation.
 
         Raises:
-            NoSuchJob: when there is no such container any more.
+            NoSuchJob: when the container does not exist (any more).
         """
-        reply = self.funnel.request("POST", f"{_WS}/containers/{quote(container_id, safe='')}/signal/{command}", deadline=deadline)
+        reply = self.http.request(
+            "POST",
+            f"{_WS}/containers/{quote(container_id, safe='')}/signal/{command}",
+            deadline=deadline,
+        )
         if reply.status >= 400 and "absent container" in reply.text:
             raise NoSuchJob(f"There is no container {container_id} any more.")
         self._ok(reply, f"signal {container_id}")
 
-    # --- services --------------------------------------------------------------------------------------------------------
+    # --- services ---------------------------------------------------------------------------------
 
     def services_version(self, *, deadline: Deadline | None = None) -> str:
         """Return the Hadoop version behind the services API, such as `3.4.2`.
@@ -301,9 +427,14 @@ class Client:
         Raises:
             Refused: when the ResourceManager has no services API.
         """
-        reply = self.funnel.request("GET", f"{_SERVICES}/version", deadline=deadline)
+        reply = self.http.request("GET", f"{_SERVICES}/version", deadline=deadline)
         if reply.status == 403:
-            raise refusal(reply, "ask the services API") or unexpected(reply, "ask the services API")
+            raise refusal(reply, "ask the services API") or unexpected(
+                reply, "ask the services API"
+            )
+        # Jetty's own 404 has another content type or no body
+        if reply.status == 404 and reply.content_type == "text/plain" and reply.body:
+            raise unexpected(reply, "ask the services API")
         if reply.status != 200 or "json" not in reply.content_type:
             raise services_disabled(reply)
         return str(reply.json_object().get("hadoop_version") or "").partition(" ")[0]
@@ -313,9 +444,10 @@ class Client:
 
         Raises:
             NoSuchJob: when this user has no service of that name.
-            ServiceUnreadable: when the ResourceManager cannot ask the AM just now, or the stored service is cut off.
+            ServiceUnreadable: when the AM does not respond to the ResourceManager, or the stored
+                service is truncated.
         """
-        reply = self.funnel.request("GET", _path(name), deadline=deadline)
+        reply = self.http.request("GET", _path(name), deadline=deadline)
         if reply.status == 200:
             service = ObservedService.from_json(reply.json_object())
             if service.name != name:
@@ -329,8 +461,10 @@ class Client:
         self._require_services(reply, deadline)
         if _TORN.match(reply.words):
             torn = ServiceUnreadable(
-                f"The stored service {name} is cut off: a ResourceManager is writing it, or died while it did, and then it can never run.",
-                hint=f"Look again in some seconds; if it is still so, delete it: submit_tf_job delete {name}",
+                f"The stored service {name} is cut off: a ResourceManager is writing it, "
+                f"or died while it did, and then it can never run.",
+                hint=f"Look again in some seconds; if it is still so, delete it: submit_tf_job "
+                f"delete {name}",
                 details=reply.details(),
             )
             torn.torn = True
@@ -342,58 +476,70 @@ class Client:
         )
 
     def post_service(self, body: str, *, deadline: Deadline | None = None) -> str | None:
-        """Post a service, once: to each ResourceManager in turn until one takes it, without waiting for one to come up.
+        """Send the POST for a service to each ResourceManager in turn until one accepts it, once
+        each, without waiting for an active one.
 
         Args:
-            body: The JSON as `records.dumps` wrote it.
-            deadline: For the whole operation; short of `timeouts.post_s` it cuts the wait for the answer.
+            body: The JSON of `records.dumps`.
+            deadline: For the whole operation; one earlier than `timeouts.post_s` shortens the wait
+                for the response.
 
         Returns:
-            The application's id, `None` where the answer does not say it.
+            The application's id; None if the response does not contain it.
 
         Raises:
             AnswerLost: when the service may or may not have been created.
-            ClusterUnavailable: when no ResourceManager took it.
-            NameTaken, Refused, AuthError: when the cluster said no.
+            ClusterUnavailable: when no ResourceManager accepted it.
+            NameTaken, Refused, AuthError: when the cluster rejected it.
         """
-        self.funnel.close()  # a kept connection that the server is closing would lose the answer for nothing
+        # a response would be lost on a kept connection that the server is closing
+        self.http.close()
         within = deadline or self.deadline(self.timeouts.post_s + self.timeouts.total_s)
-        reply = self.funnel.request("POST", _SERVICES, body=body, read_s=self.timeouts.post_s, deadline=within, repeatable=False, rounds=1)
+        reply = self.http.request(
+            "POST",
+            _SERVICES,
+            body=body,
+            read_s=self.timeouts.post_s,
+            deadline=within,
+            repeatable=False,
+            rounds=1,
+        )
         if 200 <= reply.status < 300 and "json" in reply.content_type:
-            match = re.search(r"application_\d+_\d+", reply.text)
-            return match.group() if match else None
-        known = refusal(reply, "submit") if reply.status >= 400 else None
-        if known is not None:
+            return _app_in(reply)
+        if reply.status >= 400 and reply.is_hadoops and (known := refusal(reply, "submit")):
             raise known
-        self._require_services(reply, deadline)
-        lost = AnswerLost(
-            f"The services API failed while it created the service: {reply.words or f'HTTP {reply.status} {reply.reason}'.rstrip()}",
+        raise AnswerLost(
+            f"The services API failed while it created the service: "
+            f"{reply.words or f'HTTP {reply.status} {reply.reason}'.rstrip()}",
             details={**reply.details(), "resource_manager": reply.url.partition("/app/v1")[0]},
         )
-        lost.answered = reply.speaks_json or bool(reply.java_class)
-        raise lost
 
     def stop_service(self, name: str, *, deadline: Deadline | None = None) -> bool:
-        """Ask a service to stop; poll the application for the end, which comes later (facts: verified-security-ha 3).
+        """Request the stop of a service; the application ends later, so poll it
+        (docs/hadoop-facts.md#stopping).
 
         Returns:
-            Whether there was anything to stop.
+            Whether there was a service to stop.
 
         Raises:
             NoSuchJob: when this user has no service of that name.
         """
         body = json.dumps({"name": name, "state": ServiceState.STOPPED.value})
-        reply = self.funnel.request("PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline)
-        if reply.status == 400 and ("already stopped" in reply.words or "doesn't exist in RM" in reply.words):
+        reply = self.http.request(
+            "PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline
+        )
+        if reply.status == 400 and (
+            "already stopped" in reply.words or "doesn't exist in RM" in reply.words
+        ):
             return False
         self._service_ok(reply, name, "stop")
         return True
 
     def start_service(self, name: str, *, deadline: Deadline | None = None) -> str | None:
-        """Start a stopped service again from what YARN has stored, as a new application.
+        """Start a stopped service again from YARN's stored copy, as a new application.
 
         Returns:
-            The new application's id, `None` where the answer does not say it.
+            The new application's id; None if the response does not contain it.
 
         Raises:
             AnswerLost: when it may or may not have been started.
@@ -401,55 +547,92 @@ class Client:
         """
         body = json.dumps({"name": name, "state": ServiceState.STARTED.value})
         within = deadline or self.deadline(self.timeouts.post_s + self.timeouts.total_s)
-        reply = self.funnel.request("PUT", _path(name), body=body, read_s=self.timeouts.post_s, deadline=within, repeatable=False)
+        reply = self.http.request(
+            "PUT",
+            _path(name),
+            body=body,
+            read_s=self.timeouts.post_s,
+            deadline=within,
+            repeatable=False,
+        )
         self._service_ok(reply, name, "start")
-        match = re.search(r"application_\d+_\d+", reply.text)
-        return match.group() if match else None
+        return _app_in(reply)
 
-    def delete_service(self, name: str, *, deadline: Deadline | None = None) -> bool:
-        """Stop a service where it runs, and free its name.
+    def delete_service(
+        self, name: str, *, deadline: Deadline | None = None, once: bool = False
+    ) -> bool:
+        """Stop a service if it runs, and delete it, which frees its name.
+
+        Args:
+            name: The service's name.
+            deadline: For the whole operation.
+            once: Do not repeat the request: a second one could delete a service that another client
+                has posted in the meantime.
 
         Returns:
-            Whether there was one.
+            Whether the service existed.
 
         Raises:
-            Refused: when an application of that name is still alive and the services API cannot stop it.
+            Refused: when an application of that name has not ended and the services API cannot stop
+                it.
+            AnswerLost: when `once` is set and the request may or may not have taken effect.
         """
-        reply = self.funnel.request("DELETE", _path(name), read_s=self.timeouts.change_s, deadline=deadline)
-        if (reply.status == 404 and reply.speaks_json) or (reply.status == 400 and "doesn't exist" in reply.words):
+        reply = self.http.request(
+            "DELETE",
+            _path(name),
+            read_s=self.timeouts.change_s,
+            deadline=deadline,
+            repeatable=not once,
+        )
+        if (reply.status == 404 and reply.speaks_json) or (
+            reply.status == 400 and "doesn't exist" in reply.words
+        ):
             return False
         if reply.status == 404:
             self._require_services(reply, deadline)
         self._service_ok(reply, name, "delete")
         return True
 
-    def flex(self, name: str, component: str, count: int, *, deadline: Deadline | None = None) -> None:
-        """Change the number of a component's containers while the service runs.
+    def flex(
+        self, name: str, component: str, count: int, *, deadline: Deadline | None = None
+    ) -> None:
+        """Change the number of a component's containers while the service is running.
 
         Raises:
             NoSuchJob: when this user has no service of that name.
-            Refused: when there is no such component, or the service does not run.
+            Refused: when the component does not exist, or the service is not running.
         """
         body = json.dumps({"name": component, "number_of_containers": count})
         path = f"{_path(name)}/components/{quote(component, safe='')}"
-        reply = self.funnel.request("PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline)
+        reply = self.http.request(
+            "PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline
+        )
         self._service_ok(reply, name, "scale")
 
     def set_lifetime(self, name: str, seconds: int, *, deadline: Deadline | None = None) -> None:
-        """Let a running service live for so many seconds from now; a queue may have a maximum of its own.
+        """Set a running service's lifetime to `seconds` from now; a queue may have its own maximum.
 
         Raises:
             NoSuchJob: when this user has no service of that name.
-            Refused: when the service does not run.
+            Refused: when the service is not running.
         """
         body = json.dumps({"name": name, "lifetime": seconds})
-        reply = self.funnel.request("PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline)
+        reply = self.http.request(
+            "PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline
+        )
         self._service_ok(reply, name, "extend")
 
-    # --- answers ---------------------------------------------------------------------------------------------------------
+    # --- responses --------------------------------------------------------------------------------
 
-    def _get(self, path: str, doing: str, params: Mapping[str, str] | None = None, *, deadline: Deadline | None) -> Reply:
-        return self._ok(self.funnel.request("GET", path, params=params, deadline=deadline), doing)
+    def _get(
+        self,
+        path: str,
+        doing: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        deadline: Deadline | None,
+    ) -> Reply:
+        return self._ok(self.http.request("GET", path, params=params, deadline=deadline), doing)
 
     def _ok(self, reply: Reply, doing: str) -> Reply:
         if not 200 <= reply.status < 300:
@@ -466,13 +649,15 @@ class Client:
         raise refusal(reply, f"{verb} {name}") or unexpected(reply, f"{verb} {name}")
 
     def _require_services(self, reply: Reply, deadline: Deadline | None) -> None:
-        """Raise where the odd answer comes from a services API that is not there (503 alone does not prove it: YARN-9827)."""
+        """Raise an error if the response shows that the cluster has no services API; 503 alone does
+        not prove it (YARN-9827).
+        """
         if not reply.speaks_json:
             self.services_version(deadline=deadline)
 
 
 def _described(reply: Reply, key: str) -> Answer:
-    """Return what an answer describes: an object without which it is no answer of a ResourceManager."""
+    """Return the object of a response; without it, the response is not a ResourceManager's."""
     described = reply.json_object().get(key)
     if not isinstance(described, Mapping):
         raise reply.bad(f"{reply.url} answered with JSON of another shape: no {key} in it.")
@@ -481,20 +666,38 @@ def _described(reply: Reply, key: str) -> Answer:
 
 def _object(answer: Answer, key: str) -> Answer:
     value = answer.get(key)
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}
+
+
+def _app_in(reply: Reply) -> str | None:
+    return next(iter(re.findall(r"application_\d+_\d+", reply.text)), None)
 
 
 def _path(name: str) -> str:
     if not name or name in (".", ".."):
-        raise UsageError(f"{name!r} is no name of a job.")
+        raise UsageError(f"{name!r} is not a valid job name.")
     return f"{_SERVICES}/{quote(name, safe='')}"
 
 
 def _app_id(app_id: str) -> str:
     if not re.fullmatch(r"application_\d+_\d+", app_id):
-        raise UsageError(f"{app_id!r} is no application id.", hint="One looks like application_1700000000000_0001.")
+        raise UsageError(
+            f"{app_id!r} is not an application id.",
+            hint="One looks like application_1700000000000_0001.",
+        )
     return app_id
 
 
-def _unknown_app(reply: Reply) -> bool:
-    return reply.status == 404 and "not found" in reply.words
+def _unknown_app(reply: Reply, app_id: str) -> bool:
+    """Return whether the ResourceManager itself reported that an application is unknown.
+
+    A proxy's own 404 does not count.
+    """
+    return (
+        reply.status == 404
+        and bool(reply.java_class)
+        and app_id in reply.words
+        and "not found" in reply.words
+    )

@@ -1,7 +1,8 @@
-"""One answer of a Hadoop daemon, and Hadoop's own words in it.
+"""HTTP responses of Hadoop's daemons, and the error messages in them.
 
-The words come in five shapes: `{"diagnostics": …}` of the services API, `{"exception", "message", "javaClassName"}` bare or below
-`"RemoteException"` (also as XML, facts: verified-versions 1.3), Jetty's HTML page, and plain text.
+Error messages have five formats: `{"diagnostics": …}` of the services API, `{"exception",
+"message", "javaClassName"}` at the top level or below `"RemoteException"` (also as XML), Jetty's
+HTML page, and plain text (docs/hadoop-facts.md#error-responses).
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ import html
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer
 
 __all__ = ["Reply", "clean"]
 
-_WORDS_MAX = 600  # characters of Hadoop's words that a message may hold
+_WORDS_MAX = 600  # maximum number of characters of Hadoop's message in an error message
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP answer, read to its end.
+    """An HTTP response, completely read.
 
     Attributes:
-        url: What was asked, without the query, which may hold a token.
-        reason: Reason phrase; SPNEGO failures say their cause only there.
+        url: The requested URL, without the query, which may contain a token.
+        reason: Reason phrase, the only part of a response that states the cause of SPNEGO failures.
         headers: Header fields by lower-case name.
     """
 
@@ -48,49 +50,63 @@ class Reply:
 
     @property
     def words(self) -> str:
-        """The first line of Hadoop's own words, "" where it said nothing."""
+        """The first line of Hadoop's message, or ""."""
         return clean(self._message())
 
     @property
     def speaks_json(self) -> bool:
-        """Whether a REST API answered: JSON, and not the page of the web server around it, which is JSON too where that is asked for."""
+        """Whether the response is the JSON of a REST API, and not the web server's error page,
+        which is JSON too if the request accepts it.
+        """
         return "json" in self.content_type and "servlet" not in self._error_object()
 
     @property
+    def is_hadoops(self) -> bool:
+        """Whether a REST API of Hadoop sent the response, and not a server in front of it."""
+        return self.speaks_json or bool(self.java_class)
+
+    @property
     def cut_off(self) -> bool:
-        """Whether the answer certainly broke off: in its JSON, or already among its header fields, which Python takes for their end."""
+        """Whether the response is certainly truncated: in its JSON, or in its header fields, which
+        Python does not detect.
+        """
         if not self.body:
-            return self.status == 200 and not {"content-length", "transfer-encoding"} & set(self.headers)
+            return self.status == 200 and not {"content-length", "transfer-encoding"} & set(
+                self.headers
+            )
         return "json" in self.content_type and not self.body.rstrip().endswith((b"}", b"]"))
 
     @property
     def java_class(self) -> str:
-        """The Java exception that the answer names, without its package, "" where it names none."""
+        """The Java exception in the response, without its package, or ""."""
         answer = self._error_object()
         name = str(answer.get("javaClassName") or answer.get("exception") or "")
         return name.rpartition(".")[2]
 
     def json_object(self) -> dict[str, object]:
-        """Return the JSON object that the answer must hold.
+        """Return the JSON object in the response.
 
         Raises:
-            BadAnswer: when it holds anything else, whatever its status says; a standby may answer 200 with text.
+            BadAnswer: when it contains anything else, whatever its status; a standby may respond
+                with 200 and text.
         """
         if "json" not in self.content_type:
             kind = self.content_type or "no content type"
             raise self.bad(f"{self.url} answered {self.status} with {kind} instead of JSON.")
         value = self._json()
         if not isinstance(value, dict):
-            raise self.bad(f"{self.url} answered {self.status} with JSON that is cut off or of another shape.")
+            raise self.bad(
+                f"{self.url} answered {self.status} with JSON that is cut off or of another shape."
+            )
         return value
 
     def bad(self, message: str) -> BadAnswer:
-        """Return the error for an answer that no working ResourceManager gives."""
+        """Return the error for a response that no working ResourceManager would send."""
         hint = "Is this the web address of a ResourceManager (yarn.resourcemanager.webapp.address)?"
         return BadAnswer(message, hint=hint, details=self.details())
 
     def details(self) -> dict[str, object]:
-        """Return the facts that every error about this answer carries."""
+        """Return the values to include in every error about this response."""
         out: dict[str, object] = {"method": self.method, "url": self.url, "status": self.status}
         if self.words:
             out["said"] = self.words
@@ -105,11 +121,14 @@ class Reply:
             return None
 
     def _error_object(self) -> Mapping[str, object]:
-        value = self._json() if self.body[:1] in (b"{", b"\n", b" ") else _xml_error(self.text)
+        value: object = _xml_error(self.text)
+        if self.body[:1] in (b"{", b"\n", b" "):
+            value = self._json()
+        if isinstance(value, dict):
+            value = value.get("RemoteException", value)
         if not isinstance(value, dict):
             return {}
-        inner = value.get("RemoteException", value)
-        return inner if isinstance(inner, dict) else {}
+        return value
 
     def _message(self) -> str:
         answer = self._error_object()
@@ -118,19 +137,23 @@ class Reply:
                 return str(answer[key])
         if "html" in self.content_type:
             return _html_title(self.text)
-        return self.text if self.content_type == "text/plain" else ""
+        if self.content_type == "text/plain":
+            return self.text
+        return ""
 
 
 def clean(words: str) -> str:
-    """Cut Hadoop's words to one line without Java's stack, control characters and leading exception classes."""
+    """Shorten Hadoop's message to one line, without stack trace and class names."""
     line = next((line for line in words.strip().splitlines() if line.strip()), "")
     line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", line).strip()
     line = re.sub(r"^(?:(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): )+", "", line)
-    return line if len(line) <= _WORDS_MAX else line[: _WORDS_MAX - 1] + "…"
+    if len(line) <= _WORDS_MAX:
+        return line
+    return line[: _WORDS_MAX - 1] + "…"
 
 
 def _xml_error(text: str) -> dict[str, object]:
-    """Read the fields of `<RemoteException>` without an XML parser, which would need guarding against hostile entities."""
+    """Parse `<RemoteException>` without an XML parser, which crafted entities could attack."""
     if "<RemoteException>" not in text:
         return {}
     fields = ("exception", "message", "javaClassName")
@@ -139,5 +162,5 @@ def _xml_error(text: str) -> dict[str, object]:
 
 
 def _html_title(text: str) -> str:
-    match = re.search(r"<title>(.*?)</title>", text, re.DOTALL | re.IGNORECASE)
-    return " ".join(html.unescape(match[1]).split()) if match else ""
+    found = re.findall(r"<title>(.*?)</title>", text, re.DOTALL | re.IGNORECASE)
+    return " ".join(html.unescape(next(iter(found), "")).split())

@@ -1,4 +1,4 @@
-"""The states that YARN reports, each with UNKNOWN for what a newer or older YARN may say."""
+"""The states that YARN reports; each enum has UNKNOWN for values of other Hadoop versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ class _State(str, Enum):
 
 
 class ServiceState(_State):
-    """State of a service; STOPPED says nothing about success (facts: yarn-services 8.1)."""
+    """State of a service; STOPPED does not mean success or failure
+    (docs/hadoop-facts.md#service-states).
+    """
 
     ACCEPTED = "ACCEPTED"
     STARTED = "STARTED"
@@ -31,7 +33,9 @@ class ServiceState(_State):
 
 
 class ComponentState(_State):
-    """State of a component; STABLE does not mean healthy (facts: yarn-services 8.2)."""
+    """State of a component; STABLE does not mean healthy
+    (docs/hadoop-facts.md#component-states).
+    """
 
     FLEXING = "FLEXING"
     STABLE = "STABLE"

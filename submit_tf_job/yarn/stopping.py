@@ -1,23 +1,40 @@
-"""End a job and free its name; both come later than the answers say, so the application is what is watched."""
+"""Stop a job and free its name; YARN completes both after its response, so both are polled."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
-from submit_tf_job.errors import BadAnswer, ClusterUnavailable, DeadlinePassed, NoSuchJob, Refused, UsageError
-from submit_tf_job.yarn.client import SERVICE_TYPE, Client, Deadline, ServiceUnreadable
+from submit_tf_job.errors import (
+    BadAnswer,
+    ClusterUnavailable,
+    DeadlinePassed,
+    NoSuchJob,
+    Refused,
+    UsageError,
+)
+from submit_tf_job.yarn.deletion import StoredCopy, delete_ended, held_by, live
 from submit_tf_job.yarn.observed import AppReport, ObservedService
+from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
+from submit_tf_job.yarn.resource_manager import (
+    SERVICE_TYPE,
+    Deadline,
+    ResourceManager,
+    ServiceUnreadable,
+)
 from submit_tf_job.yarn.states import ServiceState
 
-__all__ = ["delete", "held_by", "stop", "wait_until_ended"]
+__all__ = ["delete", "stop", "wait_until_ended"]
 
 STOP_S = 120.0
-KILL_AFTER_S = 30.0  # a healthy AM is gone 2 s after PUT STOPPED (facts: verified-versions 1.3)
+DELETE_S = 600.0  # a lost DELETE, or a POST in progress, may take effect for minutes
+# a healthy application has ended 2 s after PUT STOPPED: docs/hadoop-facts.md#stopping
+KILL_AFTER_S = 30.0
 _POLL_S = 0.5
 
 
 def stop(
-    client: Client,
+    client: ResourceManager,
     *,
     user: str,
     name: str | None = None,
@@ -25,23 +42,30 @@ def stop(
     wait: bool = True,
     deadline: Deadline | None = None,
     kill_after_s: float = KILL_AFTER_S,
+    reason: str = "",
+    before: Callable[[AppReport], None] = lambda _app: None,
 ) -> AppReport | None:
-    """Stop a job; once stopped, stopping it again changes nothing.
+    """Stop a job; for a stopped job, do nothing.
 
     Args:
         client: The cluster, as the user.
-        user: Whose applications to look at.
-        name: The service's name; this or the application's id.
+        user: Owner of the applications.
+        name: The service's name; either this or the application's id is required.
         app_id: The application's id.
         wait: Whether to wait for the application's end.
-        deadline: For everything; by default `timeouts.failover` to find it, and then 120 s to end it.
-        kill_after_s: How long the AM may take before the ResourceManager is asked to kill the application.
+        deadline: For the whole operation; by default `timeouts.failover` to find the application,
+            and then 120 s to end it.
+        kill_after_s: Time for the AM to end the application before the ResourceManager is requested
+            to kill it.
+        reason: Kill the application at once, with this text in its diagnostics.
+        before: Called with the application before any request to stop it, also if it has ended
+            already.
 
     Returns:
-        The application as last seen, `None` where the cluster has forgotten it.
+        The application as last read; None if the ResourceManager has no record of it any more.
 
     Raises:
-        NoSuchJob: when there is none of that name or id.
+        NoSuchJob: when no application of that name or id exists.
         DeadlinePassed: when it had not ended in time.
 
     Example:
@@ -50,27 +74,40 @@ def stop(
     """
     if (name is None) == (app_id is None):
         raise UsageError("Stop a job by its name or by its application id.")
-    looking = deadline or client.deadline()  # a cluster that does not answer is no job that takes its time to end
-    app = _by_id(client, app_id, looking) if app_id is not None else _by_name(client, user, name or "", looking)
-    if app is None or app.ended:
+    # no response from the cluster is a different error from a job that takes long to end
+    looking = deadline or client.deadline()
+    if app_id is not None:
+        app: AppReport | None = _by_id(client, app_id, looking)
+    else:
+        app = _by_name(client, user, name or "", looking)
+    if app is None:
+        return None
+    before(app)
+    if app.ended:
         return app
     deadline = deadline or client.deadline(STOP_S)
-    asked = app.type == SERVICE_TYPE and app.user == user and _ask_service(client, app, deadline)
-    if not asked:
-        client.kill_app(app.id, deadline=deadline)
-    return wait_until_ended(client, app.id, deadline=deadline, kill_after_s=kill_after_s) if wait else app
+    own_service = app.type == SERVICE_TYPE and app.user == user and not reason
+    if not (own_service and _ask_service(client, app, deadline)):
+        client.kill_app(app.id, reason=reason, deadline=deadline)
+    if not wait:
+        return app
+    return wait_until_ended(client, app.id, deadline=deadline, kill_after_s=kill_after_s)
 
 
-def wait_until_ended(client: Client, app_id: str, *, deadline: Deadline, kill_after_s: float | None = None) -> AppReport | None:
-    """Poll an application until it has ended, and kill it where it takes too long to.
+def wait_until_ended(
+    client: ResourceManager, app_id: str, *, deadline: Deadline, kill_after_s: float | None = None
+) -> AppReport | None:
+    """Poll an application until it has ended, and kill it if that takes too long.
 
     Returns:
-        The ended application, `None` where the cluster has forgotten it.
+        The ended application; None if the ResourceManager has no record of it any more.
 
     Raises:
         DeadlinePassed: when it had not ended in time.
     """
-    kill_at = None if kill_after_s is None else client.clock() + kill_after_s
+    kill_at = None
+    if kill_after_s is not None:
+        kill_at = client.clock() + kill_after_s
     while True:
         app = client.app(app_id, deadline=deadline)
         if app is None or app.ended:
@@ -80,76 +117,67 @@ def wait_until_ended(client: Client, app_id: str, *, deadline: Deadline, kill_af
             kill_at = None
         left = deadline.left_s
         if left <= 0:
-            raise DeadlinePassed(f"{app_id} has not ended in time; it is {app.state.value}.", details={"application_id": app_id})
+            raise DeadlinePassed(
+                f"{app_id} has not ended in time; it is {app.state.value}.",
+                details={"application_id": app_id},
+            )
         client.sleep(min(_POLL_S, left))
 
 
-def delete(client: Client, name: str, *, user: str, deadline: Deadline | None = None) -> bool:
-    """End a job where it runs, and free its name.
+def delete(
+    client: ResourceManager,
+    name: str,
+    *,
+    user: str,
+    copy: StoredCopy | None = None,
+    deadline: Deadline | None = None,
+    check: Callable[[ObservedService | None, AppReport | None], None] = lambda _s, _a: None,
+    on_wait: Callable[[str], None] = lambda _line: None,
+) -> bool:
+    """End a job if it runs, and delete its service, which frees its name.
 
     Args:
         client: The cluster, as the user.
         name: The service's name.
-        user: Whose applications to look at.
-        deadline: For everything, default 120 s.
+        user: Owner of the applications.
+        copy: The service's stored copy in HDFS.
+        deadline: For the whole operation, default 600 s.
+        check: Called before anything is ended or deleted, with the service (None if it cannot be
+            read) and the application of that name that has not ended; an exception from it ends the
+            call.
+        on_wait: Called with one line before a wait.
 
     Returns:
-        Whether there was such a service.
+        Whether the service existed.
 
     Raises:
-        DeadlinePassed: when its application had not ended in time.
+        DeadlinePassed: when its application had not ended, or it was not deleted, in time.
 
     Example:
         >>> delete(client, "mnist", user="alice")
         True
     """
-    deadline = deadline or client.deadline(STOP_S)
-    try:
-        deleted = client.delete_service(name, deadline=deadline)
-    except Refused:  # an application that the service does not know: nothing but the ResourceManager can end it
-        for app in _live(client, user, name, deadline):
-            client.kill_app(app.id, deadline=deadline)
-        deleted = None
-    for app in _live(client, user, name, deadline):
-        wait_until_ended(client, app.id, deadline=deadline, kill_after_s=KILL_AFTER_S)
-    return client.delete_service(name, deadline=deadline) if deleted is None else deleted
-
-
-def held_by(client: Client, name: str, *, user: str, settle_s: float = 0.0) -> tuple[ObservedService, AppReport | None]:
-    """Return a service, and the application that holds its name and has not ended.
-
-    A service alone does not say it: one that a POST has stored a moment ago has no application yet (60 to 700 ms, seen on 3.4.2), and
-    Hadoop 3.1 shows the application's id only while it runs. Deleted under a living POST, the service comes back with an application.
-
-    Args:
-        client: The cluster, as the user.
-        name: The service's name.
-        user: Whose applications to look at.
-        settle_s: How long a service without application, or one that is cut off, must have been so to be taken for one.
-
-    Raises:
-        NoSuchJob: when there is no service of that name.
-        ServiceUnreadable: when it cannot be read.
-    """
-    begun = client.clock()
+    deadline = deadline or client.deadline(DELETE_S)
+    found = False
     while True:
-        settled = client.clock() - begun >= settle_s
         try:
-            service = client.get_service(name)
-            if service.id is not None:
-                app = client.app(service.id)
-                return service, (app if app is not None and not app.ended else None)
-            live = _live(client, user, name, client.deadline())
-            if live or settled:
-                return service, (live[0] if live else None)
-        except ServiceUnreadable as error:
-            if settled or not error.torn:
-                raise
-        client.sleep(_POLL_S)
+            held = held_by(
+                client, name, user=user, settle_s=IN_FLIGHT_S, copy=copy, on_wait=on_wait
+            )
+        except NoSuchJob:
+            return found
+        found = True
+        check(held.service, held.app)
+        if held.app is not None:
+            stop(client, user=user, app_id=held.app.id, deadline=deadline)
+        elif delete_ended(client, name, held, user=user, copy=copy, deadline=deadline):
+            return True
 
 
-def _ask_service(client: Client, app: AppReport, deadline: Deadline) -> bool:
-    """Ask the service to stop, where it is this application's; otherwise only a kill ends it."""
+def _ask_service(client: ResourceManager, app: AppReport, deadline: Deadline) -> bool:
+    """Request the stop of the service if this application runs it, and return whether that was
+    done; otherwise only a kill ends the application.
+    """
     name = app.name or ""
     with contextlib.suppress(NoSuchJob, Refused, BadAnswer):
         try:
@@ -165,25 +193,22 @@ def _ask_service(client: Client, app: AppReport, deadline: Deadline) -> bool:
     return False
 
 
-def _by_id(client: Client, app_id: str, deadline: Deadline) -> AppReport:
+def _by_id(client: ResourceManager, app_id: str, deadline: Deadline) -> AppReport:
     app = client.app(app_id, deadline=deadline)
     if app is None:
-        raise NoSuchJob(f"The cluster does not know {app_id}.", hint="It forgets ended applications after a while.")
+        raise NoSuchJob(
+            f"The cluster does not know {app_id}.",
+            hint="It forgets ended applications after a while.",
+        )
     return app
 
 
-def _by_name(client: Client, user: str, name: str, deadline: Deadline) -> AppReport | None:
-    """Return the application that a name stands for: the live one, else the one that the service names."""
-    live = _live(client, user, name, deadline)
-    if live:
-        return live[0]
+def _by_name(client: ResourceManager, user: str, name: str, deadline: Deadline) -> AppReport | None:
+    """Return the application of a name: the live one, else the one in the service's JSON."""
+    for running in live(client, user, name, deadline):
+        return running
     with contextlib.suppress(ClusterUnavailable):
-        service = client.get_service(name, deadline=deadline)  # NoSuchJob where there is none
+        service = client.get_service(name, deadline=deadline)  # raises NoSuchJob
         if service.id is not None:
             return client.app(service.id, deadline=deadline)
-    ended = client.apps(user=user, name=name, limit=1, deadline=deadline)
-    return ended[0] if ended else None
-
-
-def _live(client: Client, user: str, name: str, deadline: Deadline) -> tuple[AppReport, ...]:
-    return tuple(app for app in client.apps(user=user, name=name, deadline=deadline) if not app.ended)
+    return next(iter(client.apps(user=user, name=name, limit=1, deadline=deadline)), None)

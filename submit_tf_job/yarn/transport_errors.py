@@ -1,39 +1,44 @@
-"""Why a request got no answer, and whether it may have taken effect."""
+"""The errors of requests without a usable response, and whether a request may have taken effect."""
 
 from __future__ import annotations
 
 import http.client
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError
-from submit_tf_job.yarn.answers import Reply
 from submit_tf_job.yarn.ha import Standby
+from submit_tf_job.yarn.response import Reply
 
-__all__ = ["Trouble", "trouble_of"]
+__all__ = ["TransportError", "transport_error_of"]
 
-_TLS_ALERT = "\\x15\\x03"  # what a TLS server says to plain HTTP, as urllib3 quotes it
+_TLS_ALERT = "\\x15\\x03"  # a TLS server's response to plain HTTP, as urllib3 quotes it
 _RETRY_AFTER_MAX_S = 30.0
 _UNKNOWN_CA = "Set ca_file to the CA that signed the certificate."
-_CERTIFICATES = (  # OpenSSL's words, and whose turn it is
+_CERTIFICATES = (  # OpenSSL's messages, and the advice for each
     ("mismatch", "Write the address with a name that the certificate was issued for."),
-    ("expired", "The ResourceManager's administrator has to renew it; or is the clock of this machine wrong?"),
+    (
+        "expired",
+        "The ResourceManager's administrator has to renew it; or is the clock of this "
+        "machine wrong?",
+    ),
     ("not yet valid", "Is the clock of this machine wrong?"),
 )
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """One attempt without a usable answer.
+class TransportError:
+    """One attempt without a usable response.
 
     Attributes:
-        why: For messages: "connection refused".
+        why: Reason, for messages: "connection refused".
         sent: Whether the request may have taken effect.
-        hopeless: Whether trying the same address again is pointless.
-        refused: Whether nothing listens there: the process that did is gone.
-        advice: What to do about it.
-        refusal: What it means should every ResourceManager say so.
+        hopeless: Whether a retry at the same address would always fail.
+        refused: Whether the connection was refused: no process listens there, or a firewall rejects
+            it.
+        advice: The next step for the user.
+        refusal: The error to raise if every ResourceManager responds this way.
     """
 
     why: str
@@ -46,70 +51,97 @@ class Trouble:
     refusal: AuthError | None = None
 
     @classmethod
-    def of_standby(cls, standby: Standby) -> Trouble:
-        """A standby answered; it executes nothing."""
-        return cls(standby.why, hopeless=standby.unconfigured is not None, unconfigured=standby.unconfigured)
+    def of_standby(cls, standby: Standby) -> TransportError:
+        """Return the error for a standby's response; a standby executes no request."""
+        return cls(
+            standby.why,
+            hopeless=standby.unconfigured is not None,
+            unconfigured=standby.unconfigured,
+        )
 
     @classmethod
-    def of_gateway(cls, reply: Reply) -> Trouble:
-        """Something in front of Hadoop answered 502, 503 or 504."""
-        after = reply.headers.get("retry-after", "")
-        wait = min(float(after), _RETRY_AFTER_MAX_S) if after.isdigit() else 0.0
+    def of_gateway(cls, reply: Reply) -> TransportError:
+        """Return the error for a 502, 503 or 504 from a server in front of Hadoop."""
+        after, wait = reply.headers.get("retry-after", ""), 0.0
+        if after.isdigit():
+            wait = min(float(after), _RETRY_AFTER_MAX_S)
         return cls(f"HTTP {reply.status} {reply.reason}".rstrip(), sent=True, retry_after_s=wait)
 
 
-def trouble_of(error: Exception) -> Trouble:
-    """Classify what `requests` raised.
+def transport_error_of(error: Exception) -> TransportError:
+    """Return the error for an exception of `requests`.
 
-    Only what is known to have failed before the request was written counts as not sent.
+    Only errors that certainly occurred before the request was written count as not sent.
     """
     import requests
 
     causes = list(_causes(error))
     if isinstance(error, requests.exceptions.SSLError):
         return _tls(causes)
-    if any(type(cause).__name__ in ("NewConnectionError", "NameResolutionError") for cause in causes):
+    if any(
+        type(cause).__name__ in ("NewConnectionError", "NameResolutionError") for cause in causes
+    ):
         return _unconnected(causes)
     if isinstance(error, requests.exceptions.ConnectTimeout):
-        return Trouble("no connection in time")
+        return TransportError("no connection in time")
     if isinstance(error, requests.exceptions.ReadTimeout):
-        return Trouble("no answer in time", sent=True)
+        return TransportError("no answer in time", sent=True)
     if any("timed out" in str(cause) for cause in causes):
-        return Trouble("its answer did not end in time", sent=True)
+        return TransportError("its answer did not end in time", sent=True)
     if isinstance(error, requests.exceptions.ContentDecodingError):
-        return Trouble("its answer cannot be unpacked", sent=True)
+        return TransportError("its answer cannot be unpacked", sent=True)
     if any(_TLS_ALERT in repr(cause) for cause in causes):
-        return Trouble("it speaks TLS", hopeless=True, advice="Write its address with https://.")
+        return TransportError(
+            "it speaks TLS", hopeless=True, advice="Write its address with https://."
+        )
     if isinstance(error, requests.exceptions.InvalidURL):
-        return Trouble("not a valid address", hopeless=True)
+        return TransportError("not a valid address", hopeless=True)
     if any(_is_not_http(cause) for cause in causes):
-        return Trouble("what it answers is not HTTP", sent=True, advice="Is this the web address of a ResourceManager?")
-    return Trouble(_lost_words(causes), sent=True)
+        return TransportError(
+            "what it answers is not HTTP",
+            sent=True,
+            advice="Is this the web address of a ResourceManager?",
+        )
+    return TransportError(_lost_words(causes), sent=True)
 
 
-def _unconnected(causes: list[BaseException]) -> Trouble:
+def _unconnected(causes: list[BaseException]) -> TransportError:
     for cause in causes:
         if isinstance(cause, socket.gaierror):
-            return Trouble("unknown host name", hopeless=cause.errno != socket.EAI_AGAIN)
+            return TransportError("unknown host name", hopeless=cause.errno != socket.EAI_AGAIN)
         if isinstance(cause, ConnectionRefusedError):
-            return Trouble("connection refused", refused=True)
-    system = next((cause for cause in causes if isinstance(cause, OSError) and cause.strerror and cause.errno), None)
-    return Trouble(system.strerror.lower() if system and system.strerror else "no connection")
+            return TransportError("connection refused", refused=True)
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror and cause.errno:
+            return TransportError(cause.strerror.lower())
+    return TransportError("no connection")
 
 
-def _tls(causes: list[BaseException]) -> Trouble:
+def _tls(causes: list[BaseException]) -> TransportError:
     text = " ".join(str(cause) for cause in causes)
     if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text or "record layer" in text:
-        return Trouble("it does not speak TLS", hopeless=True, advice="Write its address with http://.")
+        return TransportError(
+            "it does not speak TLS", hopeless=True, advice="Write its address with http://."
+        )
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        why = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0].partition("\n")[0].rstrip(".") or "not trusted"
-        advice = next((advice for words, advice in _CERTIFICATES if words in why.lower()), _UNKNOWN_CA)
-        return Trouble(f"its certificate was refused: {why}", hopeless=True, advice=advice)
-    return Trouble("the TLS connection broke", sent=True)
+        why = (
+            text.partition("certificate verify failed: ")[2]
+            .partition(" (_ssl")[0]
+            .partition("\n")[0]
+            .rstrip(".")
+            or "not trusted"
+        )
+        advice = next(
+            (advice for words, advice in _CERTIFICATES if words in why.lower()), _UNKNOWN_CA
+        )
+        return TransportError(f"its certificate was refused: {why}", hopeless=True, advice=advice)
+    return TransportError("the TLS connection broke", sent=True)
 
 
 def _is_not_http(cause: BaseException) -> bool:
-    """Whether bytes came that are no answer; a connection that just ends is a BadStatusLine too, to Python."""
+    """Return whether the server sent bytes that are not HTTP; Python raises BadStatusLine for a
+    closed connection, too.
+    """
     if isinstance(cause, (ConnectionError, http.client.IncompleteRead)):
         return type(cause).__name__ == "InvalidChunkLength"
     return isinstance(cause, http.client.HTTPException) or type(cause).__name__ == "InvalidHeader"
@@ -123,7 +155,7 @@ def _lost_words(causes: list[BaseException]) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Walk an exception, what it wraps, and what caused it; urllib3 puts causes into `args` and `reason`."""
+    """Yield an exception and its causes; urllib3 keeps causes in `args` and `reason`."""
     seen: set[int] = set()
     waiting: list[object] = [error]
     while waiting:
