@@ -1,1 +1,1 @@
-"""Why a job waits, and why it failed: pure functions from what was seen to sentences with a next step."""
+"""Find why a job waits or failed: pure functions that return the causes, each with a next step."""

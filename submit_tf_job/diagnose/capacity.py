@@ -1,23 +1,23 @@
-"""Why no node takes a container: labels, placement, GPUs, size, health."""
+"""Find why no node can run the job's containers: labels, placement, GPUs, size, health."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from submit_tf_job.diagnose.model import Cause
+from submit_tf_job.diagnose.amounts import clause, listed, plural, resource
+from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.situation import Ask, Situation, Wish, offer_of, total_of
-from submit_tf_job.diagnose.words import listed, plural, resource
 from submit_tf_job.yarn.observed import Node
-from submit_tf_job.yarn.queues import NO_RESOURCE, Resource
+from submit_tf_job.yarn.queues import NO_RESOURCE, QueueResources
 
-__all__ = ["key_of", "room_causes"]
+__all__ = ["capacity_causes", "key_of"]
 
 _GONE = ("LOST", "UNHEALTHY", "DECOMMISSIONED", "DECOMMISSIONING", "SHUTDOWN", "REBOOTED", "NEW")
 
 
-def room_causes(situation: Situation) -> Iterator[Cause]:
-    """Say why no node can take what the job asks for."""
+def capacity_causes(situation: Situation) -> Iterator[Cause]:
+    """Yield the causes that keep every node from running the job's containers."""
     yield from _placement(situation)
     if situation.nodes is None:
         return
@@ -30,25 +30,43 @@ def room_causes(situation: Situation) -> Iterator[Cause]:
 
 
 def key_of(ask: Ask, kind: str) -> str:
-    """Name the key of the job spec that decides the size of an ask."""
+    """Return the job spec key that sets the size of the pending containers."""
     word = {"memory-mb": "memory", "vcores": "cpus"}.get(kind, "gpus" if "gpu" in kind else kind)
     return listed([f"roles.{role}.{word}" for role in ask.roles])
 
 
 def _no_nodes(nodes: tuple[Node, ...]) -> Cause:
     counts = Counter(node.state or "UNKNOWN" for node in nodes)
-    seen = listed([f"{counts[state]} {state}" for state in _GONE if counts[state]], limit=len(_GONE)) or "the ResourceManager knows none"
+    seen = (
+        listed([f"{counts[state]} {state}" for state in _GONE if counts[state]], limit=len(_GONE))
+        or "the ResourceManager lists none"
+    )
     facts = {"nodes": dict(counts)}
     sick = next((node for node in nodes if node.state == "UNHEALTHY"), None)
     if sick is not None:
         report = " ".join((sick.health_report or "").split())[:300]
+        hint = (
+            "an administrator has to mend the nodes; most often a disk is over 90 % full "
+            "(yarn.nodemanager.disk-health-checker)"
+        )
+        if "unrecoverable exception" in report:  # LinuxContainerExecutor
+            hint = (
+                "an administrator has to restart the NodeManager there: "
+                "container-executor failed, or a program ended with "
+                "22 or 24, which YARN takes for that"
+            )
         return Cause(
             "nodes-unhealthy",
             f"no node is fit for service ({seen}); {sick.host} says: {report or 'nothing'}",
-            "an administrator has to mend the nodes; most often a disk is over 90 % full (yarn.nodemanager.disk-health-checker)",
+            hint,
             {**facts, "health_report": report},
         )
-    return Cause("no-nodes", f"no NodeManager is in service: {seen}", "an administrator has to start NodeManagers", facts)
+    return Cause(
+        "no-nodes",
+        f"no NodeManager is in service: {seen}",
+        "an administrator has to start NodeManagers",
+        facts,
+    )
 
 
 def _ask_causes(ask: Ask, situation: Situation) -> Iterator[Cause]:
@@ -64,7 +82,9 @@ def _ask_causes(ask: Ask, situation: Situation) -> Iterator[Cause]:
 
 
 def _may_not_use(label: str, situation: Situation) -> bool:
-    """Whether the queue has no right to a label, or a right and no share: YARN then calls the queue full."""
+    """Return whether the queue may not use a label, or has no share of it; YARN then reports the
+    queue as full.
+    """
     queue = situation.queue
     if queue is None or situation.scheduler is None or not situation.scheduler.is_capacity:
         return False
@@ -73,12 +93,15 @@ def _may_not_use(label: str, situation: Situation) -> bool:
 
 def _not_allowed(who: str, label: str, situation: Situation) -> Cause:
     queue = situation.queue
-    path, labels = (queue.path, [item for item in queue.partitions if item and queue.has_share(item)]) if queue else ("", [])
+    path, labels = "", list[str]()
+    if queue:
+        path, labels = queue.path, [p for p in queue.partitions if p and queue.has_share(p)]
     return Cause(
         "label-not-allowed",
         f"{who} must have nodes labelled {label}, of which queue {path} has no share"
-        + (f"; it has one of those labelled {listed(labels)}" if labels else ""),
-        f"choose another `queue`, or leave placement.node_label out; an administrator sets yarn.scheduler.capacity.{path}."
+        f"{clause('; it has one of those labelled {}', listed(labels))}",
+        f"choose another `queue`, or leave placement.node_label out; an administrator sets "
+        f"yarn.scheduler.capacity.{path}."
         f"accessible-node-labels and .accessible-node-labels.{label}.capacity",
         {"label": label, "queue": path, "labels": labels},
     )
@@ -87,12 +110,22 @@ def _not_allowed(who: str, label: str, situation: Situation) -> Cause:
 def _no_labelled(ask: Ask, label: str, situation: Situation) -> Cause:
     known, have = _known_labels(situation)
     if not label:
-        sentence = f"{ask.who} must have a node without a label, and there is none in service ({have})"
-        return Cause("label-unknown", sentence, "choose a queue that may use a label, and set placement.node_label", {"labels": known})
+        sentence = (
+            f"{ask.who} must have a node without a label, and there is none in service ({have})"
+        )
+        return Cause(
+            "label-unknown",
+            sentence,
+            "choose a queue that may use a label, and set placement.node_label",
+            {"labels": known},
+        )
     queue = situation.queue
     hint = "correct placement.node_label of the role, or have an administrator label nodes"
     if queue is not None and label == queue.default_label and not ask.label:
-        hint = f"choose another `queue`; the label is yarn.scheduler.capacity.{queue.path}.default-node-label-expression"
+        hint = (
+            f"choose another `queue`; the label is "
+            f"yarn.scheduler.capacity.{queue.path}.default-node-label-expression"
+        )
     return Cause(
         "label-unknown",
         f"{ask.who} must have a node labelled {label}, and none in service is; {have}",
@@ -103,7 +136,9 @@ def _no_labelled(ask: Ask, label: str, situation: Situation) -> Cause:
 
 def _known_labels(situation: Situation) -> tuple[list[str], str]:
     known = sorted({item for node in situation.serving() for item in node.labels})
-    return known, f"the nodes in service have {listed(known)}" if known else "no node in service has a label"
+    if not known:
+        return known, "no node in service has a label"
+    return known, f"the nodes in service have {listed(known)}"
 
 
 def _size(ask: Ask, nodes: tuple[Node, ...], situation: Situation) -> Iterator[Cause]:
@@ -115,70 +150,106 @@ def _size(ask: Ask, nodes: tuple[Node, ...], situation: Situation) -> Iterator[C
     elif not any(ask.each.fits(total) for total in totals):
         yield _too_large(ask, totals)
     elif not any(ask.each.fits(offer) for offer in offers):
-        short = [name for name in devices if not any(ask.each.amount(name) <= offer.amount(name) for offer in offers)]
-        yield _devices_busy(ask, short[0], totals, offers) if short else _no_room(ask, offers, situation)
+        short = [
+            name
+            for name in devices
+            if not any(ask.each.amount(name) <= offer.amount(name) for offer in offers)
+        ]
+        if short:
+            yield _devices_busy(ask, short[0], totals, offers)
+        else:
+            yield _no_room(ask, offers, situation)
 
 
 def _no_devices(ask: Ask, name: str, nodes: tuple[Node, ...]) -> Cause:
-    where = f"none of the {len(nodes)} nodes" if len(nodes) > 1 else f"the only node, {nodes[0].host},"
+    where = f"the only node, {nodes[0].host}, has none"
+    if len(nodes) > 1:
+        where = f"none of the {len(nodes)} nodes has any"
     return Cause(
         "gpu-none",
-        f"{ask.who} {ask.verb} for {ask.each.amount(name)} {name}, and {where} has {'any' if len(nodes) > 1 else 'none'}",
-        f"leave {key_of(ask, name)} out, or set gpu_resource to the cluster's name for them; an administrator adds them "
+        f"{ask.who} {ask.verb} for {ask.each.amount(name)} {name}, and {where}",
+        f"leave {key_of(ask, name)} out, or set gpu_resource to the cluster's name for "
+        f"them; an administrator adds them "
         "by yarn.nodemanager.resource-plugins",
         {"resource": name, "asked": ask.each.amount(name), "nodes": len(nodes)},
     )
 
 
-def _devices_busy(ask: Ask, name: str, totals: list[Resource], offers: list[Resource]) -> Cause:
-    free, there = [offer.amount(name) for offer in offers], sum(total.amount(name) for total in totals)
+def _devices_busy(
+    ask: Ask, name: str, totals: list[QueueResources], offers: list[QueueResources]
+) -> Cause:
+    free, there = (
+        [offer.amount(name) for offer in offers],
+        sum(total.amount(name) for total in totals),
+    )
     return Cause(
         "gpu-busy",
         f"{ask.who} {ask.verb} for {ask.each.amount(name)} {name} on one node; "
         f"{sum(free)} of {there} are free, at most {max(free)} on one node",
         f"wait until others are done, or lower {key_of(ask, name)}",
-        {"resource": name, "asked": ask.each.amount(name), "free": sum(free), "total": there, "largest_free": max(free)},
+        {
+            "resource": name,
+            "asked": ask.each.amount(name),
+            "free": sum(free),
+            "total": there,
+            "largest_free": max(free),
+        },
     )
 
 
-def _too_large(ask: Ask, totals: list[Resource]) -> Cause:
+def _too_large(ask: Ask, totals: list[QueueResources]) -> Cause:
     largest = _largest(totals)
     kinds = ask.each.lacking(largest) or ("memory-mb",)
+    advice = "an administrator has to lower yarn.service.am-resource.memory"
+    if ask.roles:
+        advice = f"lower {key_of(ask, kinds[0])}"
     return Cause(
         "container-too-large",
-        f"{ask.who} {ask.verb} for {resource(ask.each, kinds)} in one container, and the largest node has "
+        f"{ask.who} {ask.verb} for {resource(ask.each, kinds)} in one container, and the "
+        f"largest node has "
         f"{resource(largest, kinds)} in all: it can never start",
-        f"lower {key_of(ask, kinds[0])}" if ask.roles else "an administrator has to lower yarn.service.am-resource.memory",
+        advice,
         {"asked": ask.each.to_json(), "largest_node": largest.to_json()},
     )
 
 
-def _no_room(ask: Ask, offers: list[Resource], situation: Situation) -> Cause:
+def _no_room(ask: Ask, offers: list[QueueResources], situation: Situation) -> Cause:
     largest = _largest(offers)
     free = sum(offers, NO_RESOURCE)
     kinds = ask.each.lacking(largest) or ("memory-mb",)
-    spread = f", {resource(free, kinds)} on all {len(offers)} nodes together" if len(offers) > 1 and ask.each.fits(free) else ""
+    spread, advice = "", "wait until others are done"
+    if ask.roles:
+        advice += f", or lower {key_of(ask, kinds[0])}"
+    if len(offers) > 1 and ask.each.fits(free):
+        spread = f", {resource(free, kinds)} on all {len(offers)} nodes together"
     return Cause(
         "no-room",
-        f"{ask.who} {ask.verb} for {resource(ask.each, kinds)} in one container, and the node with most free has {resource(largest, kinds)}"
+        f"{ask.who} {ask.verb} for {resource(ask.each, kinds)} in one container, and the "
+        f"node with most free has {resource(largest, kinds)}"
         f"{spread}{_holders(situation, kinds)}",
-        f"wait until others are done, or lower {key_of(ask, kinds[0])}" if ask.roles else "wait until others are done",
-        {"asked": ask.each.to_json(), "largest_free": largest.to_json(), "free": free.to_json(), "nodes": len(offers)},
+        advice,
+        {
+            "asked": ask.each.to_json(),
+            "largest_free": largest.to_json(),
+            "free": free.to_json(),
+            "nodes": len(offers),
+        },
     )
 
 
 def _holders(situation: Situation, kinds: tuple[str, ...]) -> str:
-    """Name the queues that hold the most of what is lacking."""
-    used = (
-        {queue.path: queue.partition().used or NO_RESOURCE for queue in situation.scheduler.queues if queue.is_leaf}
-        if situation.scheduler
-        else {}
+    """Return the queues that use most of the missing resources."""
+    queues = situation.scheduler.queues if situation.scheduler else ()
+    used = [(q.path, q.partition().used or NO_RESOURCE) for q in queues if q.is_leaf]
+    most = sorted(
+        (item for item in used if item[1].amount(kinds[0])),
+        key=lambda item: -item[1].amount(kinds[0]),
     )
-    most = sorted((item for item in used.items() if item[1].amount(kinds[0])), key=lambda item: -item[1].amount(kinds[0]))
-    return f"; queue {listed([f'{path} has {resource(amount, kinds[:1])}' for path, amount in most])}" if most else ""
+    words = [f"{path} has {resource(amount, kinds[:1])}" for path, amount in most]
+    return clause("; queue {}", listed(words))
 
 
-def _largest(amounts: list[Resource]) -> Resource:
+def _largest(amounts: list[QueueResources]) -> QueueResources:
     return max(amounts, key=lambda amount: (amount.memory_mib, amount.vcores))
 
 
@@ -186,10 +257,13 @@ def _reserved(situation: Situation) -> Iterator[Cause]:
     raw = situation.app.raw
     mib = raw.get("reservedMB")
     if isinstance(mib, int) and mib > 0:
-        amount = Resource(mib, cores if isinstance(cores := raw.get("reservedVCores"), int) else 0)
+        amount = QueueResources(
+            mib, cores if isinstance(cores := raw.get("reservedVCores"), int) else 0
+        )
         yield Cause(
             "reserved",
-            f"YARN keeps {resource(amount)} of a node for it, and waits until that much is free there",
+            f"YARN keeps {resource(amount)} of a node for it, and waits until that much is "
+            f"free there",
             "the containers that run there have to end first; smaller containers find room sooner",
             {"reserved": amount.to_json()},
         )
@@ -200,11 +274,15 @@ def _placement(situation: Situation) -> Iterator[Cause]:
         return
     if situation.wishes and situation.placement_handler == "disabled":
         roles = listed([wish.role for wish in situation.wishes])
-        # DisabledPlacementProcessor throws at every heartbeat of the AM, and no component of the service gets a container.
+        # DisabledPlacementProcessor throws at every heartbeat of the AM, and no component of the
+        # service gets a container.
         yield Cause(
             "placement-disabled",
-            f"the job asks for placement of {roles}, and this cluster refuses all such requests: none of its containers will ever start",
-            f"leave placement out of {roles}; or yarn.resourcemanager.placement-constraints.handler: scheduler, in yarn-site.xml",
+            f"the job asks for placement of {roles}, and this cluster refuses all such "
+            f"requests: none of its containers will ever start",
+            f"leave placement out of {roles}; or "
+            f"yarn.resourcemanager.placement-constraints.handler: scheduler, in "
+            f"yarn-site.xml",
             {"handler": situation.placement_handler},
         )
     if situation.nodes is not None:
@@ -219,18 +297,23 @@ def _wish_causes(wish: Wish, situation: Situation) -> Iterator[Cause]:
             yield Cause(
                 "label-unknown",
                 f"{wish.role} must have nodes labelled {label}, and none in service is; {have}",
-                f"correct roles.{wish.role}.placement.node_label, or have an administrator label nodes",
+                f"correct roles.{wish.role}.placement.node_label, or have an administrator "
+                f"label nodes",
                 {"label": label, "labels": known},
             )
         elif _may_not_use(label, situation):
             yield _not_allowed(wish.role, label, situation)
-    places = {node.rack if wish.scope == "RACK" else node.id for node in nodes}
+    noun = "node"
+    places: set[str | None] = {node.id for node in nodes}
+    if wish.scope == "RACK":
+        noun, places = "rack", {node.rack for node in nodes}
     if wish.type == "ANTI_AFFINITY" and wish.count > len(places):
-        noun = "rack" if wish.scope == "RACK" else "node"
+        verb = {1: "is"}.get(len(places), "are")
         yield Cause(
             "placement-impossible",
-            f"{wish.role} wants each of its {wish.count} tasks on a {noun} of its own, and there {'is' if len(places) == 1 else 'are'} "
-            f"{plural(len(places), noun)}",
-            f"lower roles.{wish.role}.instances to {len(places)}, or leave roles.{wish.role}.placement out",
+            f"{wish.role} wants each of its {wish.count} tasks on a {noun} of its own, and "
+            f"there {verb} {plural(len(places), noun)}",
+            f"lower roles.{wish.role}.instances to {len(places)}, or leave "
+            f"roles.{wish.role}.placement out",
             {"tasks": wish.count, f"{noun}s": len(places)},
         )

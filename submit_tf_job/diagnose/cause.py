@@ -1,28 +1,13 @@
-"""What a diagnosis is made of."""
+"""The causes of a job's wait or failure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-__all__ = ["Cause", "Consequence", "Diagnosis", "RootCause"]
+from submit_tf_job.deferred import dataclass
 
-
-@dataclass(frozen=True)
-class Cause:
-    """One reason why a job waits.
-
-    Attributes:
-        code: A word for programs, such as `queue-full`; documented in docs/troubleshooting.md, never changes its meaning.
-        sentence: What is the matter, with the cluster's own numbers.
-        hint: The next step, or "".
-        facts: The numbers that the sentence is made of.
-    """
-
-    code: str
-    sentence: str
-    hint: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
+__all__ = ["Cause", "Consequence", "Diagnosis"]
 
 
 @dataclass(frozen=True)
@@ -35,28 +20,30 @@ class Consequence:
 
 
 @dataclass(frozen=True)
-class RootCause:
-    """Why a job failed: one thing that came first.
+class Cause:
+    """One cause of a job's wait or failure.
 
     Attributes:
-        code: A word for programs, such as `out-of-memory`; documented in docs/troubleshooting.md, never changes its meaning.
-        sentence: What happened, for a person.
+        code: An identifier for programs, such as `queue-full`; documented in
+            docs/troubleshooting.md, and its meaning never changes.
+        sentence: What happened, with the cluster's own numbers.
         hint: The next step, or "".
-        task: The task that failed first, such as `worker-1`; None where no task is to blame.
+        facts: The numbers and names in the sentence.
+        task: The task that failed first, such as `worker-1`; None if no task failed.
         host: The node it ran on.
         container_id: Its container.
-        status: Its exit status; None where there is none.
+        status: Its exit status; None if it has none.
         meaning: What that status means, or "".
         exception: The last line of the Python traceback, or "".
         last_lines: The end of its stderr.
-        diagnostics: YARN's own words about it, or "".
-        consequences: What ended because of it, in order of time.
-        facts: The numbers that the sentence is made of.
+        diagnostics: YARN's diagnostics of it, or "".
+        consequences: The tasks that ended because of it, in order of time.
     """
 
     code: str
     sentence: str
     hint: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
     task: str | None = None
     host: str | None = None
     container_id: str | None = None
@@ -66,17 +53,16 @@ class RootCause:
     last_lines: tuple[str, ...] = ()
     diagnostics: str = ""
     consequences: tuple[Consequence, ...] = ()
-    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a job stands where it stands; empty for one that is well.
+    """Why a job waits or failed; empty if it does neither.
 
     Attributes:
-        pending: Why it waits; what matters most comes first.
+        pending: Why it waits; the most important cause comes first.
         failure: Why it failed.
     """
 
     pending: tuple[Cause, ...] = ()
-    failure: RootCause | None = None
+    failure: Cause | None = None

@@ -1,41 +1,49 @@
-"""What each witness says of a failure: YARN, the bootstrap, the program's own words, the exit status."""
+"""Determine the cause from each kind of evidence: YARN's diagnostics, the bootstrap's report, the
+program's stderr, the exit status.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 
-from submit_tf_job import contract
+from submit_tf_job.container import contract
+from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.container_patterns import CONTAINER
 from submit_tf_job.diagnose.patterns import PROGRAM, recognise
-from submit_tf_job.diagnose.statuses import meaning_of, of_executor
+from submit_tf_job.diagnose.statuses import LOST, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import PythonError, python_error
 from submit_tf_job.yarn.amlog import ContainerEnd
 
-__all__ = ["BOOTSTRAP_SAYS", "OF_MEMORY", "Finding", "by_bootstrap", "by_container", "by_program", "by_status", "by_yarn", "role_of"]
+__all__ = [
+    "BOOTSTRAP_SAYS",
+    "OF_MEMORY",
+    "by_bootstrap",
+    "by_container",
+    "by_docker",
+    "by_missing_task",
+    "by_program",
+    "by_status",
+    "by_yarn",
+    "names_vanished",
+    "role_of",
+]
 
 OF_MEMORY = ("out-of-memory", "killed")
 _LINE = 500
 _LAST_LINES = 30
 _TRACEBACK = 32_000
-_USED = re.compile(r"Current usage: (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) physical memory used")
+_USED = re.compile(
+    r"Current usage: (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) physical memory used"
+)
 _USED_VIRTUAL = re.compile(r"; (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) virtual memory used")
 _PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 _MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
 _GRAIN = 256
 BOOTSTRAP_SAYS = "[submit_tf_job] "
 _NOT_THE_PROGRAM = (BOOTSTRAP_SAYS, contract.OUTCOME_MARK)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one witness says."""
-
-    code: str
-    sentence: str
-    hint: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 def role_of(task: str) -> str:
@@ -46,39 +54,76 @@ def role_of(task: str) -> str:
 # --- YARN ---
 
 _BY_YARN = {
-    -100: ("node-lost", "{task}'s container was lost with its node, or released", "submit again; is the node well?"),
-    -101: ("disks-failed", "{task}'s node has no good disk left for containers", "submit again; the node's administrator should know"),
+    -100: (
+        "node-lost",
+        "{task}'s container was lost with its node, or released",
+        "submit again; is the node well?",
+    ),
+    -101: (
+        "disks-failed",
+        "{task}'s node has no good disk left for containers",
+        "submit again; the node's administrator should know",
+    ),
     -102: (
         "preempted",
-        "{task} was preempted: the scheduler gave its resources to somebody else",
+        "{task} was preempted: the scheduler gave its resources to another job",
         "submit again, or use a queue that is not preempted; save checkpoints often",
     ),
     -105: ("stopped-by-yarn", "{task} was stopped by the ApplicationMaster", ""),
-    -106: ("stopped-by-yarn", "{task} was killed by the ResourceManager", "its words, and the node's state, say why"),
-    -108: ("preempted", "{task} was killed to make room for another container on its node", "submit again; ask for guaranteed containers"),
-    -109: ("logs-too-large", "{task} wrote more logs than its node allows", "log less, or to a file on HDFS"),
+    -106: (
+        "stopped-by-yarn",
+        "{task} was killed by the ResourceManager",
+        "its words, and the node's state, say why",
+    ),
+    -108: (
+        "preempted",
+        "{task} was killed to make room for another container on its node",
+        "submit again; ask for guaranteed containers",
+    ),
+    -109: (
+        "logs-too-large",
+        "{task} wrote more logs than its node allows",
+        "log less, or to a file on HDFS",
+    ),
 }
 
 
-def by_yarn(end: ContainerEnd | None, asked_mib: int | None) -> Finding | None:
-    """Say why YARN itself ended a container: a negative exit status (ContainerExitStatus.java)."""
+def by_yarn(end: ContainerEnd | None, asked_mib: int | None) -> Cause | None:
+    """Return why YARN ended or lost a container.
+
+    Its exit status is then negative (ContainerExitStatus.java), or LOST (ContainerExecutor.java).
+    """
     if end is None or end.status is None:
         return None
+    if end.status == LOST:
+        return Cause(
+            "exit-status-lost",
+            f"the NodeManager of {end.task} was restarted, and the container ended without "
+            f"leaving its exit status",
+            "how it ended may stand in its logs; submit again. The node's administrator "
+            "can say why the NodeManager was restarted",
+        )
     if end.status in (-103, -104):
         return _over_memory(end, asked_mib)
     code, sentence, hint = _BY_YARN.get(end.status, ("", "", ""))
-    return Finding(code, sentence.format(task=end.task), hint) if code else None
+    return Cause(code, sentence.format(task=end.task), hint) if code else None
 
 
-def _over_memory(end: ContainerEnd, asked_mib: int | None) -> Finding:
+def _over_memory(end: ContainerEnd, asked_mib: int | None) -> Cause:
     physical = end.status == -104
     said = (_USED if physical else _USED_VIRTUAL).search(end.diagnostics)
     kind = "" if physical else " of virtual memory"
-    used = f"used {said['used']}{kind} of the {said['limit']}" if said else f"used more memory{kind} than the amount"
+    used = (
+        f"used {said['used']}{kind} of the {said['limit']}"
+        if said
+        else f"used more memory{kind} than the amount"
+    )
     sentence = f"{end.task} {used} that its container may have, and the NodeManager killed it"
     facts = {"asked_mib": end.memory_mib or asked_mib, **(said.groupdict() if said else {})}
     need = _mib(said["used"]) if said and physical else None
-    return Finding("out-of-memory", sentence, _more_memory(end.task, end.memory_mib or asked_mib, need), facts)
+    return Cause(
+        "out-of-memory", sentence, _more_memory(end.task, end.memory_mib or asked_mib, need), facts
+    )
 
 
 def _mib(amount: str) -> float | None:
@@ -87,117 +132,239 @@ def _mib(amount: str) -> float | None:
 
 
 def _more_memory(task: str, asked_mib: int | None, used_mib: float | None = None) -> str:
-    """Name the key to change, with the present value and one to try."""
+    """Return the hint with the key to change, its current value and a suggested one."""
     key = f"roles.{role_of(task)}.memory"
     if not asked_mib:
         return f"ask for more {key}, or make the batch or the model smaller"
     wanted = max(2 * asked_mib, 1.25 * (used_mib or 0))
     rounded = -int(-wanted // _GRAIN) * _GRAIN
-    return f"{key} is {_spec(asked_mib)}: try {_spec(rounded)}, or make the batch or the model smaller"
+    return (
+        f"{key} is {_spec(asked_mib)}: try {_spec(rounded)}, or make the batch or the model smaller"
+    )
 
 
 def _spec(mib: int) -> str:
-    """Write an amount as a job spec has it."""
+    """Format an amount of memory as in a job spec."""
     return f"{mib // 1024}Gi" if mib % 1024 == 0 else f"{mib}Mi"
 
 
 # --- a container whose command never ran ---
 
 
-def by_container(end: ContainerEnd, stderr: str = "") -> Finding | None:
-    """Say why a container failed before its command ran, from the NodeManager's words."""
-    found = recognise(_short(f"{end.diagnostics}\n{stderr}"), CONTAINER, task=end.task, status=end.status)
+def by_container(end: ContainerEnd, stderr: str = "") -> Cause | None:
+    """Return why a container failed before its command ran, from the NodeManager's diagnostics."""
+    found = recognise(
+        _short(f"{end.diagnostics}\n{stderr}"), CONTAINER, task=end.task, status=end.status
+    )
     if found:
-        return Finding(found.code, found.sentence, found.hint, found.facts)
+        return found
     meaning = of_executor(end.status)
     if not meaning:
         return None
-    return Finding("container-failed", f"the container of {end.task} failed before its command ran: {meaning}")
+    hint = ""
+    if end.status == -1000 and not end.diagnostics:
+        # A NodeManager that does not allow Docker reports that only in its own log (seen on 3.4.2).
+        hint = (
+            "the NodeManager's log has the reason. YARN reports nothing where docker is missing in "
+            "yarn.nodemanager.runtime.linux.allowed-runtimes (`Requested runtime not "
+            "allowed`); `doctor` shows what each node allows"
+        )
+    return Cause(
+        "container-failed",
+        f"the container of {end.task} failed before its command ran: {meaning}",
+        hint,
+    )
+
+
+# Message of container-executor if dockerd did not respond to the query for the exit status
+# (docker-util.c).
+_DOCKER_GONE = re.compile(
+    r"Cannot connect to the Docker daemon|Could not inspect docker to get exit ?code"
+)
+
+
+def by_docker(end: ContainerEnd | None) -> Cause | None:
+    """Return the cause if Docker stopped during a container's run, from YARN's diagnostics."""
+    if end is None or not _DOCKER_GONE.search(end.diagnostics):
+        return None
+    return Cause(
+        "docker-stopped",
+        f"Docker{clause(' on {}', end.host)} was stopped or restarted while {end.task} ran, "
+        "and ended its container",
+        "submit again; the node's administrator can say why. Docker's live-restore keeps "
+        "containers over a restart of dockerd",
+    )
 
 
 # --- the bootstrap ---
+
+NAMES_HINT = (
+    "submit it again, with --replace: `submit` waits until the earlier job of that name has "
+    "gone; see: submit_tf_job help troubleshooting"
+)
 
 _BY_BOOTSTRAP = {
     "port-in-use": (
         "port-in-use",
         "--replace takes other ports; so does another `ports.range` in the settings",
     ),
-    "not-finished": ("not-finished", "`finish_timeout` says how long others may go on; does every worker run the same number of steps?"),
-    "command-not-found": ("command-not-found", "is it in the image, and on its PATH? python is often called python3"),
-    "not-executable": ("not-executable", "make it executable before it is shipped, or start it with its interpreter"),
+    "not-finished": (
+        "not-finished",
+        "`finish_timeout` is how long others may continue; does every worker run the same "
+        "number of steps?",
+    ),
+    "command-not-found": (
+        "command-not-found",
+        "is it in the image, and on its PATH? python is often called python3",
+    ),
+    "not-executable": (
+        "not-executable",
+        "make it executable before it is shipped, or start it with its interpreter",
+    ),
     "bootstrap-error": ("bootstrap-error", "its last lines say what it lacked in the container"),
     "login-failed": (
         "kerberos-login",
-        "is the keytab the principal's latest (kvno)? does the krb5.conf that the task has name the KDC, and can containers reach it?",
+        "is the keytab the principal's latest (kvno)? does the krb5.conf that the task "
+        "has name the KDC, and can containers reach it?",
     ),
     "input-failed": (
         "input-failed",
-        "is it there for the job's user, and does the image have what reads it (hdfs-native, fsspec)? docs/data.md",
+        "is it there for the job's user, and does the image have what reads it "
+        "(hdfs-native, fsspec)? see: submit_tf_job help data",
     ),
     "output-failed": (
         "output-failed",
-        "is there room, and may the job's user write there? `on_failure: keep` saves what a failed command has written; docs/data.md",
+        "is there room, and may the job's user write there? `on_failure: keep` saves what "
+        "a failed command has written; "
+        "see: submit_tf_job help data",
     ),
-    "wrong-job": ("wrong-job", "another job uses the same ports on that host: --replace takes others"),
+    "wrong-job": (
+        "wrong-job",
+        "another job uses the same ports on that host: --replace takes others",
+    ),
     "lost": (
         "task-lost",
-        "killed from outside, or its node died: its node's NodeManager knows; a memory limit of the kernel shows in its log as well",
+        "killed from outside, or its node died: see the NodeManager's log there; a memory "
+        "limit of the kernel shows in its log as well",
+    ),
+    "names-vanished": ("names-vanished", NAMES_HINT),
+    "image-ignored": (
+        "image-ignored",
+        "that NodeManager does not run Docker: its administrator adds docker to "
+        "yarn.nodemanager.runtime.linux.allowed-runtimes, with LinuxContainerExecutor; "
+        "`doctor` shows which nodes do. `image: none` runs plain processes on purpose, and "
+        "`image_policy: warn` lets the command run",
+    ),
+    "workdir-missing": (
+        "workdir-missing",
+        "`workdir` names a directory of `files`, or one of the image; see: submit_tf_job help "
+        "files",
     ),
     "peers-missing": (
         "tasks-missing",
-        "YARN had no room for them, or their containers did not start: ask for less, or wait longer (`start_timeout`)",
+        "YARN had no room for them, or their containers did not start: ask for less, or "
+        "wait longer (`start_timeout`)",
     ),
 }
 
 
-def by_bootstrap(reason: str, message: str, status: int | None) -> Finding | None:
-    """Say what the bootstrap itself saw; nothing where the program ended by itself."""
-    if status in (contract.EXIT_DECIDER_LOST, contract.EXIT_JOB_FAILED) and reason not in _BY_BOOTSTRAP:
+# Message of a task while the deciding task does not respond (container/follower.py).
+_UNANSWERED = re.compile(
+    r"(?P<host>\S+) \((?P<address>[\d.]+)\) does not answer at port (?P<port>\d+)"
+)
+
+
+def by_missing_task(task: str, stderr: str) -> Cause | None:
+    """Return the cause if a task started and could not reach the deciding task, from its stderr."""
+    found = _UNANSWERED.search(stderr)
+    if found is None:
         return None
-    if reason in ("command-not-found", "not-executable") and " ended with status " in message:
-        return None  # bash said so of something within the command, and names it in its own words
+    return Cause(
+        "tasks-unreachable",
+        f"{task} started and cannot reach the deciding task: {found['address']} does not "
+        f"answer at port {found['port']}",
+        "a firewall lies between them. On a bridge of Docker: where iptables' chain "
+        "FORWARD has the policy DROP "
+        "(`iptables -S FORWARD` on the node), containers reach one another only by a rule "
+        "that allows it; or use `network: host`",
+        {key: found[key] for key in ("host", "address", "port")},
+    )
+
+
+def by_bootstrap(reason: str, message: str, status: int | None) -> Cause | None:
+    """Return the cause that the bootstrap reports; None if the program exited by itself."""
+    if (
+        status in (contract.EXIT_DECIDER_LOST, contract.EXIT_JOB_FAILED)
+        and reason not in _BY_BOOTSTRAP
+    ):
+        return None
+    if reason in ("command-not-found", "not-executable") and " exited with status " in message:
+        return None  # bash's status for a part of the command, which its own message names
     if reason not in _BY_BOOTSTRAP:
         return None
     code, hint = _BY_BOOTSTRAP[reason]
-    return Finding(code, message, hint)
+    return Cause(code, message, hint)
+
+
+def names_vanished(task: str, warnings: Sequence[str]) -> Cause | None:
+    """Return the cause if a task could not resolve a name that YARN had removed, from the deciding
+    task's warnings.
+    """
+    said = next((warning for warning in warnings if contract.NAMES_VANISHED in warning), None)
+    return (
+        Cause("names-vanished", f"{task} could not look up another task: {said}", NAMES_HINT)
+        if said
+        else None
+    )
 
 
 # --- the program ---
 
 
-def by_program(task: str, status: int | None, stderr: str, asked_mib: int | None = None) -> tuple[Finding | None, PythonError | None]:
-    """Say what a program's last words show, and which Python exception ended it."""
+def by_program(
+    task: str, status: int | None, stderr: str, asked_mib: int | None = None
+) -> tuple[Cause | None, PythonError | None]:
+    """Return the cause from a program's last lines, and the Python exception that ended it."""
     stderr = _own_words(stderr)
     error = python_error(stderr)
     found = recognise(_telling(stderr, error), PROGRAM, task=task, status=status)
     if found:
-        sentence, hint, facts = found.sentence, found.hint, dict(found.facts)
         if found.code == "out-of-memory":
-            facts["asked_mib"] = asked_mib
-            sentence += f": {error.last_line}" if error else ""
-            hint = _more_memory(task, asked_mib)
-        elif found.code == "peer-failed":
-            facts |= _named_peer(task, stderr)
-            sentence += f"; it names {facts['peer']}" if "peer" in facts else ""
-        return Finding(found.code, sentence, hint, facts), error
+            found = replace(
+                found,
+                sentence=f"{found.sentence}: {error.last_line}" if error else found.sentence,
+                hint=_more_memory(task, asked_mib),
+                facts={**found.facts, "asked_mib": asked_mib},
+            )
+        elif found.code == "peer-failed" and (peer := _named_peer(task, stderr)):
+            sentence = f"{found.sentence}; it names {peer}"
+            found = replace(found, sentence=sentence, facts={**found.facts, "peer": peer})
+        return found, error
     if error:
-        return Finding("python-exception", f"{task} ended by a Python exception: {error.last_line}"), error
+        return Cause(
+            "python-exception", f"{task} ended by a Python exception: {error.last_line}"
+        ), error
     return None, None
 
 
-def _named_peer(task: str, stderr: str) -> dict[str, str]:
+def _named_peer(task: str, stderr: str) -> str | None:
     named = [f"{role}-{index}" for role, index in _PEER.findall(stderr[-_TRACEBACK:])]
-    other = next((name for name in reversed(named) if name != task), None)
-    return {"peer": other} if other else {}
+    return next((name for name in reversed(named) if name != task), None)
 
 
 def _own_words(stderr: str) -> str:
-    """Leave out what the bootstrap and the shell say: the bootstrap quotes the command, which may hold any word."""
-    return "\n".join(line for line in stderr.splitlines() if not line.startswith(_NOT_THE_PROGRAM) and "setlocale: LC_ALL" not in line)
+    """Return a stderr without the lines of the bootstrap and the shell; the bootstrap quotes the
+    command, which may contain any text.
+    """
+    return "\n".join(
+        line
+        for line in stderr.splitlines()
+        if not line.startswith(_NOT_THE_PROGRAM) and "setlocale: LC_ALL" not in line
+    )
 
 
 def _telling(stderr: str, error: PythonError | None) -> str:
-    """Return the part of a stderr that tells of the end."""
+    """Return the part of a stderr that belongs to the program's end."""
     end = "\n".join(stderr.rstrip().split("\n")[-_LAST_LINES:])
     return _short(f"{error.last_line}\n{error.text[:_TRACEBACK]}\n{end}" if error else end)
 
@@ -209,32 +376,56 @@ def _short(text: str) -> str:
 # --- the exit status ---
 
 _BY_STATUS = {
-    126: ("not-executable", "make it executable before it is shipped, or start it with its interpreter"),
-    127: ("command-not-found", "is it in the image, and on its PATH? python is often called python3"),
-    132: ("cpu-too-old", "send the job to newer nodes (`placement`), or use libraries built for these"),
-    134: ("aborted", "its last lines say why; an abort without a word is often native memory that could not be had"),
-    135: ("crashed", "Docker gives a container 64 MB of /dev/shm: read data with threads instead of processes"),
+    126: (
+        "not-executable",
+        "make it executable before it is shipped, or start it with its interpreter",
+    ),
+    127: (
+        "command-not-found",
+        "is it in the image, and on its PATH? python is often called python3",
+    ),
+    132: (
+        "cpu-too-old",
+        "send the job to newer nodes (`placement`), or use libraries built for these",
+    ),
+    134: (
+        "aborted",
+        "its last lines say why; an abort without a word is often native memory that "
+        "could not be had",
+    ),
+    135: (
+        "crashed",
+        "Docker gives a container 64 MB of /dev/shm: read data with threads instead of processes",
+    ),
     136: ("crashed", "PYTHONFAULTHANDLER=1 in `env` shows where"),
     139: (
         "crashed",
-        "PYTHONFAULTHANDLER=1 in `env` shows where; a role without tasks in TF_CONFIG, or mixed versions of native libraries, do this",
+        "PYTHONFAULTHANDLER=1 in `env` shows where; a role without tasks in TF_CONFIG, or "
+        "mixed versions of native libraries, do this",
     ),
     143: (
         "stopped-from-outside",
-        "YARN does not say by whom: preempted, its node drained, or killed by hand? the node's NodeManager log knows",
+        "YARN does not report by whom: preempted, its node drained, dockerd restarted, or "
+        "killed by hand? the node's NodeManager log knows",
     ),
 }
 
 
-def by_status(task: str, status: int | None, asked_mib: int | None) -> Finding | None:
-    """Say what the exit status alone tells."""
+def by_status(task: str, status: int | None, asked_mib: int | None) -> Cause | None:
+    """Return the cause from the exit status alone."""
     if not status:
         return None
     if status == 137:
         hint = f"mostly the kernel, at a memory limit: {_more_memory(task, asked_mib)}"
-        return Finding("killed", f"{task} was {meaning_of(status)}", hint, {"asked_mib": asked_mib})
+        return Cause("killed", f"{task} was {meaning_of(status)}", hint, {"asked_mib": asked_mib})
     code, hint = _BY_STATUS.get(status, ("exited", ""))
     meaning = meaning_of(status)
     if status > 128:
-        return Finding(code, f"{task} was {meaning}" if meaning else f"{task} ended with exit status {status}", hint)
-    return Finding(code, f"{task} ended with exit status {status}{': ' + meaning if meaning else ''}", hint)
+        return Cause(
+            code,
+            f"{task} was {meaning}" if meaning else f"{task} ended with exit status {status}",
+            hint,
+        )
+    return Cause(
+        code, f"{task} ended with exit status {status}{': ' + meaning if meaning else ''}", hint
+    )

@@ -1,37 +1,59 @@
-"""Why a job failed: one root cause out of everything that was said. Pure: `api/failure.py` gathers what this weighs.
+"""Determine why a job failed: one cause from all evidence, by pure functions; `operations/why.py`
+reads the evidence.
 
-The diagnosis explains a verdict and never changes it (`observation.verdict`).
+A diagnosis explains a verdict and never changes it (`observation.verdict`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from submit_tf_job import contract
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.diagnose.cause import Cause, Consequence
 from submit_tf_job.diagnose.container_patterns import CONTAINER, MASTER, NEVER_GRANTED
-from submit_tf_job.diagnose.model import Consequence, RootCause
+from submit_tf_job.diagnose.evidence import (
+    BOOTSTRAP_SAYS,
+    by_bootstrap,
+    by_container,
+    by_docker,
+    by_missing_task,
+    by_program,
+    by_status,
+    by_yarn,
+    names_vanished,
+    role_of,
+)
 from submit_tf_job.diagnose.patterns import recognise
 from submit_tf_job.diagnose.statuses import meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import PythonError
-from submit_tf_job.diagnose.witnesses import BOOTSTRAP_SAYS, Finding, by_bootstrap, by_container, by_program, by_status, by_yarn, role_of
-from submit_tf_job.observation import Evidence, Observation
+from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd
-from submit_tf_job.yarn.records import AppReport, AppState, FinalStatus
+from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
-__all__ = ["Clues", "Suspect", "conclude", "first_of", "needs_am", "suspect_of", "suspects"]
+__all__ = [
+    "Clues",
+    "Suspect",
+    "conclude",
+    "first_of",
+    "needs_am",
+    "silent_of",
+    "suspect_of",
+    "suspects",
+]
 
 KEPT = 20
 _LINE = 500
 _TENSORFLOW = ("chief", "master", "worker", "ps", "evaluator")
-# A minimal image lacks en_US.UTF-8, which YARN's AM asks for (seen in every container of such images).
 _AM_STATUS = re.compile(r"exited with +exitCode: (-?\d+)")  # RMAppAttemptImpl
 _AM_TIMES = re.compile(r"failed (\d+) times")
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK)
-# How a task ends because another one has failed, or the job is over.
+# Exit statuses of tasks that ended because another one had failed, or because the job had ended.
 _CONSEQUENCE = frozenset({contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST, -105, -106, -107})
 
 
@@ -43,9 +65,9 @@ class Suspect:
         task: Its name.
         container_id: Its container.
         host: Its node.
-        status: Exit status of its command; of its container, where only YARN speaks of it.
-        reason: The bootstrap's word for it; "" where only YARN speaks of it.
-        message: The bootstrap's sentence.
+        status: Exit status of its command; of its container, if only YARN reports it.
+        reason: The bootstrap's reason; "" if only YARN reports the failure.
+        message: The bootstrap's message.
         last_lines: The end of its stderr.
     """
 
@@ -60,46 +82,57 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Clues:
-    """What is known of a failed job.
+    """The evidence about a failed job.
 
     Attributes:
-        seen: The last look.
-        suspect: The task that is looked into.
+        seen: The job's last status.
+        suspect: The task that may be the cause.
         others: Tasks that failed after it, in order of time.
-        ends: What the ApplicationMaster says of containers that ended.
+        ends: The ends of containers in the ApplicationMaster's log.
         stderr: The end of the suspect's stderr.
-        am_error: The last error that the ApplicationMaster wrote of itself.
+        sandbox: Whether the cluster is a sandbox, which may run plain processes on purpose.
+        am_error: The last error in the ApplicationMaster's log.
+        missing: A task with a container that never reported, and the end of its stderr.
     """
 
-    seen: Observation
+    seen: JobStatus
     suspect: Suspect | None = None
     others: tuple[Suspect, ...] = ()
     ends: tuple[ContainerEnd, ...] = ()
     stderr: str = ""
     am_error: str = ""
+    sandbox: bool = False
+    missing: tuple[str, str] | None = None
 
     def end_of(self, suspect: Suspect) -> ContainerEnd | None:
-        """Return how the suspect's container ended."""
+        """Return the end of the suspect's container, or None."""
         mine = [end for end in self.ends if end.container_id == suspect.container_id]
-        return mine[-1] if mine else None
+        return next(reversed(mine), None)
 
 
-# --- whom to look into ---
+# --- the first task that failed ---
 
 
-def suspects(seen: Observation) -> tuple[Suspect, ...]:
-    """Return the tasks that the deciding task's report says failed, the first cause first; or the deciding task where it was stopped."""
+def suspects(seen: JobStatus) -> tuple[Suspect, ...]:
+    """Return the failed tasks in the deciding task's report, the first failure first; or the
+    deciding task if it was stopped.
+    """
     report = seen.report
     if report is None:
         return ()
     records = [report.raw.get("first_failure"), *_list(report.raw.get("later_failures"))]
-    found = tuple(_suspect(record) for record in records if isinstance(record, dict) and record.get("task"))
+    found = tuple(
+        _suspect(record) for record in records if isinstance(record, dict) and record.get("task")
+    )
     if found or not report.outcome_status or report.state == "succeeded":
         return found
     outcome = report.raw.get("outcome")
     reason = "killed" if isinstance(outcome, dict) and outcome.get("signal") else "exited"
-    deciding, container = _text(report.raw.get("deciding")) or "?", _text(report.raw.get("container"))
-    return (Suspect(deciding, container, _host_of(report.raw, deciding), report.outcome_status, reason),)
+    deciding, container = (
+        _text(report.raw.get("deciding")) or "?",
+        _text(report.raw.get("container")),
+    )
+    return (Suspect(deciding, container, _host_of(seen, deciding), report.outcome_status, reason),)
 
 
 def _suspect(record: Mapping[str, Any]) -> Suspect:
@@ -115,9 +148,9 @@ def _suspect(record: Mapping[str, Any]) -> Suspect:
     )
 
 
-def _host_of(report: Mapping[str, Any], task: str) -> str | None:
-    tasks = [entry for entry in _list(report.get("tasks")) if isinstance(entry, dict) and entry.get("task") == task]
-    return _text(tasks[0].get("host")) if tasks else None
+def _host_of(seen: JobStatus, task: str) -> str | None:
+    hosts = [entry.get("host") for entry in seen.entries("tasks") if entry.get("task") == task]
+    return _text(next(iter(hosts), None))
 
 
 def _list(value: Any) -> list[Any]:
@@ -129,23 +162,27 @@ def _text(value: Any) -> str | None:
 
 
 def needs_am(suspect: Suspect | None) -> bool:
-    """Say whether the ApplicationMaster may know more: where a task was ended from outside, or never came."""
+    """Return whether the ApplicationMaster's log may explain more: a task was ended from outside,
+    or never reported.
+    """
     if suspect is None or suspect.reason in ("lost", "killed", "peers-missing"):
         return True
     return suspect.status in (None, 137, 143)
 
 
-def suspect_of(ends: Sequence[ContainerEnd], seen: Observation, deciding_role: str | None = None) -> Suspect | None:
-    """Return the task whose container failed first, where only the ApplicationMaster's log speaks of it.
+def suspect_of(
+    ends: Sequence[ContainerEnd], seen: JobStatus, deciding_role: str | None = None
+) -> Suspect | None:
+    """Return the task whose container failed first, from the ApplicationMaster's log.
 
     Args:
-        ends: What it says.
-        seen: The last look; of tasks that are missing there, one is the cause.
-        deciding_role: The role whose end was the job's end.
+        ends: The ends of containers in that log.
+        seen: The job's last status; if its report lists missing tasks, one of them is the cause.
+        deciding_role: The role whose end was the end of the job.
     """
     failed = [end for end in ends if end.failed]
     if seen.report is not None and seen.report.missing:
-        # The list in the report is cut; the start waits for no task that is here.
+        # The report's list is truncated; the start waits only for the missing tasks.
         missing = set(seen.report.missing)
         failed = [end for end in failed if end.task in missing]
     first = [end for end in failed if end.status not in _CONSEQUENCE and not end.again] or failed
@@ -156,89 +193,251 @@ def suspect_of(ends: Sequence[ContainerEnd], seen: Observation, deciding_role: s
     return Suspect(end.task, end.container_id, end.host, end.status)
 
 
-def first_of(told: Suspect | None, found: Suspect | None, seen: Observation) -> Suspect | None:
-    """Choose between the task that the report names and the one whose container failed first.
+def silent_of(ends: Sequence[ContainerEnd], seen: JobStatus) -> Suspect | None:
+    """Return the deciding task if YARN counts its container as a success and no outcome was
+    reported.
+    """
+    app = seen.app
+    if (
+        app is None
+        or app.final_status is not FinalStatus.SUCCEEDED
+        or seen.evidence is not Evidence.MISSING
+    ):
+        return None
+    mine = [end for end in ends if end.task == seen.deciding_task and end.status == 0]
+    if not mine:
+        return None
+    return Suspect(mine[-1].task, mine[-1].container_id, mine[-1].host, 0)
 
-    The report knows better, but for tasks that never arrived, and where it names none because the job was stopped.
+
+def first_of(told: Suspect | None, found: Suspect | None, seen: JobStatus) -> Suspect | None:
+    """Return the first failed task: the one in the report, or the one whose container failed first.
+
+    The report has precedence, unless its task never reported, or it names none because the job was
+    stopped.
     """
     named = seen.report is not None and seen.report.first_failure is not None
-    if found is None or (told is not None and (told.container_id == found.container_id or (named and told.reason != "peers-missing"))):
+    if found is None or (
+        told is not None
+        and (told.container_id == found.container_id or (named and told.reason != "peers-missing"))
+    ):
         return told
     return found
 
 
-# --- the weighing ---
+# --- the choice of a cause ---
 
 
-def conclude(clues: Clues) -> RootCause | None:
-    """Name the root cause; None where nothing that was read says more than the verdict."""
+def conclude(clues: Clues) -> Cause | None:
+    """Return the cause; None if the evidence does not explain more than the verdict."""
     suspect = clues.suspect
     if suspect is None:
         return _of_application(clues)
-    never = _never_granted(clues.seen.app) if suspect.reason == "peers-missing" else None
-    if never is not None:
+    if suspect.status == 0 and not suspect.reason:
+        return _false_success(clues, suspect) or _of_application(clues)
+    if suspect.reason == "peers-missing" and (never := _never_granted(clues.seen.app)):
         return never
     end = clues.end_of(suspect)
     asked = _asked_mib(clues.seen, suspect.task, end)
-    finding, error = _weigh(clues, suspect, end, asked)
-    if finding is not None and finding.code == "peer-failed":
+    cause, error = _weigh(clues, suspect, end, asked)
+    if suspect.reason == "peers-missing" and clues.missing is not None:
+        cause = by_missing_task(*clues.missing) or cause
+    if cause is not None and cause.code == "peer-failed":
         elsewhere = _elsewhere(clues, asked)
         if elsewhere is not None:
             return elsewhere
-    if finding is None:
+    if cause is not None and cause.code == "name-not-found":
+        cause = (
+            names_vanished(suspect.task, clues.seen.report.warnings if clues.seen.report else ())
+            or cause
+        )
+    if cause is None:
         return None
-    return _root(clues, suspect, end, finding, error)
+    return _root(clues, suspect, end, _without_image(clues, suspect, end, cause), error)
 
 
-def _weigh(clues: Clues, suspect: Suspect, end: ContainerEnd | None, asked: int | None) -> tuple[Finding | None, PythonError | None]:
-    """Ask the witnesses, those that know more first."""
+# Failures because something is missing from an image.
+_OF_IMAGE = frozenset(
+    (
+        *(
+            "tensorflow-missing",
+            "module-missing",
+            "library-missing",
+            "program-missing",
+            "file-missing",
+            "command-not-found",
+        ),
+        *(
+            "python-missing",
+            "not-executable",
+            "hdfs-unsupported",
+            "keras-3",
+            "cuda-mismatch",
+            "wrong-architecture",
+        ),
+    )
+)
+# container-executor's operations: 1 launches a plain process, 4 a Docker container (main.c).
+_PLAIN_LAUNCH = re.compile(r"^main : command provided 1$", re.MULTILINE)
+
+
+def _without_image(clues: Clues, suspect: Suspect, end: ContainerEnd | None, cause: Cause) -> Cause:
+    """Return the ignored image as the cause if something from the image was missing; in a sandbox,
+    add it to the hint instead.
+    """
+    ignored = _list(clues.seen.report.raw.get("image_ignored")) if clues.seen.report else []
+    launched_plain = end is not None and bool(_PLAIN_LAUNCH.search(end.diagnostics))
+    if cause.code not in _OF_IMAGE or not (suspect.task in ignored or launched_plain):
+        return cause
+    facts = {**cause.facts, "code": cause.code}
+    if clues.sandbox:
+        why = (
+            "this sandbox has no Docker, and the image is not used: --container-path adds "
+            "programs, --profile docker runs images"
+        )
+        return replace(cause, hint="; ".join(filter(None, [cause.hint, why])), facts=facts)
+    return Cause(
+        "image-ignored",
+        f"{suspect.task} did not run in its image but as a plain process of its node, and "
+        f"so: {cause.sentence}",
+        "that NodeManager does not run Docker: its administrator adds docker to "
+        "yarn.nodemanager.runtime.linux.allowed-runtimes, "
+        "with LinuxContainerExecutor; `doctor` shows which nodes do",
+        facts,
+    )
+
+
+def _weigh(
+    clues: Clues, suspect: Suspect, end: ContainerEnd | None, asked: int | None
+) -> tuple[Cause | None, PythonError | None]:
+    """Return the cause from the best evidence, and the Python exception."""
     stderr = clues.stderr or "\n".join(suspect.last_lines)
     outside = by_yarn(end, asked)
     program, error = by_program(suspect.task, suspect.status, stderr, asked)
     if outside is not None:
         return outside, error
-    ran = bool(suspect.reason) or BOOTSTRAP_SAYS in stderr or clues.seen.evidence is Evidence.NONE_EXPECTED
+    ran = (
+        bool(suspect.reason)
+        or BOOTSTRAP_SAYS in stderr
+        or clues.seen.evidence is Evidence.NONE_EXPECTED
+    )
+    if ran and suspect.reason in ("", "killed", "lost") and (gone := by_docker(end)):
+        return gone, error
     if end is not None and not suspect.reason:
         container = by_container(end, stderr)
-        finding = (program or by_status(suspect.task, suspect.status, asked)) if ran else (container or program)
-        if ran and container is not None and container.code != "container-failed" and program is None:
-            finding = container
-        return finding or by_status(suspect.task, suspect.status, asked), error
+        cause = container or program
+        if ran and (container is None or container.code == "container-failed"):
+            cause = program
+        elif ran:
+            cause = program or container
+        return cause or by_status(suspect.task, suspect.status, asked), error
     if suspect.reason == "lost" and end is not None and end.status == 137:
         return by_status(suspect.task, end.status, asked), error
     said = by_bootstrap(suspect.reason, suspect.message, suspect.status)
-    return said or program or by_status(suspect.task, suspect.status, asked), error
+    cause = said or program or by_status(suspect.task, suspect.status, asked)
+    return cause and _from_outside(clues, suspect, end, cause), error
 
 
-def _elsewhere(clues: Clues, asked: int | None) -> RootCause | None:
-    """Return another task's failure, where the first one to end had only lost its peers."""
+def _from_outside(clues: Clues, suspect: Suspect, end: ContainerEnd | None, cause: Cause) -> Cause:
+    """Add to the cause of a task that was ended from outside what may have ended it, and the other
+    tasks of its node that ended the same way.
+
+    YARN sets a negative status for a container that it ends itself. A dockerd that stops or
+    restarts sends SIGTERM to its containers, and does not log it (seen with Docker 20.10).
+    """
+    if cause.code not in ("stopped-from-outside", "killed", "task-lost") or not suspect.host:
+        return cause
+    if cause.code == "stopped-from-outside" and end is not None and end.status == 143:
+        sentence = (
+            f"{suspect.task} was ended by SIGTERM, and YARN did not ask for it: Docker or "
+            f"the NodeManager on {suspect.host} was "
+            "stopped or restarted, or a person ended the container"
+        )
+        cause = replace(
+            cause,
+            sentence=sentence,
+            hint="submit again; the logs of dockerd and of the NodeManager there tell who it was",
+        )
+    ended = [
+        other
+        for other in clues.others
+        if other.reason in ("killed", "lost") and other.status in (None, 137, 143)
+    ]
+    same = sorted({other.task for other in ended if other.host == suspect.host} - {suspect.task})
+    if not same:
+        return cause
+    hint = (
+        f"{', '.join(same)} on {suspect.host} ended like it: was dockerd or the "
+        f"NodeManager there restarted, or the node "
+        "shut down? its administrator can say; submit again"
+    )
+    return replace(cause, hint=hint, facts={**cause.facts, "ended_with_it": same})
+
+
+def _false_success(clues: Clues, suspect: Suspect) -> Cause | None:
+    """Return the cause if a container could not start and YARN counts it as a success.
+
+    container-executor with docker.inspect.max.retries=0 reports 0 for every container
+    (docs/hadoop-facts.md#retries-of-docker-inspect).
+    """
+    end = clues.end_of(suspect)
+    if end is None or BOOTSTRAP_SAYS in clues.stderr:
+        return None
+    cause = by_container(end, clues.stderr)
+    if cause is None:
+        return None
+    why = Cause(
+        "exit-status-false",
+        f"{cause.sentence}; its node reported exit status 0 all the same, and YARN SUCCEEDED",
+        f"{cause.hint}; and ask the administrator of the cluster to set "
+        f"docker.inspect.max.retries in container-executor.cfg "
+        "to 1 or more: with 0 every failure counts as a success",
+        {**cause.facts, "code": cause.code},
+    )
+    return _root(clues, suspect, end, why, None)
+
+
+def _elsewhere(clues: Clues, asked: int | None) -> Cause | None:
+    """Return another task's failure if the first task to end had only lost its peers."""
     for other in clues.others:
         if other.reason not in ("exited", "killed", "lost"):
             continue
         alone = replace(clues, suspect=other, stderr="")
-        finding, error = _weigh(alone, other, clues.end_of(other), asked)
-        if finding is not None and finding.code != "peer-failed" and (other.status is None or other.status != 143):
-            return _root(alone, other, clues.end_of(other), finding, error)
+        cause, error = _weigh(alone, other, clues.end_of(other), asked)
+        if (
+            cause is not None
+            and cause.code != "peer-failed"
+            and (other.status is None or other.status != 143)
+        ):
+            return _root(alone, other, clues.end_of(other), cause, error)
     return None
 
 
-def _root(clues: Clues, suspect: Suspect, end: ContainerEnd | None, finding: Finding, error: PythonError | None) -> RootCause:
+def _root(
+    clues: Clues,
+    suspect: Suspect,
+    end: ContainerEnd | None,
+    cause: Cause,
+    error: PythonError | None,
+) -> Cause:
     status = suspect.status
     if end is not None and end.status is not None and (status is None or end.status < 0):
         status = end.status
-    facts = dict(finding.facts)
+    facts = dict(cause.facts)
     if error is not None and error.place:
         facts["place"] = error.place
-    ran = bool(suspect.reason)
-    return RootCause(
-        code=finding.code,
-        sentence=finding.sentence,
-        hint=finding.hint,
+    by_itself = (
+        bool(suspect.reason) or (status or 0) < 0 or clues.seen.evidence is Evidence.NONE_EXPECTED
+    )
+    if cause.code == "exit-status-lost":
+        by_itself = False  # the status means "lost" for YARN, and a signal for a program
+    return replace(
+        cause,
         task=suspect.task,
         host=suspect.host or (end.host if end else None),
         container_id=suspect.container_id,
         status=status,
-        meaning=meaning_of(status) if ran or (status or 0) < 0 or clues.seen.evidence is Evidence.NONE_EXPECTED else of_executor(status),
+        meaning=meaning_of(status) if by_itself else of_executor(status),
         exception=error.last_line if error else "",
         last_lines=_last_lines(suspect, clues.stderr),
         diagnostics=_diagnostics(end),
@@ -248,44 +447,59 @@ def _root(clues: Clues, suspect: Suspect, end: ContainerEnd | None, finding: Fin
 
 
 def _last_lines(suspect: Suspect, stderr: str) -> tuple[str, ...]:
-    """Return the end of its stderr: the program's words, and the bootstrap's where it is the bootstrap that failed."""
+    """Return the end of the program's stderr, including the bootstrap's lines if the bootstrap
+    failed.
+    """
     own = (BOOTSTRAP_SAYS,) if suspect.reason not in ("", "bootstrap-error", "login-failed") else ()
     lines = [line.rstrip()[:_LINE] for line in stderr.splitlines() or suspect.last_lines]
-    return tuple(line for line in lines if line and not any(noise in line for noise in (*_NOISE, *own)) and not _JAVA.match(line))[-KEPT:]
+    return tuple(
+        line
+        for line in lines
+        if line and not any(noise in line for noise in (*_NOISE, *own)) and not _JAVA.match(line)
+    )[-KEPT:]
 
 
 def _diagnostics(end: ContainerEnd | None) -> str:
-    """Quote the NodeManager, without the files that it quotes itself and its list of processes."""
+    """Return the NodeManager's diagnostics without the files quoted in them and the list of
+    processes.
+    """
     if end is None:
         return ""
     kept: list[str] = []
     for line in end.diagnostics.splitlines():
         if line.startswith("Last 4096 bytes of stderr"):
             break
-        if not line.lstrip().startswith(("|-", "Dump of the process-tree", "at ", "Container id:", "Last 4096 bytes of")):
+        if not line.lstrip().startswith(
+            ("|-", "Dump of the process-tree", "at ", "Container id:", "Last 4096 bytes of")
+        ):
             kept.append(line.strip())
     return "\n".join(kept)[:2000]
 
 
 def _consequences(clues: Clues, root: Suspect) -> tuple[Consequence, ...]:
-    """Name what ended after the root cause."""
+    """Return the tasks that ended after the cause."""
     if clues.seen.report is None:
         later = [end for end in clues.ends if end.failed and end.container_id != root.container_id]
-        return tuple(Consequence(end.task, end.status, meaning_of(end.status)) for end in later[:KEPT])
+        return tuple(
+            Consequence(end.task, end.status, meaning_of(end.status)) for end in later[:KEPT]
+        )
     failed = [other for other in (clues.suspect, *clues.others) if other is not None]
     first = suspects(clues.seen)[:1]
     all_failed = list(dict.fromkeys([*first, *failed, *suspects(clues.seen)]))
-    return tuple(_consequence(other) for other in all_failed if other.task != root.task)[:KEPT]
+    others = [other for other in all_failed if other.task != root.task]
+    return tuple(_consequence(other, root) for other in others)[:KEPT]
 
 
-def _consequence(other: Suspect) -> Consequence:
-    finding, _ = by_program(other.task, other.status, "\n".join(other.last_lines))
-    said = finding.sentence if finding else other.message or meaning_of(other.status)
+def _consequence(other: Suspect, root: Suspect) -> Consequence:
+    if other.status == contract.EXIT_JOB_FAILED and root.task:
+        return Consequence(other.task, other.status, f"stopped after {root.task} failed")
+    cause, _ = by_program(other.task, other.status, "\n".join(other.last_lines))
+    said = cause.sentence if cause else other.message or meaning_of(other.status)
     return Consequence(other.task, other.status, said.removeprefix(f"{other.task} "))
 
 
-def _asked_mib(seen: Observation, task: str, end: ContainerEnd | None) -> int | None:
-    """Return how much memory the task's container was given."""
+def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd | None) -> int | None:
+    """Return the memory granted to the task's container."""
     if end is not None and end.memory_mib:
         return end.memory_mib
     for component in _list((seen.service.raw if seen.service else {}).get("components")):
@@ -296,10 +510,10 @@ def _asked_mib(seen: Observation, task: str, end: ContainerEnd | None) -> int | 
     return None
 
 
-# --- no task is to blame ---
+# --- no task failed ---
 
 
-def _of_application(clues: Clues) -> RootCause | None:
+def _of_application(clues: Clues) -> Cause | None:
     app = clues.seen.app
     if app is None:
         return None
@@ -309,34 +523,38 @@ def _of_application(clues: Clues) -> RootCause | None:
     if app.state is AppState.FAILED:
         return _am_failed(clues, app)
     if app.final_status is FinalStatus.SUCCEEDED and clues.seen.evidence is Evidence.MISSING:
-        return RootCause(
+        return Cause(
             "command-never-ran",
-            "YARN says SUCCEEDED, but the deciding task's command never ran",
-            "known causes: an image whose ENTRYPOINT does not run its arguments, docker.inspect.max.retries=0 in "
+            "YARN reports SUCCEEDED, but the deciding task's command never ran",
+            "known causes: an image whose ENTRYPOINT does not run its arguments, "
+            "docker.inspect.max.retries=0 in "
             "container-executor.cfg, a NodeManager that could not start the shell",
         )
     return None
 
 
-def _never_granted(app: AppReport | None) -> RootCause | None:
-    found = recognise(app.diagnostics, NEVER_GRANTED, task="the job") if app else None
-    if app is None or found is None:
+def _never_granted(app: AppReport | None) -> Cause | None:
+    if app is None:
         return None
-    return RootCause(found.code, found.sentence, found.hint, diagnostics=app.diagnostics[:2000], facts=found.facts)
+    found = recognise(app.diagnostics, NEVER_GRANTED, task="the job")
+    return found and replace(found, diagnostics=app.diagnostics[:2000])
 
 
-def _am_failed(clues: Clues, app: AppReport) -> RootCause:
+def _am_failed(clues: Clues, app: AppReport) -> Cause:
     words = f"{app.diagnostics}\n{clues.am_error}"
     known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
     if known is not None:
-        return RootCause(known.code, known.sentence, known.hint, diagnostics=app.diagnostics[:2000], facts=known.facts)
+        return replace(known, diagnostics=app.diagnostics[:2000])
     ended, often = _AM_STATUS.search(app.diagnostics), _AM_TIMES.search(app.diagnostics)
-    status = int(ended[1]) if ended else None
-    times = f" {often[1]} times, the last time with" if often and often[1] != "1" else " with"
-    how = f"{times} exit status {status}{f' ({meaning_of(status)})' if meaning_of(status) else ''}" if ended else ""
-    return RootCause(
+    status, how, times = None, "", " with"
+    if often and often[1] != "1":
+        times = f" {often[1]} times, the last time with"
+    if ended:
+        status = int(ended[1])
+        how = f"{times} exit status {status}{clause(' ({})', meaning_of(status))}"
+    return Cause(
         "application-master-failed",
-        f"YARN's ApplicationMaster of the job failed{how}{f': {clues.am_error}' if clues.am_error else ''}",
+        f"YARN's ApplicationMaster of the job failed{how}{clause(': {}', clues.am_error)}",
         f"submit_tf_job logs {clues.seen.name} --am shows its log",
         status=status,
         meaning=meaning_of(status),

@@ -1,32 +1,36 @@
-"""What a failure looks like in a program's stderr: TensorFlow, Python, HDFS.
+"""Patterns of failures in a program's stderr: TensorFlow, Python, HDFS.
 
-The texts are those of real runs (facts: tensorflow A3, A4, A6; the tests produce most of them again). What says more comes first. A
-pattern is looked for in the traceback that ended the program and in the last lines, not in everything before: TensorFlow warns of much that
-does no harm, such as CUDA libraries that a machine without GPUs does not have.
+The texts are from real runs (docs/hadoop-facts.md#errors-of-a-task; the tests reproduce most of
+them). More specific patterns precede general ones. Only the traceback that ended the program and
+its last lines are searched, because TensorFlow also logs harmless warnings, such as those about
+missing CUDA libraries on a machine without GPUs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
-__all__ = ["PROGRAM", "Match", "Pattern", "recognise"]
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.diagnose.cause import Cause
+
+__all__ = ["PROGRAM", "Pattern", "recognise"]
 
 _LONGEST = 200
-_WORKDIR = re.compile(r"^/\S*/container_\w+/")  # a task's working directory: nobody wrote it into a job spec
+# the working directory of a task, which never is in a job spec
+_WORKDIR = re.compile(r"^/\S*/container_\w+/")
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One recognised failure.
+    """A known failure.
 
     Attributes:
         code: Its code, documented in docs/troubleshooting.md.
-        regex: What it looks like; named groups may stand in the sentence and the hint.
-        sentence: What happened; `{task}` and `{role}` stand for the task's.
+        regex: Pattern of its text; named groups may be used in the sentence and the hint.
+        sentence: What happened; `{task}` and `{role}` are replaced.
         hint: The next step.
-        when: Only with these exit statuses; () for any.
+        when: Exit statuses to which the pattern is limited; () for any.
     """
 
     code: str
@@ -36,38 +40,39 @@ class Pattern:
     when: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Match:
-    """A pattern that was found, its words filled in."""
-
-    code: str
-    sentence: str
-    hint: str
-    facts: Mapping[str, object] = field(default_factory=dict)
-
-
 class _Words(dict[str, str]):
-    """The words of a sentence; a group that did not take part says nothing."""
+    """Values for the placeholders of a sentence; a group without a match is ""."""
 
     def __missing__(self, key: str) -> str:
         return ""
 
 
-def recognise(text: str, patterns: Iterable[Pattern], *, task: str, status: int | None = None) -> Match | None:
-    """Find the first pattern that a text shows.
+def recognise(
+    text: str, patterns: Iterable[Pattern], *, task: str, status: int | None = None
+) -> Cause | None:
+    """Return the cause for the first pattern that matches a text.
 
     Args:
         text: The text, a few kilobytes.
-        patterns: In the order of their weight.
+        patterns: The most specific ones first.
         task: The task, for the sentence.
         status: Its exit status.
     """
     for pattern in patterns:
         found = pattern.regex.search(text) if not pattern.when or status in pattern.when else None
         if found:
-            groups = {name: _WORKDIR.sub("", value.strip())[:_LONGEST] for name, value in found.groupdict().items() if value}
+            groups = {
+                name: _WORKDIR.sub("", value.strip())[:_LONGEST]
+                for name, value in found.groupdict().items()
+                if value
+            }
             words = _Words(groups, task=task, role=task.rpartition("-")[0] or task)
-            return Match(pattern.code, pattern.sentence.format_map(words).strip(), pattern.hint.format_map(words).strip(), groups)
+            return Cause(
+                pattern.code,
+                pattern.sentence.format_map(words).strip(),
+                pattern.hint.format_map(words).strip(),
+                groups,
+            )
     return None
 
 
@@ -76,13 +81,16 @@ def _p(code: str, regex: str, sentence: str, hint: str = "", when: tuple[int, ..
 
 
 _MEMORY_HINT = "make the batch or the model smaller"
-_CUDA_HINT = "does roles.{role} ask for gpus, and does the image's CUDA fit TensorFlow and the node's driver? nvidia-smi there tells"
+_CUDA_HINT = (
+    "does roles.{role} ask for gpus, and does the image's CUDA fit TensorFlow and the node's "
+    "driver? nvidia-smi there shows it"
+)
 
 PROGRAM: tuple[Pattern, ...] = (
     # --- memory, disk ---
     _p(
         "gpu-out-of-memory",
-        r"CUDA_ERROR_OUT_OF_MEMORY|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]*\])?[^\n]*GPU|CUBLAS_STATUS_ALLOC_FAILED"
+        r"CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]*\])?[^\n]*GPU|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
         r"|Allocator \(GPU_\d+_bfc\) ran out of memory",
         "{task} ran out of GPU memory",
         f"{_MEMORY_HINT}, or set TF_FORCE_GPU_ALLOW_GROWTH: does another process use that GPU?",
@@ -90,7 +98,7 @@ PROGRAM: tuple[Pattern, ...] = (
     _p(
         "out-of-memory",
         r"^(?:\w+\.)*(?:_Array)?MemoryError\b(?:: Unable to allocate (?P<wanted>[\d.]+ \wiB))?"
-        r"|std::bad_alloc|Cannot allocate memory|OOM when allocating tensor|java\.lang\.OutOfMemoryError|Out of memory",
+        r"|std::bad_alloc|Cannot allocate memory|OOM when allocating tensor|java\.lang\.OutOfMemoryError|Out of memory",  # noqa: E501
         "{task} ran out of memory",
     ),
     _p(
@@ -103,40 +111,48 @@ PROGRAM: tuple[Pattern, ...] = (
         "disk-full",
         r"No space left on device|Disk quota exceeded",
         "{task} found no space left on the disk that it wrote to",
-        "write less, or to HDFS; a container's working directory and /tmp are on the node's own disks",
+        "write less, or to HDFS; a container's working directory and /tmp are on the "
+        "node's own disks",
     ),
     _p(
         "shared-memory",
-        r"insufficient shared memory \(shm\)|unable to (?:open|allocate) shared memory|/dev/shm[^\n]*(?:No space|full)",
+        r"insufficient shared memory \(shm\)|unable to (?:open|allocate) shared memory|/dev/shm[^\n]*(?:No space|full)",  # noqa: E501
         "{task} found /dev/shm full: Docker gives a container 64 MB of it",
         "read data with threads instead of processes",
     ),
-    # --- who it is ---
+    # --- authentication ---
     _p(
         "hdfs-token-over",
-        r"[Tt]oken [^\n\"]{0,400}?(?:has expired, current time|\bis expired|can't be found in cache)(?:: (?P<now>[\d-]+ [\d:]+))?",
-        "{task} had a delegation token that HDFS takes no more: it had run out, or YARN had cancelled it",
-        "give the job a keytab, and a login of its own by `kerberos.login`: always; see docs/kerberos.md, In the job",
+        r"[Tt]oken [^\n\"]{0,400}?(?:has expired, current time|\bis expired|can't be found in cache)(?:: (?P<now>[\d-]+ [\d:]+))?",  # noqa: E501
+        "{task} had a delegation token that HDFS takes no more: it had run out, or YARN "
+        "had cancelled it",
+        "give the job a keytab, and a login of its own by `kerberos.login`: always; see: "
+        "submit_tf_job help kerberos",
     ),
     _p(
         "kerberos-realm",
-        r"Can't get Kerberos realm|Cannot locate default realm|Configuration file does not specify default realm",
-        "{task} has no krb5.conf that names a default realm, without which Java takes no token either",
-        "send this host's along by `kerberos.krb5_conf`: inline; Java reads it only with -Djava.security.krb5.conf",
+        r"Can't get Kerberos realm|Cannot locate default realm|Configuration file does not specify default realm",  # noqa: E501
+        "{task} has no krb5.conf that names a default realm, without which Java takes no "
+        "token either",
+        "send this host's along by `kerberos.krb5_conf`: inline; Java reads it only with "
+        "-Djava.security.krb5.conf",
     ),
     _p(
         "kerberos-login",
-        r"KerberosAuthException: failure to login|(?:Client|Server) '(?P<who>[^'\s]+)' not found in Kerberos database"
+        r"KerberosAuthException: failure to login|(?:Client|Server) '(?P<who>[^'\s]+)' not found in Kerberos database"  # noqa: E501
         r"|Preauthentication failed|Cannot contact any KDC for realm '(?P<realm>[^']+)'",
         "{task} could not log in to Kerberos {who}{realm}",
-        "is the keytab the principal's latest (kvno), and does the krb5.conf that the task has name the KDC? kinit -kt there tells",
+        "is the keytab the principal's latest (kvno), and does the krb5.conf that the "
+        "task has name the KDC? kinit -kt there shows it",
     ),
     _p(
         "hdfs-credentials",
-        r"GSS initiate failed|No valid credentials provided|Client cannot authenticate via:\s*\[|No Kerberos credentials available"
+        r"GSS initiate failed|No valid credentials provided|Client cannot authenticate via:\s*\[|No Kerberos credentials available"  # noqa: E501
         r"|GSS_S_NO_CRED|NoSASLMechanism",
-        "{task} had nothing to prove to HDFS who it is: no Kerberos ticket, and no delegation token that is still good",
-        "say who the job is under `kerberos`; a job that outlives its tokens logs in with its keytab (`kerberos.login`)",
+        "{task} had nothing to prove to HDFS who it is: no Kerberos ticket, and no "
+        "delegation token that is still good",
+        "say who the job is under `kerberos`; a job that outlives its tokens logs in with "
+        "its keytab (`kerberos.login`)",
     ),
     # --- HDFS ---
     _p(
@@ -147,7 +163,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     _p(
         "hdfs-permission",
-        r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\\?\"(?P<path>[^\"\\]+)",
+        r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\\?\"(?P<path>[^\"\\]+)",  # noqa: E501
         "{task} is not allowed by HDFS: user {user} has no {access} access to {path}",
         "use a directory of {user}'s, or have its owner allow it",
     ),
@@ -159,16 +175,18 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     _p(
         "hdfs-unsupported",
-        r"File system scheme '(?P<scheme>\w+)' not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"
+        r"File system scheme '(?P<scheme>\w+)' not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"  # noqa: E501
         r"|(?:Unable to load|cannot open) libhdfs",
         "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
-        "TensorFlow 2.6 and later need tensorflow-io for it; or read HDFS with fsspec and hdfs-native, as specs/digits/train.py does",
+        "TensorFlow 2.6 and later need tensorflow-io for it; or read HDFS with fsspec and "
+        "hdfs-native, as specs/digits/train.py does",
     ),
     _p(
         "hdfs-path-missing",
         r"errors_impl\.NotFoundError: [^\n]*(?P<uri>hdfs://[^\s'\";)]+)",
         "TensorFlow in {task} did not find {uri}",
-        "does it exist? a TensorFlow without tensorflow-io has no hdfs:// since 2.6, and says the same of every path",
+        "does it exist? a TensorFlow without tensorflow-io has no hdfs:// since 2.6, and "
+        "says the same of every path",
     ),
     _p(
         "hdfs-path-missing",
@@ -179,18 +197,35 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     _p(
         "hdfs-unreachable",
-        r"Call From [^\n]* to (?P<peer>\S+) failed on connection exception|UnknownHostException: (?P<host>[\w.:-]+)"
+        r"Call From [^\n]* to (?P<peer>\S+) failed on connection exception|UnknownHostException: (?P<host>[\w.:-]+)"  # noqa: E501
         r"|(?:hdfs|webhdfs|namenode|NameNode)[^\n]*(?:[Cc]onnection refused|timed out)",
         "{task} did not reach HDFS {peer}{host}",
-        "give the job its cluster's configuration (`hadoop: {{conf: inline}}`); can containers reach the NameNode?",
+        "give the job its cluster's configuration (`hadoop: {{conf: inline}}`); can "
+        "containers reach the NameNode?",
     ),
     # --- the other tasks ---
     _p(
+        "rendezvous-failed",
+        r"RendezvousTimeoutError|RendezvousConnectionError|DistStoreError: Timed out after [^\n]*waiting for clients"  # noqa: E501
+        r"|DistNetworkError: The client socket has [^\n]*?connect to (?:any of the specified network addresses|\((?P<peer>[^)]+)\))",  # noqa: E501
+        "{task} did not meet the other processes of PyTorch {peer}",
+        "did another task end before it called init_process_group? can the containers reach the "
+        "port of rank 0? see: submit_tf_job help frameworks",
+    ),
+    _p(
+        "rendezvous-failed",
+        r"DEADLINE_EXCEEDED[^\n]*\n+RPC: /\S*CoordinationService/RegisterTask",
+        "{task} did not meet the other processes of JAX within initialization_timeout",
+        "did another task end before it called jax.distributed.initialize? can the containers "
+        "reach the port of process 0? see: submit_tf_job help frameworks",
+    ),
+    _p(
         "name-not-found",
-        r"DNS resolution failed for (?P<name>[\w.-]+)|(?P<peer>[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"
+        r"DNS resolution failed for (?P<name>[\w.-]+)|(?P<peer>[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"  # noqa: E501
         r"|gaierror: \[Errno -[235]\] (?P<why>[\w ]+)",
         "{task} could not resolve a host name {name}{peer}",
-        "does Registry DNS answer, and does the containers' resolver ask it? see `dns.server` in the settings",
+        "does Registry DNS answer, and does the containers' resolver ask it? see "
+        "`dns.server` in the settings",
     ),
     _p(
         "port-in-use",
@@ -200,49 +235,61 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     _p(
         "tf-config-invalid",
-        r"Could not parse port for local server|exceeds the maximum id|not found in cluster_spec|Disallowed task type"
-        r"|There must be at most one|`?task_type`? must be|KeyError: 'evaluator'|tfconfig_cluster_resolver\.py[\s\S]{0,2000}?"
+        r"Could not parse port for local server|exceeds the maximum id|not found in cluster_spec|Disallowed task type"  # noqa: E501
+        r"|There must be at most one|`?task_type`? must be|KeyError: 'evaluator'|tfconfig_cluster_resolver\.py[\s\S]{0,2000}?"  # noqa: E501
         r"(?:JSONDecodeError|TypeError|KeyError|ValueError)",
-        "{task} cannot work with its TF_CONFIG: the roles do not fit what the program does with them",
-        "compare `strategy` and the roles with docs/tf-config.md; does the program change TF_CONFIG?",
+        "{task} cannot work with its TF_CONFIG: the roles do not fit what the program "
+        "does with them",
+        "compare `strategy` and the roles with `submit_tf_job help tf-config`; does the "
+        "program change TF_CONFIG?",
+    ),
+    _p(
+        "nccl-failed",  # the words are those of libtorch_cuda.so of PyTorch 2.15
+        r"NCCL error in: (?P<place>[^\n]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",
+        "{task} could not exchange data with other GPUs: NCCL failed {place}",
+        "set NCCL_DEBUG=INFO, which logs the reason; NCCL_SOCKET_IFNAME names the interface",
     ),
     _p(
         "peer-failed",
-        r"UnavailableError|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]*(?:/job:|task|peer|[Cc]onnection)"
-        r"|Connection reset by peer|Socket closed|failed to connect to all addresses",
+        r"UnavailableError|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]*(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
+        r"|Connection (?:reset|closed) by peer|JAX distributed service detected fatal errors"
+        r"|Socket closed|failed to connect to all addresses",
         "{task} lost the connection to another task: the failure is elsewhere",
         "look at the task that ended first; its logs say why",
     ),
     # --- GPUs ---
     _p(
         "cuda-mismatch",
-        r"CUDA driver version is insufficient|no kernel image is available|forward compatibility was attempted"
-        r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w+|Could not create cudnn handle|Loaded runtime CuDNN library[^\n]*but source",
+        r"CUDA driver version is insufficient|no kernel image is available|forward compatibility was attempted"  # noqa: E501
+        r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w+|Could not create cudnn handle|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
         "{task} found a GPU, but CUDA, cuDNN or the driver do not fit together",
         _CUDA_HINT,
     ),
     _p(
         "gpu-missing",
-        r"no CUDA-capable device|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"
-        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcu\w+\.so[^\n]*cannot open shared object",
+        r"no CUDA-capable device|Found no NVIDIA driver|No CUDA GPUs are available|requires at least one CUDA device"  # noqa: E501
+        r"|only supported with GPUs, no GPUs found|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"  # noqa: E501
+        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcu\w+\.so[^\n]*cannot open shared object",  # noqa: E501
         "{task} wanted a GPU and saw none",
         _CUDA_HINT,
     ),
-    # --- numbers ---
+    # --- numeric errors ---
     _p(
         "loss-not-finite",
-        r"NanLossDuringTrainingError|Model diverged with loss = NaN|Invalid loss, terminating|(?:Nan|NaN|Inf) in summary histogram"
+        r"NanLossDuringTrainingError|Model diverged with loss = NaN|Invalid loss, terminating|(?:Nan|NaN|Inf) in summary histogram"  # noqa: E501
         r"|Tensor had (?:NaN|Inf)|[Ll]oss (?:is|was|became) (?:nan|NaN|inf)",
         "{task} stopped because the loss was no number any more",
-        "a smaller learning rate, clipped gradients, and a look at the data; tf.debugging.enable_check_numerics() finds the place",
+        "a smaller learning rate, clipped gradients, and a look at the data; "
+        "tf.debugging.enable_check_numerics() finds the place",
     ),
     _p(
         "keras-3",
-        r"Attempt to convert a value \(PerReplica|pass this dataset to ClusterCoordinator\.create_per_worker_dataset",
+        r"Attempt to convert a value \(PerReplica|pass this dataset to ClusterCoordinator\.create_per_worker_dataset",  # noqa: E501
         "{task}: Keras 3 does not train under this strategy",
-        "install tf_keras and set TF_USE_LEGACY_KERAS=1, or use TensorFlow 2.15",
+        "install tf_keras and say `keras: legacy`, use TensorFlow 2.15, or see: submit_tf_job help "
+        "frameworks",
     ),
-    # --- the program and what it needs ---
+    # --- the program and its dependencies ---
     _p(
         "tensorflow-missing",
         r"No module named '?(?P<module>tensorflow|keras|tf_keras|tensorflow_io)\b",
@@ -265,7 +312,8 @@ PROGRAM: tuple[Pattern, ...] = (
         "program-missing",
         r"can't open file '(?P<file>[^']+)'|can't find '__main__' module in '(?P<folder>[^']+)'",
         "{task} did not find its program {file}{folder}",
-        "name it under `files`, which puts it into the working directory; or mount it, or build it into the image",
+        "name it under `files`, which puts it into the working directory; or mount it, or "
+        "build it into the image",
     ),
     _p(
         "read-only",
@@ -295,7 +343,8 @@ PROGRAM: tuple[Pattern, ...] = (
         "wrong-architecture",
         r"[Ee]xec format error",
         "{task} has a program that is not for this node's processor",
-        "build the image for the nodes' architecture, or give the script a first line such as #!/bin/sh",
+        "build the image for the nodes' architecture, or give the script a first line "
+        "such as #!/bin/sh",
     ),
     _p(
         "cpu-too-old",
@@ -305,16 +354,17 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     _p(
         "command-not-found",
-        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)$",
+        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)$",  # noqa: E501
         "{task} did not find the command {command}",
         "is it in the image, and on its PATH? python is often called python3",
         when=(127,),
     ),
     _p(
         "not-executable",
-        r"(?:line \d+: |^)(?P<command>\S+): (?:Permission denied|cannot execute[^\n]*|Is a directory)$",
+        r"(?:line \d+: |^)(?P<command>\S+): (?:Permission denied|cannot execute[^\n]*|Is a directory)$",  # noqa: E501
         "{task} found the command {command}, but may not execute it",
-        "make it executable before it is shipped, or start it with its interpreter: bash {command}, python {command}",
+        "make it executable before it is shipped, or start it with its interpreter: bash "
+        "{command}, python {command}",
         when=(126,),
     ),
 )

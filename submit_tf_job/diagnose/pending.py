@@ -1,24 +1,26 @@
-"""Why a job waits: what was seen → causes, what matters most first. Pure.
+"""Determine why a job waits: the causes of a situation, the most important first, by pure
+functions.
 
-What can never be is told before what is a matter of waiting, and what an administrator or the job spec can change before what changes by
-itself. Every sentence carries the cluster's own numbers.
+Causes that never end precede those that end when other jobs do, and causes that an administrator or
+the job spec can remove precede those that end by themselves. Every sentence contains the cluster's
+own numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from submit_tf_job.diagnose.model import Cause
+from submit_tf_job.diagnose.amounts import clause, listed, plural, seconds
+from submit_tf_job.diagnose.capacity import capacity_causes
+from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.queueing import queue_causes
-from submit_tf_job.diagnose.room import room_causes
 from submit_tf_job.diagnose.situation import Late, Situation
-from submit_tf_job.diagnose.words import listed, plural, seconds
 from submit_tf_job.yarn.observed import AppReport, items, text_of
-from submit_tf_job.yarn.queues import Resource
+from submit_tf_job.yarn.queues import QueueResources
 
 __all__ = ["CODES", "NORMAL_S", "diagnose", "is_normal"]
 
-# Every code, what matters most first.
+# All codes, the most important first.
 CODES = (
     "label-unknown",
     "label-not-allowed",
@@ -50,99 +52,149 @@ CODES = (
     "containers-coming",
     "unexplained",
 )
-NORMAL_S = 30.0  # an idle cluster needs 1 to 10 s for an ApplicationMaster, and as long again for the containers
+# an idle cluster takes 1 to 10 s to start an ApplicationMaster, and as long again for containers
+NORMAL_S = 30.0
 _NORMAL = frozenset({"am-waiting", "am-starting", "containers-coming"})
-_MINOR = frozenset({"preempted", "am-restarted", "queue-stopped"})  # true beside a cause, and none by themselves
+# reported along with another cause, never alone
+_MINOR = frozenset({"preempted", "am-restarted", "queue-stopped"})
 
 
 def diagnose(situation: Situation) -> tuple[Cause, ...]:
-    """Say why a job waits; never nothing.
+    """Return the causes of a job's wait; at least one.
 
     Args:
-        situation: What was seen of a job that waits for its ApplicationMaster, for containers, or for its tasks to arrive.
+        situation: What was read of a job that waits for its ApplicationMaster, for containers, or
+            for its tasks to report.
     """
-    rules: tuple[Callable[[Situation], Iterator[Cause]], ...] = (_refused, room_causes, queue_causes, _history, _starting, _late, _ahead)
+    rules: tuple[Callable[[Situation], Iterator[Cause]], ...] = (
+        _refused,
+        capacity_causes,
+        queue_causes,
+        _history,
+        _starting,
+        _late,
+        _ahead,
+    )
     found = {(cause.code, cause.sentence): cause for rule in rules for cause in rule(situation)}
     causes = sorted(found.values(), key=lambda cause: CODES.index(cause.code))
     if all(cause.code in _MINOR for cause in causes):
-        causes = sorted([*causes, *_otherwise(situation)], key=lambda cause: CODES.index(cause.code))
+        causes = sorted(
+            [*causes, *_otherwise(situation)], key=lambda cause: CODES.index(cause.code)
+        )
     return tuple(causes)
 
 
 def is_normal(cause: Cause, waiting_s: float) -> bool:
-    """Whether every job waits so for a while, so that nobody need be told."""
+    """Return whether a cause is normal for this waiting time, and need not be shown to the user."""
     return cause.code in _NORMAL and waiting_s < NORMAL_S
 
 
 def _refused(situation: Situation) -> Iterator[Cause]:
-    """Tell of a request that the ResourceManager throws back at every heartbeat of the AM (facts: verified-docker 10)."""
-    line = next((line.strip() for line in situation.app.diagnostics.splitlines() if "Invalid resource request" in line), "")
+    """Yield the cause if the ResourceManager rejects a request at every heartbeat of the
+    ApplicationMaster (docs/hadoop-facts.md#requests-that-are-never-granted).
+    """
+    line = next(
+        (
+            line.strip()
+            for line in situation.app.diagnostics.splitlines()
+            if "Invalid resource request" in line
+        ),
+        "",
+    )
     if line:
         yield Cause(
             "request-refused",
-            f"the ResourceManager refuses the containers that the job asks for: {line.partition(', please note')[0][:400]}",
-            "ask for less in memory, cpus or gpus of the role; the job can only be stopped and submitted anew",
+            f"the ResourceManager refuses the containers that the job asks for: "
+            f"{line.partition(', please note')[0][:400]}",
+            "ask for less in memory, cpus or gpus of the role; the job can only be "
+            "stopped and submitted anew",
             {"diagnostics": line},
         )
 
 
 def _history(situation: Situation) -> Iterator[Cause]:
     raw = situation.app.raw
-    lost, masters = _whole(raw.get("numNonAMContainerPreempted")), _whole(raw.get("numAMContainerPreempted"))
+    lost, masters = (
+        _whole(raw.get("numNonAMContainerPreempted")),
+        _whole(raw.get("numAMContainerPreempted")),
+    )
     if lost or masters:
         yield Cause(
             "preempted",
-            f"YARN has taken {plural(lost + masters, 'container')} back from it for queues that were below their share",
-            "it gets new ones when there is room; a queue with a larger share, or with preemption disabled, is spared this",
+            f"YARN has taken {plural(lost + masters, 'container')} back from it for queues "
+            f"that were below their share",
+            "it gets new ones when there is room; a queue with a larger share, or with "
+            "preemption disabled, is spared this",
             {"containers": lost, "application_masters": masters},
         )
     if situation.tries > 1:
         yield Cause(
             "am-restarted",
-            f"its ApplicationMaster has failed or was lost {'once' if situation.tries == 2 else f'{situation.tries - 1} times'} "
+            f"its ApplicationMaster has failed or was lost "
+            f"{'once' if situation.tries == 2 else f'{situation.tries - 1} times'} "
             "and is started again",
-            "the ResourceManager's diagnostics of the application, and the log of the earlier attempt, say why",
+            "the ResourceManager's diagnostics of the application, and the log of the "
+            "earlier attempt, say why",
             {"attempts": situation.tries},
         )
 
 
 def _starting(situation: Situation) -> Iterator[Cause]:
-    if situation.app.state.value == "RUNNING" or not situation.has_master or situation.attempt is None:
+    if (
+        situation.app.state.value == "RUNNING"
+        or not situation.has_master
+        or situation.attempt is None
+    ):
         return
     attempt, age = situation.attempt, situation.waiting_s
     node = (attempt.node_id or "a node").partition(":")[0]
     hint = "it takes 3 to 15 s on a quiet cluster" if age < NORMAL_S else _log_hint(situation)
     yield Cause(
         "am-starting",
-        f"its ApplicationMaster has a container on {node} and has not registered yet, {seconds(age)} after the job was accepted",
+        f"its ApplicationMaster has a container on {node} and has not registered yet, "
+        f"{seconds(age)} after the job was accepted",
         hint,
         {"container_id": attempt.container_id, "node": attempt.node_id, "waiting_s": age},
     )
 
 
 def _log_hint(situation: Situation) -> str:
-    where = (situation.attempt.logs_link if situation.attempt else None) or situation.app.am_container_logs
-    return f"its log may say why: {where}" if where else "the log of its first container may say why"
+    where = (
+        situation.attempt.logs_link if situation.attempt else None
+    ) or situation.app.am_container_logs
+    return (
+        f"its log may say why: {where}" if where else "the log of its first container may say why"
+    )
 
 
 def _late(situation: Situation) -> Iterator[Cause]:
-    """Tell of tasks with a container: before the launch script has run it is the node's doing, after that the task's."""
+    """Yield the causes for tasks that have a container and have not reported: the node before the
+    launch script has run, the task after that.
+    """
     started = [task for task in situation.late if task.started]
     waiting = [task for task in situation.late if not task.started]
     if waiting:
         localizing = [task for task in waiting if task.node_state.startswith("LOCALIZ")]
-        what = "their files are being brought" if localizing else "the image is being pulled, or the container started"
+        what = (
+            "their files are being brought"
+            if localizing
+            else "the image is being pulled, or the container started"
+        )
         yield Cause(
             "image-or-files",
-            f"{_late_names(waiting)} {_have(waiting)} a container and {_have(waiting)} not started: {what}",
-            "a first pull of a large image takes minutes; pull it on the nodes beforehand, or use a smaller one",
+            f"{_late_names(waiting)} {_have(waiting)} a container and {_have(waiting)} not "
+            f"started: {what}",
+            "a first pull of a large image takes minutes; pull it on the nodes "
+            "beforehand, or use a smaller one",
             _late_facts(waiting),
         )
     if started:
         yield Cause(
             "task-not-arrived",
-            f"{_late_names(started)} {_have(started)} been started and {_have(started)} not arrived",
-            "is there Python 3.7 or later in the image, and can the container resolve the deciding task's name? its log says",
+            f"{_late_names(started)} {_have(started)} been started and {_have(started)} "
+            f"not arrived",
+            "is there Python 3.6 or later in the image, and can the container resolve the "
+            "deciding task's name? its log says",
             _late_facts(started),
         )
 
@@ -150,8 +202,8 @@ def _late(situation: Situation) -> Iterator[Cause]:
 def _late_names(tasks: list[Late]) -> str:
     oldest = max((task.waiting_s for task in tasks if task.waiting_s is not None), default=None)
     hosts = sorted({task.host for task in tasks if task.host})
-    where = f" on {listed(hosts)}" if hosts else ""
-    return f"{listed([task.task for task in tasks])}{where}{f', for {seconds(oldest)},' if oldest is not None else ''}"
+    age = "" if oldest is None else f", for {seconds(oldest)},"
+    return f"{listed([task.task for task in tasks])}{clause(' on {}', listed(hosts))}{age}"
 
 
 def _have(tasks: list[Late]) -> str:
@@ -159,21 +211,31 @@ def _have(tasks: list[Late]) -> str:
 
 
 def _late_facts(tasks: list[Late]) -> dict[str, object]:
-    return {"tasks": [task.task for task in tasks], "hosts": sorted({task.host for task in tasks if task.host})}
+    return {
+        "tasks": [task.task for task in tasks],
+        "hosts": sorted({task.host for task in tasks if task.host}),
+    }
 
 
 def _ahead(situation: Situation) -> Iterator[Cause]:
-    """Name who is served first: nobody passes an earlier job of a FIFO queue that lacks containers (RESPECT_FIFO)."""
+    """Yield the cause if earlier jobs wait too: a FIFO queue allocates containers in the order of
+    its jobs (RESPECT_FIFO).
+    """
     queue = situation.queue
     if queue is not None and "fair" in (text_of(queue.raw, "orderingPolicyInfo") or "").lower():
         return
     mine = _rank(situation.app)
-    ahead = [other for other in situation.neighbours if _rank(other) < mine and (other.state.value == "ACCEPTED" or _lacks(other))]
+    ahead = [
+        other
+        for other in situation.neighbours
+        if _rank(other) < mine and (other.state.value == "ACCEPTED" or _lacks(other))
+    ]
     if ahead:
         are = "is" if len(ahead) == 1 else "are"
         yield Cause(
             "others-ahead",
-            f"{plural(len(ahead), 'job')} of queue {situation.app.queue} that {'waits' if len(ahead) == 1 else 'wait'} for containers too "
+            f"{plural(len(ahead), 'job')} of queue {situation.app.queue} that "
+            f"{'waits' if len(ahead) == 1 else 'wait'} for containers too "
             f"{are} before it: {listed([f'{other.name} of {other.user}' for other in ahead])}",
             "wait until they have what they need, or choose another `queue`",
             {
@@ -189,33 +251,50 @@ def _rank(app: AppReport) -> tuple[int, int]:
 
 
 def _lacks(app: AppReport) -> bool:
-    """Whether a running application waits for containers, as its pending amounts say."""
+    """Return whether a running application waits for containers, by its pending amounts."""
     usage = app.raw.get("resourceInfo")
     partitions = items(usage.get("resourceUsagesByPartition")) if isinstance(usage, Mapping) else ()
-    pending = [Resource.from_json(item.get("pending")) for item in partitions]
+    pending = [QueueResources.from_json(item.get("pending")) for item in partitions]
     return any(amount is not None and amount.memory_mib for amount in pending)
 
 
 def _otherwise(situation: Situation) -> Iterator[Cause]:
-    """Say what there is to say where nothing is in the way as far as the cluster tells."""
-    words = [f"{text} ({plural(count, 'time')})" for text, count in sorted(situation.activities.items(), key=lambda item: -item[1])]
+    """Yield the remaining causes if the cluster's state does not prevent the job."""
+    words = [
+        f"{text} ({plural(count, 'time')})"
+        for text, count in sorted(situation.activities.items(), key=lambda item: -item[1])
+    ]
     if words:
-        yield Cause("scheduler-says", f"the scheduler passes it over: {listed(words)}", "", {"activities": dict(situation.activities)})
+        yield Cause(
+            "scheduler-says",
+            f"the scheduler passes it over: {listed(words)}",
+            "",
+            {"activities": dict(situation.activities)},
+        )
         return
     age, has_master = situation.waiting_s, situation.app.state.value == "RUNNING"
     facts: dict[str, object] = {"waiting_s": age}
     if has_master:
-        yield Cause("containers-coming", "its ApplicationMaster runs, and nothing is seen that keeps its containers away", "", facts)
+        yield Cause(
+            "containers-coming",
+            "its ApplicationMaster runs, and nothing is seen that keeps its containers away",
+            "",
+            facts,
+        )
     elif age < NORMAL_S:
         yield Cause(
-            "am-waiting", f"accepted {seconds(age)} ago; YARN has room for it and starts its ApplicationMaster within seconds", "", facts
+            "am-waiting",
+            f"accepted {seconds(age)} ago; YARN has room for it and starts its "
+            f"ApplicationMaster within seconds",
+            "",
+            facts,
         )
     else:
         said = " ".join(situation.app.diagnostics.split())[:300]
         yield Cause(
             "unexplained",
-            f"accepted {seconds(age)} ago, and nothing is seen that keeps its ApplicationMaster away"
-            + (f"; YARN says: {said}" if said else ""),
+            f"accepted {seconds(age)} ago, and nothing is seen that keeps its "
+            f"ApplicationMaster away{clause('; YARN reports: {}', said)}",
             "an administrator finds more in the ResourceManager's log",
             {**facts, "diagnostics": situation.app.diagnostics},
         )

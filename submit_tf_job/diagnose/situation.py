@@ -1,52 +1,75 @@
-"""What a job that waits is looked at with: the job's asks, and what the cluster says of itself at that moment."""
+"""The situation of a waiting job: its pending requests, and the cluster's state at that moment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from submit_tf_job.yarn.observed import Answer, AppAttempt, AppReport, Node, ObservedService, items, text_of, whole_of
-from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, Resource, Scheduler
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.yarn.observed import (
+    Answer,
+    AppAttempt,
+    AppReport,
+    Node,
+    ObservedService,
+    items,
+    text_of,
+    whole_of,
+)
+from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, QueueResources, Scheduler
 
-__all__ = ["APPLICATION_MASTER", "Ask", "Late", "Situation", "Wish", "asks_of", "offer_of", "total_of", "wishes_of"]
+__all__ = [
+    "APPLICATION_MASTER",
+    "Ask",
+    "Late",
+    "Situation",
+    "Wish",
+    "asks_of",
+    "offer_of",
+    "total_of",
+    "wishes_of",
+]
 
 APPLICATION_MASTER = "the ApplicationMaster"
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Containers of one kind that YARN has not given yet.
+    """Pending containers of one kind: requested, and not allocated by YARN yet.
 
     Attributes:
         roles: The roles they are for; () for the ApplicationMaster.
-        count: How many.
-        each: Size of one, as YARN rounded it.
-        label: Node label that they must have, "" for none.
-        constraint: Placement constraint as YARN writes it, "" for none.
+        count: Number of containers.
+        each: Size of one container, as rounded by YARN.
+        label: Required node label, "" for none.
+        constraint: Placement constraint in YARN's format, "" for none.
     """
 
     roles: tuple[str, ...]
     count: int
-    each: Resource
+    each: QueueResources
     label: str = ""
     constraint: str = ""
 
     @property
     def who(self) -> str:
-        """The containers, as a subject of a sentence."""
+        """The containers, as the subject of a sentence."""
         if not self.roles:
             return APPLICATION_MASTER
-        return f"{self.count} {'container' if self.count == 1 else 'containers'} of {' and '.join(self.roles)}"
+        return (
+            f"{self.count} {'container' if self.count == 1 else 'containers'} of "
+            f"{' and '.join(self.roles)}"
+        )
 
     @property
     def verb(self) -> str:
-        """`ask` in the number that goes with `who`."""
+        """The verb `ask`, singular or plural as `who` requires."""
         return "ask" if self.roles and self.count > 1 else "asks"
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A role's placement constraint, as the service states it."""
+    """A role's placement constraint in the service."""
 
     role: str
     count: int
@@ -57,11 +80,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Late:
-    """A task that has a container and has not arrived.
+    """A task that has a container and has not reported to the deciding task yet.
 
     Attributes:
-        node_state: What its NodeManager calls the container's state, "" where it was not to be had.
-        started: Whether its launch script has run; None where that was not to be had.
+        node_state: The container's state on its NodeManager, "" if it could not be read.
+        started: Whether its launch script has run; None if that could not be read.
     """
 
     task: str
@@ -73,16 +96,16 @@ class Late:
 
 @dataclass(frozen=True)
 class Situation:
-    """All that is known of a job that waits; None where something could not be read.
+    """The data about a waiting job; None for what could not be read.
 
     Attributes:
-        nodes: The NodeManagers in every state, also those that are gone.
-        neighbours: The other applications of the same queue that are not over.
-        exclusive: Node labels, and whether their nodes are kept for those who ask for the label.
-        attempt: The last try of the ApplicationMaster.
-        tries: How many tries there were.
+        nodes: The NodeManagers in every state, including lost ones.
+        neighbours: The other applications of the same queue that have not ended.
+        exclusive: Node labels, and whether their nodes run only containers that request it.
+        attempt: The last attempt of the ApplicationMaster.
+        tries: The number of its attempts.
         placement_handler: `yarn.resourcemanager.placement-constraints.handler`.
-        activities: What the scheduler noted about the application, how often.
+        activities: The scheduler's diagnostics of the application, with their counts.
     """
 
     app: AppReport
@@ -101,22 +124,32 @@ class Situation:
     @property
     def queue(self) -> Queue | None:
         """The job's queue, as the scheduler describes it."""
-        return self.scheduler.find(text_of(self.app.raw, "queue") or self.app.queue) if self.scheduler else None
+        return (
+            self.scheduler.find(text_of(self.app.raw, "queue") or self.app.queue)
+            if self.scheduler
+            else None
+        )
 
     @property
     def waiting_s(self) -> float:
-        """Seconds since it was accepted, by the ResourceManager's clock."""
+        """Seconds since the job was accepted, by the ResourceManager's clock."""
         return (self.app.elapsed_ms or 0) / 1000
 
     @property
     def has_master(self) -> bool:
         """Whether its ApplicationMaster has a container."""
-        return self.app.state.value == "RUNNING" or (self.attempt is not None and self.attempt.container_id is not None)
+        return self.app.state.value == "RUNNING" or (
+            self.attempt is not None and self.attempt.container_id is not None
+        )
 
     def serving(self, label: str | None = None) -> tuple[Node, ...]:
-        """Return the nodes in service, or those of them that a container asking for a label may run on."""
+        """Return the nodes in service, or those that can run a container with a label."""
         running = tuple(node for node in self.nodes or () if node.state == "RUNNING")
-        return running if label is None else tuple(node for node in running if self._suits(node, label))
+        return (
+            running
+            if label is None
+            else tuple(node for node in running if self._suits(node, label))
+        )
 
     def _suits(self, node: Node, label: str) -> bool:
         if label:
@@ -124,18 +157,26 @@ class Situation:
         return all(not item or self.exclusive.get(item) is False for item in node.labels)
 
 
-def offer_of(node: Node) -> Resource:
-    """Return what is free on a node."""
-    return Resource(max(0, node.available_memory_mib or 0), max(0, node.available_vcores or 0), dict(node.available_additional))
+def offer_of(node: Node) -> QueueResources:
+    """Return the free resources of a node."""
+    return QueueResources(
+        max(0, node.available_memory_mib or 0),
+        max(0, node.available_vcores or 0),
+        dict(node.available_additional),
+    )
 
 
-def total_of(node: Node) -> Resource:
-    """Return what a node has in all."""
-    return offer_of(node) + Resource(node.used_memory_mib or 0, node.used_vcores or 0, dict(node.used_additional))
+def total_of(node: Node) -> QueueResources:
+    """Return the total resources of a node."""
+    return offer_of(node) + QueueResources(
+        node.used_memory_mib or 0, node.used_vcores or 0, dict(node.used_additional)
+    )
 
 
 def asks_of(app: AppReport, service: ObservedService | None) -> tuple[Ask, ...]:
-    """Return what YARN still owes an application: by the ResourceManager's own list, by the service where that is empty."""
+    """Return the pending containers of an application: from the ResourceManager's list, or from the
+    service if that list is empty.
+    """
     lacking = tuple(_lacking(service)) if service else ()
     listed = tuple(_listed(app, lacking))
     if listed or app.state.value != "RUNNING":
@@ -143,24 +184,31 @@ def asks_of(app: AppReport, service: ObservedService | None) -> tuple[Ask, ...]:
     return tuple(Ask((name,), count, each) for name, count, each in lacking)
 
 
-def _listed(app: AppReport, lacking: tuple[tuple[str, int, Resource], ...]) -> Iterator[Ask]:
+def _listed(app: AppReport, lacking: tuple[tuple[str, int, QueueResources], ...]) -> Iterator[Ask]:
     has_master = app.state.value == "RUNNING"
     for request in app.resource_requests:
-        count, each = whole_of(request, "numContainers") or 0, Resource.from_json(request.get("capability"))
-        # Requests for a host or rack repeat the one for `*`; scheduling requests name no place at all.
+        count, each = (
+            whole_of(request, "numContainers") or 0,
+            QueueResources.from_json(request.get("capability")),
+        )
+        # Requests for a host or rack duplicate the one for `*`; scheduling requests have no host.
         if count < 1 or each is None or text_of(request, "resourceName") not in (None, "*"):
             continue
         yield Ask(
             roles=_roles_of(each, lacking) if has_master else (),
             count=count,
             each=each,
-            label=(text_of(request, "nodeLabelExpression") or "").replace("<DEFAULT_PARTITION>", ""),
+            label=(text_of(request, "nodeLabelExpression") or "").replace(
+                "<DEFAULT_PARTITION>", ""
+            ),
             constraint=text_of(request, "placementConstraint") or "",
         )
 
 
-def _lacking(service: ObservedService) -> Iterator[tuple[str, int, Resource]]:
-    """Find the components that have fewer containers than they want, and the size of one."""
+def _lacking(service: ObservedService) -> Iterator[tuple[str, int, QueueResources]]:
+    """Yield the components with fewer containers than requested, the number missing, and their
+    size.
+    """
     stated = {text_of(item, "name"): item for item in items(service.raw.get("components"))}
     for component in service.components:
         count = (component.number_of_containers or 0) - len(component.containers)
@@ -168,27 +216,45 @@ def _lacking(service: ObservedService) -> Iterator[tuple[str, int, Resource]]:
             yield component.name, count, _size(stated.get(component.name, {}))
 
 
-def _size(component: Answer) -> Resource:
-    """Read the size that a service asks for; unlike everywhere else, memory is text there."""
+def _size(component: Answer) -> QueueResources:
+    """Return the size of a component's containers; only here, YARN writes memory as text."""
     resource = component.get("resource")
     if not isinstance(resource, Mapping):
         return NO_RESOURCE
     more = resource.get("additional")
-    extra = {str(name): whole_of(item, "value") or 0 for name, item in more.items()} if isinstance(more, Mapping) else {}
-    return Resource(whole_of(resource, "memory") or 0, whole_of(resource, "cpus") or 0, extra)
+    extra = (
+        {str(name): whole_of(item, "value") or 0 for name, item in more.items()}
+        if isinstance(more, Mapping)
+        else {}
+    )
+    return QueueResources(whole_of(resource, "memory") or 0, whole_of(resource, "cpus") or 0, extra)
 
 
-def _roles_of(each: Resource, lacking: tuple[tuple[str, int, Resource], ...]) -> tuple[str, ...]:
-    """Find the roles that a request is for: YARN does not say, and rounds sizes up."""
-    fitting = [(name, size) for name, _, size in lacking if size.memory_mib <= each.memory_mib and size.additional == each.additional]
+def _roles_of(
+    each: QueueResources, lacking: tuple[tuple[str, int, QueueResources], ...]
+) -> tuple[str, ...]:
+    """Return the roles of a request; YARN does not report them, and rounds sizes up, so they are
+    inferred from the size.
+    """
+    fitting = [
+        (name, size)
+        for name, _, size in lacking
+        if size.memory_mib <= each.memory_mib and size.additional == each.additional
+    ]
     largest = max((size.memory_mib for _, size in fitting), default=0)
-    return tuple(name for name, size in fitting if size.memory_mib == largest) or tuple(name for name, _, _ in lacking)
+    return tuple(name for name, size in fitting if size.memory_mib == largest) or tuple(
+        name for name, _, _ in lacking
+    )
 
 
 def wishes_of(service: ObservedService | None) -> tuple[Wish, ...]:
-    """Return the placement constraints of the roles that still lack containers."""
+    """Return the placement constraints of the roles with missing containers."""
     lacking = {name for name, _, _ in _lacking(service)} if service else set()
-    return tuple(wish for item in items(service.raw.get("components") if service else None) for wish in _wishes(item, lacking))
+    return tuple(
+        wish
+        for item in items(service.raw.get("components") if service else None)
+        for wish in _wishes(item, lacking)
+    )
 
 
 def _wishes(component: Answer, lacking: set[str]) -> Iterator[Wish]:
@@ -202,5 +268,7 @@ def _wishes(component: Answer, lacking: set[str]) -> Iterator[Wish]:
             count=whole_of(component, "number_of_containers") or 0,
             type=(text_of(constraint, "type") or "").upper(),
             scope=(text_of(constraint, "scope") or "").upper(),
-            partitions=tuple(str(item) for item in partitions) if isinstance(partitions, list) else (),
+            partitions=tuple(str(item) for item in partitions)
+            if isinstance(partitions, list)
+            else (),
         )

@@ -1,16 +1,21 @@
-"""Exit statuses: what each number says, and who says it.
+"""Exit statuses and their meaning, by the program that sets them.
 
-One number means different things from different mouths: 127 of a command is the shell's "not found", 7 of a container that never ran its
-command is container-executor's "docker run failed", and -104 only a NodeManager can say.
+The same number has several meanings: 127 of a command is the shell's "not found", 7 of a container
+that never ran its command is container-executor's "docker run failed", and -104 is set by
+NodeManagers alone.
 """
 
 from __future__ import annotations
 
 import signal
 
-from submit_tf_job import contract
+from submit_tf_job.container import contract
 
-__all__ = ["EXECUTOR", "SHELL", "SIGNALS", "YARN", "meaning_of", "of_executor"]
+__all__ = ["EXECUTOR", "LOST", "SHELL", "SIGNALS", "YARN", "meaning_of", "of_executor"]
+
+# ContainerExecutor.ExitCode.LOST: the NodeManager was restarted, and the container ended without a
+# recorded status.
+LOST = 154
 
 # ContainerExitStatus.java; -109 since Hadoop 3.4.
 YARN = {
@@ -28,7 +33,8 @@ YARN = {
     -1: "the NodeManager refused to start the container",
 }
 
-# container-executor's util.h and docker-util.c; only where the command never ran: a program may end with any of these.
+# container-executor's util.h and docker-util.c; only valid if the command never ran, since a
+# program may exit with any of these.
 EXECUTOR = {
     6: "container-executor may not change the user: it is not set-uid root",
     7: "`docker run` failed",
@@ -55,7 +61,7 @@ EXECUTOR = {
     49: "a mount is not there",
     50: "a read-only mount is not allowed on the node",
     51: "a writable mount is not allowed on the node",
-    52: "a mount cannot be accessed",
+    52: "a path of docker.allowed.ro-mounts or docker.allowed.rw-mounts does not exist on the node",
     56: "the name of the image is not valid",
     60: "the Docker network is not allowed on the node",
     61: "the port mapping is not valid",
@@ -69,6 +75,7 @@ EXECUTOR = {
     125: "Docker itself failed to run the container",
     126: "Docker could not execute the container's command",
     127: "the container's command was not found",
+    LOST: "the NodeManager was restarted and lost the exit status",
 }
 
 SHELL = {
@@ -83,17 +90,17 @@ SIGNALS = {
     signal.SIGABRT: "the program gave itself up; its last lines say why",
     signal.SIGBUS: "memory that could not be had; often /dev/shm is full",
     signal.SIGFPE: "an arithmetic error in native code",
-    signal.SIGKILL: "out of memory, or killed by somebody",
+    signal.SIGKILL: "out of memory, or killed by a person or program",
     signal.SIGSEGV: "a crash in native code",
     signal.SIGTERM: "asked to end; YARN stops containers so",
 }
 
 
 def meaning_of(status: int | None) -> str:
-    """Say what the exit status of a task means; "" where it is the program's own.
+    """Return the meaning of a task's exit status; "" if the program chose it.
 
     Args:
-        status: Of the command, of the bootstrap, or (negative) YARN's of the container.
+        status: Status of the command, of the bootstrap, or (negative) YARN's of the container.
     """
     if status is None:
         return ""
@@ -107,7 +114,7 @@ def meaning_of(status: int | None) -> str:
 
 
 def of_executor(status: int | None) -> str:
-    """Say what the exit status of a container means whose command never ran."""
+    """Return the meaning of the exit status of a container that never ran its command."""
     if status is None:
         return "the ApplicationMaster could not launch it"
     return EXECUTOR.get(status, "") if status >= 0 else YARN.get(status, "")

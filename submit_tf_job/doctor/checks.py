@@ -1,39 +1,44 @@
-"""doctor: look at everything that a job needs, from this machine; each check by itself, each within its time."""
+"""doctor: check everything that a job needs, from this machine, each check with a time limit."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from submit_tf_job.api.cluster import authenticate, storage_of
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.diagnose.amounts import clause, resource
+from submit_tf_job.doctor import findings
+from submit_tf_job.doctor.findings import Check, Examination, Subject
 from submit_tf_job.errors import AuthError, SettingsError, SubmitTFJobError
+from submit_tf_job.operations.cluster import authenticate, storage_of
 from submit_tf_job.settings import Settings
+from submit_tf_job.yarn.inspection import all_nodes, configuration, scheduler
+from submit_tf_job.yarn.observed import ClusterInfo, Node
+from submit_tf_job.yarn.queues import QueueResources
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.findings import Examination, Finding
-    from submit_tf_job.yarn.client import Client
-    from submit_tf_job.yarn.observed import ClusterInfo, Node
+    from submit_tf_job.yarn.resource_manager import ResourceManager
 
 __all__ = ["doctor"]
 
-CHECK_S = 15.0  # for one check, whatever hangs
+CHECK_S = 15.0  # limit of one check
 _CONFIGURATIONS = 3  # NodeManagers whose configuration is read
 
 
 @dataclass
-class _Patient:
-    """What the checks share."""
+class _Examined:
+    """Values that the checks share."""
 
     settings: Settings
     queue: str
     wall: Callable[[], float]
-    client: Client | None = None
+    client: ResourceManager | None = None
     nodes: tuple[Node, ...] | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     conf_dir: Path | None = None
@@ -42,43 +47,49 @@ class _Patient:
 # What does not work when a check itself fails.
 _BREAKS = {
     "services-api": "submitting, and finding a job by its name",
-    "queue": "knowing beforehand whether a job is let in",
-    "nodes": "knowing what the cluster has",
+    "queue": "checking whether a job is accepted",
+    "nodes": "checking the cluster's resources",
     "limits": "submitting: every job is compared with them",
     "hdfs": "every job: YARN keeps services there",
 }
+_DNS_S = 3.0
 
 
-_Check = Callable[[_Patient], "Iterator[Finding]"]
+_Check = Callable[[_Examined], "Iterator[Check]"]
 
 
 def doctor(
     settings: Settings,
     *,
     queue: str | None = None,
-    on_finding: Callable[[Finding], None] = lambda _finding: None,
+    on_finding: Callable[[Check], None] = lambda _finding: None,
     wall: Callable[[], float] = time.time,
+    only: Collection[str] | None = None,
+    client: ResourceManager | None = None,
 ) -> Examination:
-    """Look at all that a job needs.
+    """Check everything that a job needs.
 
     Args:
         settings: The settings.
-        queue: The queue to ask about; default: that of the settings' `job`, or `default`.
-        on_finding: Told of each finding as soon as it is there.
+        queue: The queue to check; default: that of the settings' `job`, or `default`.
+        on_finding: Called with each finding.
         wall: Seconds since the epoch.
+        only: Names of the checks to do; default: all.
+        client: A working connection; with it, the check of the ResourceManagers may be left out.
 
     Returns:
-        The findings; a check that fails never stops the others.
+        The findings; a check that fails does not stop the others.
 
     Example:
         >>> [finding.checked for finding in doctor(load_settings()).findings if finding.status == "failure"]  # doctest: +SKIP
-    """
-    from submit_tf_job.diagnose.findings import Examination
-
-    patient = _Patient(settings, queue or str(settings["job"].get("queue") or "default"), wall)
-    found: list[Finding] = []
+    """  # noqa: E501
+    queue = queue or str(settings.job.get("queue") or "default")
+    patient = _Examined(settings, queue, wall, client)
+    found: list[Check] = []
     skipped: list[str] = []
     for name, check, needs_cluster in _CHECKS:
+        if only is not None and name not in only:
+            continue
         if needs_cluster and patient.client is None:
             skipped.append(name)
             continue
@@ -88,261 +99,274 @@ def doctor(
     return Examination(tuple(found), tuple(skipped))
 
 
-def _bounded(name: str, check: _Check, patient: _Patient) -> list[Finding]:
-    """Call one check: what goes wrong in it, or never ends, is a finding like any other."""
+def _bounded(name: str, check: _Check, patient: _Examined) -> list[Check]:
+    """Call one check; an error or a timeout becomes a finding."""
     import threading
 
-    from submit_tf_job.diagnose.findings import FAILURE, WARNING, Finding
-
-    found: list[Finding] = []
+    found: list[Check] = []
+    about, breaks = Subject(name), _BREAKS.get(name, "what needs it")
 
     def call() -> None:
         try:
             found.extend(check(patient))
         except SubmitTFJobError as error:
-            found.append(Finding(name, FAILURE, error.message, _BREAKS.get(name, "what needs it"), error.hint))
-        except Exception as error:  # noqa: BLE001 - a defect in one check must not hide what the others see
-            found.append(Finding(name, WARNING, f"could not be checked: {type(error).__name__}: {error}"))
+            found.append(about.failure(error.message, breaks, error.hint))
+        except Exception as error:  # noqa: BLE001 - a defect in one check must not hide other findings
+            found.append(about.warning(f"could not be checked: {type(error).__name__}: {error}"))
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(CHECK_S)
     if not thread.is_alive():
         return found
-    return [
-        *found,
-        Finding(name, FAILURE, f"no answer within {CHECK_S:g} s", _BREAKS.get(name, "what needs it"), "is it slow, or behind a firewall?"),
-    ]
+    said, fix = f"no answer within {CHECK_S:g} s", "check whether it is slow, or behind a firewall"
+    return [*found, about.failure(said, breaks, fix)]
 
 
-# --- this machine ---------------------------------------------------------------------------------------------------------
+# --- this machine ---------------------------------------------------------------------------------
 
 
-def _settings(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import FAILURE, OK, WARNING, Finding
+def _settings(patient: _Examined) -> Iterator[Check]:
+    from submit_tf_job.host.hadoopconf import read_xml
 
     settings = patient.settings
-    profile = f"profile {settings.profile}" if settings.profile else "no profile"
-    facts = {"profile": settings.profile, "origins": {key: settings.origins[key] for key in ("resource_managers", "user", "hadoop_conf")}}
+    profile = clause("profile {}", settings.profile) or "no profile"
+    origins = {key: settings.origins[key] for key in ("resource_managers", "user", "hadoop_conf")}
+    about = Subject("settings", profile=settings.profile, origins=origins)
     try:
         urls = settings.resource_managers
     except SettingsError as error:
-        yield Finding("settings", FAILURE, f"{profile}: {error.message}", "every command that needs the cluster", error.hint, facts)
+        yield about.failure(
+            f"{profile}: {error.message}", "every command that needs the cluster", error.hint
+        )
         return
-    yield Finding("settings", OK, f"{profile}; {', '.join(urls)} from {settings.origins['resource_managers']}", facts=facts)
-    conf: Path | None = settings["hadoop_conf"]
+    yield about.ok(f"{profile}; {', '.join(urls)} from {settings.origins['resource_managers']}")
+    conf, about = settings.hadoop_conf, Subject("hadoop-conf")
     if conf is None:
-        breaks = "reading logs and outcomes of jobs that are over, staging of files, `hadoop.conf: inline`"
-        yield Finding("hadoop-conf", WARNING, "no Hadoop configuration is known", breaks, "set hadoop_conf, or HADOOP_CONF_DIR")
+        yield about.warning(
+            "no Hadoop configuration is known",
+            "reading logs and outcomes of jobs that are over, staging of files, "
+            "`hadoop.conf: inline`",
+            "set hadoop_conf, or HADOOP_CONF_DIR",
+        )
         return
-    from submit_tf_job.hadoopconf import read_xml
-
-    files = [name for name in ("core-site.xml", "hdfs-site.xml", "yarn-site.xml") if read_xml(conf / name)]
+    names = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
+    files = [name for name in names if read_xml(conf / name)]
     if "core-site.xml" not in files:
-        yield Finding("hadoop-conf", FAILURE, f"{conf} holds no core-site.xml", "HDFS, and logs in it", "correct hadoop_conf")
+        said = f"{conf} holds no core-site.xml"
+        yield about.failure(said, "HDFS, and logs in it", "correct hadoop_conf")
         return
     patient.conf_dir = conf
-    yield Finding("hadoop-conf", OK, f"{conf}: {', '.join(files)}", facts={"files": files})
+    yield Subject("hadoop-conf", files=files).ok(f"{conf}: {', '.join(files)}")
 
 
-def _dns(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import FAILURE, OK, Finding
+def _dns(patient: _Examined) -> Iterator[Check]:
+    about = Subject("dns")
     from submit_tf_job.yarn.ha import addresses_of
 
-    hosts = {urlsplit(url).hostname or "" for url in patient.settings["resource_managers"]}
+    hosts = {urlsplit(url).hostname or "" for url in patient.settings.resource_manager_urls}
     if patient.conf_dir is not None:
         from submit_tf_job.storage import default_fs
 
         name_node = urlsplit(default_fs(patient.conf_dir))
-        hosts |= {name_node.hostname} if name_node.hostname and name_node.port else set()  # without a port it is a nameservice, no host
+        if name_node.hostname and name_node.port:  # without a port it is a nameservice, not a host
+            hosts.add(name_node.hostname)
     unknown = sorted(host for host in hosts if not addresses_of(host))
     if unknown:
-        yield Finding(
-            "dns", FAILURE, f"no address for {', '.join(unknown)}", "whatever lives there", "correct the name, or this host's DNS"
-        )
+        said = f"no address for {', '.join(unknown)}"
+        yield about.failure(said, "whatever lives there", "correct the name, or this host's DNS")
     elif hosts:
-        yield Finding("dns", OK, f"addresses are known for {', '.join(sorted(hosts))}")
+        yield about.ok(f"addresses are known for {', '.join(sorted(hosts))}")
 
 
-def _resource_managers(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose import findings
-    from submit_tf_job.yarn.client import Client, Timeouts
+def _resource_managers(patient: _Examined) -> Iterator[Check]:
+    from submit_tf_job.yarn.resource_manager import ResourceManager, Timeouts
 
-    settings = patient.settings
+    settings, about = patient.settings, Subject("authentication")
     try:
         auth = authenticate(settings)
     except SubmitTFJobError as error:
-        yield findings.Finding("authentication", findings.FAILURE, error.message, "every command", error.hint)
+        yield about.failure(error.message, "every command", error.hint)
         return
     limits = Timeouts(connect_s=3, read_s=8, total_s=8)
-    client = Client(settings.resource_managers, auth, timeouts=limits, ca_file=settings["ca_file"])
-    answers: dict[str, ClusterInfo | AuthError | str] = {}
-    date = ""
-    for url in settings.resource_managers:
-        answers[url], seen = _asked(client, url)
-        date = seen or date
-    refused = next((answer for answer in answers.values() if isinstance(answer, AuthError)), None)
+    client = ResourceManager(
+        settings.resource_managers, auth, timeouts=limits, ca_file=settings.ca_file
+    )
+    asked = {url: _asked(client, url) for url in settings.resource_managers}
+    refused = next((seen for seen, _ in asked.values() if isinstance(seen, AuthError)), None)
     if refused is not None:
-        yield findings.Finding("authentication", findings.FAILURE, refused.message, "every command", refused.hint)
-    judged = findings.resource_managers({url: str(seen) if isinstance(seen, AuthError) else seen for url, seen in answers.items()})
+        yield about.failure(refused.message, "every command", refused.hint)
+    answers = {url: seen for url, (seen, _) in asked.items()}
+    judged = findings.resource_managers(answers)
     yield judged
     if judged.status == findings.FAILURE:
         return
     patient.client = client
     yield from _version(answers)
-    if date:
-        yield findings.clock(patient.wall() - parsedate_to_datetime(date).timestamp())
+    dates = [date for _, date in asked.values() if date]
+    if dates:
+        yield findings.clock(patient.wall() - parsedate_to_datetime(dates[-1]).timestamp())
 
 
-def _asked(client: Client, url: str) -> tuple[ClusterInfo | AuthError | str, str]:
-    """Ask one ResourceManager about itself; with its answer comes its time."""
-    from submit_tf_job.yarn.observed import ClusterInfo
-    from submit_tf_job.yarn.trouble import Trouble
+def _asked(client: ResourceManager, url: str) -> tuple[ClusterInfo | AuthError | str, str]:
+    """Return the information, or the error, of one ResourceManager, and its `Date` header."""
+    from submit_tf_job.yarn.transport_errors import TransportError
 
     try:
-        outcome = client.funnel.fetch(url, "/ws/v1/cluster/info", deadline=client.deadline(5))
-        if isinstance(outcome, Trouble):
+        outcome = client.http.fetch(url, "/ws/v1/cluster/info", deadline=client.deadline(5))
+        if isinstance(outcome, TransportError):
             return outcome.why, ""
         info = outcome.json_object().get("clusterInfo")
     except AuthError as error:
         return error, ""
     except SubmitTFJobError as error:
         return error.message, ""
-    return ClusterInfo.from_json(info if isinstance(info, Mapping) else {}), outcome.headers.get("date", "")
+    if not isinstance(info, Mapping):
+        info = {}
+    return ClusterInfo.from_json(info), outcome.headers.get("date", "")
 
 
-def _version(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import FAILURE, OK, Finding
-    from submit_tf_job.yarn.observed import ClusterInfo
-
-    versions = {seen.hadoop_version: seen.version for seen in answers.values() if isinstance(seen, ClusterInfo) and seen.hadoop_version}
+def _version(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Iterator[Check]:
+    versions = {
+        seen.hadoop_version: seen.version
+        for seen in answers.values()
+        if isinstance(seen, ClusterInfo) and seen.hadoop_version
+    }
     for text, numbers in versions.items():
-        old = numbers < (3, 1, 1)
-        fix = "Hadoop 3.1.1 or later is needed" if old else ""
-        yield Finding("hadoop-version", FAILURE if old else OK, f"Hadoop {text}", "every job" if old else "", fix, {"version": text})
+        about = Subject("hadoop-version", version=text)
+        if numbers < (3, 1, 1):
+            yield about.failure(f"Hadoop {text}", "every job", "Hadoop 3.1.1 or later is needed")
+        else:
+            yield about.ok(f"Hadoop {text}")
 
 
-# --- the cluster ----------------------------------------------------------------------------------------------------------
+# --- the cluster ----------------------------------------------------------------------------------
 
 
-def _of(patient: _Patient) -> Client:
+def _of(patient: _Examined) -> ResourceManager:
     if patient.client is None:
         raise SettingsError("no ResourceManager answers")
     return patient.client
 
 
-def _services(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import OK, Finding
-
+def _services(patient: _Examined) -> Iterator[Check]:
     version = _of(patient).services_version()
-    yield Finding("services-api", OK, f"the services API answers (Hadoop {version})", facts={"version": version})
+    about = Subject("services-api", version=version)
+    yield about.ok(f"the services API answers (Hadoop {version})")
 
 
-def _authentication(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import authentication
-    from submit_tf_job.kerberos import ticket
-    from submit_tf_job.yarn.inspection import configuration
+def _authentication(patient: _Examined) -> Iterator[Check]:
+    from submit_tf_job.host.kerberos import ticket
 
     client, settings = _of(patient), patient.settings
     patient.conf = configuration(client)
-    known = ticket() if settings["auth"] == "kerberos" else None
-    yield authentication(
-        settings["auth"],
+    left_s = None
+    if settings.auth == "kerberos" and (known := ticket()) and known.ends:
+        left_s = known.ends - patient.wall()
+    yield findings.authentication(
+        settings.auth,
         cluster=patient.conf.get("hadoop.security.authentication", "simple").lower(),
         user=settings.user,
         origin=settings.origins["user"],
         known_as=client.who_am_i(),
-        ticket_s=known.ends - patient.wall() if known and known.ends else None,
-        renews=settings["kerberos.keytab"] is not None,
+        ticket_s=left_s,
+        renews=settings.kerberos.keytab is not None,
     )
 
 
-def _queue(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import queue
-    from submit_tf_job.yarn.inspection import scheduler
-
+def _queue(patient: _Examined) -> Iterator[Check]:
     client, user = _of(patient), patient.settings.user
     found = scheduler(client)
-    access = client.queue_access(patient.queue, user)
-    yield queue(patient.queue, found, allowed=access.allowed if access else None, said=access.diagnostics if access else "", user=user)
+    allowed, said = None, ""
+    if access := client.queue_access(patient.queue, user):
+        allowed, said = access.allowed, access.diagnostics
+    yield findings.queue(patient.queue, found, allowed=allowed, said=said, user=user)
 
 
-def _nodes(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import gpus, nodes_in_service
-    from submit_tf_job.yarn.inspection import all_nodes
-
+def _nodes(patient: _Examined) -> Iterator[Check]:
     patient.nodes = all_nodes(_of(patient))
-    yield nodes_in_service(patient.nodes)
-    yield gpus(patient.nodes, patient.settings["gpu_resource"])
+    yield findings.nodes_in_service(patient.nodes)
+    yield findings.gpus(patient.nodes, patient.settings.gpu_resource)
 
 
-def _limits(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import OK, Finding
-    from submit_tf_job.diagnose.words import resource
-    from submit_tf_job.yarn.queues import Resource
-
+def _limits(patient: _Examined) -> Iterator[Check]:
     most = _of(patient).maximum_resources()
-    largest = Resource(most.memory_mib or 0, most.vcores or 0, {name: value for name, value in most.additional.items() if value < 2**31})
-    yield Finding("limits", OK, f"one container may have at most {resource(largest)}", facts=largest.to_json())
+    largest = QueueResources(
+        most.memory_mib or 0,
+        most.vcores or 0,
+        {name: value for name, value in most.additional.items() if value < 2**31},
+    )
+    about = Subject("limits", **largest.to_json())
+    yield about.ok(f"one container may have at most {resource(largest)}")
 
 
-def _runtime(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import runtime
-    from submit_tf_job.yarn.inspection import configuration
-
+def _runtime(patient: _Examined) -> Iterator[Check]:
     client = _of(patient)
-    scheme = client.funnel.rms.urls[0].partition("://")[0]
-    running = [node for node in patient.nodes or () if node.state == "RUNNING" and node.http_address][:_CONFIGURATIONS]
-    confs = {str(node.host): configuration(client, f"{scheme}://{node.http_address}", deadline=client.deadline(4)) for node in running}
-    yield runtime({host: conf for host, conf in confs.items() if conf}, sandbox=bool(patient.settings["sandbox"]))
+    scheme = client.http.rms.urls[0].partition("://")[0]
+    running = [
+        node for node in patient.nodes or () if node.state == "RUNNING" and node.http_address
+    ][:_CONFIGURATIONS]
+    confs = {}
+    for node in running:
+        url = f"{scheme}://{node.http_address}"
+        if conf := configuration(client, url, deadline=client.deadline(4)):
+            confs[str(node.host)] = conf
+    yield findings.runtime(confs, sandbox=bool(patient.settings.sandbox))
 
 
-def _configured(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import domain, log_aggregation, placement
-
-    yield log_aggregation(patient.conf)
-    yield placement(patient.conf)
-    yield domain(patient.conf, patient.settings["dns.domain"])
+def _configured(patient: _Examined) -> Iterator[Check]:
+    yield findings.log_aggregation(patient.conf)
+    yield findings.placement(patient.conf)
+    yield findings.domain(patient.conf, patient.settings.dns.domain)
 
 
-def _registry_dns(patient: _Patient) -> Iterator[Finding]:
-    from submit_tf_job.diagnose.findings import FAILURE, OK, WARNING, Finding
-    from submit_tf_job.yarn.registrydns import ask
+def _registry_dns(patient: _Examined) -> Iterator[Check]:
+    from dns.exception import DNSException
+    from dns.message import make_query
+    from dns.query import udp
+    from dns.rcode import NOERROR, to_text
 
-    zone, server = patient.settings["dns.domain"], patient.settings["dns.server"] or _announced(patient.conf)
+    dns, breaks = patient.settings.dns, "tasks do not find each other"
+    zone, server = dns.domain, dns.server or _announced(patient.conf)
     if not zone or not server:
-        said = "where Registry DNS listens is not known here: containers ask their own resolver"
-        yield Finding("registry-dns", WARNING, said, "", "doctor --deep asks from inside a container; or set dns.domain and dns.server")
+        yield Subject("registry-dns").warning(
+            "the address of Registry DNS is not known here: containers use their own resolver",
+            "",
+            "doctor --deep checks it from inside a container; or set dns.domain and dns.server",
+        )
         return
     host, _, port = server.rpartition(":")
-    facts = {"server": server, "zone": zone}
+    about = Subject("registry-dns", server=server, zone=zone)
     try:
-        answer = ask(host, int(port), zone, "SOA")
-    except OSError as error:
-        status = FAILURE if patient.settings["dns.server"] else WARNING  # the cluster's own word may be an inside address
+        answer = udp(make_query(zone, "SOA"), host, timeout=_DNS_S, port=int(port))
+    except (DNSException, OSError) as error:
+        # the cluster's own configuration may have an internal address
+        judge = about.failure if dns.server else about.warning
         said = f"Registry DNS at {server} does not answer: {error}"
-        yield Finding("registry-dns", status, said, "tasks do not find each other", "start Registry DNS, or correct dns.server", facts)
+        yield judge(said, breaks, "start Registry DNS, or correct dns.server")
         return
-    if answer.code == 0 and answer.count:
-        yield Finding("registry-dns", OK, f"Registry DNS at {server} knows its zone {zone}", facts=facts)
+    if answer.rcode() == NOERROR and answer.answer:
+        yield about.ok(f"Registry DNS at {server} serves the zone {zone}")
         return
-    said = f"{server} answers, and does not know {zone} (code {answer.code})"
-    yield Finding("registry-dns", FAILURE, said, "tasks do not find each other", "correct dns.domain or dns.server", facts)
+    said = f"{server} answers, but does not serve {zone} ({to_text(answer.rcode())})"
+    yield about.failure(said, breaks, "correct dns.domain or dns.server")
 
 
 def _announced(conf: Mapping[str, str]) -> str | None:
-    """Return where the cluster says that Registry DNS listens, None where that is every address of some host."""
-    address, port = conf.get("hadoop.registry.dns.bind-address", "0.0.0.0"), conf.get("hadoop.registry.dns.bind-port", "5335")  # noqa: S104 - Hadoop's default
-    return f"{address}:{port}" if address not in ("", "0.0.0.0") and port.isdigit() else None  # noqa: S104 - see above
+    """Return the address of Registry DNS in the cluster's configuration, None for a wildcard."""
+    address = conf.get("hadoop.registry.dns.bind-address", "")
+    port = conf.get("hadoop.registry.dns.bind-port", "5335")
+    if address in ("", "0.0.0.0") or not port.isdigit():  # noqa: S104
+        return None
+    return f"{address}:{port}"
 
 
-# --- HDFS -----------------------------------------------------------------------------------------------------------------
+# --- HDFS -----------------------------------------------------------------------------------------
 
 
-def _hdfs(patient: _Patient) -> Iterator[Finding]:
-    """Write, read and remove a tiny file in the user's home: YARN keeps services there, and files are staged there."""
-    from submit_tf_job.diagnose.findings import FAILURE, OK, Finding
-
+def _hdfs(patient: _Examined) -> Iterator[Check]:
+    """Write, read and remove a small file in the user's home, where YARN keeps services."""
+    about = Subject("hdfs")
     if patient.conf_dir is None:
         return
     user = patient.settings.user
@@ -350,7 +374,7 @@ def _hdfs(patient: _Patient) -> Iterator[Finding]:
     home = storage.home(user)
     if not storage.exists(home):
         fix = f"an administrator creates it: hdfs dfs -mkdir -p {home} and -chown {user}"
-        yield Finding("hdfs", FAILURE, f"{storage.url(home)} does not exist", "every job: YARN keeps services there", fix)
+        yield about.failure(f"{storage.url(home)} does not exist", _BREAKS["hdfs"], fix)
         return
     path = f"{home}/.submit_tf_job-doctor-{secrets.token_hex(4)}"
     content = secrets.token_bytes(16)
@@ -358,9 +382,10 @@ def _hdfs(patient: _Patient) -> Iterator[Finding]:
     same = storage.read(path) == content
     storage.remove(path)
     if same:
-        yield Finding("hdfs", OK, f"a file was written, read and removed in {storage.url(home)}")
+        yield about.ok(f"a file was written, read and removed in {storage.url(home)}")
     else:
-        yield Finding("hdfs", FAILURE, f"{storage.url(path)} came back changed", "staging, logs", "look at HDFS itself")
+        said = f"{storage.url(path)} has other content than was written"
+        yield about.failure(said, "staging, logs", "check HDFS itself")
 
 
 _CHECKS: tuple[tuple[str, _Check, bool], ...] = (

@@ -1,4 +1,4 @@
-"""doctor --deep: a tiny real job that looks around inside its containers, and is deleted whatever happens."""
+"""doctor --deep: run a small job that checks its containers from inside, and delete it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from submit_tf_job.api.cluster import Cluster, JobRef, connect
 from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.operations.cluster import Cluster, JobRef, connect
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.findings import Finding
-    from submit_tf_job.watch import Look
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.doctor.findings import Check
+    from submit_tf_job.observation import JobStatus
 
 __all__ = ["DEFAULT_IMAGE", "deep"]
 
@@ -29,89 +30,109 @@ def deep(
     *,
     image: str | None = None,
     queue: str | None = None,
-    on_look: Callable[[Look], None] = lambda _look: None,
+    on_status: Callable[[JobStatus], None] = lambda _status: None,
     timeout_s: float = FOLLOW_S,
-) -> tuple[Finding, ...]:
-    """Submit a job of two small tasks and return what they saw.
+) -> tuple[Check, ...]:
+    """Run a job of two small tasks and return the results of the checks inside its containers.
 
     Args:
         settings: The settings.
         image: Image of the containers; default: that of the settings' `job`, or a TensorFlow image.
         queue: Queue of the job.
-        on_look: Told how the job stands.
-        timeout_s: How long the job may take.
+        on_status: Called with each status of the job.
+        timeout_s: Seconds to wait for the job's end.
     """
-    from submit_tf_job.api.control import delete
-    from submit_tf_job.diagnose.findings import FAILURE, Finding
+    from submit_tf_job.doctor.findings import Subject
+    from submit_tf_job.operations.stop import delete
 
     name = f"doctor-{secrets.token_hex(4)}"
     cluster = connect(settings)
     try:
-        look, answers = _run(cluster, _job_spec(settings, name, image, queue), name, on_look, timeout_s)
+        status, answers, cause = _run(
+            cluster, _job_spec(settings, name, image, queue), name, on_status, timeout_s
+        )
     except SubmitTFJobError as error:
-        return (Finding("job", FAILURE, error.message, "every job like it", error.hint),)
+        return (Subject("job").failure(error.message, "every job like it", error.hint),)
     finally:
-        with contextlib.suppress(SubmitTFJobError):  # what kept it from running keeps it from being deleted; its lifetime ends it
+        # where the delete fails too, the job's lifetime ends it
+        with contextlib.suppress(SubmitTFJobError):
             delete(cluster, name, force=True)
-    return _findings(look, answers)
+    return _findings(status, answers, cause)
 
 
 def _job_spec(settings: Settings, name: str, image: str | None, queue: str | None) -> bytes:
-    from submit_tf_job import probe
+    from submit_tf_job.container.frameworks import installed
+    from submit_tf_job.container.programs import probe
 
     spec: dict[str, Any] = {
         "name": name,
-        "image": image or settings["job"].get("image") or DEFAULT_IMAGE,
+        "image": image or settings.job.get("image") or DEFAULT_IMAGE,
         "strategy": "custom",
         "deciding_role": "probe",
         "command": ["python3", "probe.py"],
-        "files": [{"src": str(Path(probe.__file__)), "dst": "probe.py"}],
+        "files": [
+            {"src": str(path), "dst": path.name}
+            for path in (Path(probe.__file__), Path(installed.__file__))
+        ],
         "env": {probe.ENV_NAMENODE: _name_node(settings)},
         "roles": {"probe": {"instances": 2, "memory": "1Gi"}},
         "lifetime": "15m",
         "start_timeout": "5m",
     }
-    return json.dumps({**spec, **({"queue": queue} if queue else {})}).encode()
+    if queue:
+        spec["queue"] = queue
+    return json.dumps(spec).encode()
 
 
 def _name_node(settings: Settings) -> str:
-    """Return the NameNode as host:port, "" where the configuration names none, or a nameservice of several."""
+    """Return the NameNode as host:port; "" where the configuration has none, or a nameservice."""
     from submit_tf_job.storage import default_fs
 
-    conf: Path | None = settings["hadoop_conf"]
-    if conf is None:
-        return ""
-    try:
-        parts = urlsplit(default_fs(conf))
-        return f"{parts.hostname}:{parts.port}" if parts.scheme == "hdfs" and parts.port else ""
-    except (SubmitTFJobError, ValueError):
-        return ""
+    with contextlib.suppress(SubmitTFJobError, ValueError):
+        parts = settings.hadoop_conf and urlsplit(default_fs(settings.hadoop_conf))
+        if parts and parts.scheme == "hdfs" and parts.port:
+            return f"{parts.hostname}:{parts.port}"
+    return ""
 
 
 def _run(
-    cluster: Cluster, text: bytes, name: str, on_look: Callable[[Look], None], timeout_s: float
-) -> tuple[Look, tuple[Mapping[str, Any], ...]]:
-    from submit_tf_job.api.submitting import follow_own, load_job, make_plan, submit
+    cluster: Cluster,
+    text: bytes,
+    name: str,
+    on_status: Callable[[JobStatus], None],
+    timeout_s: float,
+) -> tuple[JobStatus, tuple[Mapping[str, Any], ...], Cause | None]:
+    from submit_tf_job.operations.submit import load_job, make_plan, submit
+    from submit_tf_job.operations.watch import follow
+    from submit_tf_job.operations.why import why_failed
 
     job = load_job(Path(f"{name}.json"), cluster.settings, text=text)
     done = submit(make_plan(job, cluster.settings), cluster)
-    look = follow_own(cluster, done, timeout_s=timeout_s, on_look=on_look)
-    return look, _answers(cluster, done.ref)
+    status = follow(
+        cluster,
+        done.ref,
+        own=True,
+        bootstrap=done.plan.job.bootstrap,
+        timeout_s=timeout_s,
+        on_status=on_status,
+    )
+    return status, _answers(cluster, done.ref), why_failed(cluster, status)
 
 
 def _answers(cluster: Cluster, ref: JobRef) -> tuple[Mapping[str, Any], ...]:
-    """Read what the tasks printed; logs that are still on their way are waited for."""
-    from submit_tf_job.api.reading import logs
-    from submit_tf_job.probe import MARK
+    """Return the probe results that the tasks printed; wait for logs that are not collected yet."""
+    from submit_tf_job.container.programs.probe import MARK
+    from submit_tf_job.operations.logs import logs
 
     for pause_s in (0.0, 1.0, 2.0, 4.0, 8.0, 15.0):
         cluster.sleep(pause_s)
         try:
-            lines = [line.text for line in logs(cluster, ref.application_id or ref.name, files=["stdout.txt"])]
+            job = ref.application_id or ref.name
+            lines = [line.text for line in logs(cluster, job, files=["stdout.txt"])]
         except SubmitTFJobError:
             continue
-        found = tuple(value for line in lines if line.startswith(MARK) and isinstance(value := _json(line[len(MARK) :]), dict))
-        if found:
+        values = [_json(line[len(MARK) :]) for line in lines if line.startswith(MARK)]
+        if found := tuple(value for value in values if isinstance(value, dict)):
             return found
     return ()
 
@@ -123,28 +144,36 @@ def _json(text: str) -> Any:
         return None
 
 
-def _findings(look: Look, answers: tuple[Mapping[str, Any], ...]) -> tuple[Finding, ...]:
-    from submit_tf_job.diagnose.findings import FAILURE, OK, WARNING, Finding, inside
+def _findings(
+    status: JobStatus, answers: tuple[Mapping[str, Any], ...], cause: Cause | None
+) -> tuple[Check, ...]:
+    from submit_tf_job.doctor.findings import Subject, inside
 
-    state, reason = look.verdict.state.value, look.verdict.reason
-    facts = {"application_id": look.seen.application_id, "state": state}
+    state, reason = status.state.value, status.verdict.reason
+    facts = {"application_id": status.application_id, "state": state}
     if state != "SUCCEEDED":
-        fix = look.verdict.hint or "see docs/troubleshooting.md"
-        job = Finding("job", FAILURE, f"a job of two tasks ended as {state}: {reason}", "every job like it", fix, facts)
+        fix = status.verdict.hint or "see: submit_tf_job help troubleshooting"
+        if cause:
+            reason, fix, facts["cause"] = cause.sentence, cause.hint or fix, cause.code
+        said = f"a job of two tasks ended as {state}: {reason}"
+        job = Subject("job", **facts).failure(said, "every job like it", fix)
     else:
-        job = Finding("job", OK, "a job of two tasks was submitted, ran and ended well", facts=facts)
-    if not answers:
-        fix = "is log aggregation on, and HDFS readable from here?"
-        return (job, Finding("inside", WARNING, "what the tasks saw could not be read from their logs", "reading logs", fix))
-    return (job, *inside(_worst(answers)))
+        job = Subject("job", **facts).ok("a job of two tasks was submitted, ran and ended well")
+    if answers:
+        return (job, *inside(_worst(answers)))
+    said = "the checks inside the containers could not be read from the logs"
+    fix = "check that log aggregation is on, and that HDFS is readable from here"
+    return (job, Subject("inside").warning(said, "reading logs", fix))
 
 
 def _worst(answers: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
-    """Of several tasks' answers to one question take the worst."""
+    """Return the worst result of each check among the tasks."""
     weight: dict[Any, int] = {"failure": 2, "warning": 1}
     found: dict[str, Any] = {}
     for answer in answers:
         for name, value in answer.items():
-            if isinstance(value, dict) and weight.get(value.get("status"), 0) >= weight.get(found.get(name, {}).get("status"), 0):
+            if isinstance(value, dict) and weight.get(value.get("status"), 0) >= weight.get(
+                found.get(name, {}).get("status"), 0
+            ):
                 found[name] = value
     return found

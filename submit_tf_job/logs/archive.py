@@ -1,40 +1,41 @@
-"""The logs of an application that is over: where they are, and whose."""
+"""Open the logs of an ended application, and find the task of each container."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from submit_tf_job import contract
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
-from submit_tf_job.tasklogs.model import AM_TASK, Shelf, TaskContainer
-from submit_tf_job.tasklogs.naming import from_report, name_of
-from submit_tf_job.tasklogs.shelves import CollectedShelf, DiskShelf, ServedShelf, StreamServer
-from submit_tf_job.yarn.logs import AggregatedLogs, ContainerLogs
+from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
+from submit_tf_job.logs.entries import AM_TASK, LogSource, TaskContainer
+from submit_tf_job.logs.naming import from_report, name_of
+from submit_tf_job.logs.sources import CollectedLogs, DiskLogs, ServedLogs, StreamServer
 
 __all__ = ["Archive", "collected", "left_on_disk", "served"]
 
 _WORKERS = 8
-_GAP = 20  # containers that YARN gave and the ApplicationMaster sent back leave holes in the numbers
+# containers that the ApplicationMaster released leave gaps in the numbers
+_GAP = 20
 
 
 @dataclass(frozen=True)
 class Archive:
-    """What is left of an application's logs.
+    """The logs of an ended application.
 
     Attributes:
         source: `collected`, `log-server` or `disk`.
-        shelf: Where they are read.
-        containers: Whose they are, in order.
-        warnings: Sentences about what is missing.
+        logs: The source that reads them.
+        containers: Containers and their tasks, in order.
+        warnings: Sentences about missing logs.
     """
 
     source: str
-    shelf: Shelf
+    logs: LogSource
     containers: tuple[TaskContainer, ...]
     warnings: tuple[str, ...] = ()
 
@@ -43,32 +44,47 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
     """Open the logs that YARN collected.
 
     Args:
-        logs: They.
-        wanted: The one task that is wanted, None for several: where the report says that a task had one container, no other is looked at.
+        logs: The collected logs.
+        wanted: The task to read, None for several. If the report shows that no task was restarted,
+            only that task's node file is read.
 
     Raises:
-        NoLogs: There are none.
+        NoLogs: The application has none.
         AuthError: They may not be read.
-        Damaged: Nothing of what is there can be read.
+        Damaged: None of the files can be read.
     """
     report = next(logs.find(contract.REPORT_FILE), None)
     if report is not None and wanted is not None:
         content = report.read()
         alone = [found for found in from_report(content).values() if found.task == wanted]
         if alone and _never_restarted(content):
-            return Archive("collected", CollectedShelf(logs), tuple(alone), logs.warnings)
+            return Archive("collected", CollectedLogs(logs), tuple(alone), logs.warnings)
     found = logs.containers()
-    reports = [file.snapshots[-1].read() for container in found if (file := container.file(contract.REPORT_FILE))]
-    known = {container.id: container for content in reports for container in from_report(content).values()}
-    by_node = groupby(sorted(found, key=lambda container: container.node), key=lambda container: container.node)
+    reports = [
+        file.snapshots[-1].read()
+        for container in found
+        if (file := container.file(contract.REPORT_FILE))
+    ]
+    known = {
+        container.id: container
+        for content in reports
+        for container in from_report(content).values()
+    }
+    by_node = groupby(
+        sorted(found, key=lambda container: container.node), key=lambda container: container.node
+    )
     groups = [list(group) for _node, group in by_node]
     with ThreadPoolExecutor(max_workers=min(_WORKERS, len(groups))) as pool:
-        named = [container for group in pool.map(lambda group: _named(group, known), groups) for container in group]
-    return Archive("collected", CollectedShelf(logs, found), _sorted(named), logs.warnings)
+        named = [
+            container
+            for group in pool.map(lambda group: _named(group, known), groups)
+            for container in group
+        ]
+    return Archive("collected", CollectedLogs(logs, found), _sorted(named), logs.warnings)
 
 
 def _never_restarted(content: bytes) -> bool:
-    """Whether each task had one container: the job is over, nobody was started again, and so no report follows this one."""
+    """Return whether each task had only one container, from the report of a job that succeeded."""
     report = json.loads(content)
     roles = report.get("roles") or {}
     return (
@@ -89,7 +105,9 @@ def _named(group: Iterable[ContainerLogs], known: dict[str, TaskContainer]) -> l
             except SubmitTFJobError:
                 return b""
 
-        task = name_of(container.container_id, (file.name for file in container.files), read_end, known)
+        task = name_of(
+            container.container_id, (file.name for file in container.files), read_end, known
+        )
         out.append(TaskContainer(task, container.container_id, container.node.rpartition(":")[0]))
     return out
 
@@ -99,20 +117,26 @@ def _sorted(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, ...]:
 
 
 def left_on_disk(directories: Sequence[Path], app_id: str) -> Archive | None:
-    """Open what a NodeManager of this machine has left; None where it has left nothing that can be read."""
-    shelf = DiskShelf(directories, app_id)
+    """Open the logs that a NodeManager left on this machine; None without logs."""
+    source = DiskLogs(directories, app_id)
     try:
-        containers = [_on_shelf(shelf, TaskContainer("", container_id)) for container_id in shelf.containers()]
+        containers = [
+            _in_source(source, TaskContainer("", container_id))
+            for container_id in source.containers()
+        ]
     except OSError:
         return None
     named = [container for container in containers if container is not None]
-    warning = "they are what a NodeManager has left on this machine; tasks of other nodes are not among them"
-    return Archive("disk", shelf, _sorted(named), (warning,)) if named else None
+    warning = (
+        "these are the logs that a NodeManager left on this machine; those of other nodes are "
+        "missing"
+    )
+    return Archive("disk", source, _sorted(named), (warning,)) if named else None
 
 
-def _on_shelf(shelf: Shelf, container: TaskContainer) -> TaskContainer | None:
+def _in_source(source: LogSource, container: TaskContainer) -> TaskContainer | None:
     try:
-        files = [file.name for file in shelf.files(container)]
+        files = [file.name for file in source.files(container)]
     except SubmitTFJobError:
         return None
     if not files:
@@ -120,15 +144,17 @@ def _on_shelf(shelf: Shelf, container: TaskContainer) -> TaskContainer | None:
 
     def read_end(name: str, most: int) -> bytes:
         try:
-            return b"".join(shelf.read(container, name, tail=most))
+            return b"".join(source.read(container, name, tail=most))
         except SubmitTFJobError:
             return b""
 
-    return TaskContainer(name_of(container.id, files, read_end, {}), container.id, container.host, container.address)
+    return TaskContainer(
+        name_of(container.id, files, read_end, {}), container.id, container.host, container.address
+    )
 
 
 def served(server: StreamServer, address: str, am_containers: Sequence[str]) -> Archive:
-    """Open what a log server has. It does not list containers, so they are asked for one after the other.
+    """Open the logs of a log server. It does not list containers, so each id is requested.
 
     Args:
         server: The log server.
@@ -137,27 +163,27 @@ def served(server: StreamServer, address: str, am_containers: Sequence[str]) -> 
 
     Raises:
         NoSuchJob: It has none of them.
-        ClusterUnavailable: It does not answer.
+        ClusterUnavailable: It does not respond.
     """
-    shelf = ServedShelf(server, address)
+    source = ServedLogs(server, address)
     found: list[TaskContainer] = []
     for first in am_containers:
         stem, _, _number = first.rpartition("_")
         number, misses = 1, 0
         while misses < _GAP:
-            container = _on_server(shelf, f"{stem}_{number:06d}")
+            container = _on_server(source, f"{stem}_{number:06d}")
             found += [container] if container else []
             misses = 0 if container else misses + 1
             number += 1
     if not found:
         raise NoSuchJob(f"the log server at {address} has no logs of it")
-    return Archive("log-server", shelf, _sorted(found))
+    return Archive("log-server", source, _sorted(found))
 
 
-def _on_server(shelf: ServedShelf, container_id: str) -> TaskContainer | None:
+def _on_server(source: ServedLogs, container_id: str) -> TaskContainer | None:
     container = TaskContainer(AM_TASK, container_id)
     try:
-        shelf.files(container)
+        source.files(container)
     except NoSuchJob:
         return None
-    return _on_shelf(shelf, container)
+    return _in_source(source, container)

@@ -1,9 +1,9 @@
-"""The logs of an application after its end, as the NodeManagers collected them: read without Java and without a log server.
+"""Read the collected logs of an ended application, without Java and without a log server.
 
-    find the directories ▸ one index per node file ▸ which container wrote which log file ▸ its bytes, from any place on
+    find the directories ▸ read each node file's index ▸ list containers and log files ▸ read bytes
 
-Formats and layouts are in `yarn.aggregated`. Nothing is read twice, and nothing whole: a listing passes over contents, a tail reads what
-it shows (as far as compression allows).
+Formats and layouts are in `logs.formats`. Nothing is read twice; a listing skips contents, and a
+tail reads only its own bytes, as far as compression allows.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from submit_tf_job.errors import AuthError, SubmitTFJobError
-from submit_tf_job.yarn.aggregated.absence import Absence, NoLogs, WhatYarnSays, explain
-from submit_tf_job.yarn.aggregated.cursor import Memory
-from submit_tf_job.yarn.aggregated.layout import AppDirectory, LogSettings, find_directories
-from submit_tf_job.yarn.aggregated.model import ContainerLogs, Damaged, LogFile, LogStore, Snapshot
-from submit_tf_job.yarn.aggregated.nodes import NodeLogs, Survey, survey
+from submit_tf_job.logs.formats.absence import Absence, NoLogs, WhatYarnSays, explain
+from submit_tf_job.logs.formats.cursor import Memory
+from submit_tf_job.logs.formats.interfaces import (
+    CollectedFile,
+    ContainerLogs,
+    Damaged,
+    LogStore,
+    Snapshot,
+)
+from submit_tf_job.logs.formats.layout import AppDirectory, LogSettings, find_directories
+from submit_tf_job.logs.formats.node_files import NodeFiles, Survey, survey
 
 __all__ = [
     "Absence",
     "AggregatedLogs",
+    "CollectedFile",
     "ContainerLogs",
     "Damaged",
-    "LogFile",
     "LogSettings",
     "LogStore",
     "NoLogs",
@@ -33,27 +39,33 @@ __all__ = [
     "WhatYarnSays",
 ]
 
-WORKERS = 8  # node files are small and far away: most of the time is waiting
+WORKERS = 8  # node files are small and remote: most of the time is latency
 
 
 class AggregatedLogs:
     """The collected logs of one application.
 
     Args:
-        store: Where they are; an open storage of the file system of `settings.root`.
+        store: Open storage of the file system of `settings.root`.
         app_id: `application_…`.
-        user: Owner of the application, as the ResourceManager tells it.
-        settings: What the cluster's configuration says.
-        said: What the ResourceManager tells; makes the answer better where there is nothing.
+        user: Owner of the application.
+        settings: The cluster's configuration of log aggregation.
+        said: The ResourceManager's report, for the reason of missing logs.
 
     Example:
         >>> logs = AggregatedLogs(storage, "application_1700000000000_0001", user="alice")  # doctest: +SKIP
         >>> [(found.container_id, [file.name for file in found.files]) for found in logs.containers()]  # doctest: +SKIP
         >>> logs.read("container_1700000000000_0001_01_000002", "stderr.txt", tail=4096)  # doctest: +SKIP
-    """
+    """  # noqa: E501
 
     def __init__(
-        self, store: LogStore, app_id: str, *, user: str, settings: LogSettings | None = None, said: WhatYarnSays | None = None
+        self,
+        store: LogStore,
+        app_id: str,
+        *,
+        user: str,
+        settings: LogSettings | None = None,
+        said: WhatYarnSays | None = None,
     ) -> None:
         self._store = store
         self._app_id = app_id
@@ -63,43 +75,56 @@ class AggregatedLogs:
         self._memory = Memory()
         self._survey: Survey | None = None
 
-    # --- what is there ---
+    @property
+    def settings(self) -> LogSettings:
+        """The cluster's configuration of log aggregation."""
+        return self._settings
+
+    # --- listing ---
 
     def containers(self) -> tuple[ContainerLogs, ...]:
         """List all containers with their log files, in the order of their ids.
 
         Raises:
-            NoLogs: There are none; its `reason` says why.
+            NoLogs: The application has none; see `reason`.
             AuthError: They may not be read.
-            Damaged: Nothing of what is there can be read.
+            Damaged: None of the files can be read.
         """
         nodes = self._nodes()
         with ThreadPoolExecutor(max_workers=min(WORKERS, len(nodes))) as pool:
-            snapshots = [snapshot for found in pool.map(NodeLogs.snapshots, nodes) for snapshot in found]
+            snapshots = [
+                snapshot for found in pool.map(NodeFiles.snapshots, nodes) for snapshot in found
+            ]
         problems = [problem for node in nodes for problem in node.problems]
         if not snapshots and problems:
-            raise Damaged(problems[0], hint="The container's own node may still have them.", details={"problems": problems})
+            raise Damaged(
+                problems[0],
+                hint="The container's own node may still have them.",
+                details={"problems": problems},
+            )
         return _grouped(snapshots)
 
     def find(self, name: str, *, node: str | None = None) -> Iterator[Snapshot]:
-        """Find the containers that wrote a file of a name, reading as little as possible; the first is soon there.
+        """Yield the files of a name, of all containers, reading as little as possible.
 
         Args:
             name: File name, such as `job-report.json`.
-            node: NodeId (`host:port`), or its host, whose file is looked into first.
+            node: NodeId (`host:port`), or host, whose file is read first.
 
         Raises:
-            NoLogs: There are no logs at all.
+            NoLogs: The application has no logs.
             AuthError: They may not be read.
         """
-        for logs in sorted(self._nodes(), key=lambda logs: (not _is_at(logs, node), -logs.uploaded_ms)):
+        for logs in sorted(
+            self._nodes(), key=lambda logs: (not _is_at(logs, node), -logs.uploaded_ms)
+        ):
             yield from logs.seek(name)
 
     def container(self, container_id: str, *, node: str | None = None) -> ContainerLogs | None:
-        """List the files of one container, reading no more than its node's file where `node` (as for `stream`) says which.
+        """List the files of one container; with `node` (see `stream`) read that node's file only.
 
         Raises:
-            NoLogs: There are no logs at all.
+            NoLogs: The application has no logs.
             AuthError: They may not be read.
         """
         grouped = _grouped(self._of_container(container_id, node))
@@ -107,40 +132,49 @@ class AggregatedLogs:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about what could not be read of what has been looked at so far: damaged files, uploads under way."""
+        """Sentences about damaged files and unfinished uploads found so far."""
         if self._survey is None:
             return ()
         pending = [f"{node} has not finished its upload" for node in self._survey.pending]
-        archived = [f"{path} is an archive of Hadoop's and is not read" for path in self._survey.archives]
+        archived = [
+            f"{path} is a Hadoop archive, which is not supported" for path in self._survey.archives
+        ]
         damaged = [problem for node in self._survey.nodes for problem in node.problems]
         return (*pending, *archived, *self._survey.problems, *damaged)
 
     # --- contents ---
 
-    def stream(self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None) -> Iterator[bytes]:
+    def stream(
+        self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
+    ) -> Iterator[bytes]:
         """Read one log file in pieces of at most about a megabyte.
 
-        Uploads of a rolled log are joined: one that continues the one before replaces it, any other follows it.
+        Uploads of a rolled log are joined: an upload that begins with the whole previous one
+        replaces it, any other is appended.
 
         Args:
             container_id: The container.
             name: The file.
-            tail: How many bytes of its end; None for all.
-            node: NodeId (`host:port`), or its host, whose file is looked into first.
+            tail: Number of bytes at its end; None for all.
+            node: NodeId (`host:port`), or host, whose file is read first.
 
         Raises:
-            NoLogs: There is no such container or file, or there are no logs at all.
+            NoLogs: The container or file does not exist, or the application has no logs.
             AuthError: They may not be read.
-            Damaged: The file that holds them is not what Hadoop writes.
+            Damaged: The file is not in a format of Hadoop's.
         """
-        yield from LogFile(name, tuple(self._snapshots_of(container_id, name, node))).stream(tail=tail)
+        yield from CollectedFile(name, tuple(self._snapshots_of(container_id, name, node))).stream(
+            tail=tail
+        )
 
-    def read(self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None) -> bytes:
+    def read(
+        self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
+    ) -> bytes:
         """Read one log file, or its last `tail` bytes, at once; see `stream`."""
         return b"".join(self.stream(container_id, name, tail=tail, node=node))
 
     def _of_container(self, container_id: str, first: str | None) -> list[Snapshot]:
-        """Look through node files until the container's node is known, and then through all of that node."""
+        """Return the container's log files: find its node, then read that node's files."""
         nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, first))
         home = next((logs.node for logs in nodes if any(logs.of(container_id))), None)
         return [log for logs in nodes if logs.node == home for log in logs.of(container_id)]
@@ -149,15 +183,21 @@ class AggregatedLogs:
         found = self._of_container(container_id, first)
         named = sorted((log for log in found if log.name == name), key=lambda log: log.uploaded_ms)
         if not found:
-            raise NoLogs(f"{self._app_id}: there are no logs of {container_id}", Absence.NOTHING, hint="Check the container's id.")
+            raise NoLogs(
+                f"{self._app_id}: there are no logs of {container_id}",
+                Absence.NOTHING,
+                hint="Check the container's id.",
+            )
         if not named:
             names = ", ".join(sorted({log.name for log in found}))
-            raise NoLogs(f"{container_id}: has no log file {name}", Absence.NOTHING, hint=f"It has {names}.")
+            raise NoLogs(
+                f"{container_id}: has no log file {name}", Absence.NOTHING, hint=f"It has {names}."
+            )
         return named
 
     # --- finding ---
 
-    def _nodes(self) -> list[NodeLogs]:
+    def _nodes(self) -> list[NodeFiles]:
         if self._survey is None or not self._survey.nodes:
             self._survey = survey(self._store, self._app_id, self._directories(), self._memory)
         if not self._survey.nodes:
@@ -167,7 +207,8 @@ class AggregatedLogs:
     def _directories(self) -> list[AppDirectory]:
         found = self._directories_under(self._settings.root)
         for root in self._settings.other_roots:
-            with suppress(SubmitTFJobError):  # another file system, or somebody else's: the first root is the one that is asked for
+            # another file system, or not readable; only the first root is required
+            with suppress(SubmitTFJobError):
                 found += self._directories_under(root)
         return found
 
@@ -176,39 +217,54 @@ class AggregatedLogs:
             return find_directories(self._store, root, self._user, self._app_id)
         except AuthError as error:
             raise AuthError(
-                f"{root}/{self._user}: not allowed to read the logs of {self._user}: {error.message}",
-                hint=f"Be {self._user}, or in the directory's group; aggregated logs are for their owner and that group (mode 770).",
+                f"{root}/{self._user}: not allowed to read the logs of {self._user}: "
+                f"{error.message}",
+                hint=f"Use the account of {self._user}, or one in the directory's group: "
+                f"aggregated logs have mode 770.",
             ) from None
 
     def _why_nothing(self, found: Survey) -> NoLogs:
         if found.archives:
-            message = f"{self._app_id}: its logs are in Hadoop's archive {found.archives[0]}, which is not read here"
-            return NoLogs(message, Absence.ARCHIVED, hint=f"yarn logs -applicationId {self._app_id}")
+            message = (
+                f"{self._app_id}: its logs are in the Hadoop archive {found.archives[0]}, which "
+                f"is not supported"
+            )
+            return NoLogs(
+                message, Absence.ARCHIVED, hint=f"yarn logs -applicationId {self._app_id}"
+            )
         if found.pending or found.problems:
             message = f"{self._app_id}: its logs are just being uploaded"
             return NoLogs(message, Absence.NOT_YET, hint="Try again in a few seconds.")
         where = f"{self._settings.root}/{self._user}"
-        return explain(self._app_id, where, self._said, enabled=self._settings.enabled, retain_s=self._settings.retain_s)
+        return explain(
+            self._app_id,
+            where,
+            self._said,
+            enabled=self._settings.enabled,
+            retain_s=self._settings.retain_s,
+        )
 
 
-def _is_at(logs: NodeLogs, node: str | None) -> bool:
+def _is_at(logs: NodeFiles, node: str | None) -> bool:
     return node is not None and (logs.node == node or logs.node.rpartition(":")[0] == node)
 
 
 def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
     by_container: dict[str, dict[str, list[Snapshot]]] = {}
     for snapshot in sorted(snapshots, key=lambda found: found.uploaded_ms):
-        by_container.setdefault(snapshot.container_id, {}).setdefault(snapshot.name, []).append(snapshot)
+        by_container.setdefault(snapshot.container_id, {}).setdefault(snapshot.name, []).append(
+            snapshot
+        )
     return tuple(
         ContainerLogs(
             container_id=container_id,
             node=next(iter(files.values()))[0].node,
-            files=tuple(LogFile(name, tuple(found)) for name, found in sorted(files.items())),
+            files=tuple(CollectedFile(name, tuple(found)) for name, found in sorted(files.items())),
         )
         for container_id, files in sorted(by_container.items(), key=lambda item: _order(item[0]))
     )
 
 
 def _order(container_id: str) -> tuple[list[int], str]:
-    """Order by attempt and number; an epoch (`container_e17_…`) comes before them and does not count."""
+    """Return the key that sorts by attempt and number, without an epoch (`container_e17_…`)."""
     return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id

@@ -1,37 +1,53 @@
-"""Containers, their files, their lines."""
+"""Data classes for containers, their log files and their lines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import NamedTuple, Protocol
 
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import NoSuchJob
 
 __all__ = [
     "AM_FILES",
     "AM_TASK",
+    "MACHINE_AND_BOOTSTRAP_LINES",
+    "MACHINE_LINES",
     "TASK_FILES",
     "FileInfo",
     "LogInventory",
     "LogLine",
+    "LogSelection",
+    "LogSource",
     "NoSuchLog",
     "Origin",
     "Run",
-    "Selection",
-    "Shelf",
     "TaskContainer",
 ]
 
 AM_TASK = "am"
 TASK_FILES = ("stdout.txt", "stderr.txt")
-AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")  # ServiceClient.buildCommandLine; the first where a log4j file is
+# ServiceClient.buildCommandLine; the first where a log4j file is configured
+AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
+# Lines for programs, and lines about the image instead of the job: bash warns in each image without
+# the locale that YARN's ApplicationMaster sets (seen on 3.1 to 3.4).
+_MACHINE = (
+    re.escape(contract.PROGRESS_MARK).encode() + rb"\{",
+    re.escape(contract.OUTCOME_MARK).encode() + rb"\{",
+    rb"[^\n]{0,80}: warning: setlocale: LC_ALL: cannot change locale \(",
+)
+_BOOTSTRAP = rb"\[submit_tf_job\] "
+MACHINE_LINES = re.compile(rb"^(?:" + b"|".join(_MACHINE) + rb")[^\n]*\n", re.MULTILINE)
+MACHINE_AND_BOOTSTRAP_LINES = re.compile(
+    rb"^(?:" + b"|".join((*_MACHINE, _BOOTSTRAP)) + rb")[^\n]*\n", re.MULTILINE
+)
 
 
 class NoSuchLog(NoSuchJob):
-    """A container or one of its files is not where it was looked for."""
+    """A container, or one of its files, has no logs in this source."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +55,15 @@ class LogLine:
     """One line that a task wrote.
 
     Attributes:
-        task: The task, such as `worker-0`; `am` for the ApplicationMaster; the container's id where nothing tells the task.
+        task: The task, such as `worker-0`; `am` for the ApplicationMaster; the container's id where
+            the task is unknown.
         container: The container that wrote it.
         file: Name of the file.
-        text: The line without its end. Bytes that are no UTF-8 are written as `\\xff`; control characters are as they were.
-        time: When it was written, where the line itself says so.
+        text: The line without its end. Bytes that are not UTF-8 are written as `\\xff`; control
+            characters are kept.
+        time: The time in the line, None without one.
+        written: When it was written, by the bootstrap's index, accurate to seconds; None where
+            unknown.
     """
 
     task: str
@@ -51,11 +71,12 @@ class LogLine:
     file: str
     text: str
     time: datetime | None = None
+    written: datetime | None = None
 
 
 @dataclass(frozen=True)
 class TaskContainer:
-    """A container, and which task it was.
+    """A container and its task.
 
     Attributes:
         task: See `LogLine.task`.
@@ -76,9 +97,13 @@ class TaskContainer:
 
     @property
     def order(self) -> tuple[str, int, list[int]]:
-        """Order by role, by index as a number, and then by age."""
+        """Sort key: role, index as a number, age."""
         index = self.task.rpartition("-")[2]
-        return self.role, int(index) if index.isdigit() else 0, [int(number) for number in re.findall(r"\d+", self.id)[-2:]]
+        return (
+            self.role,
+            int(index) if index.isdigit() else 0,
+            [int(number) for number in re.findall(r"\d+", self.id)[-2:]],
+        )
 
 
 @dataclass(frozen=True)
@@ -87,9 +112,9 @@ class FileInfo:
 
     Attributes:
         name: Its name.
-        size: Bytes; None where that is not told.
-        modified: When it was last changed; None where that is not told.
-        zone: The zone of its node's clock; None where that is not told.
+        size: Bytes; None where unknown.
+        modified: When it was last changed; None where unknown.
+        zone: The zone of its node's clock; None where unknown.
     """
 
     name: str
@@ -105,7 +130,7 @@ class LogInventory:
     Attributes:
         job: Its name.
         application_id: Its application.
-        source: Where they are: `nodes`, `collected`, `log-server` or `disk`.
+        source: Their source: `nodes`, `collected`, `log-server` or `disk`.
         containers: Containers with their files, in the order of tasks.
     """
 
@@ -116,51 +141,56 @@ class LogInventory:
 
 
 class Origin(NamedTuple):
-    """Whose lines they are."""
+    """The container and the file that lines are from."""
 
     container: TaskContainer
     file: str
 
 
 class Run(NamedTuple):
-    """Whole lines of one file that follow one another: the first may carry a time, the others carry none.
+    """Consecutive whole lines of one file, of which only the first may have a time.
 
     Attributes:
-        origin: Whose they are.
-        at: Seconds since the epoch that the first line says; None where it says none.
-        order: The latest time that the file has said so far; minus infinity before the first.
+        origin: Their container and file.
+        at: The time in the first line, in seconds since the epoch; None without one.
+        order: The latest time in the file so far; minus infinity before the first.
         data: The lines, each with its end.
+        written: When the first was written, in seconds since the epoch, accurate to seconds; None
+            where unknown.
     """
 
     origin: Origin
     at: float | None
     order: float
     data: bytes
+    written: float | None = None
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which lines are wanted.
+class LogSelection:
+    """The filters that select log lines.
 
     Attributes:
-        files: Names of files; () for those that a task's program writes to.
-        tail: How many lines of each file's end; None for all.
+        files: Names of files; () for those that a task's program writes.
+        tail: Number of lines at each file's end; None for all.
         since: Seconds since the epoch before which lines are left out.
-        grep: What a line must match.
+        grep: The pattern that a line must match.
+        hide: Whole lines that are left out, as a multi-line pattern, such as `MACHINE_LINES`.
     """
 
     files: tuple[str, ...] = ()
     tail: int | None = None
     since: float | None = None
     grep: re.Pattern[str] | None = None
+    hide: re.Pattern[bytes] | None = None
 
     def names(self, container: TaskContainer) -> tuple[str, ...]:
-        """Return the files that are wanted of a container, in order."""
+        """Return the names of the container's files to read, in order."""
         return self.files or (AM_FILES if container.task == AM_TASK else TASK_FILES)
 
 
-class Shelf(Protocol):
-    """A place where the logs of containers are."""
+class LogSource(Protocol):
+    """A source of containers' logs: NodeManagers, collected logs, a log server, or a disk."""
 
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
         """List a container's files, sorted by name.
@@ -169,7 +199,9 @@ class Shelf(Protocol):
             SubmitTFJobError: They cannot be listed.
         """
 
-    def read(self, container: TaskContainer, file: str, *, tail: int | None = None) -> Iterator[bytes]:
+    def read(
+        self, container: TaskContainer, file: str, *, tail: int | None = None
+    ) -> Iterator[bytes]:
         """Read a file, or its last `tail` bytes, piece by piece.
 
         Raises:

@@ -1,32 +1,36 @@
-"""Follow the logs of a running job, until it is over and its last bytes were shown.
+"""Follow the logs of a running job until it is over and its last bytes were read.
 
-A poll asks each container's NodeManager for the sizes of its files (one small request), and for the end of those that have grown. Every
-second poll asks the cluster which containers there are and whether the job is over.
+A poll requests the sizes of files from each container's NodeManager (one small request), and the
+end of those that have grown. Every second poll requests the containers and the state of the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TypeVar
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, SubmitTFJobError
-from submit_tf_job.tasklogs import lines
-from submit_tf_job.tasklogs.archive import Archive
-from submit_tf_job.tasklogs.merge import in_order
-from submit_tf_job.tasklogs.model import FileInfo, Origin, Run, Selection, Shelf, TaskContainer
-from submit_tf_job.tasklogs.reader import LogFile, dates_of, filtered, tail_size
-from submit_tf_job.tasklogs.shelves import NodeShelf
-from submit_tf_job.tasklogs.times import Dates
+from submit_tf_job.logs import lines
+from submit_tf_job.logs.archive import Archive
+from submit_tf_job.logs.entries import FileInfo, LogSelection, LogSource, Origin, Run, TaskContainer
+from submit_tf_job.logs.merge import in_order
+from submit_tf_job.logs.read import LogFile, dates_of, filtered, stamps_of, tail_size
+from submit_tf_job.logs.sources import NodeLogs
+from submit_tf_job.logs.stamps import stamped
+from submit_tf_job.logs.times import Dates
 
-__all__ = ["Follower", "Pulse", "Roster"]
+__all__ = ["LogFollower", "Pulse", "Roster"]
 
-_ONE_POLL = 8 * 1024 * 1024  # of one file; what is left comes with the next poll, which does not wait
-_POLITE_S = 0.02  # per container and poll: 200 containers are asked every 4 s
-_FAILURES_TO_SAY = 2  # one may be a container that is just being started
-_LAST_BYTES_S = 10.0  # containers of a killed application die within a heartbeat of their NodeManager
+# bytes of one file; the next poll, which does not wait, reads the rest
+_ONE_POLL = 8 * 1024 * 1024
+_POLITE_S = 0.02  # per container and poll: 200 containers are polled every 4 s
+_FAILURES_TO_SAY = 2  # the first may come from a container that is being started
+# containers of a killed application die within a heartbeat of their NodeManager
+_LAST_BYTES_S = 10.0
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,12 +38,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Roster:
-    """Which containers there are at a moment.
+    """The containers of a job at one moment.
 
     Attributes:
-        containers: Those that are wanted.
+        containers: The containers to follow.
         over: Whether the job is over.
-        trouble: Why the containers cannot be told just now, or "".
+        trouble: Why the containers cannot be listed at the moment, or "".
     """
 
     containers: tuple[TaskContainer, ...]
@@ -49,7 +53,7 @@ class Roster:
 
 @dataclass(frozen=True)
 class Pulse:
-    """How often to look, and how long to bear a cluster that does not answer, in seconds."""
+    """Intervals of polls, and the time limit for an unavailable cluster, in seconds."""
 
     poll_s: float = 1.0
     unreachable_s: float = 900.0
@@ -58,8 +62,8 @@ class Pulse:
 
 
 @dataclass
-class _File:
-    """One file that is followed: what was read of it."""
+class _OpenLog:
+    """One followed file, and the position up to which it was read."""
 
     origin: Origin
     dates: Dates
@@ -68,13 +72,13 @@ class _File:
     order: float = lines.NEVER
 
     def take(self, pieces: Iterable[bytes]) -> Iterator[Run]:
-        """Cut bytes that follow what was read."""
+        """Split the next bytes into runs."""
         for piece in pieces:
             self.place += len(piece)
             yield from self._cut(self.cutter.feed(piece))
 
     def end(self) -> Iterator[Run]:
-        """Give the last line, where it has no end."""
+        """Yield the last line, where it has no end."""
         yield from self._cut(self.cutter.flush())
 
     def _cut(self, whole_lines: bytes) -> Iterator[Run]:
@@ -83,7 +87,7 @@ class _File:
             yield run
 
     def begin_again(self) -> None:
-        """Forget what was read: the file has become shorter."""
+        """Reset to the start of a file that has become shorter."""
         self.place, self.cutter = 0, lines.Cutter()
 
 
@@ -92,41 +96,41 @@ class _Container:
     """One container that is followed."""
 
     container: TaskContainer
-    files: dict[str, _File] = field(default_factory=dict)
+    files: dict[str, _OpenLog] = field(default_factory=dict)
     failures: int = 0
     replaced: bool = False
-    complete: bool = False  # nothing more will come, and all of it was read
+    complete: bool = False  # it has ended, and all of it was read
 
 
 @dataclass(frozen=True)
 class _News:
-    """A file that has grown."""
+    """A log file with new bytes."""
 
-    file: _File
+    file: _OpenLog
     info: FileInfo
 
 
-class Follower:
+class LogFollower:
     """Follows the containers of one job.
 
     Args:
-        roster: Asks the cluster which containers there are.
-        shelf: The NodeManagers.
-        archive: Opens what is left of the logs once the job is over, for what the NodeManagers do not have any more.
-        selection: Which lines are wanted; its tail and its moment are for what is there at the start.
-        pulse: How often to look.
+        roster: Returns the containers and whether the job is over.
+        nodes: The NodeManagers.
+        archive: Opens the logs of the ended job, for files that the NodeManagers have deleted.
+        selection: The filters; its tail and `since` apply to the lines at the start.
+        pulse: Times of polling.
         clock: Monotonic seconds.
         wall: Seconds since the epoch.
         sleep: Waits for seconds.
-        say: Tells a person what happens.
+        say: Called with a sentence for each event.
     """
 
     def __init__(
         self,
         roster: Callable[[], Roster],
-        shelf: NodeShelf,
+        nodes: NodeLogs,
         archive: Callable[[], Archive],
-        selection: Selection,
+        selection: LogSelection,
         *,
         pulse: Pulse,
         clock: Callable[[], float],
@@ -134,7 +138,13 @@ class Follower:
         sleep: Callable[[float], None],
         say: Callable[[str], None],
     ) -> None:
-        self._roster, self._shelf, self._archive, self._selection, self._pulse = roster, shelf, archive, selection, pulse
+        self._roster, self._nodes, self._archive, self._selection, self._pulse = (
+            roster,
+            nodes,
+            archive,
+            selection,
+            pulse,
+        )
         self._clock, self._wall, self._sleep, self._say = clock, wall, sleep, say
         self._followed: dict[str, _Container] = {}
         self._last_answer = clock()
@@ -142,33 +152,39 @@ class Follower:
         self._more = False  # a file has grown by more than was read
 
     def runs(self) -> Iterator[Run]:
-        """Give lines as they come, until the job is over.
+        """Yield lines as they are written, until the job is over.
 
         Raises:
-            ClusterUnavailable: The cluster was out of reach for longer than `Pulse.unreachable_s`.
-            NoSuchJob: The ResourceManager does not know the job (any more).
+            ClusterUnavailable: The cluster did not respond for `Pulse.unreachable_s`.
+            NoSuchJob: The ResourceManager does not have the job.
         """
         over = self._look()
-        yield from self._beginning()
+        yield from self.beginning()
         number = 1
         while not over:
             if not self._more:
                 self._sleep(max(self._pulse.poll_s, _POLITE_S * len(self._followed)))
             if number % 2 == 0:
                 over = self._look()
-            yield from self._poll()
+            yield from self.poll()
             number += 1
         yield from self._last_bytes()
 
-    # --- which containers there are -----------------------------------------------------------------------------------------
+    @property
+    def failing(self) -> bool:
+        """Whether reading the logs of some container currently fails."""
+        return any(followed.failures for followed in self._followed.values())
+
+    # --- containers -----------------------------------------------------------------------------
 
     def _look(self) -> bool:
-        """Ask for the containers; say whether the job is over."""
+        """Update the containers; return whether the job is over."""
         now = self._clock()
         try:
             roster = self._roster()
         except NoSuchJob:
-            if now - self._last_answer > self._pulse.forgotten_s:  # a ResourceManager that recovers its state knows nothing for a moment
+            # a ResourceManager that recovers its state lists no jobs for a moment
+            if now - self._last_answer > self._pulse.forgotten_s:
                 raise
             return False
         except ClusterUnavailable as error:
@@ -183,7 +199,7 @@ class Follower:
             self._troubled = False
             self._say("the cluster answers again")
         for container in roster.containers:
-            self._take(container)
+            self.take(container)
         return roster.over
 
     def _trouble(self, sentence: str) -> None:
@@ -191,55 +207,72 @@ class Follower:
             self._say(sentence)
             self._troubled = True
 
-    def _take(self, container: TaskContainer) -> None:
+    def take(self, container: TaskContainer) -> None:
+        """Start following a container."""
         if container.id in self._followed:
             return
         for old in self._followed.values():
             if old.container.task == container.task and not old.replaced:
                 old.replaced = True
-                self._say(f"{container.task} was started again, as {container.id}: its log goes on with that one")
+                self._say(
+                    f"{container.task} was started again as {container.id}; its log continues there"
+                )
         self._followed[container.id] = _Container(container)
 
-    # --- what is new --------------------------------------------------------------------------------------------------------
+    # --- new lines -----------------------------------------------------------------------------
 
-    def _beginning(self) -> Iterator[Run]:
-        """Read what is there already, in order of time."""
+    def beginning(self) -> Iterator[Run]:
+        """Yield the lines that exist at the start, in order of time."""
         news = list(chain.from_iterable(self._each(self._grown, list(self._followed.values()))))
         yield from in_order([self._first_of(one) for one in news]) if news else ()
 
     def _first_of(self, news: _News) -> Iterator[Run]:
         file = LogFile(news.file.origin.container, news.info)
         try:
-            tail = tail_size(self._shelf, file, self._selection, news.file.dates)
+            stamps = stamps_of(self._nodes, file)
+            tail = tail_size(self._nodes, file, self._selection, news.file.dates, stamps)
             size = news.info.size or 0
-            news.file.place = 0 if tail is None else size - tail
-            pieces = self._shelf.read_from(file.container, file.info.name, news.file.place, size)
-            yield from filtered(news.file.take(pieces), file, self._selection, self._say)
+            news.file.place = start = 0 if tail is None else size - tail
+            pieces = self._nodes.read_from(file.container, file.info.name, news.file.place, size)
+            runs: Iterator[Run] = news.file.take(pieces)
+            if stamps:
+                runs = stamped(runs, start, stamps)
+            yield from filtered(runs, file, self._selection, self._say)
         except SubmitTFJobError as error:
             self._failed(self._followed[file.container.id], error)
 
-    def _poll(self) -> Iterator[Run]:
-        """Read what is new, sorted by time."""
+    def poll(self) -> Iterator[Run]:
+        """Yield the new lines, sorted by time."""
         due = [followed for followed in self._followed.values() if not followed.complete]
         news = list(chain.from_iterable(self._each(self._grown, due)))
         runs = list(chain.from_iterable(self._each(self._increment, news)))
         yield from self._wanted(sorted(runs, key=lambda run: run.order))
-        self._more = any(one.file.place < (one.info.size or 0) for one in news if not self._followed[one.file.origin.container.id].failures)
+        self._more = any(
+            one.file.place < (one.info.size or 0)
+            for one in news
+            if not self._followed[one.file.origin.container.id].failures
+        )
 
     def _wanted(self, runs: Iterable[Run]) -> Iterable[Run]:
+        if self._selection.hide is not None:
+            runs = lines.without(runs, self._selection.hide)
         return lines.matching(runs, self._selection.grep.search) if self._selection.grep else runs
 
     def _grown(self, followed: _Container) -> list[_News]:
-        """List the wanted files of a container that have grown."""
+        """List the selected files of a container that have grown."""
         try:
-            infos = {info.name: info for info in self._shelf.files(followed.container)}
+            infos = {info.name: info for info in self._nodes.files(followed.container)}
         except SubmitTFJobError as error:
             self._failed(followed, error)
             return []
         if followed.failures >= _FAILURES_TO_SAY:
             self._say(f"{followed.container.task}: its logs can be read again")
         followed.failures = 0
-        news = [self._news(followed, infos[name]) for name in self._selection.names(followed.container) if name in infos]
+        news = [
+            self._news(followed, infos[name])
+            for name in self._selection.names(followed.container)
+            if name in infos
+        ]
         grown = [one for one in news if (one.info.size or 0) > one.file.place]
         followed.complete = followed.replaced and not grown
         return grown
@@ -247,20 +280,27 @@ class Follower:
     def _news(self, followed: _Container, info: FileInfo) -> _News:
         file = followed.files.get(info.name)
         if file is None:
-            file = followed.files[info.name] = _File(Origin(followed.container, info.name), dates_of(info, self._wall()))
+            file = followed.files[info.name] = _OpenLog(
+                Origin(followed.container, info.name), dates_of(info, self._wall())
+            )
         if (info.size or 0) < file.place:
-            self._say(f"{followed.container.task}: {info.name} has become shorter; it is read again from its beginning")
+            self._say(
+                f"{followed.container.task}: {info.name} has become shorter; it is read "
+                f"again from its beginning"
+            )
             file.begin_again()
         return _News(file, info)
 
     def _increment(self, news: _News) -> list[Run]:
-        """Read what a file has grown by, up to a bound."""
+        """Return the new lines of a file, up to `_ONE_POLL` bytes."""
         container, name = news.file.origin
         runs: list[Run] = []
         read = 0
         try:
-            for piece in self._shelf.read_from(container, name, news.file.place, news.info.size or 0):
-                runs += news.file.take([piece])
+            for piece in self._nodes.read_from(
+                container, name, news.file.place, news.info.size or 0
+            ):
+                runs += [run._replace(written=self._wall()) for run in news.file.take([piece])]
                 read += len(piece)
                 if read >= _ONE_POLL:
                     break
@@ -272,9 +312,11 @@ class Follower:
         if isinstance(error, AuthError):
             raise error
         followed.failures += 1
-        self._shelf.forget(followed.container)
+        self._nodes.forget(followed.container)
         if followed.failures == _FAILURES_TO_SAY:
-            self._say(f"{followed.container.task}: its logs cannot be read just now: {error.message}")
+            self._say(
+                f"{followed.container.task}: its logs cannot be read just now: {error.message}"
+            )
 
     def _each(self, call: Callable[[T], R], values: Sequence[T]) -> list[R]:
         workers = min(self._pulse.workers, len(values))
@@ -283,49 +325,79 @@ class Follower:
         with ThreadPoolExecutor(max_workers=workers) as pool:
             return list(pool.map(call, values))
 
-    # --- the end ------------------------------------------------------------------------------------------------------------
+    # --- the end ----------------------------------------------------------------------------------
 
     def _last_bytes(self) -> Iterator[Run]:
-        """Read to the end of every file, from the NodeManagers while they have them, else from the logs that are collected."""
-        stop_at = self._clock() + _LAST_BYTES_S
-        while any(self._still_writes(followed) for followed in self._followed.values()) and self._clock() < stop_at:
-            self._sleep(self._pulse.poll_s)
-        while True:
-            yield from self._poll()
-            if not self._more:
-                break
-        missing = {id_: followed for id_, followed in self._followed.items() if followed.failures and not followed.complete}
+        """Yield the rest of every file, from the NodeManagers or else from the collected logs."""
+        yield from self.drain()
+        missing = {
+            id_: followed
+            for id_, followed in self._followed.items()
+            if followed.failures and not followed.complete
+        }
         if missing or not self._followed:
             yield from self._from_archive(missing)
         for followed in self._followed.values():
             for file in followed.files.values():
                 yield from self._wanted(file.end())
 
+    def drain(self) -> Iterator[Run]:
+        """Wait until no container writes, and yield the rest that the NodeManagers have."""
+        stop_at = self._clock() + _LAST_BYTES_S
+        while (
+            any(self._still_writes(followed) for followed in self._followed.values())
+            and self._clock() < stop_at
+        ):
+            self._sleep(self._pulse.poll_s)
+        while True:
+            yield from self.poll()
+            if not self._more:
+                break
+
     def _still_writes(self, followed: _Container) -> bool:
-        return not followed.complete and any(self._shelf.is_written(followed.container, name) for name in followed.files)
+        return not followed.complete and any(
+            self._nodes.is_written(followed.container, name) for name in followed.files
+        )
 
     def _from_archive(self, missing: dict[str, _Container]) -> Iterator[Run]:
         try:
             archive = self._archive()
         except SubmitTFJobError as error:
-            tasks = ", ".join(sorted({followed.container.task for followed in missing.values()})[:5])
-            self._say(f"the last lines{f' of {tasks}' if tasks else ''} cannot be read: {error.message}")
+            tasks = ", ".join(
+                sorted({followed.container.task for followed in missing.values()})[:5]
+            )
+            self._say(
+                f"the last lines{f' of {tasks}' if tasks else ''} cannot be read: {error.message}"
+            )
             return
-        unseen = [container for container in archive.containers if container.id not in self._followed]
+        unseen = [
+            container for container in archive.containers if container.id not in self._followed
+        ]
         known = [container for container in archive.containers if container.id in missing]
-        yield from in_order([run for container in (*known, *unseen) for run in self._rest_of(archive.shelf, container)] or [()])
+        yield from in_order(
+            [
+                run
+                for container in (*known, *unseen)
+                for run in self._rest_of(archive.logs, container)
+            ]
+            or [()]
+        )
 
-    def _rest_of(self, shelf: Shelf, container: TaskContainer) -> list[Iterator[Run]]:
+    def _rest_of(self, source: LogSource, container: TaskContainer) -> list[Iterator[Run]]:
         followed = self._followed.setdefault(container.id, _Container(container))
         try:
-            infos = {info.name: info for info in shelf.files(container)}
+            infos = {info.name: info for info in source.files(container)}
         except SubmitTFJobError as error:
             self._say(f"{container.task}: the end of its logs cannot be read: {error.message}")
             return []
-        news = [self._news(followed, infos[name]) for name in self._selection.names(container) if name in infos]
-        return [self._rest(shelf, one) for one in news if (one.info.size or 0) > one.file.place]
+        news = [
+            self._news(followed, infos[name])
+            for name in self._selection.names(container)
+            if name in infos
+        ]
+        return [self._rest(source, one) for one in news if (one.info.size or 0) > one.file.place]
 
-    def _rest(self, shelf: Shelf, news: _News) -> Iterator[Run]:
+    def _rest(self, source: LogSource, news: _News) -> Iterator[Run]:
         container, name = news.file.origin
-        pieces = shelf.read(container, name, tail=(news.info.size or 0) - news.file.place)
+        pieces = source.read(container, name, tail=(news.info.size or 0) - news.file.place)
         return iter(self._wanted(news.file.take(pieces)))

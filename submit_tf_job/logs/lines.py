@@ -1,12 +1,14 @@
-"""From the bytes of a file to runs of lines: cut, dated, filtered, from the end."""
+"""Cut the bytes of a file into runs of lines; filter runs; find the start of a tail."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from submit_tf_job.tasklogs.model import Origin, Run
-from submit_tf_job.tasklogs.times import Dates
+from submit_tf_job.logs.entries import Origin, Run
+from submit_tf_job.logs.times import Dates
 
 __all__ = [
     "NEVER",
@@ -20,9 +22,10 @@ __all__ = [
     "runs_of",
     "start_of_tail",
     "text_of",
+    "without",
 ]
 
-LONGEST_LINE = 64 * 1024  # a file without any line end must not fill the memory
+LONGEST_LINE = 64 * 1024  # bounds the memory for a file without line ends
 FIRST_TAIL = 8 * 1024
 TAIL_GROWTH = 8
 NEVER = float("-inf")
@@ -30,14 +33,14 @@ MOST_UNDATED = 16
 
 
 class Cutter:
-    """Keeps the beginning of a line until its end comes."""
+    """Splits bytes into complete lines, and buffers the incomplete last line."""
 
     def __init__(self) -> None:
-        """Begin at a line's beginning."""
+        """Start with an empty buffer."""
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes, return whole lines."""
+        """Add bytes to the buffer and return the complete lines."""
         end = data.rfind(b"\n") + 1
         if end:
             lines, self._rest = self._rest + data[:end], data[end:]
@@ -48,24 +51,26 @@ class Cutter:
         return lines
 
     def flush(self) -> bytes:
-        """Return what is left as a line."""
+        """Return the incomplete line with a line end added, and clear the buffer."""
         rest, self._rest = self._rest, b""
-        return rest + b"\n" if rest else b""
+        return rest and rest + b"\n"
 
 
 def text_of(line: bytes) -> str:
-    """Decode a line, its end taken off; bytes that are no UTF-8 are written as `\\xff`."""
+    """Decode a line without its end; bytes that are not UTF-8 are written as `\\xff`."""
     return line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
 
 
-def dated(origin: Origin, pieces: Iterable[bytes], dates: Dates | None, cutter: Cutter | None = None) -> Iterator[Run]:
+def dated(
+    origin: Origin, pieces: Iterable[bytes], dates: Dates | None, cutter: Cutter | None = None
+) -> Iterator[Run]:
     """Cut a file into runs: a line with a time begins a new one.
 
     Args:
-        origin: Whose file it is.
+        origin: The container and file.
         pieces: Its bytes.
-        dates: Reads times; None where the order does not matter, and every piece is one run.
-        cutter: Gets the last line where it has no end yet; without one, that line is given as it is.
+        dates: Parses times; None where the order does not matter: every piece is one run.
+        cutter: Keeps the last line where it is incomplete; without one, that line is yielded too.
     """
     order = NEVER
     keeper = cutter or Cutter()
@@ -78,41 +83,58 @@ def dated(origin: Origin, pieces: Iterable[bytes], dates: Dates | None, cutter: 
 
 
 def runs_of(origin: Origin, lines: bytes, dates: Dates | None, order: float) -> Iterator[Run]:
-    """Cut whole lines into runs, when the file has said `order` so far."""
+    """Cut whole lines into runs; `order` is the latest time in the file so far."""
     if not lines:
         return
     begun, at = 0, None
-    for place, time in dates.find(lines) if dates else ():
-        if place > begun:
-            yield Run(origin, at, order, lines[begun:place])
-        begun, at, order = place, time, max(order, time)  # a clock that goes back must not tear a file apart
+    if dates:
+        for place, time in dates.find(lines):
+            if place > begun:
+                yield Run(origin, at, order, lines[begun:place])
+            # a clock that was set back must not reorder a file
+            begun, at, order = place, time, max(order, time)
     yield Run(origin, at, order, lines[begun:])
 
 
 def matching(runs: Iterable[Run], fits: Callable[[str], object]) -> Iterator[Run]:
-    """Keep the lines that fit."""
+    """Yield the lines for whose text `fits` returns a true value."""
     for run in runs:
-        lines = run.data.splitlines(keepends=True) if b"\r" not in run.data else [line + b"\n" for line in run.data.split(b"\n")[:-1]]
-        kept = [number for number, line in enumerate(lines) if fits(text_of(line))]
+        lines = [line + b"\n" for line in run.data.split(b"\n")[:-1]]
+        kept = [fits(text_of(line)) for line in lines]
+        if any(kept):
+            if not kept[0]:
+                run = run._replace(at=None)
+            yield run._replace(data=b"".join(itertools.compress(lines, kept)))
+
+
+def without(runs: Iterable[Run], hidden: re.Pattern[bytes]) -> Iterator[Run]:
+    """Yield the lines that a multi-line pattern does not match."""
+    for run in runs:
+        if hidden.search(run.data) is None:
+            yield run
+            continue
+        kept = hidden.sub(b"", run.data)
+        if hidden.match(run.data):
+            run = run._replace(at=None)
         if kept:
-            at = run.at if kept[0] == 0 else None
-            yield Run(run.origin, at, run.order, b"".join(lines[number] for number in kept))
+            yield run._replace(data=kept)
 
 
 def after(runs: Iterable[Run], since: float, untimed: Callable[[], None]) -> Iterator[Run]:
-    """Leave out what was written before a moment; lines without a time are as old as the line before them.
+    """Yield the lines written since a moment; a line without a time is as old as the line before.
 
     Args:
         runs: Runs of one file.
         since: Seconds since the epoch.
-        untimed: Called where lines are given although nothing says how old they are.
+        untimed: Called where lines of unknown age are yielded.
     """
     undated: deque[Run] = deque()
     for run in runs:
         if run.order == NEVER and len(undated) < MOST_UNDATED:
             undated.append(run)
             continue
-        if run.order >= since or run.order == NEVER:
+        recent = run.at is None and run.written is not None and run.written >= since
+        if run.order >= since or run.order == NEVER or recent:
             yield from undated  # the beginning of a file whose first time is recent enough
             yield run
         undated.clear()
@@ -122,7 +144,7 @@ def after(runs: Iterable[Run], since: float, untimed: Callable[[], None]) -> Ite
 
 
 def last_lines(runs: Iterable[Run], count: int) -> Iterator[Run]:
-    """Keep the last lines of one file."""
+    """Yield the last `count` lines of one file."""
     kept: deque[Run] = deque()
     held = 0
     for run in runs:
@@ -130,27 +152,32 @@ def last_lines(runs: Iterable[Run], count: int) -> Iterator[Run]:
         held += run.data.count(b"\n")
         while kept and held - kept[0].data.count(b"\n") >= count:
             held -= kept.popleft().data.count(b"\n")
+    if not count:
+        return
     if kept and held > count:
-        first = kept.popleft()
-        kept.appendleft(Run(first.origin, None, first.order, first.data[_end_of(first.data, held - count) :]))
-    yield from kept if count else ()
+        data = kept[0].data
+        kept[0] = kept[0]._replace(at=None, data=data[_end_of(data, held - count) :])
+    yield from kept
 
 
 def _end_of(data: bytes, lines: int) -> int:
-    """Return where the first `lines` lines end."""
+    """Return the offset at which the first `lines` lines end."""
     place = 0
     for _ in range(lines):
         place = data.index(b"\n", place) + 1
     return place
 
 
-def start_of_tail(read: Callable[[int], Iterable[bytes]], size: int, enough: Callable[[bytes], int | None]) -> int:
-    """Find from how many bytes before its end on a file is wanted, reading no more than about that.
+def start_of_tail(
+    read: Callable[[int], Iterable[bytes]], size: int, enough: Callable[[bytes], int | None]
+) -> int:
+    """Return the number of bytes at a file's end to read, while reading little more than that.
 
     Args:
-        read: Reads so many bytes of its end.
-        size: Its size.
-        enough: Looks at the end of the file; returns where in it the wanted part begins, None where that is further ahead.
+        read: Reads the last N bytes.
+        size: The file's size.
+        enough: Takes the end of the file; returns the offset of the wanted part in it, None if that
+            part begins earlier.
     """
     tail = FIRST_TAIL
     while tail < size:
@@ -162,28 +189,39 @@ def start_of_tail(read: Callable[[int], Iterable[bytes]], size: int, enough: Cal
     return size
 
 
-def begins_at(count: int, dates: Dates) -> Callable[[bytes], int | None]:
-    """Say where the last `count` lines of a text begin, or the line with a time before them (for `start_of_tail`)."""
+def begins_at(
+    count: int, dates: Dates, hidden: re.Pattern[bytes] | None = None
+) -> Callable[[bytes], int | None]:
+    """Return a function for `start_of_tail`: the offset of the last `count` lines, or of the line
+    with a time before them.
+    """
 
     def enough(data: bytes) -> int | None:
-        place = len(data) - data.endswith(b"\n")
-        for _ in range(count):
-            place = data.rfind(b"\n", 0, place)
-            if place < 0:
+        place, left = len(data) - data.endswith(b"\n"), count
+        while left:
+            begin = data.rfind(b"\n", 0, place)
+            if begin < 0:
                 return None
+            if hidden is None or not hidden.match(data[begin + 1 : place] + b"\n"):
+                left -= 1
+            place = begin
         whole = data.find(b"\n") + 1
-        timed = [start for start, _time in dates.find(data[whole : place + 1])]
-        return whole + timed[-1] if timed else place + 1
+        begin = place + 1
+        for start, _time in dates.find(data[whole : place + 1]):
+            begin = whole + start
+        return begin
 
     return enough
 
 
 def begins_before(since: float, dates: Dates) -> Callable[[bytes], int | None]:
-    """Say where a text has a line older than `since` (for `start_of_tail`)."""
+    """Return a function for `start_of_tail`: the offset of a line older than `since`."""
 
     def enough(data: bytes) -> int | None:
         whole = data.find(b"\n") + 1
-        first = next(dates.find(data[whole:]), None) if whole else None
-        return whole + first[0] if first and first[1] < since else None
+        first, time = next(dates.find(data[whole:]), (0, since))
+        if not whole or time >= since:
+            return None
+        return whole + first
 
     return enough

@@ -1,7 +1,8 @@
-"""A cluster's log server: logs of applications that are over, read over HTTP where the file system cannot be.
+"""Read logs of ended applications from a cluster's log server over HTTP.
 
-The MapReduce JobHistoryServer (`/ws/v1/history`, HsWebServices) and the ApplicationHistoryServer (`/ws/v1/applicationhistory`,
-AHSWebServices) answer alike, and frame contents as NodeManagers do. They list no containers: one has to know their ids.
+The MapReduce JobHistoryServer (`/ws/v1/history`, HsWebServices) and the ApplicationHistoryServer
+(`/ws/v1/applicationhistory`, AHSWebServices) have the same API, and frame contents as NodeManagers
+do. They do not list containers.
 """
 
 from __future__ import annotations
@@ -12,52 +13,64 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob
-from submit_tf_job.yarn.answers import Reply
-from submit_tf_job.yarn.client import Client
-from submit_tf_job.yarn.nodemanager import ContainerGone, LogFile, LogStream, log_file_path, size_params
+from submit_tf_job.yarn.nodemanager import (
+    ContainerGone,
+    LogStream,
+    NodeLogFile,
+    log_file_path,
+    size_params,
+)
 from submit_tf_job.yarn.observed import items
-from submit_tf_job.yarn.trouble import Trouble
+from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.response import Reply
+from submit_tf_job.yarn.transport_errors import TransportError
 
 __all__ = ["LogServer", "log_server_of"]
 
 
 def log_server_of(properties: Mapping[str, str]) -> str | None:
-    """Find the log server's REST address in what yarn-site.xml says; None where there is none.
+    """Return the log server's REST address in yarn-site.xml's properties; None without one.
 
-    `yarn.log.server.web-service.url` is that address; `yarn.log.server.url` is the server's page for people.
+    `yarn.log.server.web-service.url` is that address; `yarn.log.server.url` is its web page.
     """
     service = properties.get("yarn.log.server.web-service.url", "").strip().rstrip("/")
     if service.startswith(("http://", "https://")):
         return service
     page = urlsplit(properties.get("yarn.log.server.url", "").strip())
-    service = {"jobhistory": "history", "applicationhistory": "applicationhistory"}.get(page.path.strip("/").partition("/")[0], "")
-    return f"{page.scheme}://{page.netloc}/ws/v1/{service}" if service and page.scheme in ("http", "https") else None
+    service = {"jobhistory": "history", "applicationhistory": "applicationhistory"}.get(
+        page.path.strip("/").partition("/")[0], ""
+    )
+    return (
+        f"{page.scheme}://{page.netloc}/ws/v1/{service}"
+        if service and page.scheme in ("http", "https")
+        else None
+    )
 
 
 class LogServer:
     """A log server.
 
     Args:
-        client: As whom it is asked.
+        client: Sends the requests.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ResourceManager) -> None:
         self._client = client
 
-    def list_logs(self, address: str, container_id: str) -> tuple[LogFile, ...]:
+    def list_logs(self, address: str, container_id: str) -> tuple[NodeLogFile, ...]:
         """Return the log files of a container.
 
         Args:
-            address: The server's REST address, as `log_server_of` gives it.
+            address: The server's REST address, as returned by `log_server_of`.
             container_id: The container.
 
         Raises:
-            ContainerGone: It knows nothing of that container.
+            ContainerGone: It has no logs of that container.
             AuthError: The logs may not be read, by this user or by the server.
-            ClusterUnavailable: It does not answer.
+            ClusterUnavailable: It does not respond.
         """
-        outcome = self._client.funnel.fetch(*_split(address, f"/containers/{container_id}/logs"))
-        if isinstance(outcome, Trouble):
+        outcome = self._client.http.fetch(*_split(address, f"/containers/{container_id}/logs"))
+        if isinstance(outcome, TransportError):
             raise _silent(address, outcome)
         if outcome.status != 200:
             raise _failure(outcome, container_id)
@@ -65,23 +78,34 @@ class LogServer:
             answer = json.loads(outcome.body)
         except ValueError:
             raise _failure(outcome, container_id) from None
-        groups = items(answer.get("containerLogsInfo") if isinstance(answer, dict) and "containerLogsInfo" in answer else answer)
-        files = {file.name: file for group in groups for file in map(LogFile.from_json, items(group.get("containerLogInfo")))}
+        groups = items(
+            answer.get("containerLogsInfo")
+            if isinstance(answer, dict) and "containerLogsInfo" in answer
+            else answer
+        )
+        files = {
+            file.name: file
+            for group in groups
+            for file in map(NodeLogFile.from_json, items(group.get("containerLogInfo")))
+        }
         if not files:
             raise ContainerGone(f"The log server has no logs of {container_id}.")
         return tuple(files[name] for name in sorted(files))
 
-    def stream_log(self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None) -> LogStream:
+    def stream_log(
+        self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None
+    ) -> LogStream:
         """Open a log file, or its end; arguments and errors are those of `list_logs`."""
         base, path = _split(address, f"/containers/{container_id}/logs/{log_file_path(file)}")
-        outcome = self._client.funnel.download(base, path, params=size_params(tail_bytes))
-        if isinstance(outcome, Trouble):
+        outcome = self._client.http.download(base, path, params=size_params(tail_bytes))
+        if isinstance(outcome, TransportError):
             raise _silent(address, outcome)
         if isinstance(outcome, Reply):
             raise _failure(outcome, container_id)
         try:
             return LogStream(outcome, tail_bytes)
-        except BadAnswer:  # an unknown file is 200 with "Can not find logs for container:…" (seen on 3.4.2)
+        except BadAnswer:
+            # an unknown file gets 200 with "Can not find logs for container:…" (seen on 3.4.2)
             raise ContainerGone(f"The log server has no {file} of {container_id}.") from None
 
 
@@ -90,18 +114,27 @@ def _split(address: str, path: str) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/") + path
 
 
-def _silent(address: str, trouble: Trouble) -> ClusterUnavailable:
+def _silent(address: str, trouble: TransportError) -> ClusterUnavailable:
     return ClusterUnavailable(
         f"The log server at {address} could not be reached: {trouble.why}.",
-        hint=trouble.advice or "yarn.log.server.web-service.url of yarn-site.xml says where it is.",
+        hint=trouble.advice or "Its address is yarn.log.server.web-service.url of yarn-site.xml.",
     )
 
 
 def _failure(reply: Reply, container_id: str) -> NoSuchJob | AuthError | ClusterUnavailable:
     words = reply.words
     if reply.status == 403 or "Permission denied" in words or "not authorized" in words:
-        return AuthError(f"The log server does not give out the logs of {container_id}: {words}", details=reply.details())
-    # An unknown container or application is 503 with a NotFoundException of these words (seen on 3.4.2).
+        return AuthError(
+            f"The log server does not give out the logs of {container_id}: {words}",
+            details=reply.details(),
+        )
+    # An unknown container or application gets 503 with a NotFoundException and this text (seen on
+    # 3.4.2).
     if reply.status in (200, 404) or re.search("(?i)can ?not (find|get) ", words):
-        return ContainerGone(f"The log server has no logs of {container_id}: {words or f'HTTP {reply.status}'}", details=reply.details())
-    return ClusterUnavailable(f"The log server failed: {words or f'HTTP {reply.status}'}", details=reply.details())
+        return ContainerGone(
+            f"The log server has no logs of {container_id}: {words or f'HTTP {reply.status}'}",
+            details=reply.details(),
+        )
+    return ClusterUnavailable(
+        f"The log server failed: {words or f'HTTP {reply.status}'}", details=reply.details()
+    )

@@ -1,32 +1,32 @@
-"""Many files in one order, without holding many open."""
+"""Merge many files by time, with few of them open."""
 
 from __future__ import annotations
 
 import heapq
+import math
 import os
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.tasklogs.model import Origin, Run
+from submit_tf_job.logs.entries import Origin, Run
 
 __all__ = ["OPEN_AT_ONCE", "in_order"]
 
 OPEN_AT_ONCE = 8  # an open file holds a connection and up to 4 MiB
 _WINDOW = 64 * 1024
-_HEAD = struct.Struct("<ddI")
+_HEAD = struct.Struct("<dddI")
 
 
 def in_order(files: Sequence[Iterable[Run]]) -> Iterator[Run]:
-    """Merge files by the time that their lines carry; where they carry none, the order of the files decides.
+    """Merge files by the times of their lines; files without times keep their order.
 
-    Up to `OPEN_AT_ONCE` files are read side by side. More are read one after the other into one temporary file first, because the last line
-    of the last file may be the oldest of all.
+    Up to `OPEN_AT_ONCE` files are read side by side. More are first read one by one into one
+    temporary file, because the last line of the last file may be the oldest of all.
 
     Raises:
-        SettingsError: There is no room for that file.
+        SettingsError: The disk has no space for that file.
     """
     if len(files) == 1:
         yield from files[0]
@@ -41,13 +41,20 @@ def _when(run: Run) -> float:
     return run.order
 
 
-class _Kept(NamedTuple):
-    start: int
-    end: int
+def _packed(time: float | None) -> float:
+    if time is None:
+        return math.nan
+    return time
+
+
+def _unpacked(time: float) -> float | None:
+    if math.isnan(time):
+        return None
+    return time
 
 
 class _Spool:
-    """The runs of many files, one file's after the other's, in one temporary file that has no name."""
+    """The runs of many files in one temporary file without a name."""
 
     def __enter__(self) -> _Spool:
         self._file = tempfile.TemporaryFile()
@@ -57,28 +64,36 @@ class _Spool:
         self._file.close()
 
     def take(self, runs: Iterable[Run]) -> Iterator[Run]:
-        """Read a file to its end; return its runs, to be read again in small windows."""
+        """Copy a file's runs; return them as an iterator that reads small windows."""
         start, origin = self._file.tell(), None
         try:
             for run in runs:
                 origin = run.origin
-                self._file.write(_HEAD.pack(float("nan") if run.at is None else run.at, run.order, len(run.data)) + run.data)
+                self._file.write(
+                    _HEAD.pack(_packed(run.at), run.order, _packed(run.written), len(run.data))
+                    + run.data
+                )
             self._file.flush()
         except OSError as error:
             raise SettingsError(
-                f"no room to put the logs in order in {tempfile.gettempdir()}: {error.strerror}",
-                hint="Set TMPDIR to a larger place, or ask for fewer tasks, or for --tail.",
+                f"no space in {tempfile.gettempdir()} to sort the logs: {error.strerror}",
+                hint="Set TMPDIR to a larger directory, or use --tail, or name one task.",
             ) from None
-        return iter(()) if origin is None else self._again(origin, _Kept(start, self._file.tell()))
+        if origin is None:
+            return iter(())
+        return self._again(origin, start, self._file.tell())
 
-    def _again(self, origin: Origin, kept: _Kept) -> Iterator[Run]:
-        place, window, at_window = kept.start, b"", kept.start
-        while place < kept.end:
+    def _again(self, origin: Origin, place: int, end: int) -> Iterator[Run]:
+        window, at_window = b"", place
+        while place < end:
             for wanted in (_HEAD.size, 0):
-                need = wanted or _HEAD.size + _HEAD.unpack_from(window, place - at_window)[2]
+                need = wanted or _HEAD.size + _HEAD.unpack_from(window, place - at_window)[3]
                 if place + need > at_window + len(window):
-                    window, at_window = os.pread(self._file.fileno(), max(need, min(_WINDOW, kept.end - place)), place), place
-            at, order, length = _HEAD.unpack_from(window, place - at_window)
+                    size = max(need, min(_WINDOW, end - place))
+                    window, at_window = os.pread(self._file.fileno(), size, place), place
+            at, order, written, length = _HEAD.unpack_from(window, place - at_window)
             begin = place - at_window + _HEAD.size
-            yield Run(origin, None if at != at else at, order, window[begin : begin + length])
+            yield Run(
+                origin, _unpacked(at), order, window[begin : begin + length], _unpacked(written)
+            )
             place += _HEAD.size + length

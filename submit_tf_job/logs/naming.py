@@ -1,8 +1,9 @@
-"""Which task a container was, when YARN does not tell any more.
+"""Find the task of a container after the job's end.
 
-The deciding task's report lists the last container of each task, up to 200 tasks. For the others, and for containers that were replaced,
-the copy of the launch script tells, which the NodeManager leaves beside a container's logs; where a site switches that copy off, the last
-line that the bootstrap writes to stderr does.
+The deciding task's report lists the last container of each task, up to 200 tasks. For the others,
+and for containers that were replaced, the task is in the copy of the launch script beside the
+container's logs; where a site disables that copy, in the last line that the bootstrap writes to
+stderr.
 """
 
 from __future__ import annotations
@@ -11,55 +12,68 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from submit_tf_job import contract
-from submit_tf_job.tasklogs.model import AM_FILES, AM_TASK, TaskContainer
+from submit_tf_job.container import contract
+from submit_tf_job.logs.entries import AM_FILES, AM_TASK, TaskContainer
 
 __all__ = ["ReadEnd", "from_report", "name_of"]
 
 LAUNCH_SCRIPT = "launch_container.sh"
 _ENVIRONMENT_MAX = 1024 * 1024
 _OUTCOME_MAX = 8 * 1024
-# ContainerLaunch.ShellScriptBuilder: export NAME="value", or NAME=${NAME:-"value"} for what the NodeManager lets through.
+# ContainerLaunch.ShellScriptBuilder: export NAME="value", or NAME=${NAME:-"value"} for variables of
+# the NodeManager's whitelist.
 _EXPORT = rb'^export %s=(?:\$\{%s:-)?"([^"\n]*)"'
 _TASK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?-\d+")
 
 ReadEnd = Callable[[str, int], bytes]
-"""Reads the last so many bytes of a file of a container; b"" where it cannot."""
+"""Read the last N bytes of a container's file; b"" where that fails."""
 
 
 def from_report(content: bytes) -> dict[str, TaskContainer]:
-    """Read the containers of all tasks out of the deciding task's report: by container id; {} where it is not one."""
+    """Return the containers in the deciding task's report, by id; {} for an invalid report."""
     try:
         tasks = json.loads(content).get("tasks") or []
-        found = [TaskContainer(str(task["task"]), str(task["container"]), str(task["host"])) for task in tasks if task["container"]]
+        found = [
+            TaskContainer(str(task["task"]), str(task["container"]), str(task["host"]))
+            for task in tasks
+            if task["container"]
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     return {container.id: container for container in found if _TASK.fullmatch(container.task)}
 
 
-def name_of(container_id: str, files: Iterable[str], read_end: ReadEnd, known: Mapping[str, TaskContainer]) -> str:
-    """Find out which task a container was; its own id where nothing tells."""
+def name_of(
+    container_id: str, files: Iterable[str], read_end: ReadEnd, known: Mapping[str, TaskContainer]
+) -> str:
+    """Return the task of a container, or its own id where the task is unknown."""
     names = frozenset(files)
     if names & frozenset(AM_FILES):
         return AM_TASK
     if container_id in known:
         return known[container_id].task
-    script = read_end(LAUNCH_SCRIPT, _ENVIRONMENT_MAX) if LAUNCH_SCRIPT in names else b""
-    instance = _exported(script, contract.ENV_INSTANCE) or _exported(script, contract.ENV_HOSTNAME).partition(".")[0]
+    instance = ""
+    if LAUNCH_SCRIPT in names:
+        script = read_end(LAUNCH_SCRIPT, _ENVIRONMENT_MAX)
+        host = _exported(script, contract.ENV_HOSTNAME)
+        instance = _exported(script, contract.ENV_INSTANCE) or host.partition(".")[0]
     if not instance and "stderr.txt" in names:
         instance = _outcome_of(read_end("stderr.txt", _OUTCOME_MAX))
-    return instance if _TASK.fullmatch(instance) else container_id
+    if not _TASK.fullmatch(instance):
+        return container_id
+    return instance
 
 
 def _exported(script: bytes, name: str) -> str:
-    found = re.search(_EXPORT % (name.encode(), name.encode()), script, re.MULTILINE)
-    return found[1].decode("utf-8", "replace") if found else ""
+    found = re.findall(_EXPORT % (name.encode(), name.encode()), script, re.MULTILINE)
+    return next(iter(found), b"").decode("utf-8", "replace")
 
 
 def _outcome_of(stderr: bytes) -> str:
-    place = stderr.rfind(contract.OUTCOME_MARK.encode())
+    _before, mark, outcome = stderr.rpartition(contract.OUTCOME_MARK.encode())
+    if not mark:
+        return ""
     try:
-        outcome = json.loads(stderr[place + len(contract.OUTCOME_MARK) :].partition(b"\n")[0]) if place >= 0 else {}
-        return str(outcome.get("task") or "")
+        return str(json.loads(outcome.partition(b"\n")[0]).get("task") or "")
     except (ValueError, AttributeError, RecursionError):
         return ""

@@ -1,18 +1,31 @@
-"""Read the logs of containers as they are now."""
+"""Read the current logs of containers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError
-from submit_tf_job.tasklogs import lines
-from submit_tf_job.tasklogs.merge import in_order
-from submit_tf_job.tasklogs.model import AM_TASK, FileInfo, LogLine, NoSuchLog, Origin, Run, Selection, Shelf, TaskContainer
-from submit_tf_job.tasklogs.times import Dates
+from submit_tf_job.logs import lines
+from submit_tf_job.logs.entries import (
+    AM_TASK,
+    FileInfo,
+    LogLine,
+    LogSelection,
+    LogSource,
+    NoSuchLog,
+    Origin,
+    Run,
+    TaskContainer,
+)
+from submit_tf_job.logs.merge import in_order
+from submit_tf_job.logs.stamps import Stamps, offset_before, read_stamps, stamped
+from submit_tf_job.logs.times import Dates
 
 __all__ = [
     "LogFile",
@@ -31,56 +44,74 @@ __all__ = [
 ]
 
 WORKERS = 8
+NO_ROLES: Mapping[str, int] = {}
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file that is to be read."""
+    """One log file to read."""
 
     container: TaskContainer
     info: FileInfo
+    has_times: bool = False  # whether the bootstrap's index is beside it
 
     @property
     def origin(self) -> Origin:
-        """Whose lines are in it."""
+        """The container and the file."""
         return Origin(self.container, self.info.name)
 
 
 class Reading:
-    """Logs that are read while they are asked for: once.
+    """Log lines that are read while they are iterated, once.
 
     Args:
-        make: Begins to read; told whether the times of lines are wanted.
-        tasks: The tasks whose logs they are; more may come where they are followed.
-        following: Whether they go on until the job is over.
+        make: Starts reading; its argument is whether to parse the times of lines.
+        tasks: The tasks; more may be added while a job is followed.
+        following: Whether the logs continue until the job is over.
     """
 
-    def __init__(self, make: Callable[[bool], Iterator[Run]], tasks: Sequence[str], *, following: bool = False) -> None:
+    def __init__(
+        self,
+        make: Callable[[bool], Iterator[Run]],
+        tasks: Sequence[str],
+        *,
+        following: bool = False,
+    ) -> None:
         self._make = make
         self.tasks = tuple(dict.fromkeys(tasks))
         self.following = following
 
     def __iter__(self) -> Iterator[LogLine]:
-        """Give line after line."""
+        """Yield lines."""
         return log_lines(self._make(True))
 
-    def runs(self) -> Iterator[Run]:
-        """Give lines in larger parts, which is faster; what they say of time is not read where the order does not need it."""
-        return self._make(False)
+    def runs(self, *, times: bool = False) -> Iterator[Run]:
+        """Yield lines in larger parts, which is faster.
+
+        Args:
+            times: Whether to parse the times of lines where the order does not need them.
+        """
+        return self._make(times)
 
 
-def chosen(containers: Iterable[TaskContainer], task: str | None, *, am: bool = False, roles: Iterable[str] = ()) -> list[TaskContainer]:
-    """Choose containers by task, by role, or the ApplicationMaster's.
+def chosen(
+    containers: Iterable[TaskContainer],
+    task: str | None,
+    *,
+    am: bool = False,
+    roles: Mapping[str, int] = NO_ROLES,
+) -> list[TaskContainer]:
+    """Select containers by task, by role, or the ApplicationMaster's.
 
     Args:
-        containers: Those that are there.
+        containers: The containers.
         task: A task, a role or a container's id; None for all tasks.
         am: Only the ApplicationMaster's.
-        roles: Roles that the job has, whether or not a container is there already.
+        roles: The number of tasks of each role, with or without containers.
 
     Raises:
-        UsageError: There is no such task or role.
+        UsageError: The task or role does not exist.
     """
     every = sorted(containers, key=lambda container: container.order)
     if am or task == AM_TASK:
@@ -88,12 +119,23 @@ def chosen(containers: Iterable[TaskContainer], task: str | None, *, am: bool = 
     tasks = [container for container in every if container.task != AM_TASK]
     if task is None:
         return tasks
-    found = [container for container in tasks if task in (container.task, container.role, container.id)]
-    if not found and (tasks or roles) and not {task, task.rpartition("-")[0]} & set(roles):
+    found = [
+        container for container in tasks if task in (container.task, container.role, container.id)
+    ]
+    role, _, index = task.rpartition("-")
+    coming = task in roles or (index.isdecimal() and int(index) < roles.get(role, 0))
+    if not found and role in roles and index.isdecimal() and not coming:
+        raise UsageError(f"there is no task {task!r}", hint=f"{role} has {_counted(roles[role])}.")
+    if not found and (tasks or roles) and not coming:
         raise UsageError(
-            f"there is no task or role {task!r} with logs", hint=f"There are {_some([container.task for container in tasks] or roles)}."
+            f"there is no task or role {task!r} with logs",
+            hint=f"There are {_some([container.task for container in tasks] or roles)}.",
         )
     return found
+
+
+def _counted(tasks: int) -> str:
+    return {0: "no tasks", 1: "one task, index 0"}.get(tasks, f"{tasks} tasks, 0 to {tasks - 1}")
 
 
 def _some(words: Iterable[str], most: int = 20) -> str:
@@ -101,8 +143,10 @@ def _some(words: Iterable[str], most: int = 20) -> str:
     return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 
-def listed(shelf: Shelf, containers: Sequence[TaskContainer], say: Say) -> list[tuple[TaskContainer, tuple[FileInfo, ...]]]:
-    """List the files of containers, a few at a time; what cannot be listed is said.
+def listed(
+    source: LogSource, containers: Sequence[TaskContainer], say: Say
+) -> list[tuple[TaskContainer, tuple[FileInfo, ...]]]:
+    """List the files of containers in parallel, and report those that cannot be listed.
 
     Raises:
         SubmitTFJobError: None of them could be listed.
@@ -110,39 +154,55 @@ def listed(shelf: Shelf, containers: Sequence[TaskContainer], say: Say) -> list[
 
     def files(container: TaskContainer) -> tuple[FileInfo, ...] | SubmitTFJobError:
         try:
-            return shelf.files(container)
+            return source.files(container)
         except SubmitTFJobError as error:
             return error
 
     with ThreadPoolExecutor(max_workers=max(1, min(WORKERS, len(containers)))) as pool:
         answers = list(zip(containers, pool.map(files, containers), strict=True))
-    failures = [(container, answer) for container, answer in answers if isinstance(answer, SubmitTFJobError)]
+    failures = [
+        (container, answer) for container, answer in answers if isinstance(answer, SubmitTFJobError)
+    ]
     if failures and len(failures) == len(answers):
         raise failures[0][1]
     for container, error in failures:
         say(f"{container.task}: its logs cannot be read: {error.message}")
-    return [(container, answer) for container, answer in answers if not isinstance(answer, SubmitTFJobError)]
+    return [
+        (container, answer)
+        for container, answer in answers
+        if not isinstance(answer, SubmitTFJobError)
+    ]
 
 
 def wanted_files(
-    found: Iterable[tuple[TaskContainer, tuple[FileInfo, ...]]], selection: Selection, ended: datetime | None = None
+    found: Iterable[tuple[TaskContainer, tuple[FileInfo, ...]]],
+    selection: LogSelection,
+    ended: datetime | None = None,
 ) -> list[LogFile]:
-    """Choose files of containers; of each task's containers the last, where only the end is wanted.
+    """Select files of containers; with a tail only those of each task's last container.
 
     Args:
         found: Containers with their files, the older of a task's before the newer.
-        selection: What is wanted.
-        ended: When the application ended: no file of it was changed later.
+        selection: The filters.
+        ended: When the application ended; no file was changed later.
 
     Raises:
-        NoSuchLog: A file was asked for by name, and no container has one.
+        NoSuchLog: No container has a file of that name.
     """
     found = list(found)
     if selection.tail is not None:
         newest = {container.task: container.id for container, _files in found}
-        found = [(container, files) for container, files in found if newest[container.task] == container.id]
+        found = [
+            (container, files)
+            for container, files in found
+            if newest[container.task] == container.id
+        ]
     out = [
-        LogFile(container, replace(info, modified=info.modified or ended))
+        LogFile(
+            container,
+            replace(info, modified=info.modified or ended),
+            any(other.name == contract.TIMES_FILE for other in files),
+        )
         for container, files in found
         for name in selection.names(container)
         for info in files
@@ -151,46 +211,93 @@ def wanted_files(
     missing = [name for name in selection.files if name not in {file.info.name for file in out}]
     if missing and found:
         there = _some(sorted({info.name for _container, files in found for info in files}), 40)
-        raise NoSuchLog(f"there is no log file {missing[0]}", hint=f"There are {there}." if there else "Nothing has been written yet.")
+        raise NoSuchLog(
+            f"there is no log file {missing[0]}",
+            hint=f"There are {there}." if there else "Nothing has been written yet.",
+        )
     return out
 
 
 def dates_of(info: FileInfo, now: float) -> Dates:
-    """Make the reader of a file's times: they are of its node's zone, where that is known, else of this machine's."""
+    """Return the parser for a file's times, in its node's zone or else in this machine's."""
     moment = datetime.fromtimestamp(now, timezone.utc)
     return Dates(moment.astimezone(info.zone))
 
 
-def tail_size(shelf: Shelf, file: LogFile, selection: Selection, dates: Dates) -> int | None:
-    """Find how much of a file's end has to be read; None for all of it."""
+def tail_size(
+    source: LogSource, file: LogFile, selection: LogSelection, dates: Dates, stamps: Stamps = ()
+) -> int | None:
+    """Return how many bytes of a file's end to read; None for all of it."""
     size = file.info.size
     if not size:
         return None
     enough = None
+    if selection.since is not None and stamps:
+        return size - offset_before(stamps, selection.since)
     if selection.since is not None:
         enough = lines.begins_before(selection.since, dates)
     elif selection.tail is not None and selection.grep is None:
-        enough = lines.begins_at(selection.tail, dates)
+        enough = lines.begins_at(selection.tail, dates, selection.hide)
     if enough is None:
         return None
-    return lines.start_of_tail(lambda tail: shelf.read(file.container, file.info.name, tail=tail), size, enough)
+    return lines.start_of_tail(
+        lambda tail: source.read(file.container, file.info.name, tail=tail), size, enough
+    )
 
 
-def file_runs(shelf: Shelf, file: LogFile, selection: Selection, now: float, say: Say, *, times: bool = True) -> Iterator[Run]:
-    """Read what is wanted of one file."""
-    if file.info.size == 0 or (selection.since is not None and file.info.modified and file.info.modified.timestamp() < selection.since):
+def file_runs(
+    source: LogSource,
+    file: LogFile,
+    selection: LogSelection,
+    now: float,
+    say: Say,
+    *,
+    times: bool = True,
+) -> Iterator[Run]:
+    """Yield the selected lines of one file."""
+    if file.info.size == 0 or (
+        selection.since is not None
+        and file.info.modified
+        and file.info.modified.timestamp() < selection.since
+    ):
         return
     dates = dates_of(file.info, now)
-    tail = tail_size(shelf, file, selection, dates)
-    runs = lines.dated(file.origin, shelf.read(file.container, file.info.name, tail=tail), dates if times else None)
+    stamps: Stamps = ()
+    if times and file.has_times:
+        stamps = stamps_of(source, file)
+    tail = tail_size(source, file, selection, dates, stamps)
+    pieces = source.read(file.container, file.info.name, tail=tail)
+    runs = lines.dated(file.origin, pieces, dates if times else None)
+    if stamps:
+        start = 0
+        if tail is not None:
+            start = max(0, (file.info.size or 0) - tail)
+        runs = stamped(runs, start, stamps)
     yield from filtered(runs, file, selection, say)
 
 
-def filtered(runs: Iterator[Run], file: LogFile, selection: Selection, say: Say) -> Iterator[Run]:
-    """Keep the lines that are wanted."""
+def stamps_of(source: LogSource, file: LogFile) -> Stamps:
+    """Return a file's times of writing from the bootstrap's index; () where it cannot be read."""
+    try:
+        data = b"".join(source.read(file.container, contract.TIMES_FILE))
+    except SubmitTFJobError:
+        return ()
+    return read_stamps(data).get(file.info.name, ())
+
+
+def filtered(
+    runs: Iterator[Run], file: LogFile, selection: LogSelection, say: Say
+) -> Iterator[Run]:
+    """Yield the selected lines of a file's runs."""
     if selection.since is not None:
         where = f"{file.info.name} of {file.container.task}"
-        runs = lines.after(runs, selection.since, lambda: say(f"{where} says no times; all of it that may be new is shown"))
+        runs = lines.after(
+            runs,
+            selection.since,
+            lambda: say(f"{where} has no times; every line that may be new is shown"),
+        )
+    if selection.hide is not None:
+        runs = lines.without(runs, selection.hide)
     if selection.grep is not None:
         runs = lines.matching(runs, selection.grep.search)
     if selection.tail is not None:
@@ -199,47 +306,60 @@ def filtered(runs: Iterator[Run], file: LogFile, selection: Selection, say: Say)
 
 
 def surviving(runs: Iterator[Run], file: LogFile, say: Say) -> Iterator[Run]:
-    """Say that the rest of a file cannot be read, instead of ending with it."""
+    """Yield a file's lines; report an error and stop, instead of raising it."""
     try:
         yield from runs
     except SubmitTFJobError as error:
-        say(f"{file.container.task}: {file.info.name} cannot be read (on): {error.message}")
+        say(f"{file.container.task}: {file.info.name} cannot be read: {error.message}")
 
 
-def read(shelf: Shelf, files: Sequence[LogFile], selection: Selection, now: float, say: Say) -> Reading:
-    """Read files in order of time."""
+def read(
+    source: LogSource, files: Sequence[LogFile], selection: LogSelection, now: float, say: Say
+) -> Reading:
+    """Read files and merge their lines by time."""
 
     def make(times: bool) -> Iterator[Run]:
         need_times = times or len(files) > 1 or selection.since is not None
         if len(files) == 1:
-            return file_runs(shelf, files[0], selection, now, say, times=need_times)
-        return in_order([surviving(file_runs(shelf, file, selection, now, say), file, say) for file in files])
+            return file_runs(source, files[0], selection, now, say, times=need_times)
+        return in_order(
+            [surviving(file_runs(source, file, selection, now, say), file, say) for file in files]
+        )
 
     return Reading(make, [file.container.task for file in files])
 
 
 def log_lines(runs: Iterable[Run]) -> Iterator[LogLine]:
-    """Make single lines of runs."""
+    """Split runs into single lines."""
     for run in runs:
-        (container, file), at = run.origin, run.at
+        (container, file), at, written = run.origin, run.at, _moment(run.written)
         for line in run.data.split(b"\n")[:-1]:
-            moment = None if at is None else datetime.fromtimestamp(at, timezone.utc)
-            yield LogLine(container.task, container.id, file, lines.text_of(line), moment)
+            yield LogLine(
+                container.task, container.id, file, lines.text_of(line), _moment(at), written
+            )
             at = None
 
 
+def _moment(at: float | None) -> datetime | None:
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, timezone.utc)
+
+
 def pattern(text: str) -> re.Pattern[str]:
-    """Compile what `--grep` takes.
+    """Compile the pattern of `--grep`.
 
     Raises:
-        UsageError: It is no regular expression.
+        UsageError: It is not a valid regular expression.
     """
     try:
         return re.compile(text)
     except re.error as error:
-        raise UsageError(f"--grep: {text!r} is no regular expression: {error}") from None
+        raise UsageError(f"--grep: {text!r} is not a valid regular expression: {error}") from None
 
 
 def nothing_yet(name: str, why: str) -> NoSuchJob:
-    """Make the error for a job without any container."""
-    return NoSuchJob(f"{name} has no logs yet: {why}", hint=f"submit_tf_job logs {name} -f waits for them.")
+    """Return the error for a job without containers."""
+    return NoSuchJob(
+        f"{name} has no logs yet: {why}", hint=f"submit_tf_job logs {name} -f waits for them."
+    )

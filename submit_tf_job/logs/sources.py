@@ -1,4 +1,4 @@
-"""The places where logs are: NodeManagers, the collected logs, a log server, this machine's disk."""
+"""Sources of logs: NodeManagers, the collected logs, a log server, this machine's disk."""
 
 from __future__ import annotations
 
@@ -9,31 +9,39 @@ from pathlib import Path
 from typing import Protocol
 
 from submit_tf_job.errors import SubmitTFJobError
-from submit_tf_job.tasklogs.model import FileInfo, NoSuchLog, TaskContainer
-from submit_tf_job.tasklogs.times import node_time
-from submit_tf_job.yarn.client import Client
-from submit_tf_job.yarn.funnel import Interrupted
-from submit_tf_job.yarn.logs import AggregatedLogs, ContainerLogs
-from submit_tf_job.yarn.nodemanager import ContainerGone, LogFile, LogStream, NodeManagers, NodeUnreachable
+from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
+from submit_tf_job.logs.entries import FileInfo, NoSuchLog, TaskContainer
+from submit_tf_job.logs.times import node_time
+from submit_tf_job.yarn.http import Interrupted
+from submit_tf_job.yarn.nodemanager import (
+    ContainerGone,
+    LogStream,
+    NodeLogFile,
+    NodeManagers,
+    NodeUnreachable,
+)
+from submit_tf_job.yarn.resource_manager import ResourceManager
 
-__all__ = ["CollectedShelf", "DiskShelf", "NodeShelf", "ServedShelf", "StreamServer"]
+__all__ = ["CollectedLogs", "DiskLogs", "NodeLogs", "ServedLogs", "StreamServer"]
 
 _TRIES = 3
-_GROWTH = 64 * 1024  # what a file may grow between two questions without a third one
+_GROWTH = 64 * 1024  # bytes that a file may grow between two requests before a third one is needed
 
 
 class StreamServer(Protocol):
     """A web server that serves log files by name and size of their end."""
 
-    def list_logs(self, address: str, container_id: str) -> tuple[LogFile, ...]:
+    def list_logs(self, address: str, container_id: str) -> tuple[NodeLogFile, ...]:
         """List a container's files."""
 
-    def stream_log(self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None) -> LogStream:
+    def stream_log(
+        self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None
+    ) -> LogStream:
         """Open a file or its end."""
 
 
-class ServedShelf:
-    """What one server has, at an address that is the same for all containers.
+class ServedLogs:
+    """Logs of one server, at the same address for all containers.
 
     Args:
         server: The server.
@@ -45,18 +53,25 @@ class ServedShelf:
         self._address = address
 
     def address_of(self, container: TaskContainer) -> str:
-        """Return whom to ask about a container."""
+        """Return the server's address for a container."""
         return container.address or self._address
 
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
         """List a container's files."""
         found = self._server.list_logs(self.address_of(container), container.id)
         dated = [(file, node_time(file.modified)) for file in found]
-        return tuple(FileInfo(file.name, file.size, modified, modified.tzinfo if modified else None) for file, modified in dated)
+        return tuple(
+            FileInfo(file.name, file.size, modified, modified.tzinfo if modified else None)
+            for file, modified in dated
+        )
 
-    def read(self, container: TaskContainer, file: str, *, tail: int | None = None) -> Iterator[bytes]:
-        """Read a file as long as it is now, whatever breaks meanwhile."""
-        stream = self._server.stream_log(self.address_of(container), container.id, file, tail_bytes=tail)
+    def read(
+        self, container: TaskContainer, file: str, *, tail: int | None = None
+    ) -> Iterator[bytes]:
+        """Read a file up to its current size, and resume after a broken connection."""
+        stream = self._server.stream_log(
+            self.address_of(container), container.id, file, tail_bytes=tail
+        )
         place, end, tries = stream.start, stream.length, 0
         pieces = stream.pieces()
         while place < end:
@@ -74,14 +89,19 @@ class ServedShelf:
             tries = 0
             yield piece
 
-    def read_from(self, container: TaskContainer, file: str, start: int, size: int) -> Iterator[bytes]:
-        """Read from a place on, when the file was `size` long; what it has grown since then comes, too.
+    def read_from(
+        self, container: TaskContainer, file: str, start: int, size: int
+    ) -> Iterator[bytes]:
+        """Read from an offset to the end of a file that had `size` bytes and may have grown.
 
-        The servers give the end of a file, counted from an end that moves: so a little more is asked for, and what is known is dropped.
+        The servers return the last N bytes of a growing file: so more is requested than needed, and
+        what was read before is dropped.
         """
         wanted = max(0, size - start)
         while True:
-            stream = self._server.stream_log(self.address_of(container), container.id, file, tail_bytes=wanted)
+            stream = self._server.stream_log(
+                self.address_of(container), container.id, file, tail_bytes=wanted
+            )
             if stream.start <= start or stream.start == 0:
                 break
             stream.close()
@@ -93,21 +113,23 @@ class ServedShelf:
             known -= min(max(0, known), len(piece))
 
 
-class NodeShelf(ServedShelf):
-    """What the NodeManagers have: logs of running applications.
+class NodeLogs(ServedLogs):
+    """Logs on NodeManagers: those of running applications.
 
     Args:
         client: Lists the nodes.
-        nodes: Their log service.
+        nodes: Reads their logs.
     """
 
-    def __init__(self, client: Client, nodes: NodeManagers) -> None:
+    def __init__(self, client: ResourceManager, nodes: NodeManagers) -> None:
         super().__init__(nodes)
         self._client, self._nodes = client, nodes
-        self._addresses: dict[str, str] = {}  # container → whose it is
+        self._addresses: dict[str, str] = {}  # by container id
 
     def address_of(self, container: TaskContainer) -> str:
-        """Return the address of the container's NodeManager; where a host has several, of the one that knows the container."""
+        """Return the address of the container's NodeManager; where a host has several, of the one
+        that has the container's logs.
+        """
         if container.address:
             return container.address
         if container.id not in self._addresses:
@@ -115,35 +137,43 @@ class NodeShelf(ServedShelf):
         return self._addresses[container.id]
 
     def is_written(self, container: TaskContainer, file: str) -> bool:
-        """Tell whether the container that writes a file is still there; not where nobody can be asked."""
+        """Return whether the container still writes a file; False if the NodeManager does not
+        respond.
+        """
         try:
-            return self._nodes.read_log(self.address_of(container), container.id, file, tail_bytes=0).growing
+            return self._nodes.read_log(
+                self.address_of(container), container.id, file, tail_bytes=0
+            ).growing
         except SubmitTFJobError:
             return False
 
     def forget(self, container: TaskContainer) -> None:
-        """Ask again where a container is: a NodeManager that comes back may have another address."""
+        """Drop the cached address of a container: a restarted NodeManager may have another one."""
         self._addresses.pop(container.id, None)
 
     def _search(self, container: TaskContainer) -> str:
-        addresses = [node.http_address for node in self._client.nodes() if node.host == container.host and node.http_address]
+        addresses = [
+            node.http_address
+            for node in self._client.nodes()
+            if node.host == container.host and node.http_address
+        ]
         if not addresses:
             raise NodeUnreachable(f"no NodeManager of {container.host} is in service")
         for address in addresses[:-1]:
             try:
                 if self._server.list_logs(address, container.id):
                     return address
-            except (ContainerGone, NodeUnreachable):  # noqa: PERF203 - mostly there is one
+            except (ContainerGone, NodeUnreachable):  # noqa: PERF203 - mostly one address
                 continue
         return addresses[-1]
 
 
-class CollectedShelf:
+class CollectedLogs:
     """The logs that YARN collected on its file system.
 
     Args:
-        logs: They.
-        known: Containers that were listed already.
+        logs: The collected logs.
+        known: Containers of an earlier listing.
     """
 
     def __init__(self, logs: AggregatedLogs, known: Iterable[ContainerLogs] = ()) -> None:
@@ -153,9 +183,14 @@ class CollectedShelf:
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
         """List a container's files."""
         found = self._container(container)
-        return tuple(FileInfo(file.name, file.size, _instant(file.snapshots[-1].modified_ms)) for file in found.files)
+        return tuple(
+            FileInfo(file.name, file.size, _instant(file.snapshots[-1].modified_ms))
+            for file in found.files
+        )
 
-    def read(self, container: TaskContainer, file: str, *, tail: int | None = None) -> Iterator[bytes]:
+    def read(
+        self, container: TaskContainer, file: str, *, tail: int | None = None
+    ) -> Iterator[bytes]:
         """Read a file or its end."""
         found = self._container(container).file(file)
         if found is None:
@@ -171,8 +206,8 @@ class CollectedShelf:
         return self._known[container.id]
 
 
-class DiskShelf:
-    """What a NodeManager of this machine has left on its disk.
+class DiskLogs:
+    """Logs that a NodeManager left on this machine's disk.
 
     Args:
         directories: `yarn.nodemanager.log-dirs`.
@@ -183,8 +218,15 @@ class DiskShelf:
         self._directories = [directory / app_id for directory in directories]
 
     def containers(self) -> list[str]:
-        """List the containers that left something."""
-        return sorted({entry.name for directory in self._directories if directory.is_dir() for entry in directory.iterdir()})
+        """Return the ids of containers with logs."""
+        return sorted(
+            {
+                entry.name
+                for directory in self._directories
+                if directory.is_dir()
+                for entry in directory.iterdir()
+            }
+        )
 
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
         """List a container's files."""
@@ -194,16 +236,27 @@ class DiskShelf:
                 for entry in os.scandir(directory / container.id):
                     if entry.is_file():
                         status = entry.stat()
-                        found[entry.name] = FileInfo(entry.name, status.st_size, _instant(int(status.st_mtime * 1000)))
-            except OSError:  # noqa: PERF203 - mostly there is one, else: another of them has it
+                        found[entry.name] = FileInfo(
+                            entry.name, status.st_size, _instant(int(status.st_mtime * 1000))
+                        )
+            except OSError:  # noqa: PERF203 - another directory may have it
                 continue
         if not found:
             raise NoSuchLog(f"{container.id} left nothing on this machine")
         return tuple(found[name] for name in sorted(found))
 
-    def read(self, container: TaskContainer, file: str, *, tail: int | None = None) -> Iterator[bytes]:
+    def read(
+        self, container: TaskContainer, file: str, *, tail: int | None = None
+    ) -> Iterator[bytes]:
         """Read a file or its end."""
-        path = next((path for path in (directory / container.id / file for directory in self._directories) if path.is_file()), None)
+        path = next(
+            (
+                path
+                for path in (directory / container.id / file for directory in self._directories)
+                if path.is_file()
+            ),
+            None,
+        )
         if path is None:
             raise NoSuchLog(f"{container.id} has no log file {file}")
         try:
@@ -219,8 +272,13 @@ class DiskShelf:
 def _unreadable(path: Path, error: OSError) -> SubmitTFJobError:
     from submit_tf_job.errors import AuthError
 
-    return AuthError(f"{path}: {error.strerror}", hint="A NodeManager's files belong to the job's user and the NodeManager's group.")
+    return AuthError(
+        f"{path}: {error.strerror}",
+        hint="A NodeManager's files belong to the job's user and the NodeManager's group.",
+    )
 
 
 def _instant(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    return (
+        None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    )

@@ -1,4 +1,4 @@
-"""Reading forward through a part of a remote file, in few and small requests."""
+"""Read forward through a part of a remote file, in few and small requests."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import zlib
 from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
-from submit_tf_job.yarn.aggregated.model import Damaged, RangeReader
+from submit_tf_job.logs.formats.interfaces import Damaged, RangeSource
 
 __all__ = ["INFLATED_STEP", "Cursor", "InflatingCursor", "Memory", "PlainCursor", "Source"]
 
 TAIL = 64 * 1024  # the index of a TFile of 42 blocks is 2 kB; 64 KiB nearly always hold all of it
-SMALL_REGION = 1024 * 1024  # read at once and kept: cheaper than several requests
+SMALL_REGION = 1024 * 1024  # read with one request and kept
 FIRST_WINDOW = 256  # after a jump: a chunk header is 5 bytes, a log file's header 40
 LARGEST_WINDOW = 4 * 1024 * 1024
-DEFLATED_STEP = 256 * 1024  # larger steps make zlib slow (measured: 50 instead of 140 MB/s at 4 MiB)
+# larger steps make zlib slow (measured: 50 instead of 140 MB/s at 4 MiB)
+DEFLATED_STEP = 256 * 1024
 INFLATED_STEP = 1024 * 1024
 MARK_EVERY = 4 * 1024 * 1024
 MARK_SIZE = 44 * 1024  # zlib's window and tables
@@ -23,7 +24,7 @@ MOST_MARKS = 16
 
 
 class Mark(NamedTuple):
-    """The state of a decompressor before it gives the byte at `position`, when it has consumed all up to `offset` of the file."""
+    """The state of a decompressor before byte `position`, after `offset` bytes of the file."""
 
     position: int
     offset: int
@@ -31,7 +32,7 @@ class Mark(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What was inflated last: small log files that follow one another need not be inflated one by one."""
+    """Cache of the last inflated bytes, for consecutive small log files."""
 
     start: int
     mark: Mark
@@ -39,7 +40,7 @@ class Piece(NamedTuple):
 
 
 class Marks:
-    """A few marks of one stream, further and further apart."""
+    """Up to `MOST_MARKS` marks of one stream, at growing distances."""
 
     def __init__(self) -> None:
         self._marks: list[Mark] = []
@@ -50,13 +51,17 @@ class Marks:
         return len(self._marks)
 
     def wants(self, position: int) -> bool:
-        """Tell whether a mark at `position` would be of use."""
-        return position - (self._marks[-1].position if self._marks else 0) >= self._every
+        """Return whether to add a mark at `position`."""
+        last = next((mark.position for mark in reversed(self._marks)), 0)
+        return position - last >= self._every
 
     def add(self, mark: Mark) -> None:
-        """Keep one more; where they become too many, every other one goes."""
+        """Add a mark; drop every other one if there are more than `MOST_MARKS`."""
         with self._lock:
-            self._marks = sorted({**{old.position: old for old in self._marks}, mark.position: mark}.values(), key=lambda one: one.position)
+            self._marks = sorted(
+                {**{old.position: old for old in self._marks}, mark.position: mark}.values(),
+                key=lambda one: one.position,
+            )
             if len(self._marks) > MOST_MARKS:
                 self._marks = self._marks[1::2]
                 self._every *= 2
@@ -67,7 +72,7 @@ class Marks:
 
 
 class Memory:
-    """Bounds what all sources keep together: the one used longest ago forgets first.
+    """Memory limit for the caches of all sources; the least recently used cache is dropped first.
 
     Args:
         limit: Bytes.
@@ -79,7 +84,7 @@ class Memory:
         self._lock = threading.Lock()
 
     def note(self, source: Source, size: int) -> None:
-        """Take down how much a source keeps now."""
+        """Record how many bytes a source keeps."""
         with self._lock:
             self._held[source] = size
             self._held.move_to_end(source)
@@ -88,16 +93,25 @@ class Memory:
 
 
 class Source:
-    """One remote file. Its end is kept once it has been read, and the last small region.
+    """One remote file, with a cache of its end and of the last small region.
 
     Attributes:
         where: Its name in messages.
-        size: Bytes; less than the file's where its writer does not vouch for its end.
+        size: Bytes; during a further upload only the valid ones.
     """
 
-    def __init__(self, reader: RangeReader, where: str, *, memory: Memory | None = None, size: int | None = None) -> None:
+    def __init__(
+        self,
+        reader: RangeSource,
+        where: str,
+        *,
+        memory: Memory | None = None,
+        size: int | None = None,
+    ) -> None:
         self.where = where
-        self.size = reader.size if size is None else min(size, reader.size)
+        self.size = reader.size
+        if size is not None:
+            self.size = min(size, reader.size)
         self._reader = reader
         self._memory = memory or Memory()
         self._tail = b""
@@ -109,7 +123,7 @@ class Source:
         """Read exactly `length` bytes.
 
         Raises:
-            Damaged: They are not all there.
+            Damaged: The file is shorter.
         """
         if start < 0 or length < 0 or start + length > self.size:
             raise self.damaged(f"{length} bytes at {start} are outside of its {self.size}")
@@ -118,11 +132,11 @@ class Source:
                 return kept[start - at : start - at + length]
         data = self._reader.read_range(start, length)
         if len(data) != length:
-            raise self.damaged(f"of {length} bytes at {start} only {len(data)} came")
+            raise self.damaged(f"only {len(data)} of {length} bytes at {start} were returned")
         return data
 
     def tail(self) -> bytes:
-        """Return the last bytes, `TAIL` at most, and keep them."""
+        """Return and keep the last bytes, at most `TAIL`."""
         length = min(TAIL, self.size)
         tail = self.read(self.size - length, length)
         self._tail = tail
@@ -130,7 +144,7 @@ class Source:
         return tail
 
     def keep(self, start: int, length: int) -> None:
-        """Read a small region at once, if it is one, so that reading in it costs nothing."""
+        """Read and keep a region, if it is small."""
         if length <= SMALL_REGION:
             self._kept = (start, self.read(start, length))
             self.note()
@@ -140,22 +154,27 @@ class Source:
         return self._marks.setdefault(start, Marks())
 
     def note(self) -> None:
-        """Take down how much is kept."""
+        """Record how many bytes are kept."""
         marks = sum(len(marks) for marks in list(self._marks.values()))
-        inflated = self.piece.data if self.piece else b""
-        self._memory.note(self, len(self._tail) + len(self._kept[1]) + len(inflated) + marks * MARK_SIZE)
+        size = len(self._tail) + len(self._kept[1]) + marks * MARK_SIZE
+        if self.piece:
+            size += len(self.piece.data)
+        self._memory.note(self, size)
 
     def forget(self) -> None:
-        """Keep nothing any more; what is read again is asked for again."""
+        """Drop all cached bytes; later reads request them again."""
         self._tail, self._kept, self._marks, self.piece = b"", (0, b""), {}, None
 
     def damaged(self, what: str) -> Damaged:
-        """Make the error that says where."""
-        return Damaged(f"{self.where}: the log file is damaged: {what}", hint="Other nodes' logs may still be read.")
+        """Return the error for damage in this file."""
+        return Damaged(
+            f"{self.where}: the log file is damaged: {what}",
+            hint="Other nodes' logs may still be read.",
+        )
 
 
 class Cursor(Protocol):
-    """A place in a run of bytes that only moves forward.
+    """A position in a run of bytes that only moves forward.
 
     Attributes:
         position: Bytes passed so far.
@@ -167,11 +186,11 @@ class Cursor(Protocol):
         """Read up to `length` bytes; fewer, down to none, only at the end."""
 
     def skip(self, length: int) -> int:
-        """Pass over up to `length` bytes; return how many there were."""
+        """Skip up to `length` bytes; return the number skipped."""
 
 
 class PlainCursor:
-    """Bytes as they are stored. Skipping costs nothing."""
+    """Cursor over stored bytes; skipping needs no request."""
 
     def __init__(self, source: Source, start: int, length: int) -> None:
         self.position = 0
@@ -179,7 +198,7 @@ class PlainCursor:
         self._start = start
         self._length = length
         self._buffer = b""
-        self._buffer_at = 0  # where in the region the buffer begins
+        self._buffer_at = 0  # offset of the buffer in the region
         self._window = FIRST_WINDOW
 
     def read(self, length: int) -> bytes:
@@ -195,7 +214,7 @@ class PlainCursor:
         return data
 
     def skip(self, length: int) -> int:
-        """Pass over up to `length` bytes."""
+        """Skip up to `length` bytes."""
         length = min(length, self._length - self.position)
         self.position += length
         if self.position > self._buffer_at + len(self._buffer) + self._window:
@@ -204,7 +223,9 @@ class PlainCursor:
 
     def _buffered(self, length: int) -> bytes:
         offset = self.position - self._buffer_at
-        return self._buffer[offset : offset + length] if 0 <= offset < len(self._buffer) else b""
+        if offset < 0:
+            return b""
+        return self._buffer[offset : offset + length]
 
     def _fill(self, wanted: int) -> None:
         size = min(max(self._window, wanted), self._length - self.position)
@@ -214,10 +235,10 @@ class PlainCursor:
 
 
 class InflatingCursor:
-    """What a zlib stream holds. Hadoop calls it `gz` (Compression.Algorithm.GZ), yet there is no gzip header.
+    """Cursor over an inflated zlib stream, which Hadoop calls `gz` (Compression.Algorithm.GZ).
 
-    A stream can only be read from its start, so that the state of the decompressor is kept here and there (`Marks`): passing over a part a
-    second time costs nothing.
+    A stream can only be inflated from its start, so states of the decompressor are kept (`Marks`):
+    a part is not inflated twice.
 
     Args:
         source: The file.
@@ -258,7 +279,7 @@ class InflatingCursor:
         return b"".join(parts)
 
     def skip(self, length: int) -> int:
-        """Pass over up to `length` bytes; what was never passed before must be inflated."""
+        """Skip up to `length` bytes, inflating them where no mark is nearer."""
         begun, target = self.position, self.position + length
         mark = self._marks.nearest(target)
         if (
@@ -278,16 +299,20 @@ class InflatingCursor:
             pass
 
     def _take_piece(self, target: int) -> bool:
-        """Go to a place within what was inflated last, if it is."""
+        """Move to `target` if the last inflated bytes contain it; return whether they do."""
         piece = self._source.piece
-        if piece is None or piece.start != self._start or not piece.mark.position <= target < piece.mark.position + len(piece.data):
+        if (
+            piece is None
+            or piece.start != self._start
+            or not piece.mark.position <= target < piece.mark.position + len(piece.data)
+        ):
             return False
         self._resume(piece.mark)
         self._buffer, self._ahead = piece.data, len(piece.data)
         return True
 
     def _more(self) -> bool:
-        """Inflate the next step; tell whether there was any."""
+        """Fill the buffer with the next inflated bytes; return False at the end."""
         if self._ahead:
             target, self.position, self._ahead = self.position, self.position - self._ahead, 0
             self._read_up_to(target)
@@ -309,13 +334,15 @@ class InflatingCursor:
                 self._buffer = self._inflate.decompress(deflated, INFLATED_STEP)
             except zlib.error as error:
                 raise self._source.damaged(f"a compressed part cannot be read ({error})") from None
-            self._at += len(deflated) - len(self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail)
+            self._at += len(deflated) - len(
+                self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
+            )
         self._source.piece = Piece(self._start, self._before, self._buffer)
         self._source.note()
         return True
 
     def _deflated(self) -> bytes:
-        """Return the next bytes to inflate; they are fetched in larger and larger parts."""
+        """Return the next bytes to inflate, fetched in growing parts."""
         offset = self._at - self._fetched_at
         if offset >= len(self._fetched):
             self._fetched = self._source.read(self._at, min(self._fetch, self._end - self._at))

@@ -1,25 +1,41 @@
-"""IndexedFile, the second format of aggregated logs: one region per log file, and an index of Java objects at the end.
+"""Read IndexedFile, the second format of aggregated logs.
 
-    file      uuid · data · index · length of the index (4) · uuid, and for each later upload: newline · data · index · length · uuid
-    uuid      SHA-256 of the application's id
-    index     everything uploaded so far
+    file    uuid · data · index · length of the index (4) · uuid;
+            each later upload appends newline · data · index · length · uuid
+    uuid    SHA-256 of the application's id
+    index   Java objects: everything uploaded so far
 
-Source: org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.LogAggregationIndexedFileController.
+Source:
+org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.LogAggregationIndexedFileController.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-from submit_tf_job.yarn.aggregated.cursor import INFLATED_STEP, Cursor, InflatingCursor, PlainCursor, Source
-from submit_tf_job.yarn.aggregated.java import Fields
-from submit_tf_job.yarn.aggregated.javaobject import JavaObject, elements, entries, read_object
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.logs.formats.cursor import (
+    INFLATED_STEP,
+    Cursor,
+    InflatingCursor,
+    PlainCursor,
+    Source,
+)
+from submit_tf_job.logs.formats.java import Fields
+from submit_tf_job.logs.formats.javaobject import JavaObject, elements, entries, read_object
 
-__all__ = ["Cycle", "IndexedContent", "IndexedFile", "IndexedLog", "application_uuid", "read_checksum", "read_indexed"]
+__all__ = [
+    "Cycle",
+    "IndexedContent",
+    "IndexedFile",
+    "IndexedLog",
+    "application_uuid",
+    "read_checksum",
+    "read_indexed",
+]
 
 UUID = 32
 MAX_INDEX = 64 * 1024 * 1024
@@ -27,7 +43,7 @@ MAX_INDEX = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class IndexedContent:
-    """The bytes of one log file: a region of its own."""
+    """The bytes of one log file, in a separate region."""
 
     source: Source
     compression: str
@@ -52,7 +68,9 @@ class IndexedContent:
             return InflatingCursor(self.source, self.start, self.stored)
         if self.compression == "none":
             return PlainCursor(self.source, self.start, self.stored)
-        raise self.source.damaged(f"its compression {self.compression!r} cannot be read without Hadoop's libraries (none and gz can)")
+        raise self.source.damaged(
+            f"its compression {self.compression!r} is not supported (none and gz are)"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +86,7 @@ class IndexedLog:
 
 @dataclass(frozen=True)
 class Cycle:
-    """One upload."""
+    """One upload of log files by a NodeManager."""
 
     uploaded_ms: int
     logs: tuple[IndexedLog, ...]
@@ -76,22 +94,24 @@ class Cycle:
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """What one node file holds, oldest upload first."""
+    """The uploads in one node file, the oldest first."""
 
     node: str
     cycles: tuple[Cycle, ...]
 
 
 def application_uuid(app_id: str) -> bytes:
-    """Return what begins and ends an application's files (LogAggregationIndexedFileController.createUUID)."""
+    """Return the UUID at both ends of an application's files
+    (LogAggregationIndexedFileController.createUUID).
+    """
     return hashlib.sha256(app_id.encode()).digest()
 
 
 def read_checksum(data: bytes, where: Source) -> tuple[str, int] | None:
-    """Read the file that is there while an upload is under way: which node file, and up to where it is sound.
+    """Parse the checksum file of an unfinished upload: the node file's name, and its valid size.
 
     Returns:
-        None where it is not written yet.
+        None where it is empty.
     """
     if len(data) < 4:
         return None
@@ -104,7 +124,7 @@ def read_indexed(source: Source, app_id: str) -> IndexedFile:
     """Read the index, nearly always with one request.
 
     Raises:
-        Damaged: It is no IndexedFile of this application, or not whole.
+        Damaged: It is not a complete IndexedFile of this application.
     """
     uuid = application_uuid(app_id)
     tail = source.tail()
@@ -116,7 +136,7 @@ def read_indexed(source: Source, app_id: str) -> IndexedFile:
         raise source.damaged(f"an index of {length} bytes")
     index = read_object(source.read(end - length, length), Fields(BytesIO().read, source.damaged))
     if not isinstance(index, JavaObject):
-        raise source.damaged("its index is no IndexedLogsMeta")
+        raise source.damaged("its index is not an IndexedLogsMeta")
     compression = str(index.fields.get("compressName") or "none").lower()
     cycles = [_cycle(source, compression, item) for item in elements(index.fields.get("logMetas"))]
     return IndexedFile(str(index.fields.get("nodeId") or ""), tuple(cycles))
@@ -124,15 +144,21 @@ def read_indexed(source: Source, app_id: str) -> IndexedFile:
 
 def _cycle(source: Source, compression: str, meta: Any) -> Cycle:
     if not isinstance(meta, JavaObject):
-        raise source.damaged("an upload in its index is none")
-    logs = [_log(source, compression, log) for _container, found in entries(meta.fields.get("logMetas")) for log in elements(found)]
+        raise source.damaged("an upload in its index is invalid")
+    logs = [
+        _log(source, compression, log)
+        for _container, found in entries(meta.fields.get("logMetas"))
+        for log in elements(found)
+    ]
     return Cycle(_number(source, meta, "uploadTimeStamp"), tuple(logs))
 
 
 def _log(source: Source, compression: str, meta: Any) -> IndexedLog:
     if not isinstance(meta, JavaObject):
-        raise source.damaged("a log file in its index is none")
-    start, stored, size = (_number(source, meta, name) for name in ("startIndex", "fileCompressedSize", "fileSize"))
+        raise source.damaged("a log file in its index is invalid")
+    start, stored, size = (
+        _number(source, meta, name) for name in ("startIndex", "fileCompressedSize", "fileSize")
+    )
     if min(start, stored, size) < 0 or start + stored > source.size:
         raise source.damaged("a log file lies outside of it")
     return IndexedLog(

@@ -1,32 +1,42 @@
-"""What a reader of aggregated logs sees, and what it needs from a storage."""
+"""Interfaces of aggregated logs to callers and to storages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer
 
-__all__ = ["ContainerLogs", "Content", "Damaged", "Entry", "LogFile", "LogStore", "RangeReader", "Snapshot"]
+__all__ = [
+    "CollectedFile",
+    "ContainerLogs",
+    "Content",
+    "Damaged",
+    "DirectoryEntry",
+    "LogStore",
+    "RangeSource",
+    "Snapshot",
+]
 
 
 class Damaged(BadAnswer):
-    """An aggregated log file is not what Hadoop writes."""
+    """An aggregated log file is not in a format of Hadoop's."""
 
 
-class RangeReader(Protocol):
-    """An open file that is read at any place."""
+class RangeSource(Protocol):
+    """An open file with random access."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
 
     def read_range(self, start: int, length: int) -> bytes:
         """Read at most `length` bytes from `start`; fewer only where the file ends."""
 
 
-class Entry(Protocol):
+class DirectoryEntry(Protocol):
     """One file or directory of a listing."""
 
     @property
@@ -35,7 +45,7 @@ class Entry(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
 
     @property
     def is_dir(self) -> bool:
@@ -43,20 +53,20 @@ class Entry(Protocol):
 
     @property
     def modified_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Time of the last change, in milliseconds since the epoch."""
 
 
 class LogStore(Protocol):
-    """Where the logs are: any object of `submit_tf_job.storage` is one.
+    """The storage of the logs: any storage of `submit_tf_job.storage`.
 
-    What is missing raises FileNotFoundError, what is not allowed AuthError.
+    A missing file raises FileNotFoundError, a forbidden one AuthError.
     """
 
-    def list_dir(self, path: str) -> Sequence[Entry]:
+    def list_dir(self, path: str) -> Sequence[DirectoryEntry]:
         """List a directory."""
 
-    def open(self, path: str) -> RangeReader:
-        """Open a file for reading at any place."""
+    def open(self, path: str) -> RangeSource:
+        """Open a file for random access."""
 
 
 class Content(Protocol):
@@ -66,22 +76,23 @@ class Content(Protocol):
         """Read from `start` to the end in pieces of at most about a megabyte.
 
         Raises:
-            Damaged: The file that holds them is not what Hadoop writes.
+            Damaged: The file is not in a format of Hadoop's.
         """
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One log file as one NodeManager uploaded it once.
+    """One upload of one log file by a NodeManager.
 
     Attributes:
         container_id: The container that wrote it.
         node: NodeId, `host:port`.
         name: File name in the container's log directory, as text; not safe as a path.
-        size: Bytes that are there.
-        declared_size: Bytes that the upload promised; more than `size` if the file shrank meanwhile, and what came after it is lost then.
-        uploaded_ms: When, in milliseconds since the epoch.
-        modified_ms: When the log file itself was last changed; None where the format does not say.
+        size: Number of bytes.
+        declared_size: The size in its header; more than `size` if the file shrank during the
+            upload, and then the files after it are lost.
+        uploaded_ms: Time of the upload, in milliseconds since the epoch.
+        modified_ms: When the log file itself was last changed; None where the format lacks it.
         content: Its bytes.
     """
 
@@ -101,7 +112,9 @@ class Snapshot:
 
     def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
         """Read it, or its last `tail` bytes, in pieces."""
-        return self.content.stream(0 if tail is None else max(0, self.size - tail))
+        if tail is None:
+            tail = self.size
+        return self.content.stream(max(0, self.size - tail))
 
     def read(self, *, tail: int | None = None) -> bytes:
         """Read it, or its last `tail` bytes, at once."""
@@ -109,12 +122,13 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class LogFile:
+class CollectedFile:
     """One log file of a container.
 
     Attributes:
         name: File name.
-        snapshots: Its uploads, oldest first; several only under rolling aggregation (or with several log directories of one node).
+        snapshots: Its uploads, oldest first; several only under rolling aggregation (or with
+            several log directories of one node).
     """
 
     name: str
@@ -122,7 +136,7 @@ class LogFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the newest snapshot; what is read is more if older ones hold what it has not."""
+        """Bytes of the newest snapshot; `stream` reads more if older ones have other lines."""
         return self.snapshots[-1].size
 
     @property
@@ -133,13 +147,15 @@ class LogFile:
     def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
         """Read it, or its last `tail` bytes, in pieces.
 
-        Uploads of a rolled log are joined: one that continues the one before replaces it, any other follows it.
+        Uploads of a rolled log are joined: an upload that begins with the whole previous one
+        replaces it, any other is appended.
         """
         segments = _joined(self.snapshots)
         if tail is not None:
             segments, tail = _last(segments, tail)
-        for number, snapshot in enumerate(segments):
-            yield from snapshot.stream(tail=tail if number == 0 else None)
+        for snapshot in segments:
+            yield from snapshot.stream(tail=tail)
+            tail = None
 
 
 @dataclass(frozen=True)
@@ -148,10 +164,10 @@ class ContainerLogs:
 
     container_id: str
     node: str
-    files: tuple[LogFile, ...]
+    files: tuple[CollectedFile, ...]
 
-    def file(self, name: str) -> LogFile | None:
-        """Return the file of a name, if there is one."""
+    def file(self, name: str) -> CollectedFile | None:
+        """Return the file with a name, None without one."""
         return next((file for file in self.files if file.name == name), None)
 
 
@@ -169,7 +185,7 @@ def _joined(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def _continues(old: Snapshot, new: Snapshot) -> bool:
-    """Tell whether the new snapshot begins with all of the old one."""
+    """Return whether the new snapshot begins with all of the old one."""
     if new.size < old.size:
         return False
     if new.modified_ms is not None and (new.modified_ms, new.size) == (old.modified_ms, old.size):
@@ -185,7 +201,7 @@ def _continues(old: Snapshot, new: Snapshot) -> bool:
 
 
 def _last(segments: list[Snapshot], tail: int) -> tuple[list[Snapshot], int]:
-    """Return the segments that the last `tail` bytes lie in, and how many of them are of the first of those."""
+    """Return the segments with the last `tail` bytes, and how much of the first to read."""
     for number in range(len(segments) - 1, 0, -1):
         if segments[number].size >= tail:
             return segments[number:], tail

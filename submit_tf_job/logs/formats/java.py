@@ -1,10 +1,10 @@
-"""How Java writes numbers and texts: Hadoop's DataOutput, TFile's variable-length integers, modified UTF-8."""
+"""Decode Java's numbers and texts: DataOutput, TFile's integers, modified UTF-8."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from submit_tf_job.yarn.aggregated.model import Damaged
+from submit_tf_job.logs.formats.interfaces import Damaged
 
 __all__ = ["MAX_KEY", "Fields", "modified_utf8"]
 
@@ -13,17 +13,21 @@ Read = Callable[[int], bytes]
 
 
 def modified_utf8(data: bytes) -> str:
-    """Decode `DataOutput.writeUTF`: NUL as two bytes, characters beyond 0xFFFF as two surrogates of three bytes each."""
-    text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass" if b"\xed" in data else "replace")
+    """Decode `DataOutput.writeUTF`: NUL as two bytes, characters beyond 0xFFFF as two surrogates of
+    three bytes each.
+    """
+    text = data.replace(b"\xc0\x80", b"\0").decode(
+        "utf-8", "surrogatepass" if b"\xed" in data else "replace"
+    )
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Fields:
-    """Reads one field after the other.
+    """Reader of consecutive fields.
 
     Args:
-        read: Gives up to so many bytes.
-        damaged: Makes the error for a sentence.
+        read: Returns up to N bytes.
+        damaged: Returns the error with a message.
     """
 
     def __init__(self, read: Read, damaged: Callable[[str], Damaged]) -> None:
@@ -31,7 +35,7 @@ class Fields:
         self.damaged = damaged
 
     def exactly(self, length: int, *, limit: int = MAX_KEY) -> bytes:
-        """Read so many bytes, but never more than `limit`."""
+        """Read `length` bytes, at most `limit`."""
         if not 0 <= length <= limit:
             raise self.damaged(f"a length of {length} where at most {limit} can be")
         data = self._read(length)
@@ -48,7 +52,9 @@ class Fields:
         return int.from_bytes(self.exactly(size), "big")
 
     def vint(self) -> int:
-        """Read a TFile integer (org.apache.hadoop.io.file.tfile.Utils.readVLong), which is not WritableUtils'."""
+        """Read a TFile integer (org.apache.hadoop.io.file.tfile.Utils.readVLong), which is not
+        WritableUtils'.
+        """
         first = self.integer(1)
         if first >= -32:
             return first
@@ -58,7 +64,7 @@ class Fields:
         return self.integer(first + 129)
 
     def count(self, limit: int) -> int:
-        """Read a TFile integer that counts or measures, from 0 to `limit`."""
+        """Read a TFile integer from 0 to `limit`."""
         number = self.vint()
         if not 0 <= number <= limit:
             raise self.damaged(f"a count of {number} where at most {limit} can be")
@@ -70,7 +76,7 @@ class Fields:
         return "" if length == -1 else self.exactly(length).decode("utf-8", "replace")
 
     def utf(self) -> str:
-        """Read what `DataOutput.writeUTF` wrote."""
+        """Read a text of `DataOutput.writeUTF`."""
         return self.decode(self.exactly(self.unsigned(2)))
 
     def decode(self, data: bytes) -> str:

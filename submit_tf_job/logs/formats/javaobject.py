@@ -1,23 +1,26 @@
-"""Java's object serialization, read into plain values. No class is looked up, nothing is run.
+"""Parse Java's object serialization into plain values, without loading classes.
 
-An object becomes a `JavaObject` of its fields and of what its class wrote besides (the elements of collections). Source: Java Object
-Serialization Specification, chapter 6.
+An object becomes a `JavaObject` with its fields and the values that its class wrote itself (the
+elements of collections). Source: Java Object Serialization Specification, chapter 6.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from typing import Any
 
-from submit_tf_job.yarn.aggregated.java import Fields
-from submit_tf_job.yarn.aggregated.model import Damaged
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.logs.formats.interfaces import Damaged
+from submit_tf_job.logs.formats.java import Fields
 
 __all__ = ["JavaObject", "elements", "entries", "read_object"]
 
 MAGIC = bytes.fromhex("aced0005")
-NULL, REFERENCE, CLASS_DESC, OBJECT, STRING, ARRAY, CLASS, BLOCK, END, RESET, LONG_BLOCK = range(0x70, 0x7B)
+NULL, REFERENCE, CLASS_DESC, OBJECT, STRING, ARRAY, CLASS, BLOCK, END, RESET, LONG_BLOCK = range(
+    0x70, 0x7B
+)
 LONG_STRING, PROXY_DESC, ENUM = 0x7C, 0x7D, 0x7E
 HAS_WRITE_METHOD, SERIALIZABLE, EXTERNALIZABLE, IS_ENUM = 1, 2, 4, 16
 FIRST_HANDLE = 0x7E0000
@@ -33,7 +36,7 @@ class _ClassDesc:
     parent: _ClassDesc | None = None
 
     def lineage(self) -> list[_ClassDesc]:
-        """The class and those above it, topmost first."""
+        """The class and its parent classes, topmost first."""
         found: list[_ClassDesc] = []
         current: _ClassDesc | None = self
         while current is not None and len(found) < MAX_DEPTH:
@@ -44,12 +47,12 @@ class _ClassDesc:
 
 @dataclass
 class JavaObject:
-    """One object.
+    """One deserialised Java object.
 
     Attributes:
         name: Its class.
-        fields: Its fields by name, those of parents included.
-        written: What its class wrote besides: elements of a collection, raw bytes.
+        fields: Its fields by name, including those of parent classes.
+        written: Values that its class wrote itself: elements of a collection, raw bytes.
     """
 
     name: str
@@ -58,12 +61,14 @@ class JavaObject:
 
 
 def elements(value: Any) -> list[Any]:
-    """Return what a java.util.List holds."""
-    return [item for item in value.written if not isinstance(item, bytes)] if isinstance(value, JavaObject) else []
+    """Return the elements of a java.util.List."""
+    if not isinstance(value, JavaObject):
+        return []
+    return [item for item in value.written if not isinstance(item, bytes)]
 
 
 def entries(value: Any) -> list[tuple[Any, Any]]:
-    """Return what a java.util.Map holds, in its order."""
+    """Return the entries of a java.util.Map, in its order."""
     flat = elements(value)
     return list(zip(flat[::2], flat[1::2], strict=False))
 
@@ -73,22 +78,22 @@ def read_object(data: bytes, fields: Fields, *, limit: int = 2_000_000) -> Any:
 
     Args:
         data: The stream.
-        fields: Makes the errors; where it reads from is not touched.
-        limit: How many values it may hold.
+        fields: Reader that creates the errors.
+        limit: Maximum number of values.
 
     Raises:
-        Damaged: It is none, or not whole, or holds more.
+        Damaged: The stream is invalid, incomplete or too large.
     """
     if not data.startswith(MAGIC):
-        raise fields.damaged("its index is no Java object")
-    reader = _Reader(data[len(MAGIC) :], fields.damaged, limit)
+        raise fields.damaged("its index is not a Java object")
+    reader = _JavaReader(data[len(MAGIC) :], fields.damaged, limit)
     try:
         return reader.content(0)
     except struct.error:
         raise fields.damaged("its index ends too early") from None
 
 
-class _Reader:
+class _JavaReader:
     def __init__(self, data: bytes, damaged: Any, limit: int) -> None:
         self._size = len(data)
         self._in = Fields(BytesIO(data).read, damaged)
@@ -108,7 +113,7 @@ class _Reader:
         if tag == REFERENCE:
             return self._reference()
         if tag in (STRING, LONG_STRING):
-            return self._handle(self._in.decode(self._in.exactly(self._in.unsigned(2 if tag == STRING else 8), limit=self._size)))
+            return self._handle(self._in.decode(self._sized(tag)))
         if tag == OBJECT:
             return self._object(depth)
         if tag == ENUM:
@@ -119,8 +124,13 @@ class _Reader:
         if tag == ARRAY:
             return self._array(depth)
         if tag in (BLOCK, LONG_BLOCK):
-            return self._in.exactly(self._in.unsigned(1 if tag == BLOCK else 4), limit=self._size)
+            return self._sized(tag)
         raise self._wrong(f"its index holds a value of kind {tag:#x}, which Hadoop does not write")
+
+    def _sized(self, tag: int) -> bytes:
+        """Read the bytes of a string or block, which follow their number."""
+        digits = {STRING: 2, LONG_STRING: 8, BLOCK: 1, LONG_BLOCK: 4}[tag]
+        return self._in.exactly(self._in.unsigned(digits), limit=self._size)
 
     def _wrong(self, what: str) -> Damaged:
         error: Damaged = self._in.damaged(what)
@@ -137,7 +147,7 @@ class _Reader:
     def _reference(self) -> Any:
         number = self._in.integer(4) - FIRST_HANDLE
         if not 0 <= number < len(self._handles):
-            raise self._wrong("its index refers to what it does not hold")
+            raise self._wrong("its index has an invalid reference")
         return self._handles[number]
 
     def _class_desc(self, depth: int) -> _ClassDesc | None:

@@ -1,12 +1,12 @@
-"""Where NodeManagers put the logs of an application, on every Hadoop since 2.x."""
+"""Directories and names of aggregated logs, for every Hadoop since 2.x."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from submit_tf_job.yarn.aggregated.model import Entry, LogStore
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.logs.formats.interfaces import DirectoryEntry, LogStore
 
 __all__ = ["AppDirectory", "LogSettings", "NodeFile", "find_directories", "node_file"]
 
@@ -16,38 +16,43 @@ _NODE_FILE = re.compile(r"(?P<host>.+)_(?P<port>\d{1,5})(?:_(?P<uploaded>\d{12,1
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What a cluster's configuration says of aggregated logs.
+    """A cluster's configuration of log aggregation.
 
     Attributes:
-        root: Directory or URI, `yarn.nodemanager.remote-app-log-dir`; without a scheme it lies on the default file system.
-        enabled: Whether logs are aggregated; None if the configuration does not say.
-        retain_s: After how many seconds the history server deletes them, None for never.
+        root: Directory or URI, `yarn.nodemanager.remote-app-log-dir`; without a scheme it lies on
+            the default file system.
+        enabled: Whether logs are aggregated; None where unknown.
+        retain_s: Seconds after which the history server deletes them, None for never.
+        every_container: Whether the NodeManagers collect the logs of every container.
     """
 
     root: str = "/tmp/logs"  # noqa: S108 - YarnConfiguration.DEFAULT_NM_REMOTE_APP_LOG_DIR
     other_roots: tuple[str, ...] = ()
     enabled: bool | None = None
     retain_s: int | None = None
+    every_container: bool = True
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LogSettings:
-        """Read yarn-site.xml's properties, or what the ResourceManager's `/conf` tells; unknown values count as not set.
-
-        Args:
-            properties: Names and values, of several sources the stronger over the weaker.
+        """Read the properties of yarn-site.xml or of the ResourceManager's `/conf`; ignore invalid
+        values.
         """
         default = cls()
         root = properties.get("yarn.nodemanager.remote-app-log-dir") or default.root
         own = (
-            value for name, value in properties.items() if re.fullmatch(r"yarn\.log-aggregation\.[^.]+\.remote-app-log-dir", name) and value
+            value
+            for name, value in properties.items()
+            if re.fullmatch(r"yarn\.log-aggregation\.[^.]+\.remote-app-log-dir", name) and value
         )
         enabled = properties.get("yarn.log-aggregation-enable", "").strip().lower()
         retain = properties.get("yarn.log-aggregation.retain-seconds", "").strip()
+        policy = properties.get("yarn.nodemanager.log-aggregation.policy.class", "").strip()
         return cls(
             root=root,
             other_roots=tuple(sorted({value for value in own if value != root})),
             enabled={"true": True, "false": False}.get(enabled),
             retain_s=int(retain) if re.fullmatch(r"[1-9]\d{0,11}", retain) else None,
+            every_container=not policy or policy.endswith(".AllContainerLogAggregationPolicy"),
         )
 
 
@@ -56,12 +61,12 @@ class AppDirectory:
     """One directory that holds node files of the application."""
 
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
 
 
 @dataclass(frozen=True)
 class NodeFile:
-    """What the name of a node file says.
+    """The parts of a node file's name.
 
     Attributes:
         node: NodeId, `host:port`.
@@ -73,18 +78,23 @@ class NodeFile:
 
 
 def node_file(name: str) -> NodeFile | None:
-    """Read the name of a node file: the NodeId with `_` for `:`, and perhaps the time (LogAggregationUtils.getNodeString)."""
+    """Parse the name of a node file: the NodeId with `_` for `:`, and under rolling aggregation the
+    time (LogAggregationUtils.getNodeString).
+    """
     found = _NODE_FILE.fullmatch(name)
     if found is None:
         return None
-    return NodeFile(f"{found['host']}:{found['port']}", int(found["uploaded"]) if found["uploaded"] else None)
+    return NodeFile(
+        f"{found['host']}:{found['port']}", int(found["uploaded"]) if found["uploaded"] else None
+    )
 
 
 def find_directories(store: LogStore, root: str, user: str, app_id: str) -> list[AppDirectory]:
-    """Find the application's directories under one root, whatever the suffixes and formats are called.
+    """Return the application's directories under one root, with any suffix and format.
 
-    Looks into each directory of the user's: `bucket-<suffix>-<format>/<NNNN>/<application>` (Hadoop 3.3 and later),
-    `<suffix>-<format>/<application>` (3.1.4, 3.2) and `<suffix>/<application>` (before).
+    Searches each directory of the user: `bucket-<suffix>-<format>/<NNNN>/<application>` (Hadoop
+    3.3 and later), `<suffix>-<format>/<application>` (3.1.4, 3.2) and `<suffix>/<application>`
+    (before).
 
     Raises:
         AuthError: The user's directory may not be read.
@@ -92,14 +102,16 @@ def find_directories(store: LogStore, root: str, user: str, app_id: str) -> list
     found = []
     for directory in _list(store, f"{root.rstrip('/')}/{user}"):
         if directory.is_dir:
-            path = _application_path(f"{root.rstrip('/')}/{user}/{directory.name}", directory.name, app_id)
+            path = _application_path(
+                f"{root.rstrip('/')}/{user}/{directory.name}", directory.name, app_id
+            )
             entries = _list(store, path)
             if entries:
                 found.append(AppDirectory(path, tuple(entries)))
     return found
 
 
-def _list(store: LogStore, path: str) -> Sequence[Entry]:
+def _list(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
     try:
         return store.list_dir(path)
     except FileNotFoundError:
@@ -109,5 +121,6 @@ def _list(store: LogStore, path: str) -> Sequence[Entry]:
 def _application_path(path: str, name: str, app_id: str) -> str:
     number = _APP_ID.fullmatch(app_id)
     if name.startswith("bucket-") and number:
-        return f"{path}/{int(number[1]) % 10000:04d}/{app_id}"  # LogAggregationUtils.getRemoteBucketDir
+        # LogAggregationUtils.getRemoteBucketDir
+        return f"{path}/{int(number[1]) % 10000:04d}/{app_id}"
     return f"{path}/{app_id}"

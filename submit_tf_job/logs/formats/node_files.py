@@ -1,18 +1,25 @@
-"""The node files of one application: one per NodeManager, or several under rolling aggregation."""
+"""Node files of an application: one per NodeManager, several under rolling aggregation."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from submit_tf_job.yarn.aggregated import tfile
-from submit_tf_job.yarn.aggregated.cursor import Memory, Source
-from submit_tf_job.yarn.aggregated.indexedfile import UUID, IndexedFile, application_uuid, read_checksum, read_indexed
-from submit_tf_job.yarn.aggregated.layout import AppDirectory, node_file
-from submit_tf_job.yarn.aggregated.model import Damaged, Entry, LogStore, Snapshot
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.logs.formats import tfile
+from submit_tf_job.logs.formats.cursor import Memory, Source
+from submit_tf_job.logs.formats.indexedfile import (
+    UUID,
+    IndexedFile,
+    application_uuid,
+    read_checksum,
+    read_indexed,
+)
+from submit_tf_job.logs.formats.interfaces import Damaged, DirectoryEntry, LogStore, Snapshot
+from submit_tf_job.logs.formats.layout import AppDirectory, node_file
 
-__all__ = ["NodeLogs", "Survey", "survey"]
+__all__ = ["NodeFiles", "Survey", "survey"]
 
 TEMPORARY = ".tmp"  # LogAggregationUtils: TMP_FILE_SUFFIX
 CHECKSUM = "-checksum"  # LogAggregationIndexedFileController.CHECK_SUM_FILE_SUFFIX
@@ -20,15 +27,15 @@ ARCHIVE = ".har"
 
 
 @dataclass
-class NodeLogs:
+class NodeFiles:
     """One node file.
 
     Attributes:
         node: NodeId, `host:port`.
         uploaded_ms: The time in its name, else of its last change.
-        unfinished: Whether its writer left it without an end.
-        safe_end: Up to where it is sound while a further upload is under way; None for all of it.
-        problems: A sentence for each thing that could not be read.
+        unfinished: Whether it has no trailer.
+        safe_end: Its valid size during a further upload; None for all of it.
+        problems: A sentence for each part that could not be read.
     """
 
     store: LogStore
@@ -43,13 +50,13 @@ class NodeLogs:
     _found: list[Snapshot | None] = field(default_factory=list)  # None ends a container's record
     _rest: Iterator[Snapshot | None] | None = None
     _complete: bool = False
-    _by_index: bool = False  # all its log files are known once any is
+    _by_index: bool = False  # the index lists all log files at once
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def each(self) -> Iterator[Snapshot]:
-        """Give its log files, oldest upload first; reads no further than is asked for, and nothing twice.
+        """Yield its log files, oldest upload first; read the file once, as they are consumed.
 
-        A file that is gone or damaged costs no more than what is in it.
+        A missing or damaged part becomes an entry of `problems`.
         """
         return (snapshot for snapshot in self._entries() if snapshot is not None)
 
@@ -58,20 +65,20 @@ class NodeLogs:
         return list(self.each())
 
     def seek(self, name: str) -> Iterator[Snapshot]:
-        """Find log files of a name, newest upload first where that costs nothing, reading no further than is asked for."""
+        """Yield log files of a name, read as they are consumed; with an index newest first."""
         next(self.each(), None)
         found = reversed(self.snapshots()) if self._by_index else self.each()
         return (snapshot for snapshot in found if snapshot.name == name)
 
     def of(self, container_id: str) -> Iterator[Snapshot]:
-        """Find the log files of a container; in a TFile they stand together, in its one record."""
+        """Yield the log files of a container; in a TFile they are in one record."""
         seen = False
         for snapshot in self._entries():
             if snapshot is not None and snapshot.container_id == container_id:
                 seen = True
                 yield snapshot
             elif seen and not self._by_index:
-                return  # what follows belongs to others, and may be a block of its own
+                return  # the rest belongs to other containers
 
     def _entries(self) -> Iterator[Snapshot | None]:
         position = 0
@@ -94,12 +101,15 @@ class NodeLogs:
         except StopIteration:
             self._complete = True
         except BaseException:
-            self._rest = None  # the storage failed: whoever asks again begins again, in the same order
+            # the storage failed: the next call starts again, in the same order
+            self._rest = None
             raise
 
     def _read(self, problems: list[str]) -> Iterator[Snapshot | None]:
         try:
-            source = Source(self.store.open(self.path), self.path, memory=self.memory, size=self.safe_end)
+            source = Source(
+                self.store.open(self.path), self.path, memory=self.memory, size=self.safe_end
+            )
             if self.unfinished:
                 yield from self._tfile(source, tfile.salvage_index(source), problems)
             elif source.tail().endswith(tfile.MAGIC):
@@ -113,41 +123,63 @@ class NodeLogs:
         except Damaged as error:
             problems.append(error.message)
         except FileNotFoundError:
-            problems.append(f"{self.path}: was deleted while it was read")
+            problems.append(f"{self.path}: was deleted during the reading")
 
-    def _tfile(self, source: Source, index: tfile.Index, problems: list[str]) -> Iterator[Snapshot | None]:
+    def _tfile(
+        self, source: Source, index: tfile.Index, problems: list[str]
+    ) -> Iterator[Snapshot | None]:
         for log in tfile.scan_records(source, index, problems):
             if log is None:
                 yield None
             else:
-                yield Snapshot(log.container_id, self.node, log.name, log.size, log.declared_size, self.uploaded_ms, None, log.content)
+                yield Snapshot(
+                    log.container_id,
+                    self.node,
+                    log.name,
+                    log.size,
+                    log.declared_size,
+                    self.uploaded_ms,
+                    None,
+                    log.content,
+                )
 
     def _indexed(self, indexed: IndexedFile) -> Iterator[Snapshot]:
         node = indexed.node or self.node
         for cycle in indexed.cycles:
             for log in cycle.logs:
-                yield Snapshot(log.container_id, node, log.name, log.size, log.size, cycle.uploaded_ms, log.modified_ms, log.content)
+                yield Snapshot(
+                    log.container_id,
+                    node,
+                    log.name,
+                    log.size,
+                    log.size,
+                    cycle.uploaded_ms,
+                    log.modified_ms,
+                    log.content,
+                )
 
 
 @dataclass
 class Survey:
-    """What lies in an application's directories.
+    """The contents of an application's directories.
 
     Attributes:
         nodes: Node files that can be read.
-        pending: NodeIds whose upload is under way or was broken off.
-        archives: HAR archives (`mapred archive-logs`), which are not read here.
-        problems: What else is there.
+        pending: NodeIds with an unfinished upload.
+        archives: HAR archives (`mapred archive-logs`), which are not supported.
+        problems: Sentences about other files.
     """
 
-    nodes: list[NodeLogs] = field(default_factory=list)
+    nodes: list[NodeFiles] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
     archives: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
-def survey(store: LogStore, app_id: str, directories: Iterable[AppDirectory], memory: Memory) -> Survey:
-    """Sort out the directories' entries."""
+def survey(
+    store: LogStore, app_id: str, directories: Iterable[AppDirectory], memory: Memory
+) -> Survey:
+    """Return the directories' entries by kind."""
     found = Survey()
     for directory in directories:
         finished = {entry.name for entry in directory.entries}
@@ -162,7 +194,7 @@ def _take(
     store: LogStore,
     app_id: str,
     directory: AppDirectory,
-    entry: Entry,
+    entry: DirectoryEntry,
     memory: Memory,
     ends: dict[str, int],
     names: set[str],
@@ -178,16 +210,21 @@ def _take(
         return
     if unfinished:
         found.pending.append(named.node)
-    if not entry.size or ends.get(entry.name) == 0:  # a TFile under way shows no bytes until it is renamed
+    # HDFS shows no bytes of a TFile until it is renamed
+    if not entry.size or ends.get(entry.name) == 0:
         if not unfinished:
-            found.problems.append(f"{path}: holds nothing yet")
+            found.problems.append(f"{path}: is still empty")
         return
     uploaded = named.uploaded_ms or entry.modified_ms
-    found.nodes.append(NodeLogs(store, app_id, path, named.node, uploaded, memory, unfinished, ends.get(entry.name)))
+    found.nodes.append(
+        NodeFiles(
+            store, app_id, path, named.node, uploaded, memory, unfinished, ends.get(entry.name)
+        )
+    )
 
 
 def _safe_ends(store: LogStore, directory: AppDirectory) -> dict[str, int]:
-    """Read up to where node files are sound whose upload is under way; a file that just comes or goes says nothing."""
+    """Return the valid sizes of node files with an unfinished upload, by name."""
     ends: dict[str, int] = {}
     for entry in directory.entries:
         if entry.name.endswith(CHECKSUM) and not entry.is_dir:

@@ -1,30 +1,48 @@
-"""TFile, the default format of aggregated logs, inside its container BCFile.
+"""Read TFile, the default format of aggregated logs, inside its container BCFile.
 
-    BCFile   magic · data blocks from offset 16, back to back · meta blocks · meta index · trailer of 28 bytes
+    BCFile   magic · data blocks from offset 16 on · meta blocks · meta index · trailer (28)
     block    records, compressed as a whole (`none`, or `gz`: one zlib stream)
     record   key length · key (a container id) · value in chunks
     value    for each log file: name · length in decimal digits · bytes
 
-Source: org.apache.hadoop.io.file.tfile.{BCFile,TFile,Chunk,Utils}, org.apache.hadoop.yarn.logaggregation.AggregatedLogFormat.
+Source: org.apache.hadoop.io.file.tfile.{BCFile,TFile,Chunk,Utils},
+org.apache.hadoop.yarn.logaggregation.AggregatedLogFormat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BytesIO
 
-from submit_tf_job.yarn.aggregated.cursor import INFLATED_STEP, Cursor, InflatingCursor, PlainCursor, Source
-from submit_tf_job.yarn.aggregated.java import MAX_KEY, Fields
-from submit_tf_job.yarn.aggregated.model import Damaged
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.logs.formats.cursor import (
+    INFLATED_STEP,
+    Cursor,
+    InflatingCursor,
+    PlainCursor,
+    Source,
+)
+from submit_tf_job.logs.formats.interfaces import Damaged
+from submit_tf_job.logs.formats.java import MAX_KEY, Fields
 
-__all__ = ["MAGIC", "Block", "Index", "StoredLog", "TFileContent", "read_index", "salvage_index", "scan", "scan_records"]
+__all__ = [
+    "MAGIC",
+    "Block",
+    "Index",
+    "StoredLog",
+    "TFileContent",
+    "read_index",
+    "salvage_index",
+    "scan",
+    "scan_records",
+]
 
 MAGIC = bytes.fromhex("d111d36891b5d7b639df414092bae150")
 TRAILER = 28
 MAX_INDEX = 64 * 1024 * 1024
 MAX_ENTRIES = 1_000_000
-RESERVED = frozenset({"VERSION", "APPLICATION_ACL", "APPLICATION_OWNER"})  # LogKey's of AggregatedLogFormat
+# Keys that are not container ids (AggregatedLogFormat)
+RESERVED = frozenset({"VERSION", "APPLICATION_ACL", "APPLICATION_OWNER"})
 Extent = tuple[int, int]
 
 
@@ -34,9 +52,9 @@ class Block:
 
     Attributes:
         start: Offset in the file.
-        stored: Bytes there.
-        records: How many it holds; None to read until it ends.
-        chained: Whether it is several compressed streams.
+        stored: Its size in the file.
+        records: Number of records; None to read until it ends.
+        chained: Whether it has several compressed streams.
     """
 
     start: int
@@ -47,13 +65,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Index:
-    """Where the records are."""
+    """The positions of the records."""
 
     compression: str
     blocks: tuple[Block, ...]
 
     def cursor(self, source: Source, block: Block) -> Cursor:
-        """Start at the beginning of a block."""
+        """Return a cursor at the beginning of a block."""
         source.keep(block.start, block.stored)
         if self.compression == "gz":
             return InflatingCursor(source, block.start, block.stored, chained=block.chained)
@@ -62,7 +80,7 @@ class Index:
 
 @dataclass(frozen=True)
 class TFileContent:
-    """The bytes of one log file: runs of an inflated block, between chunk headers."""
+    """The bytes of one log file: parts of an inflated block, between chunk headers."""
 
     source: Source
     index: Index
@@ -82,7 +100,7 @@ class TFileContent:
             while left:
                 data = cursor.read(min(left, INFLATED_STEP))
                 if not data:
-                    raise self.source.damaged("it has become shorter")
+                    raise self.source.damaged("it ends too early")
                 left -= len(data)
                 yield data
 
@@ -102,10 +120,10 @@ class StoredLog:
 
 
 def read_index(source: Source) -> Index:
-    """Read where the blocks are, from the end of the file; nearly always one request.
+    """Read the index at the end of the file, nearly always with one request.
 
     Raises:
-        Damaged: It is no TFile, or not whole.
+        Damaged: It is not a complete TFile.
     """
     tail = source.tail()
     if source.size < TRAILER + len(MAGIC) or not tail.endswith(MAGIC):
@@ -117,18 +135,26 @@ def read_index(source: Source) -> Index:
     meta = _meta_index(source, offset)
     compression, blocks = _bc_index(source, meta)
     records = _record_counts(source, meta, len(blocks))
-    return Index(compression, tuple(Block(start, stored, count) for (start, stored), count in zip(blocks, records, strict=True)))
+    return Index(
+        compression,
+        tuple(
+            Block(start, stored, count)
+            for (start, stored), count in zip(blocks, records, strict=True)
+        ),
+    )
 
 
 def _part(source: Source, start: int, length: int, compression: str) -> Fields:
-    """Read one part of the index; it is compressed like the blocks."""
+    """Read one part of the index, which is compressed like the blocks."""
     if not 0 <= length <= MAX_INDEX:
         raise source.damaged(f"an index of {length} bytes")
     if compression == "none":
         return Fields(BytesIO(source.read(start, length)).read, source.damaged)
     if compression == "gz":
-        return Fields(BytesIO(InflatingCursor(source, start, length).read(MAX_INDEX)).read, source.damaged)
-    raise source.damaged(f"its compression {compression!r} cannot be read without Hadoop's libraries (none and gz can)")
+        return Fields(
+            BytesIO(InflatingCursor(source, start, length).read(MAX_INDEX)).read, source.damaged
+        )
+    raise source.damaged(f"its compression {compression!r} is not supported (none and gz are)")
 
 
 def _meta_index(source: Source, offset: int) -> dict[str, tuple[str, int, int]]:
@@ -166,14 +192,16 @@ def _record_counts(source: Source, meta: dict[str, tuple[str, int, int]], blocks
     fields.exactly(first_key)
     counts = []
     for _ in range(blocks):
-        entry = Fields(BytesIO(fields.exactly(fields.count(MAX_KEY), limit=MAX_KEY)).read, source.damaged)
+        entry = Fields(
+            BytesIO(fields.exactly(fields.count(MAX_KEY), limit=MAX_KEY)).read, source.damaged
+        )
         entry.exactly(entry.count(MAX_KEY))  # the block's last key
         counts.append(entry.count(source.size * 1032))  # zlib's best ratio
     return counts
 
 
 def salvage_index(source: Source) -> Index:
-    """Make an index for a file without its end: blocks follow one another without gaps.
+    """Return an index for a file without its end: blocks follow one another without gaps.
 
     Raises:
         Damaged: It does not begin as a TFile does.
@@ -181,7 +209,8 @@ def salvage_index(source: Source) -> Index:
     head = source.read(0, min(source.size, len(MAGIC) + 1))
     if not head.startswith(MAGIC) or len(head) <= len(MAGIC):
         raise source.damaged("it does not begin as a TFile does")
-    compression = "gz" if head[len(MAGIC)] == 0x78 else "none"  # a key of 0x78 bytes is not what a NodeManager begins with
+    # 0x78 begins a zlib stream; a NodeManager's first key has another length
+    compression = "gz" if head[len(MAGIC)] == 0x78 else "none"
     return Index(compression, (Block(len(MAGIC), source.size - len(MAGIC), None, chained=True),))
 
 
@@ -214,7 +243,7 @@ class _Value:
         return data
 
     def skip(self, length: int) -> list[Extent]:
-        """Pass over bytes; return where they are."""
+        """Skip bytes; return their positions."""
         extents: list[Extent] = []
         while length and self._in_chunk():
             position = self._cursor.position
@@ -232,36 +261,43 @@ class _Value:
 
 
 def scan(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLog]:
-    """Find every log file as `scan_records` does, without the marks."""
+    """Yield every log file: the entries of `scan_records` without None."""
     return (log for log in scan_records(source, index, problems) if log is not None)
 
 
 def scan_records(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLog | None]:
-    """Find every log file, in the order of the file; contents are passed over. None marks the end of a record: of a container.
+    """Yield every log file in the order of the file, without reading contents; None ends a record,
+    the files of one container.
 
     Args:
         source: The file.
-        index: Where its blocks are.
-        problems: Gets a sentence for each part that could not be read; the rest is read nevertheless.
+        index: The positions of its blocks.
+        problems: Receives a sentence for each part that could not be read.
     """
     left = MAX_ENTRIES
     for block in index.blocks:
         for log in _until_damage(_scan_block(source, index, block, problems), problems):
             left -= log is not None
             if not left:
-                problems.append(f"{source.where}: more than {MAX_ENTRIES} log files; the rest is left out")
+                problems.append(
+                    f"{source.where}: more than {MAX_ENTRIES} log files; the rest is left out"
+                )
                 return
             yield log
 
 
-def _until_damage(found: Iterator[StoredLog | None], problems: list[str]) -> Iterator[StoredLog | None]:
+def _until_damage(
+    found: Iterator[StoredLog | None], problems: list[str]
+) -> Iterator[StoredLog | None]:
     try:
         yield from found
     except Damaged as error:
         problems.append(error.message)
 
 
-def _scan_block(source: Source, index: Index, block: Block, problems: list[str]) -> Iterator[StoredLog | None]:
+def _scan_block(
+    source: Source, index: Index, block: Block, problems: list[str]
+) -> Iterator[StoredLog | None]:
     cursor = index.cursor(source, block)
     fields = Fields(cursor.read, source.damaged)
     done = 0
@@ -276,13 +312,15 @@ def _scan_block(source: Source, index: Index, block: Block, problems: list[str])
         container_id = Fields(BytesIO(key).read, source.damaged).utf()
         value = _Value(cursor, fields)
         if container_id not in RESERVED:
-            yield from _logs_of(container_id, value, TFileContent(source, index, block, ()), problems)
+            yield from _logs_of(
+                container_id, value, TFileContent(source, index, block, ()), problems
+            )
             yield None
         value.skip_rest()
 
 
 def _with_first(first: bytes, cursor: Cursor, source: Source) -> Fields:
-    """Read fields that begin with bytes in hand."""
+    """Return a reader of fields that begin with `first`."""
     begun = BytesIO(first)
 
     def read(length: int) -> bytes:
@@ -292,8 +330,10 @@ def _with_first(first: bytes, cursor: Cursor, source: Source) -> Fields:
     return Fields(read, source.damaged)
 
 
-def _logs_of(container_id: str, value: _Value, where: TFileContent, problems: list[str]) -> Iterator[StoredLog]:
-    """Read what AggregatedLogFormat.LogValue wrote, until the value ends."""
+def _logs_of(
+    container_id: str, value: _Value, where: TFileContent, problems: list[str]
+) -> Iterator[StoredLog]:
+    """Yield the log files of a value (AggregatedLogFormat.LogValue)."""
     fields = Fields(value.read, where.source.damaged)
     while True:
         first = value.read(2)
@@ -303,7 +343,7 @@ def _logs_of(container_id: str, value: _Value, where: TFileContent, problems: li
             name = fields.decode(_rest(fields, first))
             digits = fields.utf()
             if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-                raise where.source.damaged(f"{digits[:20]!r} is no length")
+                raise where.source.damaged(f"{digits[:20]!r} is not a length")
         except Damaged as error:
             problems.append(f"{error.message} (in {container_id})")
             return
@@ -312,10 +352,17 @@ def _logs_of(container_id: str, value: _Value, where: TFileContent, problems: li
         size = sum(length for _, length in extents)
         if size < declared:
             problems.append(
-                f"{where.source.where}: {name} of {container_id} was cut while it was uploaded: {size} of {declared} bytes are there, "
+                f"{where.source.where}: {name} of {container_id} was cut while it was "
+                f"uploaded: {size} of {declared} bytes are there, "
                 "and the container's later files are among them"
             )
-        yield StoredLog(container_id, name, size, declared, TFileContent(where.source, where.index, where.block, tuple(extents)))
+        yield StoredLog(
+            container_id,
+            name,
+            size,
+            declared,
+            TFileContent(where.source, where.index, where.block, tuple(extents)),
+        )
 
 
 def _rest(fields: Fields, first: bytes) -> bytes:

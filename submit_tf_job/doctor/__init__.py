@@ -1,0 +1,1 @@
+"""Checks of a machine, a cluster and an image."""

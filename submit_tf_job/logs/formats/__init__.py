@@ -1,0 +1,1 @@
+"""Formats and layouts of aggregated logs, for `submit_tf_job.logs.collected`."""
