@@ -1,44 +1,70 @@
-"""The connection to a cluster, and which job of it is meant."""
+"""Connect to a cluster, and find one of its jobs."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import field
+from functools import cache
 from typing import TYPE_CHECKING
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, NoSuchJob, SettingsError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
+    from submit_tf_job.operations.history import StoredServices
     from submit_tf_job.storage import Storage
     from submit_tf_job.yarn.auth import Auth
-    from submit_tf_job.yarn.client import Client
     from submit_tf_job.yarn.nodemanager import NodeManagers
+    from submit_tf_job.yarn.resource_manager import ResourceManager
 
-__all__ = ["Cluster", "JobRef", "authenticate", "check_identity", "connect", "find", "storage_of"]
+__all__ = [
+    "Cluster",
+    "JobRef",
+    "authenticate",
+    "check_identity",
+    "connect",
+    "find",
+    "storage_of",
+    "stored_copy",
+]
 
 _APPLICATION = re.compile(r"application_\d+_\d+")
 
 
 @dataclass(frozen=True)
 class JobRef:
-    """Which job is meant: the service's name, and one application of it where that matters."""
+    """A job: the service's name, and one of its applications if the caller needs a specific one.
+
+    Attributes:
+        submission: The submission's id, if known: a service of another submission is an error.
+    """
 
     name: str
     application_id: str | None = None
+    submission: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A connection to one cluster, as one user."""
+    """A connection to one cluster, as one user.
+
+    Attributes:
+        clock: Monotonic seconds.
+        own_jobs_only: Whether `find` treats application ids of other users as unknown, as the
+            gateway does for its callers.
+        wall: Seconds since 1970; compared with the times that YARN reports.
+    """
 
     settings: Settings
-    client: Client
+    client: ResourceManager
     nodes: NodeManagers
     clock: Callable[[], float]
     sleep: Callable[[float], None]
+    own_jobs_only: bool = False
+    wall: Callable[[], float] = time.time
 
 
 def connect(
@@ -48,26 +74,31 @@ def connect(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Cluster:
-    """Prepare to talk to the cluster of the settings; nothing is sent yet.
+    """Return a connection to the cluster of the settings, without sending a request.
 
     Args:
         settings: The settings.
-        secret: What `credentials.file` would hold, where a program has it.
+        secret: The content of `credentials.file`, if the caller has it.
         clock: Monotonic seconds.
         sleep: Waits for a number of seconds.
 
     Raises:
-        SettingsError: No ResourceManager is known, or the settings do not say how to prove who we are.
+        SettingsError: No ResourceManager is configured, or the settings for authentication are
+            incomplete.
         AuthError: The keytab gets no ticket.
     """
-    from submit_tf_job.yarn.client import Client, Timeouts
     from submit_tf_job.yarn.nodemanager import NodeManagers
+    from submit_tf_job.yarn.resource_manager import ResourceManager, Timeouts
 
-    client = Client(
+    client = ResourceManager(
         settings.resource_managers,
         authenticate(settings, secret),
-        timeouts=Timeouts(connect_s=settings["timeouts.connect"], read_s=settings["timeouts.read"], total_s=settings["timeouts.failover"]),
-        ca_file=settings["ca_file"],
+        timeouts=Timeouts(
+            connect_s=settings.timeouts.connect_s,
+            read_s=settings.timeouts.read_s,
+            total_s=settings.timeouts.failover_s,
+        ),
+        ca_file=settings.ca_file,
         clock=clock,
         sleep=sleep,
     )
@@ -75,28 +106,37 @@ def connect(
 
 
 def authenticate(settings: Settings, secret: str | None = None) -> Auth:
-    """Choose how to prove who we are, as the settings say; with a keytab this gets a ticket.
+    """Return the configured authentication; with a keytab this gets a ticket.
 
     Raises:
-        SettingsError: The settings do not say enough, or a package is missing.
+        SettingsError: The settings are incomplete, or a package is missing.
         AuthError: The keytab gets no ticket.
     """
     from submit_tf_job.yarn import auth
     from submit_tf_job.yarn.credentials import Credentials
 
-    method, as_user = settings["auth"], settings["as_user"]
+    method, as_user = settings.auth, settings.as_user
     if method == "simple":
         return auth.SimpleAuth(settings.login, as_user)
     if method == "kerberos":
-        from submit_tf_job import kerberos
+        from submit_tf_job.host import kerberos
         from submit_tf_job.yarn.negotiate import KerberosAuth
 
-        kerberos.log_in(settings["kerberos.principal"], settings["kerberos.keytab"], settings["kerberos.krb5_conf"])
-        return KerberosAuth(settings.user, settings["kerberos.principal"], as_user)
+        kerberos.log_in(
+            settings.kerberos.principal, settings.kerberos.keytab, settings.kerberos.krb5_conf
+        )
+        return KerberosAuth(settings.user, settings.kerberos.principal, as_user)
     if as_user is not None:
-        raise SettingsError(f"as_user does not go with auth {method}: it says itself whose jobs they are", hint="leave as_user out")
-    what = {"delegation-token": "delegation token", "basic": "password", "bearer": "bearer token"}[method]
-    credentials = Credentials(what, settings["credentials.file"], settings["credentials.command"], given=secret)
+        raise SettingsError(
+            f"as_user does not go with auth {method}: it says itself whose jobs they are",
+            hint="leave as_user out",
+        )
+    what = {"delegation-token": "delegation token", "basic": "password", "bearer": "bearer token"}[
+        method
+    ]
+    credentials = Credentials(
+        what, settings.credentials.file, settings.credentials.command, given=secret
+    )
     if method == "delegation-token":
         return auth.DelegationTokenAuth(settings.user, credentials)
     for url in settings.resource_managers:
@@ -105,34 +145,59 @@ def authenticate(settings: Settings, secret: str | None = None) -> Auth:
 
 
 def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float = 60.0) -> Storage:
-    """Open a storage as whoever the settings say that we are.
+    """Open a storage as the user of the settings.
 
     Args:
         settings: The settings.
         uri: As for `open_storage`; None for the default file system of the Hadoop configuration.
-        timeout_s: Limit of each single call.
+        timeout_s: Time limit of each call in seconds.
     """
     from submit_tf_job.storage import open_storage
 
-    return open_storage(uri, hadoop_conf=settings["hadoop_conf"], user=settings.user, as_proxy=settings.as_proxy, timeout_s=timeout_s)
+    return open_storage(
+        uri,
+        hadoop_conf=settings.hadoop_conf,
+        user=settings.user,
+        as_proxy=settings.as_proxy,
+        timeout_s=timeout_s,
+    )
+
+
+def stored_copy(settings: Settings, name: str, mine: str = "") -> StoredServices | None:
+    """Return YARN's stored copy of a service, or None without a configured HDFS.
+
+    Args:
+        mine: The expected submission id.
+    """
+    if settings.hadoop_conf is None:
+        return None
+    from submit_tf_job.operations.history import StoredServices
+
+    return StoredServices(cache(lambda: storage_of(settings)), settings.user, name, mine)
 
 
 def check_identity(cluster: Cluster) -> None:
-    """Ask the ResourceManager who we are to it, before anything is done in somebody's name.
+    """Check that the ResourceManager sees this client as the user of the settings.
 
-    Where its filter does not know doAs it ignores it, and a proxy user would submit as itself (facts: verified-security-ha 6).
+    A ResourceManager whose filter does not implement doAs ignores it, and a proxy user would submit
+    as itself (docs/hadoop-facts.md#doas).
 
     Raises:
-        AuthError: We are somebody else to it than the settings say.
+        AuthError: The ResourceManager sees another user.
     """
-    if cluster.settings["auth"] == "simple" and cluster.client.auth.as_user is None:
-        return  # it believes the name we give
+    if cluster.settings.auth == "simple" and cluster.client.auth.as_user is None:
+        return  # simple authentication accepts any name
     found = cluster.client.who_am_i()
     if found is None or found == cluster.settings.user:
         return
     if cluster.client.auth.as_user is not None:
-        message = f"the ResourceManager ignores as_user {cluster.settings.user}: to it you are {found}"
-        hint = "its web filter does not know proxy users (yarn.resourcemanager.webapp.delegation-token-auth-filter.enabled)"
+        message = (
+            f"the ResourceManager ignores as_user {cluster.settings.user}: to it you are {found}"
+        )
+        hint = (
+            "its web filter does not know proxy users "
+            "(yarn.resourcemanager.webapp.delegation-token-auth-filter.enabled)"
+        )
     else:
         origin = cluster.settings.origins["user"]
         message = f"to the ResourceManager you are {found}, not {cluster.settings.user} ({origin})"
@@ -141,14 +206,18 @@ def check_identity(cluster: Cluster) -> None:
 
 
 def find(cluster: Cluster, job: str) -> JobRef:
-    """Find out which job a user means: a name, or an application id.
+    """Return the job that a user names by its name or an application id.
 
     Raises:
-        NoSuchJob: There is no such application.
+        NoSuchJob: The application does not exist, or it is another user's and the connection is for
+            own jobs only.
     """
     if not _APPLICATION.fullmatch(job):
         return JobRef(job)
     app = cluster.client.app(job)
-    if app is None:
-        raise NoSuchJob(f"the ResourceManager knows no {job}", hint="it keeps only so many finished applications; try the job's name")
+    if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):
+        raise NoSuchJob(
+            f"the ResourceManager does not list {job}",
+            hint="it keeps only so many finished applications; try the job's name",
+        )
     return JobRef(app.name or job, job)

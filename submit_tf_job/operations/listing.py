@@ -1,27 +1,35 @@
-"""Many jobs at once: one list call per look, however many there are.
+"""List any number of jobs with one request to the ResourceManager.
 
-A list shows YARN's word alone: reading each job's own report would cost a request per job. `status` asks both witnesses.
+A list has only YARN's state: each job's report would need a request per job. `status` also reads
+the report.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import ClusterUnavailable
-from submit_tf_job.observation import JobState
+from submit_tf_job.observation import GIVEN_UP, JobState
+from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
-__all__ = ["Fleet", "ListedJob", "Selection", "listed_job"]
+__all__ = ["JobSelection", "ListedJob", "Listing", "list_jobs", "listed_job", "open_listing"]
+
+ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
 
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
 _YARN_STATES = {
-    JobState.PENDING: frozenset({AppState.NEW, AppState.NEW_SAVING, AppState.SUBMITTED, AppState.ACCEPTED}),
+    JobState.PENDING: frozenset(
+        {AppState.NEW, AppState.NEW_SAVING, AppState.SUBMITTED, AppState.ACCEPTED}
+    ),
     JobState.RUNNING: frozenset({AppState.RUNNING}),
     JobState.SUCCEEDED: frozenset({AppState.FINISHED}),
-    JobState.FAILED: frozenset({AppState.FINISHED, AppState.FAILED}),
+    JobState.FAILED: frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED}),
     JobState.STOPPED: frozenset({AppState.FINISHED, AppState.KILLED}),
 }
 FORGOTTEN_S = 30.0
@@ -33,8 +41,8 @@ class ListedJob:
     """One row of a list.
 
     Attributes:
-        state: By YARN's word alone; RUNNING covers the start and the end of a job, too.
-        containers: Containers that it holds now; None once it is over.
+        state: YARN's state; RUNNING includes the start and the end of a job.
+        containers: The number of its containers; None if it is over.
         memory_mib: Memory of these containers in MiB.
         elapsed_s: Seconds from submission to the end, or until now.
     """
@@ -50,18 +58,21 @@ class ListedJob:
     containers: int | None = None
     memory_mib: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<job {self.name} {self.state.value} {self.application_id}>"
+
 
 @dataclass(frozen=True)
-class Selection:
-    """Which jobs are meant.
+class JobSelection:
+    """The filter of a list.
 
     Attributes:
-        user: Whose; None for everybody's.
-        queue: In which queue.
-        states: In which states; none for all.
-        within_s: Submitted in the last so many seconds; None for any age.
-        limit: At most so many, the newest.
-        names: Of these names or application ids; none for all.
+        user: The owner; None for all users.
+        queue: The queue; None for all queues.
+        states: The states; empty for all.
+        within_s: Maximum age in seconds since submission; None for any age.
+        limit: Maximum number of jobs; the newest are returned.
+        names: Names or application ids; empty for all.
     """
 
     user: str | None = None
@@ -73,11 +84,11 @@ class Selection:
 
     @property
     def yarn_states(self) -> frozenset[AppState]:
-        """What the ResourceManager is asked for; it knows fewer words."""
+        """The states to request from the ResourceManager, which has fewer."""
         return frozenset(found for state in self.states for found in _YARN_STATES[state])
 
     def jobs(self, apps: Iterable[AppReport]) -> tuple[ListedJob, ...]:
-        """Pick the jobs among applications, the newest first."""
+        """Return the selected jobs among applications, the newest first."""
         found = (listed_job(app) for app in apps)
         return tuple(job for job in found if self._fits(job))[: self.limit]
 
@@ -88,7 +99,7 @@ class Selection:
 
 
 def listed_job(app: AppReport) -> ListedJob:
-    """Read one application of a list."""
+    """Return the row for an application."""
     return ListedJob(
         name=app.name or app.id,
         application_id=app.id,
@@ -97,9 +108,9 @@ def listed_job(app: AppReport) -> ListedJob:
         queue=app.queue,
         submitted_ms=app.started_ms,
         finished_ms=app.finished_ms,
-        elapsed_s=app.elapsed_ms // 1000 if app.elapsed_ms is not None else None,
-        containers=None if app.ended else _positive(app.running_containers),
-        memory_mib=None if app.ended else _positive(app.allocated_mb),
+        elapsed_s=app.elapsed_ms and app.elapsed_ms // 1000,
+        containers=_held(app, app.running_containers),
+        memory_mib=_held(app, app.allocated_mb),
     )
 
 
@@ -108,29 +119,44 @@ def _state(app: AppReport) -> JobState:
         return _ENDS.get(app.final_status, JobState.STOPPED)
     if app.state is AppState.UNKNOWN:
         return JobState.UNKNOWN
-    ends = {AppState.FAILED: JobState.FAILED, AppState.KILLED: JobState.STOPPED, AppState.RUNNING: JobState.RUNNING}
+    if app.state is AppState.KILLED and GIVEN_UP in app.diagnostics:
+        return JobState.FAILED
+    ends = {
+        AppState.FAILED: JobState.FAILED,
+        AppState.KILLED: JobState.STOPPED,
+        AppState.RUNNING: JobState.RUNNING,
+    }
     return ends.get(app.state, JobState.PENDING)
 
 
-def _positive(number: int | None) -> int | None:
-    return number if number is not None and number >= 0 else None  # the RM writes -1 for "nothing to say"
+def _held(app: AppReport, number: int | None) -> int | None:
+    if app.ended or number is None or number < 0:  # the RM writes -1 for "none"
+        return None
+    return number
 
 
-class Fleet:
-    """Watches a selection of jobs: keeps one row for each that is listed, and nothing of the looks before."""
+class Listing:
+    """Watches a selection of jobs; keeps one row for each listed job."""
 
-    def __init__(self, look: Callable[[], tuple[ListedJob, ...]], *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
-        """Prepare to look.
+    def __init__(
+        self,
+        poll: Callable[[], tuple[ListedJob, ...]],
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        """Keep the arguments.
 
         Args:
-            look: Lists the jobs, with one request.
+            poll: Returns the jobs, with one request.
             clock: Monotonic seconds.
             sleep: Waits for seconds.
         """
-        self._look, self._clock, self._sleep = look, clock, sleep
+        self._poll, self._clock, self._sleep = poll, clock, sleep
         self._seen: dict[str, ListedJob] = {}
-        self._over: frozenset[str] | None = None  # what was over before the first look
-        self._missing: dict[str, float] = {}  # since when jobs that are not over have not been listed
+        self._over: frozenset[str] | None = None  # jobs that were over at the first poll
+        # job → when it was first missing from the list before its end
+        self._missing: dict[str, float] = {}
 
     def watch(
         self,
@@ -141,14 +167,16 @@ class Fleet:
         on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
         jitter: Callable[[], float] = random.random,
     ) -> Iterator[tuple[tuple[ListedJob, ...], tuple[ListedJob, ...]]]:
-        """Yield, after each look, the jobs, but those that were over before the first one, and those of them that have changed.
+        """Poll; yield each time the jobs that were not over at the first poll, and the changed ones
+        of them.
 
         Args:
-            every_s: Seconds between two looks.
-            patience_s: Seconds for which a cluster may be out of reach.
-            until_over: End when every job is over; else go on for ever.
-            on_trouble: Told of every look that failed.
-            jitter: A number in [0, 1): many watchers must not look at the same moment.
+            every_s: Seconds between two polls.
+            patience_s: Seconds for which polls of an unreachable cluster are repeated.
+            until_over: End when every job is over; else never.
+            on_trouble: Called with every error that is retried.
+            jitter: Returns a number in [0, 1), so that many watchers do not send at the same
+                moment.
 
         Raises:
             ClusterUnavailable: No ResourceManager answered for longer than `patience_s`.
@@ -156,7 +184,7 @@ class Fleet:
         answered = self._clock()
         while True:
             try:
-                jobs = self._look()
+                jobs = self._poll()
             except ClusterUnavailable as error:
                 if self._clock() - answered > patience_s:
                     raise
@@ -170,25 +198,75 @@ class Fleet:
             self._sleep(every_s * (0.8 + 0.4 * jitter()))
 
     def _without_old_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Leave out what was over before the first look."""
+        """Return the jobs without those that were over at the first poll."""
         if self._over is None:
             self._over = frozenset(job.application_id for job in jobs if job.state.is_final)
         return tuple(job for job in jobs if job.application_id not in (self._over or ()))
 
     def _with_missing_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Keep what was there and is not over: a ResourceManager that recovers its state lists less for a moment (seen)."""
+        """Add the jobs that were listed before and are not over: a ResourceManager that recovers
+        its state lists fewer for a moment (docs/hadoop-facts.md#failover).
+        """
         listed, now = {job.application_id for job in jobs}, self._clock()
-        missing = [job for job in self._seen.values() if job.application_id not in listed and not job.state.is_final]
-        self._missing = {job.application_id: self._missing.get(job.application_id, now) for job in missing}
-        forgotten = {app_id for app_id, since in self._missing.items() if now - since >= FORGOTTEN_S}
-        return (*jobs, *(replace(job, state=JobState.UNKNOWN) if job.application_id in forgotten else job for job in missing))
+        missing, before, self._missing = [], self._missing, {}
+        for app_id, job in self._seen.items():
+            if app_id not in listed and not job.state.is_final:
+                since = self._missing[app_id] = before.get(app_id, now)
+                if now - since >= FORGOTTEN_S:
+                    missing.append(replace(job, state=JobState.UNKNOWN))
+                else:
+                    missing.append(job)
+        return (*jobs, *missing)
 
     def _changed(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Compare with the look before."""
+        """Return the jobs that differ from the poll before."""
         changed = tuple(job for job in jobs if self._is_news(job))
         self._seen = {job.application_id: job for job in jobs}
         return changed
 
     def _is_news(self, job: ListedJob) -> bool:
         before = self._seen.get(job.application_id)
-        return before is None or (before.state, before.containers, before.queue) != (job.state, job.containers, job.queue)
+        return before is None or _shown(before) != _shown(job)
+
+
+def _shown(job: ListedJob) -> tuple[object, ...]:
+    return (job.state, job.containers, job.queue)
+
+
+def list_jobs(
+    cluster: Cluster,
+    selection: JobSelection,
+    *,
+    now_ms: int | None = None,
+    answer_s: float | None = None,
+) -> tuple[ListedJob, ...]:
+    """Return the selected jobs, with one request.
+
+    Args:
+        selection: The filter.
+        now_ms: The current time, for `selection.within_s`.
+        answer_s: Time limit for a ResourceManager to respond; None for `timeouts.failover`.
+    """
+    within = deadline = None
+    if selection.within_s is not None:
+        within = int((now_ms or time.time() * 1000) - selection.within_s * 1000)
+    if answer_s is not None:
+        deadline = cluster.client.deadline(answer_s)
+    apps = cluster.client.apps(
+        user=selection.user,
+        queue=selection.queue,
+        states=selection.yarn_states,
+        started_after_ms=within,
+        deadline=deadline,
+    )
+    return selection.jobs(apps)
+
+
+def open_listing(cluster: Cluster, selection: JobSelection) -> Listing:
+    """Return a listing that sends one request per poll, for any number of jobs."""
+    now_ms = int(time.time() * 1000)  # fixed: a job stays in the selection while it is watched
+    return Listing(
+        lambda: list_jobs(cluster, selection, now_ms=now_ms, answer_s=ANSWER_S),
+        clock=cluster.clock,
+        sleep=cluster.sleep,
+    )

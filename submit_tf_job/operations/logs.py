@@ -1,32 +1,45 @@
-"""Where the logs of one job are at this moment."""
+"""Find and read the logs of one job."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.api.cluster import Cluster
-from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, SettingsError, SubmitTFJobError, UsageError
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import (
+    AuthError,
+    ClusterUnavailable,
+    NoSuchJob,
+    SettingsError,
+    SubmitTFJobError,
+    UsageError,
+)
+from submit_tf_job.operations.cluster import Cluster, find
 
 if TYPE_CHECKING:
-    from submit_tf_job.tasklogs.archive import Archive
-    from submit_tf_job.tasklogs.follow import Roster
-    from submit_tf_job.tasklogs.model import Selection, Shelf, TaskContainer
-    from submit_tf_job.tasklogs.reader import Reading
-    from submit_tf_job.tasklogs.shelves import NodeShelf
-    from submit_tf_job.yarn.funnel import Deadline
-    from submit_tf_job.yarn.records import AppReport, ObservedService
+    from submit_tf_job.logs.archive import Archive
+    from submit_tf_job.logs.entries import LogInventory, LogSelection, LogSource, TaskContainer
+    from submit_tf_job.logs.follow import Roster
+    from submit_tf_job.logs.read import Reading
+    from submit_tf_job.logs.sources import NodeLogs
+    from submit_tf_job.yarn.http import Deadline
+    from submit_tf_job.yarn.observed import AppReport, ObservedService
 
-__all__ = ["JobLogs", "find_logs"]
+__all__ = ["JobLogs", "am_log", "find_logs", "log_files", "logs", "tail_of"]
+
 
 _APPLICATION = re.compile(r"application_\d+_\d+")
-_UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})  # LogAggregationStatus; the others are final
-_COLLECTED_WITHIN_S = 60.0  # 2 to 35 s after the end were seen
-_WORTH_WAITING_S = 180.0  # a cluster that is still collecting then waits for a node that is gone
-_ROSTER_S = 5.0  # following goes on without an answer; it must not stand still for one
+# LogAggregationStatus; the others are final
+_UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
+_COLLECTED_WITHIN_S = 60.0  # the collection takes 2 to 35 s
+_WORTH_WAITING_S = 180.0  # after that, the cluster waits for a lost node
+_ROSTER_S = 5.0  # time limit of a poll, which delays the log lines
 _PAUSES_S = (0.5, 1.0, 2.0)
 
 
@@ -40,33 +53,34 @@ def find_logs(
     wall: Callable[[], float],
     everything: bool = False,
 ) -> JobLogs:
-    """Find a job, running or over, by name or application id.
+    """Return the logs of a job, running or over, by name or application id.
 
     Args:
         cluster: The cluster.
         job: Name or application id.
         task: A task, a role, `am`, or None for all tasks.
-        am: The ApplicationMaster's logs are wanted.
-        say: Told what happens.
+        am: Whether to read the ApplicationMaster's logs.
+        say: Called with messages for the user.
         wall: Seconds since the epoch.
-        everything: With all tasks, the ApplicationMaster's are wanted, too.
+        everything: Whether to include the ApplicationMaster's logs with those of all tasks.
 
     Raises:
-        NoSuchJob: There is none.
-        AuthError: It is somebody else's.
+        NoSuchJob: The job does not exist.
+        AuthError: It belongs to another user.
     """
     app = _app_by_id(cluster, job) if _APPLICATION.fullmatch(job) else _app_by_name(cluster, job)
     return JobLogs(cluster, app.name or job, app, task, am, everything, say, wall)
 
 
 def _app_by_id(cluster: Cluster, app_id: str) -> AppReport:
-    app = cluster.client.app(app_id)
-    if app is not None:
-        return app
-    from submit_tf_job.yarn.records import AppReport, AppState, FinalStatus
+    if cluster.own_jobs_only:
+        find(cluster, app_id)
+    from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
-    # The ResourceManager has forgotten it; its logs may still be there.
-    return AppReport(app_id, cluster.settings.user, None, None, AppState.FINISHED, FinalStatus.UNKNOWN)
+    # The ResourceManager may no longer have a record; the logs may still exist.
+    return cluster.client.app(app_id) or AppReport(
+        app_id, cluster.settings.user, None, None, AppState.FINISHED, FinalStatus.UNKNOWN
+    )
 
 
 def _app_by_name(cluster: Cluster, name: str) -> AppReport:
@@ -75,19 +89,23 @@ def _app_by_name(cluster: Cluster, name: str) -> AppReport:
     try:
         service_id = client.get_service(name).id
     except NoSuchJob as error:
-        service_id, refused = None, error  # a job that was deleted left its logs
+        service_id, refused = None, error  # the logs of a deleted job may still exist
     except ClusterUnavailable:
         service_id = None
-    app = client.app(service_id) if service_id else None
-    if app is not None:
+    if service_id and (app := client.app(service_id)):
         return app
     apps = client.apps(name=name)
     own = [found for found in apps if found.user == user]
     if own:
         return next((found for found in own if not found.ended), own[0])
-    if apps:
-        raise AuthError(f"{name} is {apps[0].user}'s, not {user}'s", hint=f"If you may read it: submit_tf_job logs {apps[0].id}")
-    raise refused or NoSuchJob(f"{name}: YARN does not know yet as which application it runs", hint="Try again in a few seconds.")
+    if apps and not cluster.own_jobs_only:
+        raise AuthError(
+            f"{name} is {apps[0].user}'s, not {user}'s",
+            hint=f"If you may read it: submit_tf_job logs {apps[0].id}",
+        )
+    raise refused or NoSuchJob(
+        f"{name}: YARN has not reported its application yet", hint="Try again in a few seconds."
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,7 @@ class JobLogs:
 
     Attributes:
         name: The job.
-        app: Its application, as it was when the job was looked for.
+        app: Its application, as it was when the job was found.
     """
 
     cluster: Cluster
@@ -108,36 +126,38 @@ class JobLogs:
     say: Callable[[str], None]
     wall: Callable[[], float]
 
-    def now(self) -> tuple[Shelf, list[TaskContainer], str]:
-        """Return where the logs are, whose are wanted, and a word for the place.
+    def now(self) -> tuple[LogSource, list[TaskContainer], str]:
+        """Return the source of the logs, the selected containers, and the source's description.
 
         Raises:
-            NoSuchJob: There are none; the message says why.
+            NoSuchJob: The job has no logs; the message has the reason.
         """
-        from submit_tf_job.tasklogs.reader import nothing_yet
+        from submit_tf_job.diagnose.amounts import clause
+        from submit_tf_job.logs.read import nothing_yet
 
         if self.app.ended:
             archive = self.archive()
-            return archive.shelf, list(archive.containers), archive.source
+            return archive.logs, list(archive.containers), archive.source
         containers = self._running()
         if not containers:
-            raise nothing_yet(self.name, f"none of its containers{f' of {self.task}' if self.task else ''} has started")
+            of = clause(" of {}", self.task)
+            raise nothing_yet(self.name, f"none of its containers{of} has started")
         return self._node_shelf(), containers, "nodes"
 
-    # --- while it runs ------------------------------------------------------------------------------------------------------
+    # --- while it runs ----------------------------------------------------------------------------
 
-    def follow(self, selection: Selection) -> Reading:
-        """Follow them until the job is over."""
-        from submit_tf_job.tasklogs.follow import Follower, Pulse
-        from submit_tf_job.tasklogs.reader import Reading
+    def follow(self, selection: LogSelection) -> Reading:
+        """Return a reader that continues until the job is over."""
+        from submit_tf_job.logs.follow import LogFollower, Pulse
+        from submit_tf_job.logs.read import Reading
 
         cluster, settings = self.cluster, self.cluster.settings
-        follower = Follower(
+        follower = LogFollower(
             self._roster,
             self._node_shelf(),
             lambda: replace(self, app=cluster.client.app(self.app.id) or self.app).archive(),
             selection,
-            pulse=Pulse(settings["poll.min"], settings["timeouts.unreachable"]),
+            pulse=Pulse(settings.poll.min_s, settings.timeouts.unreachable_s),
             clock=cluster.clock,
             wall=self.wall,
             sleep=cluster.sleep,
@@ -146,89 +166,107 @@ class JobLogs:
         return Reading(lambda _times: follower.runs(), self._expected(), following=True)
 
     def _expected(self) -> list[str]:
-        """Name the tasks that are going to be followed; none where that cannot be told yet."""
+        """Return the tasks that will be followed; none if they are not known yet."""
         try:
-            components = self._service().components
+            counts = _sizes(self._service())
         except SubmitTFJobError:
-            components = ()
+            counts = {}
         if self.am or self.task == "am":
             return ["am"]
-        counts = {component.name: component.number_of_containers or len(component.containers) for component in components}
         tasks = [f"{role}-{index}" for role, count in counts.items() for index in range(count)]
         if not tasks and self.task and re.search(r"-\d+$", self.task):
             return [self.task]
         return [task for task in tasks if self.task in (None, task, task.rpartition("-")[0])]
 
     def _roster(self) -> Roster:
-        from submit_tf_job.tasklogs.follow import Roster
+        from submit_tf_job.logs.follow import Roster
 
         client = self.cluster.client
         app = client.app(self.app.id, deadline=client.deadline(_ROSTER_S))
         if app is None:
-            raise NoSuchJob(f"the ResourceManager knows no {self.app.id} any more", hint="It was restarted without recovery.")
+            raise NoSuchJob(
+                f"the ResourceManager does not list {self.app.id} any more",
+                hint="It was restarted without recovery.",
+            )
         if app.ended:
             return Roster((), over=True)
         try:
             return Roster(tuple(self._running()), over=False)
         except (AuthError, UsageError):
             raise
-        except SubmitTFJobError as error:  # its ApplicationMaster is being started again; what is known goes on
-            return Roster((), over=False, trouble=f"which containers it has is not known just now: {error.message}")
+        except SubmitTFJobError as error:
+            # its ApplicationMaster restarts; the known containers are kept
+            why = f"which containers it has is not known just now: {error.message}"
+            return Roster((), over=False, trouble=why)
 
     def _running(self) -> list[TaskContainer]:
-        """List the containers that are wanted of a job that runs."""
-        from submit_tf_job.tasklogs.model import TaskContainer
-        from submit_tf_job.tasklogs.reader import chosen
+        """Return the selected containers of a running job."""
+        from submit_tf_job.logs.entries import TaskContainer
+        from submit_tf_job.logs.read import chosen
 
         masters = list(self._masters())
         if self.am or self.task == "am":
             return masters[-1:]
         service = self._service()
-        observed = [container for component in service.components for container in component.containers]
-        tasks = [TaskContainer(one.instance or one.id, one.id, one.bare_host) for one in observed if one.id and one.bare_host]
-        found = chosen(tasks, self.task, roles=[component.name for component in service.components])
-        return [*found, *masters[-1:]] if self.everything and self.task is None else found
+        tasks = [
+            TaskContainer(one.instance or one.id, one.id, one.bare_host)
+            for component in service.components
+            for one in component.containers
+            if one.id and one.bare_host
+        ]
+        found = chosen(tasks, self.task, roles=_sizes(service))
+        if self.everything and self.task is None:
+            found += masters[-1:]
+        return found
 
     def _masters(self) -> Iterator[TaskContainer]:
-        from submit_tf_job.tasklogs.model import AM_TASK, TaskContainer
+        from submit_tf_job.logs.entries import AM_TASK, TaskContainer
 
         if self.am or self.everything or self.task == AM_TASK:
             for attempt in self.cluster.client.app_attempts(self.app.id, deadline=self._soon()):
                 if attempt.container_id:
-                    yield TaskContainer(AM_TASK, attempt.container_id, address=attempt.node_http_address)
+                    yield TaskContainer(
+                        AM_TASK, attempt.container_id, address=attempt.node_http_address
+                    )
 
     def _service(self) -> ObservedService:
         if self.app.user not in (None, self.cluster.settings.user):
             raise AuthError(
-                f"{self.app.id} is {self.app.user}'s: only {self.app.user} can ask which containers it has while it runs",
-                hint="Its ApplicationMaster's logs may be readable: --am; all of them, perhaps, when it is over.",
+                f"{self.app.id} is {self.app.user}'s: only {self.app.user} can ask which "
+                f"containers it has while it runs",
+                hint="Its ApplicationMaster's logs may be readable: --am; all of them, "
+                "perhaps, when it is over.",
             )
         service = self.cluster.client.get_service(self.name, deadline=self._soon())
         if service.id not in (None, self.app.id):
-            return replace(service, components=())  # the name is another application's by now, and this one ends
+            # the name belongs to another application now, and this one ends
+            return replace(service, components=())
         return service
 
     def _soon(self) -> Deadline:
         return self.cluster.client.deadline(_ROSTER_S)
 
-    def _node_shelf(self) -> NodeShelf:
-        from submit_tf_job.tasklogs.shelves import NodeShelf
+    def _node_shelf(self) -> NodeLogs:
+        from submit_tf_job.logs.sources import NodeLogs
 
-        return NodeShelf(self.cluster.client, self.cluster.nodes)
+        return NodeLogs(self.cluster.client, self.cluster.nodes)
 
-    # --- when it is over ----------------------------------------------------------------------------------------------------
+    # --- when it is over --------------------------------------------------------------------------
 
     def archive(self) -> Archive:
-        """Find what is left: collected on HDFS, on this machine's disk, or at the cluster's log server.
+        """Return the logs of a job that is over: collected on HDFS, on this machine's disk, or at
+        the cluster's log server.
 
         Raises:
-            SubmitTFJobError: Nothing is; the error is that of the first place.
+            SubmitTFJobError: No source has logs; the error is that of the first source.
         """
-        conf: Path | None = self.cluster.settings["hadoop_conf"]
+        conf = self.cluster.settings.hadoop_conf
         if conf is None:
             raise SettingsError(
-                f"where the cluster keeps the logs of {self.app.id} is not known, because hadoop_conf is not set",
-                hint="Set hadoop_conf to a directory with the cluster's yarn-site.xml and core-site.xml.",
+                f"where the cluster keeps the logs of {self.app.id} is not known, because "
+                f"hadoop_conf is not set",
+                hint="Set hadoop_conf to a directory with the cluster's yarn-site.xml and "
+                "core-site.xml.",
             )
         first: SubmitTFJobError | None = None
         for place in (self._collected, self._on_disk, self._at_log_server):
@@ -242,7 +280,7 @@ class JobLogs:
         raise first or NoSuchJob(f"there are no logs of {self.app.id}")
 
     def _told(self, archive: Archive) -> Archive:
-        from submit_tf_job.tasklogs.reader import chosen
+        from submit_tf_job.logs.read import chosen
 
         for warning in archive.warnings:
             self.say(warning)
@@ -251,14 +289,16 @@ class JobLogs:
         return replace(archive, containers=tuple(chosen(archive.containers, self.task, am=self.am)))
 
     def _collected(self, conf: Path) -> Archive:
-        from submit_tf_job.leftovers import collected_logs
-        from submit_tf_job.tasklogs.archive import collected
-        from submit_tf_job.yarn.logs import Absence, NoLogs
+        from submit_tf_job.logs.archive import collected
+        from submit_tf_job.logs.collected import Absence, NoLogs
+        from submit_tf_job.operations.history import collected_logs
 
         app, stop_at, waits = self.app, self.cluster.clock() + _COLLECTED_WITHIN_S, 0
         while True:
             settings = self.cluster.settings
-            logs = collected_logs(app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=int(self.wall() * 1000))
+            logs = collected_logs(
+                app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=int(self.wall() * 1000)
+            )
             try:
                 archive = collected(logs, self.task)
             except NoLogs as error:
@@ -268,33 +308,259 @@ class JobLogs:
                 if not self._are_missing(app, archive) or self.cluster.clock() >= stop_at:
                     return archive
             if not waits:
-                self.say(f"{self.name} is over, and the cluster is collecting its logs; waiting for them")
+                self.say(
+                    f"{self.name} is over, and the cluster is collecting its logs; waiting for them"
+                )
             self.cluster.sleep(_PAUSES_S[min(waits, len(_PAUSES_S) - 1)])
             waits += 1
             app = self.cluster.client.app(app.id) or app
 
     def _are_missing(self, app: AppReport, archive: Archive) -> bool:
-        """Whether some node's logs are still on their way, and are wanted."""
-        if app.log_aggregation_status not in _UNDER_WAY or any(found.task == self.task for found in archive.containers):
+        """Whether selected logs of a node are not collected yet."""
+        if app.log_aggregation_status not in _UNDER_WAY or any(
+            found.task == self.task for found in archive.containers
+        ):
             return False
         return not app.finished_ms or self.wall() - app.finished_ms / 1000 < _WORTH_WAITING_S
 
     def _on_disk(self, conf: Path) -> Archive | None:
-        from submit_tf_job.hadoopconf import read_xml
-        from submit_tf_job.tasklogs.archive import left_on_disk
+        from submit_tf_job.host.hadoopconf import read_xml
+        from submit_tf_job.logs.archive import left_on_disk
 
         named = read_xml(conf / "yarn-site.xml").get("yarn.nodemanager.log-dirs", "")
-        directories = [Path(name.strip().removeprefix("file://")) for name in named.split(",") if name.strip() and "${" not in name]
+        directories = [
+            Path(name.strip().removeprefix("file://"))
+            for name in named.split(",")
+            if name.strip() and "${" not in name
+        ]
         return left_on_disk(directories, self.app.id)
 
     def _at_log_server(self, conf: Path) -> Archive | None:
-        from submit_tf_job.hadoopconf import read_xml
-        from submit_tf_job.tasklogs.archive import served
-        from submit_tf_job.yarn.logserver import LogServer, log_server_of
+        from submit_tf_job.host.hadoopconf import read_xml
+        from submit_tf_job.logs.archive import served
+        from submit_tf_job.logs.logserver import LogServer, log_server_of
 
         client = self.cluster.client
         address = log_server_of(read_xml(conf / "yarn-site.xml"))
         if address is None:
             return None
-        masters = [attempt.container_id for attempt in client.app_attempts(self.app.id) if attempt.container_id]
-        return served(LogServer(client), address, masters or [f"{self.app.id.replace('application', 'container')}_01_000001"])
+        masters = [
+            attempt.container_id
+            for attempt in client.app_attempts(self.app.id)
+            if attempt.container_id
+        ]
+        return served(
+            LogServer(client),
+            address,
+            masters or [f"{self.app.id.replace('application', 'container')}_01_000001"],
+        )
+
+
+def _sizes(service: ObservedService) -> dict[str, int]:
+    """Return the number of tasks of each role of a service."""
+    return {
+        component.name: max(component.number_of_containers or 0, len(component.containers))
+        for component in service.components
+    }
+
+
+AM_LOG_BYTES = 1024 * 1024  # the end of one container takes up to 12 kB in it
+_ALL_LINES = 1_000_000
+
+Say = Callable[[str], None]
+
+
+def logs(
+    cluster: Cluster,
+    job: str,
+    task: str | None = None,
+    *,
+    files: Sequence[str] = (),
+    tail: int | None = None,
+    since_s: float | None = None,
+    grep: str | None = None,
+    am: bool = False,
+    follow: bool = False,
+    raw: bool = False,
+    say: Say = lambda _sentence: None,
+    wall: Callable[[], float] = time.time,
+) -> Reading:
+    """Read the logs of a job, in order of time if their lines have times.
+
+    Args:
+        cluster: The cluster.
+        job: Name of the job, or an application id.
+        task: A task (`worker-0`), a role (`worker`), or `am`; None for all tasks.
+        files: File names; default: stdout.txt and stderr.txt.
+        tail: The number of last lines to read of each file.
+        since_s: Only lines written in the last `since_s` seconds.
+        grep: A regular expression that lines must match.
+        am: Read the ApplicationMaster's own logs.
+        follow: Continue until the job is over.
+        raw: Include lines for programs (`TFJOB_PROGRESS`, the outcome) and bash's warnings about a
+            locale that the image lacks.
+        say: Called with messages about logs that cannot be read or are awaited.
+        wall: Seconds since the epoch.
+
+    Returns:
+        The lines; they are read during the iteration, once.
+
+    Raises:
+        NoSuchJob: The job does not exist, or has no logs; the message has the reason.
+        AuthError: They belong to another user.
+        UsageError: The task does not exist, or `grep` is not a valid regular expression.
+
+    Example:
+        >>> for line in logs(cluster, "mnist", "worker-0", tail=100):  # doctest: +SKIP
+        ...     print(line.time, line.text)
+    """
+    from submit_tf_job.logs import read as reader
+    from submit_tf_job.logs.entries import MACHINE_LINES
+
+    selection = _selection(files, tail, since_s, grep, wall())
+    if not raw:
+        selection = replace(selection, hide=MACHINE_LINES)
+    found = find_logs(cluster, job, task, am=am, say=say, wall=wall)
+    if follow and not found.app.ended:
+        return found.follow(selection)
+    say = _once(say)
+    source, containers, _kind = found.now()
+    if not containers:
+        whose = "its ApplicationMaster" if am else "its tasks"
+        raise NoSuchJob(f"{found.name}: nothing is left of {whose} in its logs")
+    ended = None
+    if found.app.ended and found.app.finished_ms:
+        ended = datetime.fromtimestamp(found.app.finished_ms / 1000, timezone.utc)
+    wanted = reader.wanted_files(reader.listed(source, containers, say), selection, ended)
+    return reader.read(source, wanted, selection, wall(), say)
+
+
+def _once(say: Say) -> Say:
+    """Return a function that passes each message on only once."""
+    said: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            say(sentence)
+
+    return once
+
+
+def _selection(
+    files: Sequence[str], tail: int | None, since_s: float | None, grep: str | None, now: float
+) -> LogSelection:
+    from submit_tf_job.logs.entries import LogSelection
+    from submit_tf_job.logs.read import pattern
+
+    if tail is not None and tail < 0:
+        raise UsageError(f"--tail: {tail} is not a valid number of lines")
+    selection = LogSelection(files=tuple(dict.fromkeys(files)), tail=tail)
+    if since_s is not None:
+        selection = replace(selection, since=now - since_s)
+    if grep is not None:
+        selection = replace(selection, grep=pattern(grep))
+    return selection
+
+
+def log_files(
+    cluster: Cluster,
+    job: str,
+    task: str | None = None,
+    *,
+    am: bool = False,
+    say: Say = lambda _sentence: None,
+    wall: Callable[[], float] = time.time,
+) -> LogInventory:
+    """Return the log files of a job; arguments and errors are those of `logs`."""
+    from submit_tf_job.logs.entries import LogInventory
+    from submit_tf_job.logs.read import listed
+
+    found: JobLogs = find_logs(cluster, job, task, am=am, say=say, wall=wall, everything=True)
+    logs, containers, source = found.now()
+    return LogInventory(found.name, found.app.id, source, tuple(listed(logs, containers, say)))
+
+
+def tail_of(
+    cluster: Cluster,
+    app: AppReport,
+    container_id: str,
+    file: str = "stderr.txt",
+    *,
+    host: str | None = None,
+    lines: int = 20,
+    max_bytes: int = 16 * 1024,
+) -> tuple[str, ...]:
+    """Return the last lines of a container's log file, from its NodeManager or from the collected
+    logs.
+
+    Args:
+        app: The application that the container belongs to.
+        container_id: The container.
+        file: Name of the file.
+        host: Its node, if known; without it only the collected logs are read.
+        lines: Maximum number of lines.
+        max_bytes: Maximum number of bytes to read; a line that begins before them is cut.
+
+    Returns:
+        The lines, with unprintable characters as written; () if the file is empty or cannot be read
+        now.
+
+    Example:
+        >>> tail_of(cluster, app, "container_1700000000000_0001_01_000002", host="node1", lines=5)  # doctest: +SKIP
+    """  # noqa: E501
+    reads: tuple[Callable[[], bytes | None], ...] = (
+        lambda: _from_node(cluster, host, container_id, file, max_bytes),
+        lambda: _from_collected(cluster, app, container_id, file, host, max_bytes),
+    )
+    for read in reads:
+        try:
+            data = read()
+        except SubmitTFJobError:
+            continue
+        if data is not None:
+            return tuple(data.decode("utf-8", "backslashreplace").splitlines()[-lines:])
+    return ()
+
+
+def am_log(cluster: Cluster, app: AppReport) -> str:
+    """Return the end of the log of an application's last ApplicationMaster; "" if it cannot be read
+    now.
+    """
+    from submit_tf_job.yarn.amlog import AM_LOG
+
+    attempts = cluster.client.app_attempts(app.id)
+    last = next((attempt for attempt in reversed(attempts) if attempt.container_id), None)
+    if last is None or last.container_id is None:
+        return ""
+    host = (last.node_http_address or "").rpartition(":")[0] or None
+    limits = {"lines": _ALL_LINES, "max_bytes": AM_LOG_BYTES}
+    return "\n".join(tail_of(cluster, app, last.container_id, AM_LOG, host=host, **limits))
+
+
+def _from_node(
+    cluster: Cluster, host: str | None, container_id: str, file: str, max_bytes: int
+) -> bytes | None:
+    from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable
+
+    if not host:
+        return None
+    for node in cluster.client.nodes():
+        if node.host == host and node.http_address:
+            with suppress(ContainerGone, NodeUnreachable):
+                return cluster.nodes.read_log(
+                    node.http_address, container_id, file, tail_bytes=max_bytes
+                ).data
+    return None
+
+
+def _from_collected(
+    cluster: Cluster, app: AppReport, container_id: str, file: str, host: str | None, max_bytes: int
+) -> bytes | None:
+    conf = cluster.settings.hadoop_conf
+    if conf is None or not app.ended:
+        return None
+    from submit_tf_job.operations.history import collected_logs
+
+    logs = collected_logs(app, conf, cluster.settings.user, as_proxy=cluster.settings.as_proxy)
+    return logs.read(container_id, file, tail=max_bytes, node=host)

@@ -1,51 +1,79 @@
-"""A job's files on HDFS: put there before the job is posted, removed with it, swept when nobody needs them any more."""
+"""Upload a job's files to HDFS before the POST, remove them with the job, sweep unused ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from submit_tf_job.api.cluster import Cluster, storage_of
-from submit_tf_job.api.site import site_of
-from submit_tf_job.errors import AuthError, ClusterUnavailable, InternalError, Refused, SettingsError, SubmitTFJobError, UsageError
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import (
+    AuthError,
+    ClusterUnavailable,
+    InternalError,
+    Refused,
+    SettingsError,
+    SubmitTFJobError,
+    UsageError,
+)
+from submit_tf_job.operations.cluster import Cluster, storage_of
+from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
     from submit_tf_job.plan import Plan, Upload
-    from submit_tf_job.staging import Leftover, Sent
+    from submit_tf_job.storage.staging import Leftover, Sent
 
-__all__ = ["Sweep", "files_of", "forget_files", "forget_other_files", "forget_staged", "stage_files", "sweep_staging"]
+__all__ = [
+    "Sweep",
+    "files_of",
+    "forget_files",
+    "forget_other_files",
+    "forget_staged",
+    "stage_files",
+    "sweep_staging",
+]
 
 
 def files_of(planned: Plan) -> tuple[Upload, ...]:
-    """List what a plan stages, without its secret."""
+    """Return the files that a plan stages, without its keytab."""
     return tuple(upload for upload in planned.uploads if not upload.secret)
 
 
-def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None]) -> tuple[Upload, ...]:
-    """Send what is not there yet; return what was not.
+def stage_files(
+    planned: Plan, settings: Settings, told: Callable[[Sent], None]
+) -> tuple[Upload, ...]:
+    """Upload the files that do not exist yet, and return these.
 
     Raises:
-        AuthError: The directory may not be written, or is somebody else's.
-        Refused: There is no room.
-        UsageError: A file has gone or was changed.
+        AuthError: The directory cannot be written, or belongs to another user.
+        Refused: The disk or the quota is full.
+        UsageError: A file was deleted or changed.
         ClusterUnavailable: HDFS cannot be reached.
     """
-    from submit_tf_job.staging import stage
+    from submit_tf_job.storage import NoSuchPath
+    from submit_tf_job.storage.staging import stage
 
     uploads = files_of(planned)
     if not uploads:
-        return ()  # and there may be no file system
+        return ()  # a file system may not be configured
     storage = storage_of(settings, planned.site.staging)
     try:
         staged = stage(uploads, storage, user=settings.user, told=told)
     except AuthError as error:
         raise AuthError(
-            f"{settings.user} cannot put the job's files where they are to be staged: {error.message}",
-            hint=f"does {settings.user} have a home directory on HDFS? or set `staging` to a directory that {settings.user} may write",
+            f"{settings.user} cannot put the job's files where they are to be staged: "
+            f"{error.message}",
+            hint=f"does {settings.user} have a home directory on HDFS? or set `staging` to a "
+            f"directory that {settings.user} may write",
+            details=error.details,
+        ) from None
+    except NoSuchPath as error:  # another process of this submission may need the existing files
+        raise ClusterUnavailable(
+            f"the job's files were removed while they were sent, and nothing was submitted: "
+            f"{error.message}",
+            hint="the same command again sends them anew",
             details=error.details,
         ) from None
     except UsageError:
@@ -53,11 +81,15 @@ def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None])
         raise
     except Refused as error:
         forget_staged(planned, settings, uploads)
-        raise Refused(f"there is no room for the job's files: {error.message}", hint=error.hint, details=error.details) from None
+        raise Refused(
+            f"there is no room for the job's files: {error.message}",
+            hint=error.hint,
+            details=error.details,
+        ) from None
     except ClusterUnavailable as error:
         raise ClusterUnavailable(
             f"the job's files could not be sent, and nothing was submitted: {error.message}",
-            hint="the same command again goes on where this one ended",
+            hint="the same command again resumes where this one ended",
             details=error.details,
         ) from None
     for upload, file in zip(uploads, staged, strict=True):
@@ -67,8 +99,8 @@ def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None])
 
 
 def forget_staged(planned: Plan, settings: Settings, sent: tuple[Upload, ...]) -> None:
-    """Remove what a submission that was refused has sent; its refusal is what counts, whatever becomes of this."""
-    from submit_tf_job.staging import forget
+    """Remove the files of a refused submission; ignore errors, so the user sees the refusal."""
+    from submit_tf_job.storage.staging import forget
 
     for upload in sent:
         with suppress(SubmitTFJobError):
@@ -76,8 +108,8 @@ def forget_staged(planned: Plan, settings: Settings, sent: tuple[Upload, ...]) -
 
 
 def forget_other_files(planned: Plan, settings: Settings) -> None:
-    """Remove what earlier jobs of the name left: this submission has the name now."""
-    from submit_tf_job.staging import forget_others
+    """Remove the files of earlier jobs of the name, which now belongs to this submission."""
+    from submit_tf_job.storage.staging import forget_others
 
     uploads = files_of(planned)
     if uploads:
@@ -85,41 +117,48 @@ def forget_other_files(planned: Plan, settings: Settings) -> None:
             forget_others(storage_of(settings, planned.site.staging), uploads)
 
 
-def forget_files(name: str, settings: Settings) -> None:
-    """Remove everything that was staged for jobs of a name.
+def forget_files(name: str, settings: Settings, service: str, now_s: float) -> None:
+    """Remove the staged files of a deleted job.
+
+    Args:
+        name: The job's name.
+        settings: The settings.
+        service: The text of its stored service, which names its files.
+        now_s: Seconds since 1970.
 
     Raises:
-        SubmitTFJobError: HDFS could be asked, and it cannot be done.
+        SubmitTFJobError: HDFS responded, and the removal failed.
     """
-    from submit_tf_job.plan.data import lists_of
-    from submit_tf_job.plan.service import staged_for
+    from submit_tf_job.plan.delivery import Stage
+    from submit_tf_job.storage.staging import forget_job
 
     root = site_of(settings).staging
     if root is None:
         return
-    where = staged_for(root, name)
+    stage = Stage.of(root, name)
     try:
-        storage = storage_of(settings, where)
+        storage = storage_of(settings, stage.files)
     except (SettingsError, UsageError):
-        return  # nor could anything have been put there, from here
+        return  # so nothing was staged from this host either
     try:
-        storage.remove(where, recursive=True)
-        storage.remove(lists_of(root, name), recursive=True)
+        for directory in (stage.files, stage.lists):
+            forget_job(storage, directory, service=service, now_s=now_s)
     except SubmitTFJobError as error:
         raise Refused(
             f"whether files that were staged for {name} are left is not certain: {error.message}",
-            hint=f"remove {where}, delete {name} again, or wait for `submit_tf_job staging gc`",
+            hint=f"remove {stage.files}, delete {name} again, or wait for "
+            "`submit_tf_job staging gc`",
         ) from None
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What was swept, or would be.
+    """The result of a sweep, or of its dry run.
 
     Attributes:
         root: The staging directory.
-        removed: Jobs whose files were removed, or would be.
-        kept: Jobs whose files are old enough and stay, because the job is alive.
+        removed: Jobs whose files were removed, or would be in a dry run.
+        kept: Jobs whose files are old enough but kept, because the job is alive.
     """
 
     root: str
@@ -129,27 +168,32 @@ class Sweep:
 
 
 def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = False) -> Sweep:
-    """Remove what is staged for jobs that are no more: of clients that died, and of jobs that are over and that nobody deleted.
+    """Remove the staged files of jobs that no longer exist or are over.
 
     Args:
-        older_than: How long ago such a job must have been submitted last: one that is being submitted now is not known to YARN yet.
+        older_than: Minimum time since the job's last submission: YARN has no record yet of a job
+            that is being submitted.
         dry_run: Remove nothing.
 
     Raises:
-        SettingsError: No staging directory is known.
-        ClusterUnavailable: Which jobs are alive cannot be found out; nothing is removed.
+        SettingsError: No staging directory is configured.
+        ClusterUnavailable: The jobs that are alive cannot be listed; nothing is removed.
     """
-    from submit_tf_job.staging import sweep
+    from submit_tf_job.storage.staging import sweep
 
     root = site_of(cluster.settings).staging
     if root is None:
-        raise SettingsError("no staging directory is known", hint="set hadoop_conf, or staging: hdfs://… in the settings")
+        raise SettingsError(
+            "no staging directory is known",
+            hint="set hadoop_conf, or staging: hdfs://… in the settings",
+        )
     storage = storage_of(cluster.settings, root)
     found = list(sweep(storage, storage.path(root), older_than=older_than))
     alive = {app.name for app in cluster.client.apps(user=cluster.settings.user) if not app.ended}
-    # Looked at once more: one may have been submitted again while the ResourceManager was asked.
+    # Listed once more: one may have been submitted again during the request to the ResourceManager.
     still = {item.name for item in sweep(storage, storage.path(root), older_than=older_than)}
     doomed = tuple(item for item in found if item.name not in alive and item.name in still)
-    for path in () if dry_run else (path for item in doomed for path in item.paths):
-        storage.remove(path, recursive=True)
+    if not dry_run:
+        for path in (path for item in doomed for path in item.paths):
+            storage.remove(path, recursive=True)
     return Sweep(root, doomed, tuple(item for item in found if item.name in alive), dry_run)

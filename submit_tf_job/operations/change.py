@@ -1,0 +1,503 @@
+"""start, scale, restart, set_priority, move, extend: change a job without ending it.
+
+Each is idempotent, waits for its effect by default, and changes only the caller's own jobs: the
+services API finds a service by user and name, so it would change the caller's job of that name
+instead of another user's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import (
+    AuthError,
+    DeadlinePassed,
+    NoSuchJob,
+    Refused,
+    SubmitTFJobError,
+    UsageError,
+)
+from submit_tf_job.operations.cluster import Cluster, JobRef, find, stored_copy
+
+if TYPE_CHECKING:
+    from submit_tf_job.observation import JobReport
+    from submit_tf_job.operations.detail import TaskDetail
+    from submit_tf_job.yarn.observed import AppReport, ObservedComponent, ObservedService
+
+__all__ = [
+    "Change",
+    "apply_priority",
+    "extend",
+    "move",
+    "restart",
+    "scale",
+    "set_priority",
+    "start",
+]
+
+EFFECT_S = 120.0
+_POLL_S = 0.5
+_LIVE = frozenset({"READY", "RUNNING_BUT_UNREADY"})
+
+
+@dataclass(frozen=True)
+class Change:
+    """The result of a change.
+
+    Attributes:
+        verb: `start`, `scale`, `restart`, `priority`, `move` or `extend`.
+        changed: False if the job was in this state already.
+        message: One sentence for the user.
+        value: The current value: a count, a container's id, a priority, a queue, seconds.
+    """
+
+    verb: str
+    ref: JobRef
+    changed: bool
+    message: str
+    value: object = None
+
+
+def start(
+    cluster: Cluster,
+    job: str,
+    *,
+    wait: bool = True,
+    on_wait: Callable[[str], None] = lambda _line: None,
+) -> Change:
+    """Run a stopped or finished job again: YARN starts the stored service as a new application.
+
+    Args:
+        wait: Return when YARN has accepted the new application.
+        on_wait: Called with one line while the job's last application still holds its name (see
+            `yarn.former`).
+
+    Raises:
+        NoSuchJob: The service does not exist.
+        DeadlinePassed: Its last application still held the name after `timeouts.submit`.
+    """
+    from submit_tf_job.yarn.deletion import held_by
+    from submit_tf_job.yarn.former import wait_until_left
+
+    ref = find(cluster, job)
+    if ref.application_id:
+        _own(cluster, _app(cluster, ref.application_id))
+    copy = stored_copy(cluster.settings, ref.name)
+    held = held_by(cluster.client, ref.name, user=cluster.settings.user, copy=copy)
+    if held.app is not None:
+        app_id = held.app.id
+        said = f"{ref.name} runs already, as {app_id}"
+        return Change("start", JobRef(ref.name, app_id), False, said, app_id)
+    service = held.service or cluster.client.get_service(ref.name)
+    within_s = cluster.settings.timeouts.submit_s
+    wait_until_left(
+        cluster.client, ref.name, user=cluster.settings.user, within_s=within_s, on_wait=on_wait
+    )
+    started = cluster.client.start_service(ref.name) or ""
+    if wait:
+        _until(
+            cluster,
+            lambda: _started(cluster, ref.name, started, before=service.id),
+            f"{ref.name} is not there yet",
+        )
+    started = started or _started(cluster, ref.name, "", before=service.id) or ""
+    said = f"{ref.name} is started again, as {started}"
+    return Change("start", JobRef(ref.name, started or None), True, said, started or None)
+
+
+def _started(cluster: Cluster, name: str, app_id: str, *, before: str | None) -> str | None:
+    if not app_id:
+        found = cluster.client.apps(user=cluster.settings.user, name=name, limit=1)
+        return next((app.id for app in found if app.id != before), None)
+    if cluster.client.app(app_id) is None:
+        return None
+    return app_id
+
+
+def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = True) -> Change:
+    """Change the number of a role's tasks while the job runs.
+
+    Only sidecars can be scaled: TensorFlow's strategies read TF_CONFIG once, when they start. They
+    would never use an added worker, and a removed one would fail the job.
+
+    Args:
+        role: The role.
+        count: The new number of tasks, at least 0.
+        wait: Return when this number of its containers runs.
+
+    Raises:
+        UsageError: The role does not exist, or is one of TensorFlow's.
+        Refused: The job does not run.
+    """
+    if count < 0:
+        raise UsageError(f"{role}={count}: a role cannot have fewer than 0 tasks")
+    ref, service = _running(cluster, job)
+    component = _component(service, role)
+    _refuse_members(service, component)
+    if component.number_of_containers == count:
+        return Change("scale", ref, False, f"{role} already has {count} tasks", count)
+    more = count - (component.number_of_containers or 0)
+    if more > 0:
+        sizes = [(c.number_of_containers or 0, c.memory_mib or 0) for c in service.components]
+        sizes.append((more, component.memory_mib or 0))
+        _check_cap(cluster, "tasks", sum(tasks for tasks, _ in sizes))
+        _check_cap(cluster, "memory", sum(tasks * mib for tasks, mib in sizes))
+    cluster.client.flex(ref.name, component.name, count)
+    if wait:
+        _until(
+            cluster,
+            lambda: _has(cluster, ref.name, component.name, count),
+            f"{role} does not have {count} running tasks yet",
+        )
+    said = f"Scaled {role} from {component.number_of_containers} to {count} tasks"
+    return Change("scale", ref, True, said, count)
+
+
+def _refuse_members(service: ObservedService, component: ObservedComponent) -> None:
+    from submit_tf_job.container import contract
+    from submit_tf_job.jobspec.job import TRAINING_ROLES
+
+    role, strategy = component.name, service.properties.get(contract.PROPERTY_STRATEGY)
+    if _kind_of(service, component) in (None, contract.KIND_SIDECAR):
+        return
+    why = f"under strategy {strategy} it is not a sidecar, and the job waits for each of its tasks"
+    if role in TRAINING_ROLES:
+        why = f"strategy {strategy} reads its members from TF_CONFIG once, at its start"
+    raise UsageError(
+        f"{role} cannot be scaled while the job runs: {why}",
+        hint=f"stop the job and submit it again with --set roles.{role}.instances=N; it resumes "
+        f"from its last checkpoint",
+    )
+
+
+def _kind_of(service: ObservedService, component: ObservedComponent) -> str | None:
+    """Return the kind of a job's role; None if the service is of an unknown strategy."""
+    from submit_tf_job.container import contract
+    from submit_tf_job.jobspec.job import Strategy
+    from submit_tf_job.jobspec.rules import default_kind
+
+    strategy = service.properties.get(contract.PROPERTY_STRATEGY)
+    if strategy not in {known.value for known in Strategy}:
+        return None
+    deciding = service.properties.get(contract.PROPERTY_DECIDING, "").rpartition("-")[0]
+    default = default_kind(Strategy(strategy), component.name, deciding or None)
+    return component.properties.get(contract.PROPERTY_KIND, default.value)
+
+
+def _has(cluster: Cluster, name: str, role: str, count: int) -> bool:
+    component = _component(cluster.client.get_service(name), role)
+    return (
+        component.number_of_containers == count
+        and sum(c.state.value in _LIVE for c in component.containers) == count
+    )
+
+
+def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Change:
+    """End one task so that YARN starts it again, in a new container.
+
+    Args:
+        task: A task, such as `worker-1`.
+        wait: Return when its new container runs.
+
+    Raises:
+        UsageError: The task does not exist, or the job would end with it.
+        Refused: The job does not run.
+    """
+    from submit_tf_job.operations.detail import tasks_of
+    from submit_tf_job.operations.status import status_of
+
+    ref, service = _running(cluster, job)
+    seen = status_of(cluster, ref)
+    tasks = {found.name: found for found in tasks_of(seen)}
+    if task not in tasks:
+        raise UsageError(f"{ref.name} has no task {task!r}", hint=_near(task, tasks))
+    found = tasks[task]
+    _refuse_restart(found, _component(service, found.role), service.properties, seen.report)
+    if not found.container_id:
+        raise Refused(f"{task} has no container yet")
+    cluster.client.signal_container(found.container_id, "GRACEFUL_SHUTDOWN")
+    if wait:
+        none = f"{task} has no new container yet"
+        _until(cluster, lambda: _replaced(cluster, ref.name, found), none)
+    said = f"{task} is started again; its container {found.container_id} was ended"
+    return Change("restart", ref, True, said, task)
+
+
+def _refuse_restart(
+    task: TaskDetail,
+    component: ObservedComponent,
+    properties: Mapping[str, str],
+    report: JobReport | None,
+) -> None:
+    from submit_tf_job.container import contract
+
+    if task.name == properties.get(contract.PROPERTY_DECIDING):
+        raise UsageError(
+            f"{task.name} decides the job, and the job would end with it",
+            hint="stop the job and submit it again, or: submit_tf_job start",
+        )
+    if component.restart_policy not in ("ON_FAILURE", "ALWAYS"):
+        raise UsageError(
+            f"YARN would not start {task.name} again: roles.{task.role}.restart is not "
+            f"set, and the job would fail",
+            hint=_instead_of_restart(component, properties),
+        )
+    roles = (report and report.raw.get("roles")) or {}
+    most = roles.get(task.role, {}).get("max_restarts")
+    if isinstance(most, int) and task.restarts >= most:
+        raise UsageError(
+            f"{task.name} has used up its {most} restarts (roles.{task.role}.restart), and "
+            f"the job would fail"
+        )
+
+
+def _instead_of_restart(component: ObservedComponent, properties: Mapping[str, str]) -> str:
+    """Return the hint for a role without restarts.
+
+    It never suggests a restart policy that a job spec must not have.
+    """
+    from submit_tf_job.container import contract
+    from submit_tf_job.jobspec.job import RoleKind, Strategy
+    from submit_tf_job.jobspec.rules import restart_refusal
+
+    role, stated = component.name, component.properties.get(contract.PROPERTY_KIND)
+    kind = next((known for known in RoleKind if known.value == stated), None)
+    named = properties.get(contract.PROPERTY_STRATEGY)
+    strategy = next((known for known in Strategy if known.value == named), None)
+    deciding = (properties.get(contract.PROPERTY_DECIDING) or "").rpartition("-")[0]
+    if restart_refusal(strategy, role, deciding or None, kind):
+        return (
+            f"tasks of {role} cannot be restarted under strategy {named}: stop the job and "
+            f"submit it again"
+        )
+    return f"give the role restarts when you submit the job: --set roles.{role}.restart=on-failure"
+
+
+def _replaced(cluster: Cluster, name: str, task: TaskDetail) -> bool:
+    component = _component(cluster.client.get_service(name), task.role)
+    return any(
+        c.instance == task.name and c.id != task.container_id and c.state.value in _LIVE
+        for c in component.containers
+    )
+
+
+def set_priority(cluster: Cluster, job: str, priority: int) -> Change:
+    """Change a job's priority within its queue; higher priorities are scheduled first.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+        Refused: The job is over, or the priority is above the cluster's maximum.
+    """
+    if priority < 0:
+        raise UsageError(f"a priority is 0 or more, not {priority}")
+    ref, app = _live_app(cluster, job)
+    before = app.priority
+    if before == priority:
+        return Change(
+            "priority", ref, False, f"{ref.name} has priority {priority} already", priority
+        )
+    now = cluster.client.set_priority(app.id, priority)
+    if now != priority:
+        state = "unchanged" if before in (None, now) else f"{ref.name} has priority {now}"
+        raise Refused(
+            f"priority {priority} exceeds the cluster maximum of {now}; {state}",
+            hint="The cluster's administrator sets yarn.cluster.max-application-priority.",
+            details={"priority": now},
+        )
+    return Change("priority", ref, True, f"{ref.name} has priority {now} now", now)
+
+
+def apply_priority(cluster: Cluster, ref: JobRef, priority: int) -> str:
+    """Set the priority of a job that YARN has just accepted, where the job is not over yet.
+
+    Returns:
+        "", or why it is not set: the job runs without it.
+    """
+    app_id = ref.application_id or ""
+    try:
+        if app_id and not _app(cluster, app_id).ended:
+            set_priority(cluster, app_id, priority)
+    except SubmitTFJobError as error:
+        return (
+            f"priority {priority} was not set, and {ref.name} runs without it: "
+            f"{str(error).rstrip('.')}; to set it later: "
+            f"submit_tf_job priority {ref.name} {priority}"
+        )
+    return ""
+
+
+def move(cluster: Cluster, job: str, queue: str, *, wait: bool = True) -> Change:
+    """Move a job with all of its containers to another queue.
+
+    Args:
+        queue: The queue's name or path.
+        wait: Return when the ResourceManager shows it there.
+
+    Raises:
+        NoSuchJob: The job does not exist, or is over.
+        Refused: The queue does not accept the job.
+    """
+    ref, app = _live_app(cluster, job)
+    if app.queue == queue.rpartition(".")[2]:
+        return Change("move", ref, False, f"{ref.name} is in queue {queue} already", app.queue)
+    cluster.client.move_app(app.id, queue)
+    if wait:
+        _until(
+            cluster,
+            lambda: _app(cluster, app.id).queue == queue.rpartition(".")[2],
+            f"{ref.name} is not in queue {queue} yet",
+        )
+    said = f"{ref.name} is in queue {queue} now; it was in {app.queue}"
+    return Change("move", ref, True, said, queue)
+
+
+def extend(
+    cluster: Cluster, job: str, seconds: float, *, wall: Callable[[], float] = time.time
+) -> Change:
+    """Extend a running job's lifetime to at least a number of seconds from now; never shorten it.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+        Refused: The job does not run, or its queue or the settings' caps limit the lifetime to
+            less.
+    """
+    ref, _service = _running(cluster, job)
+    app = _app(cluster, ref.application_id or "")
+    before = _remaining_s(app)
+    if before is None:
+        return Change("extend", ref, False, f"{ref.name} has no time limit", before)
+    if before >= seconds:
+        said = f"{ref.name} may already run {_until_words(before, wall())}"
+        return Change("extend", ref, False, said, before)
+    _check_cap(cluster, "lifetime", (app.elapsed_ms or 0) // 1000 + int(seconds))
+    cluster.client.set_lifetime(ref.name, int(seconds))
+    now = _remaining_s(_app(cluster, app.id))
+    if now is not None and now < seconds - 60:
+        raise Refused(
+            f"{ref.name} may only run {_until_words(now, wall())}: its queue limits the "
+            f"lifetime of an application",
+            hint="ask the cluster's administrator for maximum-application-lifetime, or move "
+            "the job to another queue",
+        )
+    what = "no time limit now" if now is None else f"may now run {_until_words(now, wall())}"
+    return Change("extend", ref, True, f"{ref.name} {what}", now)
+
+
+def _until_words(seconds: float, now: float) -> str:
+    """Format the end of a time limit: the local time, and the remaining time."""
+    from submit_tf_job.diagnose.amounts import seconds as words
+
+    end = datetime.fromtimestamp(now + seconds).astimezone()
+    day = f"{end:%Y-%m-%d} "
+    if end.date() == datetime.fromtimestamp(now).astimezone().date():
+        day = ""
+    return f"until {day}{end:%H:%M} ({words(seconds)} from now)"
+
+
+def _check_cap(cluster: Cluster, name: str, asked: int) -> None:
+    """Raise `Refused` if a change of a running job would exceed a cap of the settings."""
+    from submit_tf_job.operations.site_facts import site_of
+    from submit_tf_job.plan.caps import shown
+
+    for cap in site_of(cluster.settings).caps:
+        if cap.name == name and asked > cap.most:
+            raise Refused(
+                f"with it the job would have {shown(name, asked)}, and caps.{name} allows "
+                f"{shown(name, cap.most)} (set by {cap.origin})"
+            )
+
+
+def _remaining_s(app: AppReport) -> int | None:
+    kept = (limit.remaining_s for limit in app.timeouts if limit.type == "LIFETIME")
+    first = next((left_s for left_s in kept if left_s is not None), -1)
+    if first < 0:
+        return None
+    return first
+
+
+# --- find the job and check its owner ---
+
+
+def _app(cluster: Cluster, app_id: str) -> AppReport:
+    app = cluster.client.app(app_id)
+    if app is None:
+        raise NoSuchJob(f"the ResourceManager does not list {app_id}")
+    return app
+
+
+def _own(cluster: Cluster, app: AppReport) -> AppReport:
+    me = cluster.settings.user
+    if app.user not in (None, me):
+        raise AuthError(
+            f"{app.id} is a job of {app.user}, and you are {me}",
+            hint=f"if you may act for {app.user}: --user {app.user}",
+        )
+    return app
+
+
+def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
+    """Return the running or waiting application with a name or an id."""
+    ref = find(cluster, job)
+    app_id = ref.application_id or cluster.client.get_service(ref.name).id
+    found = app_id and cluster.client.app(app_id)
+    if not found:
+        apps = cluster.client.apps(user=cluster.settings.user, name=ref.name)
+        found = next((app for app in apps if not app.ended), None)
+    if not found:
+        raise Refused(f"{ref.name} does not run")
+    if found.ended:
+        raise Refused(
+            f"{ref.name} is over ({found.final_status.value})",
+            hint=f"to run it again: submit_tf_job start {ref.name}",
+        )
+    return JobRef(ref.name, found.id), _own(cluster, found)
+
+
+def _running(cluster: Cluster, job: str) -> tuple[JobRef, ObservedService]:
+    """Return a job whose ApplicationMaster responds: the services API changes no other."""
+    ref, app = _live_app(cluster, job)
+    service = cluster.client.get_service(ref.name)
+    if service.id not in (None, app.id):
+        raise NoSuchJob(f"{ref.name} is another application now: {service.id}, not {app.id}")
+    if not service.components:
+        raise Refused(
+            f"{ref.name} is {app.state.value}; its ApplicationMaster does not answer yet",
+            hint="try again in some seconds",
+        )
+    return ref, service
+
+
+def _component(service: ObservedService, role: str) -> ObservedComponent:
+    for component in service.components:
+        if component.name == role:
+            return component
+    names = [component.name for component in service.components]
+    raise UsageError(f"{service.name} has no role {role!r}", hint=_near(role, names))
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    names = list(known)
+    for close in get_close_matches(word, names, n=1):
+        return f"did you mean {close}?"
+    return f"it has {', '.join(names[:20])}"
+
+
+def _until(cluster: Cluster, holds: Callable[[], object], otherwise: str) -> None:
+    """Poll until the condition holds.
+
+    Raises:
+        DeadlinePassed: The condition did not hold within `EFFECT_S`.
+    """
+    end = cluster.clock() + EFFECT_S
+    while not holds():
+        if cluster.clock() >= end:
+            raise DeadlinePassed(
+                f"{otherwise}, {EFFECT_S:g} s after it was asked for", hint="it may still come"
+            )
+        cluster.sleep(_POLL_S)

@@ -1,0 +1,327 @@
+"""A job in detail: its tasks, limits, links and events; pure functions of its status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from itertools import pairwise
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.observation import JobStatus
+from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
+
+__all__ = [
+    "Event",
+    "Limit",
+    "Link",
+    "StartTimes",
+    "TaskDetail",
+    "events_of",
+    "limits_of",
+    "links_of",
+    "start_of",
+    "tasks_of",
+]
+
+NETWORK_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"
+PUBLISH_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_PORTS_MAPPING"
+MOST_TASKS = 100_000
+_HOST = re.compile(r"[A-Za-z0-9.:_-]{1,255}")  # containers write reports
+
+
+@dataclass(frozen=True)
+class TaskDetail:
+    """One task.
+
+    Attributes:
+        name: Such as `worker-3`.
+        state: The state in the deciding task's report (`running`, `succeeded`, …), else that of its
+            container in lower case, else `waiting`.
+        host: The node it runs on.
+        address: Its own address, if it has one.
+        container_id: Its last container.
+        launched_ms: When that container was launched.
+        restarts: The number of its restarts.
+        status: Exit status of its command; None while it runs.
+    """
+
+    name: str
+    state: str = "waiting"
+    host: str | None = None
+    address: str | None = None
+    container_id: str | None = None
+    launched_ms: int | None = None
+    restarts: int = 0
+    status: int | None = None
+
+    @property
+    def role(self) -> str:
+        """The task's role."""
+        return self.name.rpartition("-")[0]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A time limit: `lifetime` ends the job.
+
+    Attributes:
+        remaining_s: Remaining seconds; None if YARN does not report them.
+        ends_at: The end, in YARN's format.
+    """
+
+    name: str
+    remaining_s: int | None
+    ends_at: str | None = None
+
+
+@dataclass(frozen=True)
+class StartTimes:
+    """How long the parts of a job's start took, in seconds; each begins where the last one ended.
+
+    Attributes:
+        yarn_s: From the submission until YARN had started the last task that the start waits for.
+        names_s: Until the last task had found the deciding task and connected to it.
+        barrier_s: Until the commands started.
+        by_address: How many tasks the programs know by address instead of name.
+    """
+
+    yarn_s: float
+    names_s: float
+    barrier_s: float
+    by_address: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """The address of a web page that a task serves.
+
+    Attributes:
+        task: The task that serves it; "" for YARN's own pages.
+        name: Its name in the job spec's `ports`.
+        host, port: The address of the task's server.
+        url: The address for a browser.
+        via: The node that can reach the address if it is in a Docker network of that node; "" for
+            an address of the node itself.
+    """
+
+    task: str
+    name: str
+    host: str
+    port: int
+    url: str
+    via: str = ""
+
+
+@dataclass(frozen=True)
+class _Endpoint:
+    """The address of a task, and the ports of its node that Docker forwards to it
+    (`docker.publish`).
+    """
+
+    host: str
+    via: str = ""
+    published: Mapping[int, int] = field(default_factory=dict)
+
+    def link(self, task: str, name: str, port: int) -> Link:
+        """Return the link to one port of the task."""
+        if self.via and port in self.published:
+            return _link(task, name, self.via, self.published[port])
+        return _link(task, name, self.host, port, self.via)
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a job.
+
+    Attributes:
+        at_ms: Time in milliseconds since 1970.
+        source: `yarn` or `job`.
+    """
+
+    at_ms: int
+    source: str
+    text: str
+
+
+def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
+    """Return all tasks of the job spec, with or without a container."""
+    wanted = {name: TaskDetail(name) for name in _wanted(seen)}
+    for container in seen.containers:
+        if container.instance:
+            wanted[container.instance] = _by_yarn(container, wanted.get(container.instance))
+    for entry in seen.entries("tasks"):
+        name = str(entry.get("task"))
+        wanted[name] = _by_report(entry, wanted.get(name, TaskDetail(name)))
+    return tuple(wanted.values())
+
+
+def _wanted(seen: JobStatus) -> Iterator[str]:
+    counts = {c.name: c.number_of_containers or 0 for c in seen.components}
+    if seen.report is not None:
+        counts = {name: role.wanted for name, role in seen.report.roles.items()}
+    for role, count in counts.items():
+        yield from (f"{role}-{index}" for index in range(min(count, MOST_TASKS)))
+
+
+def _by_yarn(container: ObservedContainer, before: TaskDetail | None) -> TaskDetail:
+    if before is not None and (before.launched_ms or 0) > (container.launch_time_ms or 0):
+        return before  # the services API lists an instance's earlier containers, too
+    return TaskDetail(
+        name=container.instance or "",
+        state=container.state.value.lower(),
+        host=container.bare_host,
+        address=container.ip,
+        container_id=container.id,
+        launched_ms=container.launch_time_ms,
+    )
+
+
+def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
+    """Return a task with the deciding task's report; for an absent task YARN's record has more."""
+    state = str(entry.get("state") or "")
+    if state in ("", "absent"):
+        state = yarn.state
+    return replace(
+        yarn,
+        state=state,
+        host=str(entry.get("host") or "") or yarn.host,
+        address=str(entry.get("address") or "") or yarn.address,
+        container_id=str(entry.get("container") or "") or yarn.container_id,
+        restarts=_whole(entry.get("attempt")) or 0,
+        status=_whole(entry.get("status")),
+    )
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, int):
+        return value
+    return None
+
+
+def limits_of(seen: JobStatus) -> tuple[Limit, ...]:
+    """Return the job's time limits from YARN; none for a job that is over."""
+    if seen.app is None or seen.app.ended:
+        return ()
+    kept = [
+        t for t in seen.app.timeouts if t.type and t.remaining_s is not None and t.remaining_s >= 0
+    ]
+    return tuple(Limit(t.type.lower(), t.remaining_s, t.expiry_time) for t in kept if t.type)
+
+
+def start_of(seen: JobStatus) -> StartTimes | None:
+    """Return the times of the job's last start; None before it, and for a job of one task."""
+    times = seen.report.raw.get("start") if seen.report else None
+    if seen.app is None or not seen.app.started_ms or not isinstance(times, Mapping):
+        return None
+    written = [times.get(name) for name in ("launched_at", "arrived_at", "at")]
+    moments = [moment for moment in written if isinstance(moment, (int, float))]
+    if len(moments) < len(written):
+        return None
+    whole = [seen.app.started_ms / 1000, *map(float, moments)]
+    yarn_s, names_s, barrier_s = (
+        round(max(0.0, after - before), 3) for before, after in pairwise(whole)
+    )
+    by_address = times.get("by_address")
+    known = by_address if isinstance(by_address, int) else 0
+    return StartTimes(yarn_s, names_s, barrier_s, known)
+
+
+def links_of(seen: JobStatus) -> tuple[Link, ...]:
+    """Return the links to the tasks' `ports` that are known already.
+
+    The bootstrap of each task reports its ports. For tasks whose bootstrap has not reported, the
+    container's record is used.
+    """
+    if seen.app is not None and seen.app.ended:
+        return ()
+    places: dict[str, _Endpoint] = {}
+    found: dict[tuple[str, str], Link] = {}
+    for task, place, ports in _yarn_endpoints(seen.components):
+        places[task] = place
+        found |= {(task, name): place.link(task, name, port) for name, port in ports.items()}
+    for task, host, bound in _served(seen):
+        place = places.get(task, _Endpoint(host))
+        for name, port in bound.items():
+            if _HOST.fullmatch(place.host) and 0 < port < 65536:
+                found[(task, name)] = place.link(task, name, port)
+    return tuple(link for link in found.values() if link.port)
+
+
+def _link(task: str, name: str, host: str, port: int, via: str = "") -> Link:
+    scheme = "https" if port in (443, 8443) else "http"
+    return Link(task, name, host, port, f"{scheme}://{host}:{port}", via)
+
+
+def _yarn_endpoints(
+    components: Iterable[ObservedComponent],
+) -> Iterator[tuple[str, _Endpoint, dict[str, int]]]:
+    """Return the tasks with their ports by name; 0 if only the bootstrap reports the number."""
+    for component in components:
+        ports = dict(_ports(component.properties.get(contract.PROPERTY_PORTS, "")))
+        for container in sorted(component.containers, key=lambda one: one.launch_time_ms or 0):
+            place = _place(component, container)
+            if place.host and container.instance and ports:
+                yield container.instance, place, ports
+
+
+def _served(seen: JobStatus) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+    for entry in seen.entries("served"):
+        if isinstance(entry.get("ports"), Mapping):
+            ports = {str(name): port for name, port in entry["ports"].items() if type(port) is int}
+            yield str(entry.get("task")), str(entry.get("host") or ""), ports
+
+
+def _place(component: ObservedComponent, container: ObservedContainer) -> _Endpoint:
+    """Return a task's address, with host "" if none is known. On the host network this is its
+    node's name, which users recognise, instead of the container's address.
+    """
+    if component.env.get(NETWORK_ENV, "host") == "host":
+        return _Endpoint(container.bare_host or container.ip or "")
+    # For `:6006` Docker chooses the node's port, and the services API never returns it
+    # (ComponentInstance).
+    fixed = (entry.split(":") for entry in component.env.get(PUBLISH_ENV, "").split(","))
+    published = {
+        int(parts[1]): int(parts[0])
+        for parts in fixed
+        if len(parts) == 2 and all(map(str.isdigit, parts))
+    }
+    host = container.ip or container.hostname or ""
+    return _Endpoint(host, container.bare_host or "its node", published)
+
+
+def _ports(text: str) -> Iterator[tuple[str, int]]:
+    for item in text.split(","):
+        name, _, port = item.partition("=")
+        if name and (port.isdigit() or port == "auto"):
+            yield name, int(port.replace("auto", "0"))
+
+
+def events_of(seen: JobStatus) -> tuple[Event, ...]:
+    """Return the known events of a job, in order of time."""
+    yarn = [Event(at_ms, "yarn", text) for at_ms, text in _yarn_events(seen) if at_ms]
+    return tuple(sorted([*yarn, *_job_events(seen)], key=lambda event: event.at_ms))
+
+
+def _yarn_events(seen: JobStatus) -> Iterator[tuple[int | None, str]]:
+    """Return the events of YARN's records; without a time those that have not happened."""
+    if app := seen.app:
+        yield app.started_ms, f"{app.id} is submitted to queue {app.queue} by {app.user}"
+        end = f"{app.state.value}, its final status {app.final_status.value}"
+        yield app.finished_ms, f"the application is {end}"
+    for number, attempt in enumerate(seen.attempts, 1):
+        what, host = f"attempt {number} of the ApplicationMaster", attempt.node_id or ""
+        yield attempt.started_ms, f"{what} starts{clause(' on {}', host.partition(':')[0])}"
+        yield attempt.finished_ms, f"{what} ends ({attempt.state})"
+    for one in seen.containers:
+        yield one.launch_time_ms, f"{one.instance} is launched on {one.bare_host}"
+
+
+def _job_events(seen: JobStatus) -> Iterator[Event]:
+    for entry in seen.entries("events"):
+        at = entry.get("at")
+        if isinstance(at, (int, float)):
+            yield Event(int(at * 1000), "job", str(entry.get("text", "")))

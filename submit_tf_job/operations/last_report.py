@@ -1,0 +1,90 @@
+"""Read the deciding task's report of an application that is over, from its logs or its node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from submit_tf_job.container import contract
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence
+from submit_tf_job.operations.cluster import Cluster, storage_of
+from submit_tf_job.operations.logs import am_log
+
+if TYPE_CHECKING:
+    from submit_tf_job.operations.history import StoredJob
+    from submit_tf_job.yarn.observed import AppReport
+
+__all__ = ["read_last_report"]
+
+
+def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None]:
+    """Return the report from the aggregated logs; before they are collected, from the NodeManager.
+
+    For a job that is already over, the deciding task's node is read from the ApplicationMaster's
+    log: the services API and the ResourceManager list no containers of an application that is over.
+
+    Args:
+        cluster: The cluster.
+        app: The application; it has ended.
+
+    Returns:
+        Whether the report could be read, and its bytes if so.
+    """
+    settings = cluster.settings
+    conf = settings.hadoop_conf
+    now_ms = int(cluster.wall() * 1000)
+    evidence, content = Evidence.UNREADABLE, None
+    on_nodes = now_ms - (app.finished_ms or 0) < 1000 * COLLECTED_WITHIN_S
+    if conf is not None:
+        from submit_tf_job.operations.history import read_report
+
+        evidence, content = read_report(
+            app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=now_ms
+        )
+        on_nodes = evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
+    if on_nodes and app.user in (None, settings.user):
+        return _from_its_node(cluster, app) or (evidence, content)
+    return evidence, content
+
+
+def _from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
+    from submit_tf_job.yarn.amlog import container_of, deciding_role
+    from submit_tf_job.yarn.nodemanager import NoSuchLogFile
+
+    try:
+        log = am_log(cluster, app)
+        stored = _stored(cluster, app)
+        role = deciding_role(log)
+        task = role and f"{role}-0"
+        if stored:
+            task = stored.deciding_task
+        place = task and container_of(log, task)
+        if not place:
+            return None
+        container_id, host = place
+        for node in cluster.client.nodes():
+            if node.host == host and node.http_address:
+                file = (node.http_address, container_id, contract.REPORT_FILE)
+                try:
+                    return Evidence.READ, cluster.nodes.read_log(*file).data
+                except NoSuchLogFile:
+                    if stored and stored.bootstrap and cluster.nodes.lacks(*file):
+                        return Evidence.MISSING, None
+    except SubmitTFJobError:
+        return None
+    return None
+
+
+def _stored(cluster: Cluster, app: AppReport) -> StoredJob | None:
+    """Return the job in YARN's copy of the service, if the copy is still this application's."""
+    from submit_tf_job.operations.history import stored_job
+
+    if cluster.settings.hadoop_conf is None:
+        return None
+    try:
+        stored = stored_job(storage_of(cluster.settings), cluster.settings.user, app.name or "")
+    except SubmitTFJobError:
+        return None
+    if stored.application_id != app.id:
+        return None
+    return stored

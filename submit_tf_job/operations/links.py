@@ -1,0 +1,123 @@
+"""Find the web pages of a job's tasks: find_link, is_reachable, log_page, tunnel_command."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from submit_tf_job.container import contract
+from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
+from submit_tf_job.operations.cluster import Cluster, find
+from submit_tf_job.operations.status import status_of
+
+if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.detail import Link
+
+__all__ = ["find_link", "find_links", "is_reachable", "log_page", "tunnel_command"]
+
+CONNECT_S = 2.0
+
+
+def find_link(cluster: Cluster, job: str, role: str, port: str | None = None) -> Link:
+    """Return the first of `find_links`."""
+    return find_links(cluster, job, role, port)[0]
+
+
+def find_links(cluster: Cluster, job: str, role: str, port: str | None = None) -> tuple[Link, ...]:
+    """Return the links to the servers of a role's tasks, in the order of the tasks.
+
+    Args:
+        role: The role, or one of its tasks.
+        port: Name of the port, if the role has several.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+        Refused: The job does not run, or the role has no container yet.
+        UsageError: The role or port does not exist, or `port` is needed to select one.
+    """
+    from submit_tf_job.operations.detail import links_of, tasks_of
+
+    seen = status_of(cluster, find(cluster, job))
+    if seen.app is None or seen.app.ended:
+        raise Refused(
+            f"{seen.name} does not run; nothing is served any more",
+            hint=f"what it wrote: submit_tf_job logs {seen.name} {role}",
+        )
+    roles = {task.role for task in tasks_of(seen)}
+    own = [link for link in links_of(seen) if role in (link.task, link.task.rpartition("-")[0])]
+    if not own:
+        raise _why_none(seen, role, roles)
+    named = [link for link in own if port in (None, link.name)]
+    if not named:
+        raise UsageError(
+            f"{role} has no port {port!r}",
+            hint=f"it has {', '.join(sorted({link.name for link in own}))}",
+        )
+    names = {link.name for link in named}
+    if len(names) > 1:
+        raise UsageError(
+            f"{role} serves several ports", hint=f"name one with --port: {', '.join(sorted(names))}"
+        )
+    return tuple(sorted(named, key=lambda link: int(link.task.rpartition("-")[2] or 0)))
+
+
+def _why_none(seen: JobStatus, role: str, roles: set[str]) -> SubmitTFJobError:
+    name, base = seen.name, role
+    if role not in roles:
+        base = role.rpartition("-")[0]
+    if base not in roles:
+        return UsageError(f"{name} has no role {role!r}", hint=f"it has {', '.join(sorted(roles))}")
+    own = [one for one in seen.components if one.name == base]
+    if any(contract.PROPERTY_PORTS in one.properties for one in own):
+        return Refused(
+            f"{role} of {name} has not reported its address yet",
+            hint="It does when its command starts; try again in a few seconds.",
+        )
+    return Refused(
+        f"{role} of {name} serves no ports",
+        hint=f"Add them to the job spec: roles.{base}.ports: {{http: auto}}",
+    )
+
+
+def log_page(cluster: Cluster, seen: JobStatus) -> str | None:
+    """Return the address of the deciding task's logs on its NodeManager; None while that task has
+    no container, or its node is not listed.
+    """
+    from submit_tf_job.operations.detail import tasks_of
+
+    tasks = (task for task in tasks_of(seen) if task.name == seen.deciding_task)
+    task = next((task for task in tasks if task.container_id), None)
+    if task is None or seen.app is None:
+        return None
+    base = cluster.nodes.page_of(task.host or "")
+    return base and f"{base}/node/containerlogs/{task.container_id}/{seen.app.user}"
+
+
+def is_reachable(link: Link, timeout_s: float = CONNECT_S) -> bool:
+    """Return whether this machine can connect to a link."""
+    try:
+        socket.create_connection((link.host, link.port), timeout=timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
+def tunnel_command(
+    link: Link, *, via: str | None = None, local_port: int | None = None
+) -> tuple[list[str], str]:
+    """Return the ssh command that forwards a link to this machine, and the forwarded address.
+
+    Args:
+        link: The link.
+        via: `[user@]host` that can reach the link; None for the task's own node, which reaches its
+            Docker networks, too.
+        local_port: Port on this machine; None for the same port.
+    """
+    port = local_port or link.port
+    through, target = via or link.via, link.host
+    if not through:
+        through, target = link.host, "localhost"
+    scheme = link.url.partition(":")[0]
+    command = ["ssh", "-N", "-L", f"{port}:{target}:{link.port}", through]
+    return command, f"{scheme}://localhost:{port}"

@@ -1,0 +1,347 @@
+"""Load a job spec file, plan its submission, and submit it: load_job, make_plan, submit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import (
+    ClusterUnavailable,
+    DeadlinePassed,
+    InternalError,
+    JobSpecError,
+    NameTaken,
+    Problem,
+    SubmitTFJobError,
+)
+from submit_tf_job.operations import keytabs as identity
+from submit_tf_job.operations import staging
+from submit_tf_job.operations.cluster import (
+    Cluster,
+    JobRef,
+    check_identity,
+    storage_of,
+    stored_copy,
+)
+from submit_tf_job.operations.inputs import DataCheck
+from submit_tf_job.operations.site_facts import site_of
+from submit_tf_job.settings import Settings, directories, krb5_conf_files
+
+if TYPE_CHECKING:
+    from submit_tf_job.jobspec import Defaults
+    from submit_tf_job.jobspec.dialects.conversion import Conversion
+    from submit_tf_job.jobspec.job import Job
+    from submit_tf_job.plan import Plan, Upload
+    from submit_tf_job.storage.staging import Sent
+    from submit_tf_job.yarn.observed import AppReport, ObservedService
+
+__all__ = ["Submission", "convert", "load_job", "make_plan", "submit"]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The result of a submission.
+
+    Attributes:
+        ref: The job, with its application.
+        adopted: Whether the application existed already, from an earlier identical submission.
+        warnings: What the cluster did not do as the job spec says, though the job runs.
+    """
+
+    ref: JobRef
+    adopted: bool
+    plan: Plan
+    warnings: tuple[str, ...] = ()
+
+
+def load_job(
+    path: Path,
+    settings: Settings,
+    *,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    text: bytes | None = None,
+    base: Path | None = None,
+    host_files: bool = True,
+    uploads: Path | None = None,
+    dialect: str | None = None,
+) -> Job:
+    """Read a job spec file.
+
+    Args:
+        path: The file; `files` are relative to its directory.
+        overrides: `path=value` texts, as for `--set`.
+        name: Another name for the job.
+        text: The content, if it was read already (standard input).
+        base: The directory for `files` of `text`; default: the working directory.
+        host_files: Whether `text` may name files of this host; False for another user's text.
+        uploads: The directory of the files that were sent with `text`, which it may name.
+        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
+
+    Raises:
+        JobSpecError: Every problem of the file at once.
+    """
+    from submit_tf_job import jobspec
+
+    defaults = _defaults(settings)
+    conf, krb5, cache = settings.hadoop_conf, krb5_conf_files(settings), directories().cache
+    if text is None:
+        return jobspec.load(
+            path,
+            overrides=overrides,
+            name=name,
+            defaults=defaults,
+            hadoop_conf=conf,
+            krb5_conf=krb5,
+            cache=cache,
+            dialect=dialect,
+        )
+    where = (base or Path.cwd()) if host_files else None
+    return jobspec.loads(
+        text,
+        source=str(path),
+        base=where,
+        cache=cache if host_files else None,
+        overrides=overrides,
+        name=name,
+        defaults=defaults,
+        hadoop_conf=conf,
+        krb5_conf=krb5,
+        uploads=uploads,
+        dialect=dialect,
+    )
+
+
+def _defaults(settings: Settings) -> Defaults:
+    from submit_tf_job.jobspec import Defaults
+
+    return Defaults(settings.job, settings.shapes, settings.origins["job"], settings.task_memory)
+
+
+def convert(
+    content: str | bytes | Sequence[str],
+    settings: Settings,
+    *,
+    source: str,
+    base: Path,
+    dialect: str | None = None,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    strict: bool = False,
+) -> Conversion:
+    """Convert a job file or a command line of another system to a job spec.
+
+    Args:
+        content: The file, or the words of a command line.
+        settings: The settings, with the site's defaults for jobs.
+        source: Its name in messages.
+        base: The directory of relative `files`.
+        dialect: The name of the format; None to recognise it.
+        overrides: `path=value` texts, as for `--set`.
+        name: Another name for the job.
+        strict: Refuse a job with parts that cannot be converted.
+
+    Raises:
+        JobSpecError: The error has every problem found.
+    """
+    from submit_tf_job.jobspec.dialects import conversion
+    from submit_tf_job.jobspec.files import Host
+
+    made = conversion.convert(
+        content,
+        source=source,
+        host=Host(base, settings.hadoop_conf, krb5_conf_files(settings), directories().cache, None),
+        defaults=_defaults(settings),
+        dialect=dialect,
+        overrides=overrides,
+        name=name,
+    )
+    lost = [remark for remark in made.remarks if remark.level == "warning"]
+    if strict and lost:
+        raise JobSpecError(
+            Problem(r.place.line, r.place.column, r.path, r.text, r.place.source) for r in lost
+        )
+    return made
+
+
+def make_plan(
+    job: Job, settings: Settings, *, submission: str | None = None, after: str = ""
+) -> Plan:
+    """Return the plan of a submission; sends no request.
+
+    Raises:
+        JobSpecError: YARN or a NodeManager would refuse the job.
+    """
+    from submit_tf_job.plan import plan
+
+    return plan(job, site_of(settings), submission=submission, after=after)
+
+
+def submit(
+    planned: Plan,
+    cluster: Cluster,
+    *,
+    replace: bool = False,
+    on_upload: Callable[[Sent], None] = lambda _sent: None,
+    on_wait: Callable[[str], None] = lambda _line: None,
+) -> Submission:
+    """Submit a plan exactly once, even if a response is lost.
+
+    Args:
+        planned: The plan.
+        cluster: The cluster.
+        replace: Delete a *finished* job of that name first, including an earlier run of this
+            submission.
+        on_upload: Called with the progress of the upload, from any thread, one call at a time.
+        on_wait: Called with one line while the name's former application still holds it (see
+            `yarn.former`).
+
+    Returns:
+        The application, new or adopted.
+
+    Raises:
+        JobSpecError: An input or output does not exist, or cannot be read or written.
+        NameTaken: Another submission holds the name, or (with `replace`) a job of that name is
+            still running.
+        Refused: The cluster refuses the job.
+        ClusterUnavailable: The cluster failed, and the job may or may not run; the same call again
+            determines it.
+        DeadlinePassed: `timeouts.submit` passed, for instance because the name's former application
+            still held it.
+    """
+    from submit_tf_job.yarn.former import wait_until_left
+    from submit_tf_job.yarn.submit import submit as post
+
+    check_identity(cluster)
+    data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
+    if replace:
+        data.look()  # before the finished job is deleted
+        planned = _replace(planned, cluster, on_wait)
+    identity.check_keytab(planned, cluster.settings)
+    _check_limits(planned, cluster)
+    sent: list[Upload] = []
+    keytabs: list[bool] = []
+
+    def prepare() -> None:
+        within_s = cluster.settings.timeouts.submit_s
+        wait_until_left(
+            cluster.client,
+            planned.job.name,
+            user=planned.site.user,
+            within_s=within_s,
+            on_wait=on_wait,
+        )
+        # Nothing is staged before the name was found free: after an error nothing has to be
+        # removed that another process with this submission may need.
+        keytabs.append(identity.stage_keytab(planned, cluster.settings))
+        data.prepare(planned)
+        sent.extend(staging.stage_files(planned, cluster.settings, on_upload))
+
+    try:
+        done = post(
+            cluster.client,
+            planned.body,
+            name=planned.job.name,
+            user=planned.site.user,
+            submission_id=planned.submission,
+            deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
+            stored=stored_copy(cluster.settings, planned.job.name, planned.submission),
+            before=prepare,
+        )
+    except (ClusterUnavailable, DeadlinePassed, InternalError):
+        raise  # the job may have been accepted, and would need its keytab
+    except SubmitTFJobError:
+        if not _holds(cluster, planned):
+            if any(keytabs):
+                identity.forget_keytab(planned, cluster.settings)
+            staging.forget_staged(planned, cluster.settings, tuple(sent))
+            data.forget(planned)
+        raise
+    if not done.adopted:
+        identity.forget_other_keytabs(planned, cluster.settings)
+        staging.forget_other_files(planned, cluster.settings)
+        data.forget(planned, others=True)
+    ref = JobRef(planned.job.name, done.application_id, planned.submission)
+    return Submission(ref, done.adopted, planned, _with_priority(cluster, ref, planned.job))
+
+
+def _with_priority(cluster: Cluster, ref: JobRef, job: Job) -> tuple[str, ...]:
+    """Set the job's priority, and return the warnings; also for an adopted job, whose client may
+    have died after the POST.
+    """
+    if job.priority is None:
+        return ()
+    from submit_tf_job.operations.change import apply_priority
+
+    return tuple(filter(None, [apply_priority(cluster, ref, job.priority)]))
+
+
+def _holds(cluster: Cluster, planned: Plan) -> bool:
+    """Return whether another process may hold the name with the same submission, and need the
+    staged files.
+    """
+    from submit_tf_job.yarn.reconcile import Whose, said_whose
+
+    name = planned.job.name
+    try:
+        service, mine = cluster.client.get_service(name), planned.submission
+        if said_whose(service, mine) is Whose.OURS:
+            return True
+        return not service.version and stored_submission(cluster.settings, name, mine) == mine
+    except SubmitTFJobError:
+        return False  # it does not exist, or cannot be read
+
+
+def stored_submission(settings: Settings, name: str, mine: str) -> str | None:
+    """Return the submission id of a stored service; None without an HDFS configuration, or for a
+    service of another tool. See `history`.
+    """
+    if settings.hadoop_conf is None:
+        return None
+    from submit_tf_job.operations import history
+
+    return history.stored_submission(storage_of(settings), settings.user, name, mine)
+
+
+def _replace(planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]) -> Plan:
+    """Delete the finished job that holds the name, and return a plan with a new submission id."""
+    from submit_tf_job.plan import plan
+    from submit_tf_job.yarn import stopping
+
+    name, former = planned.job.name, "unknown"
+
+    def check(service: ObservedService | None, app: AppReport | None) -> None:
+        nonlocal former
+        if app is not None:
+            raise NameTaken(
+                f"{name} is still running as {app.id}, and only a job that is over is replaced",
+                hint=f"stop it first: submit_tf_job stop {name}",
+            )
+        former = (service and service.id) or former
+
+    replaced = stopping.delete(
+        cluster.client,
+        name,
+        user=cluster.settings.user,
+        copy=stored_copy(cluster.settings, name, planned.submission),
+        deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
+        check=check,
+        on_wait=on_wait,
+    )
+    if not replaced:
+        return planned
+    if planned.submission != plan(planned.job, planned.site).submission:
+        return planned  # the id was set by a scheduler
+    return plan(planned.job, planned.site, after=former)
+
+
+def _check_limits(planned: Plan, cluster: Cluster) -> None:
+    from submit_tf_job.plan.limits import check_limits, check_version
+
+    check_version(
+        planned.body,
+        cluster.settings.hadoop_version or cluster.client.cluster_info().hadoop_version or "",
+    )
+    check_limits(planned.job, planned.site, cluster.client.maximum_resources())

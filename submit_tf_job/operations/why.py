@@ -1,0 +1,313 @@
+"""Determine why a job waits or failed, from the cluster: why_pending, why_failed, diagnose."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.logs import am_log, tail_of
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause, Diagnosis
+    from submit_tf_job.diagnose.failure import Suspect
+    from submit_tf_job.diagnose.situation import Late, Situation
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.yarn.observed import AppReport, Node, ObservedContainer
+    from submit_tf_job.yarn.resource_manager import Deadline
+
+__all__ = ["SOON_S", "diagnose", "is_waiting", "why_failed", "why_pending"]
+
+
+SOON_S = 5.0  # requests cost the cluster; a shorter wait is normal
+LATE_S = 10.0  # a task arrives 1 to 3 s after its container was started
+TOTAL_S = 10.0
+_ASKED_NODES = 3
+_T = TypeVar("_T")
+
+
+def is_waiting(status: JobStatus) -> bool:
+    """Return whether a job has waited long enough to determine the reason."""
+    from submit_tf_job.observation import JobState
+
+    waits = status.state in (JobState.PENDING, JobState.STARTING)
+    return bool(waits and status.app and (status.app.elapsed_ms or 0) >= SOON_S * 1000)
+
+
+def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
+    """Return why a job waits for its ApplicationMaster, its containers or its tasks; the most
+    important cause first.
+
+    A failed request only omits its causes; the function never raises an error.
+
+    Args:
+        cluster: The cluster.
+        status: The job's current status.
+
+    Returns:
+        The causes; none for a job that does not wait.
+
+    Example:
+        >>> for cause in why_pending(cluster, status(cluster, "mnist")):  # doctest: +SKIP
+        ...     print(cause.sentence)
+    """
+    from submit_tf_job.diagnose.pending import NORMAL_S, diagnose
+    from submit_tf_job.observation import JobState
+
+    if status.app is None or status.state not in (JobState.PENDING, JobState.STARTING):
+        return ()
+    situation = _situation(cluster, status, status.app)
+    wants = situation.asks or situation.late or situation.wishes
+    if situation.app.state.value == "RUNNING" and not wants:
+        return ()
+    causes = diagnose(situation)
+    vague = any(cause.code in ("containers-coming", "unexplained") for cause in causes)
+    if vague and situation.waiting_s >= NORMAL_S:
+        return diagnose(_with_activities(cluster, situation))
+    return causes
+
+
+def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
+    from submit_tf_job.diagnose.situation import Situation, asks_of, wishes_of
+    from submit_tf_job.yarn import inspection
+
+    client, deadline = cluster.client, cluster.client.deadline(TOTAL_S)
+    service = status.service
+    nodes = _soft(lambda: inspection.all_nodes(client, deadline=deadline))
+    attempts = _soft(lambda: client.app_attempts(app.id, deadline=deadline)) or ()
+    wishes = wishes_of(service)
+    asks = asks_of(app, service)
+    queue = str(app.raw.get("queue") or app.queue)
+    in_queue = _soft(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
+    conf: Mapping[str, str] | None = None
+    if wishes:
+        conf = _soft(lambda: inspection.configuration(client, deadline=deadline))
+    exclusive: Mapping[str, bool] | None = None
+    if any(node.labels for node in nodes or ()) or any(ask.label for ask in asks):
+        exclusive = _soft(lambda: inspection.label_exclusivity(client, deadline=deadline))
+    return Situation(
+        app=app,
+        asks=asks,
+        scheduler=_soft(lambda: inspection.scheduler(client, deadline=deadline)),
+        nodes=nodes,
+        neighbours=tuple(other for other in in_queue if other.id != app.id),
+        exclusive=exclusive or {},
+        attempt=next(reversed(attempts), None),
+        tries=len(attempts),
+        wishes=wishes,
+        placement_handler=(conf or {}).get("yarn.resourcemanager.placement-constraints.handler"),
+        late=tuple(_late(cluster, status, app, nodes or (), deadline)),
+    )
+
+
+def _soft(ask: Callable[[], _T]) -> _T | None:
+    """Return the result of a request, or None if it fails, so that other causes are still found."""
+    try:
+        return ask()
+    except SubmitTFJobError:
+        return None
+
+
+def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
+    """Add the scheduler's activities: the first request switches their recording on, and the nodes'
+    next heartbeats add them.
+    """
+    from submit_tf_job.yarn.inspection import app_activities
+
+    client, app_id = cluster.client, situation.app.id
+    for pause_s in (0.0, 1.5):
+        cluster.sleep(pause_s)
+        notes = _soft(lambda: app_activities(client, app_id, deadline=client.deadline(TOTAL_S)))
+        if notes:
+            return replace(situation, activities=notes)
+    return situation
+
+
+def _late(
+    cluster: Cluster, status: JobStatus, app: AppReport, nodes: tuple[Node, ...], deadline: Deadline
+) -> Iterator[Late]:
+    """Find the tasks that have a container and have not reported, and request the state of the
+    first few from their nodes.
+    """
+    from submit_tf_job.diagnose.situation import Late
+    from submit_tf_job.yarn.inspection import node_container
+
+    # by the ResourceManager's clock, as launch times are
+    now_ms = (app.started_ms or 0) + (app.elapsed_ms or 0)
+    scheme = cluster.client.http.rms.urls[0].partition("://")[0]
+    for index, container in enumerate(_not_arrived(status)):
+        waiting_s = None
+        if container.launch_time_ms:
+            waiting_s = max(0, now_ms - container.launch_time_ms) / 1000
+        if waiting_s is not None and waiting_s < LATE_S:
+            continue
+        task = container.instance or container.id or "a task"
+        late = Late(task, container.bare_host, waiting_s)
+        found = (
+            node_container(
+                cluster.client,
+                f"{scheme}://{node.http_address}",
+                container.id,
+                deadline=deadline,
+            )
+            for node in nodes
+            if container.id and index < _ASKED_NODES
+            if node.host == container.bare_host and node.http_address
+        )
+        if seen := next(filter(None, found), None):
+            late = replace(late, node_state=seen.state)
+            if seen.log_files is not None:
+                # launch_container.sh writes it first, inside the image.
+                late = replace(late, started="prelaunch.out" in seen.log_files)
+        yield late
+
+
+def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
+    from submit_tf_job.observation import Evidence
+    from submit_tf_job.yarn.observed import ContainerState
+
+    if status.evidence is Evidence.NONE_EXPECTED:
+        return ()
+    states = (ContainerState.RUNNING_BUT_UNREADY, ContainerState.READY)
+    alive = tuple(container for container in status.containers if container.state in states)
+    if status.report is None:
+        return alive
+    missing = set(status.report.missing)
+    return tuple(container for container in alive if container.instance in missing)
+
+
+_log = logging.getLogger(__name__)
+
+LIMIT_S = 8.0
+STDERR_BYTES = 64 * 1024
+_ALL_LINES = 1_000_000
+
+
+def why_failed(cluster: Cluster, status: JobStatus, *, limit_s: float = LIMIT_S) -> Cause | None:
+    """Return why a job failed.
+
+    Args:
+        cluster: Its cluster.
+        status: The job's last status.
+        limit_s: Time limit in seconds.
+
+    Returns:
+        The cause; None if the job has not failed, or no readable source explains more than the
+        verdict. The function never raises an error and never changes the verdict.
+
+    Example:
+        >>> cause = why_failed(cluster, status(cluster, "mnist"))  # doctest: +SKIP
+        >>> cause.code, cause.sentence  # doctest: +SKIP
+        ('module-missing', 'worker-1 could not import the module pandas')
+    """
+    from submit_tf_job.observation import JobState
+
+    if status.state is not JobState.FAILED:
+        return None
+    found: list[Cause | None] = []
+    # A thread, because HDFS calls have no deadline; after the limit it ends with the process.
+    asking = threading.Thread(
+        target=lambda: found.append(_investigate(cluster, status)), daemon=True
+    )
+    asking.start()
+    asking.join(limit_s)
+    return next(iter(found), None)
+
+
+def _investigate(cluster: Cluster, seen: JobStatus) -> Cause | None:
+    try:
+        return _gather(cluster, seen)
+    except SubmitTFJobError as error:
+        _log.info("why it failed could not be found out: %s", error.message)
+    except Exception:  # noqa: BLE001 - an explanation must not cost the verdict
+        _log.info("a defect in finding out why a job failed", exc_info=True)
+    return None
+
+
+def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
+    from submit_tf_job.diagnose.evidence import OF_MEMORY
+    from submit_tf_job.diagnose.failure import (
+        Clues,
+        conclude,
+        first_of,
+        needs_am,
+        silent_of,
+        suspect_of,
+        suspects,
+    )
+    from submit_tf_job.yarn.amlog import container_ends, deciding_role, last_error
+
+    if seen.app is None:
+        return None
+    known = suspects(seen)
+    first = next(iter(known), None)
+    clues = Clues(seen, first, known[1:], sandbox=bool(cluster.settings.sandbox))
+    asked_am = needs_am(clues.suspect)
+    if asked_am:
+        log = am_log(cluster, seen.app)
+        clues = replace(clues, ends=container_ends(log), am_error=last_error(log))
+        found = suspect_of(clues.ends, seen, deciding_role(log)) or silent_of(clues.ends, seen)
+        clues = replace(clues, suspect=first_of(clues.suspect, found, seen))
+        if clues.suspect is not None and clues.suspect.reason == "peers-missing":
+            clues = replace(clues, missing=_missing(cluster, seen, log))
+    if clues.suspect is not None:
+        clues = replace(clues, stderr=_stderr(cluster, seen.app, clues.suspect))
+    cause = conclude(clues)
+    of_memory = cause is not None and cause.code in OF_MEMORY
+    if cause is None or asked_am or not of_memory or cause.facts.get("asked_mib"):
+        return cause
+    # the ends contain the memory of the container
+    return conclude(replace(clues, ends=container_ends(am_log(cluster, seen.app))))
+
+
+def _stderr(cluster: Cluster, app: AppReport, suspect: Suspect) -> str:
+    if not suspect.container_id:
+        return ""
+    container, host = suspect.container_id, suspect.host
+    lines = tail_of(cluster, app, container, host=host, lines=_ALL_LINES, max_bytes=STDERR_BYTES)
+    if suspect.status == 0:
+        # The launch script writes its own failures to a separate file; of a failed container the
+        # NodeManager quotes it.
+        lines += tail_of(
+            cluster,
+            app,
+            container,
+            "prelaunch.err",
+            host=host,
+            lines=_ALL_LINES,
+            max_bytes=STDERR_BYTES,
+        )
+    return "\n".join(lines)
+
+
+def _missing(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | None:
+    """Return the output of a task with a container that never reported to the deciding task."""
+    from submit_tf_job.yarn.amlog import container_of
+
+    if seen.report is None or seen.app is None:
+        return None
+    for task in seen.report.missing:
+        if place := container_of(log, task):
+            container, host = place
+            lines = tail_of(
+                cluster, seen.app, container, host=host, lines=_ALL_LINES, max_bytes=STDERR_BYTES
+            )
+            return task, "\n".join(lines)
+    return None
+
+
+def diagnose(cluster: Cluster, status: JobStatus) -> Diagnosis:
+    """Return why a job waits or failed; sends no request for a job that does neither.
+
+    Failed requests are ignored: a diagnosis never changes a verdict and never raises an error.
+    """
+    from submit_tf_job.diagnose.cause import Diagnosis
+
+    failure = why_failed(cluster, status)
+    if not is_waiting(status):
+        return Diagnosis(failure=failure)
+    return Diagnosis(pending=why_pending(cluster, status), failure=failure)
