@@ -1,4 +1,5 @@
-"""Airflow's door: a connection, a hook, an operator, a trigger, a sensor and links. Thin over `sdk` and `api`.
+"""The Airflow provider: a connection, a hook, an operator, a trigger, a sensor and links.
 
-Nothing is imported here, because Airflow reads `provider.py` in every one of its processes.
+It is a thin layer over `sdk` and `operations`. Nothing is imported here, because Airflow imports
+`provider.py` in each of its processes.
 """

@@ -1,4 +1,4 @@
-"""Which Airflow this is, the names that moved between 2 and 3, and what an older one lacks; said when it is imported."""
+"""Support Airflow 2 and 3: the running version, names that moved, and features that are missing."""
 
 from __future__ import annotations
 
@@ -38,28 +38,30 @@ def check(version: str) -> tuple[int, ...]:
     """Return a version as numbers.
 
     Raises:
-        ImportError: It is too old.
+        ImportError: The version is too old.
     """
     found = _numbers(version)
     if found < OLDEST:
         raise ImportError(
-            f"submit_tf_job.airflow needs Airflow {'.'.join(map(str, OLDEST))} or later, and this is {version}; "
+            f"submit_tf_job.airflow needs Airflow {'.'.join(map(str, OLDEST))} or later, "
+            f"and this is {version}; "
             "with an older one call the command line from a BashOperator: submit_tf_job submit"
         )
     return found
 
 
 def missing(version: tuple[int, ...], *, on_kill: bool) -> tuple[str, ...]:
-    """Say what an Airflow lacks.
+    """Return a sentence about each feature that an Airflow version lacks.
 
     Args:
-        version: Its version.
-        on_kill: Whether its triggers are told when their task is killed.
+        version: The version.
+        on_kill: Whether its triggers are notified when their task is killed.
     """
-    if on_kill or version < (3,):  # Airflow 2 lets a trigger ask the database how its task stands
+    if on_kill or version < (3,):  # in Airflow 2 a trigger can query the state of its task
         return ()
     return (
-        f"Airflow {'.'.join(map(str, version))} does not tell a trigger that its task was killed (3.3 does): a deferred task that is "
+        f"Airflow {'.'.join(map(str, version))} does not notify a trigger when its task is "
+        f"killed (3.3 does): a deferred task that is "
         "cleared or marked leaves its job running; use deferrable=False, or a later Airflow",
     )
 
@@ -67,9 +69,9 @@ def missing(version: tuple[int, ...], *, on_kill: bool) -> tuple[str, ...]:
 AIRFLOW = check(importlib.import_module("airflow").__version__)
 
 if TYPE_CHECKING:
-    # Airflow is not there where types are checked: it would bring 130 packages along.
+    # Airflow is not installed where types are checked: it has 130 dependencies.
     class LoggingMixin:
-        """What Airflow's classes have in common here."""
+        """The base of Airflow's classes."""
 
         log: logging.Logger
 
@@ -94,7 +96,7 @@ if TYPE_CHECKING:
             """Raise TaskDeferred."""
 
         def render_template(self, content: Any, context: Any) -> Any:
-            """Render."""
+            """Render a template."""
 
         def __rshift__(self, other: Any) -> Any: ...
 
@@ -105,7 +107,7 @@ if TYPE_CHECKING:
         poke_interval: float
 
         def execute(self, context: Any) -> Any:
-            """Poke until it is true."""
+            """Call `poke` until it returns true."""
 
     class BaseOperatorLink:
         """airflow.sdk.BaseOperatorLink."""
@@ -123,22 +125,22 @@ if TYPE_CHECKING:
         def __init__(self, payload: Any) -> None: ...
 
     class AirflowException(Exception):
-        """Failed; may be tried again."""
+        """The task failed and may be retried."""
 
     class AirflowFailException(AirflowException):
-        """Failed; trying again mends nothing."""
+        """The task failed, and a retry cannot help."""
 
     class AirflowSensorTimeout(AirflowException):
-        """A sensor waited for too long."""
+        """A sensor timed out."""
 
     class AirflowTaskTimeout(BaseException):
-        """The task took too long."""
+        """The task timed out."""
 
     XCom: Any
     conf: Any
 else:
     _EXCEPTIONS = ("airflow.sdk.exceptions", "airflow.exceptions")
-    _HOMES = {  # Airflow 3's first, then 2's
+    _HOMES = {  # module in Airflow 3, then in Airflow 2
         "AirflowException": _EXCEPTIONS,
         "AirflowFailException": _EXCEPTIONS,
         "AirflowSensorTimeout": _EXCEPTIONS,
@@ -154,7 +156,7 @@ else:
     }
 
     def __getattr__(name: str) -> Any:
-        """Import one of Airflow's names from where this Airflow has it, when it is first used."""
+        """Import one of Airflow's names from its module in this version, when it is first used."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = globals()[name] = _find(name, _HOMES[name])

@@ -1,17 +1,27 @@
-"""The connection's form: which fields it has, and how their values become settings; without Airflow."""
+"""The fields of the connection's form, and their conversion to settings; without Airflow."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from submit_tf_job.errors import SettingsError
 
-__all__ = ["FIELDS", "HIDDEN", "PLACEHOLDERS", "RELABELED", "Given", "read_connection"]
+__all__ = [
+    "FIELDS",
+    "HIDDEN",
+    "PLACEHOLDERS",
+    "RELABELED",
+    "ConnectionValues",
+    "read_connection",
+    "with_form_labels",
+]
 
-# Field of the form → its label. The names are those of settings, with `_` for `.`; any other setting may stand in the extra, too.
+# Field of the form → its label. The names are those of settings, with `_` for `.`; the extra may
+# contain any other setting, too.
 FIELDS: Mapping[str, str] = {
     "auth": "Authentication",
     "as_user": "Submit as (doAs)",
@@ -24,10 +34,14 @@ FIELDS: Mapping[str, str] = {
     "profile": "Settings profile",
 }
 HIDDEN = ("schema", "port")
-RELABELED: Mapping[str, str] = {"host": "ResourceManagers", "login": "User", "password": "Password or token"}
+RELABELED: Mapping[str, str] = {
+    "host": "ResourceManagers",
+    "login": "User",
+    "password": "Password or token",
+}
 PLACEHOLDERS: Mapping[str, str] = {
     "host": "http://rm1.example.com:8088,http://rm2.example.com:8088",
-    "login": "who the jobs belong to",
+    "login": "owner of the jobs",
     "auth": "simple, kerberos, delegation-token, basic or bearer",
     "hadoop_conf": "/etc/hadoop/conf",
     "kerberos_keytab": "/etc/security/keytabs/airflow.keytab",
@@ -36,12 +50,12 @@ _PORT = 8088
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a connection says.
+class ConnectionValues:
+    """The content of a connection.
 
     Attributes:
-        settings: Settings, by name.
-        profile: The settings profile that it builds on.
+        settings: Settings by name.
+        profile: The settings profile to start from.
         secret: A password or token.
     """
 
@@ -51,12 +65,18 @@ class Given:
 
 
 def read_connection(
-    *, host: str | None, port: int | None, schema: str | None, login: str | None, password: str | None, extra: str | None
-) -> Given:
-    """Read the fields of a connection.
+    *,
+    host: str | None,
+    port: int | None,
+    schema: str | None,
+    login: str | None,
+    password: str | None,
+    extra: str | None,
+) -> ConnectionValues:
+    """Convert the fields of a connection to settings.
 
     Raises:
-        SettingsError: It has an unknown setting, or its extra is no JSON object.
+        SettingsError: A setting is unknown, or the extra is not a JSON object.
     """
     settings = dict(_settings(_extra(extra)))
     profile = settings.pop("profile", None)
@@ -67,37 +87,84 @@ def read_connection(
     secret = password or None
     if secret and settings.get("auth") == "basic":
         if not login:
-            raise SettingsError("it has a password and no user", hint="fill in User")
+            raise SettingsError("it has a password but no user", hint="fill in User")
         secret = f"{login}:{secret}"
-    return Given(settings, profile, secret)
+    return ConnectionValues(settings, profile, secret)
+
+
+_FIELD_OF_OPTION: Mapping[str, str] = {
+    "--rm": RELABELED["host"],
+    "--user": RELABELED["login"],
+    "--auth": FIELDS["auth"],
+    "--as-user": FIELDS["as_user"],
+    "--profile": FIELDS["profile"],
+    "resource_managers": RELABELED["host"],
+    "user": RELABELED["login"],
+    **{
+        name.replace("_", ".", 1) if name.startswith(("kerberos_", "credentials_")) else name: label
+        for name, label in FIELDS.items()
+    },
+}
+_QUOTED = ("user", "auth", "profile")  # common English words: replaced only in backticks
+
+
+def with_form_labels(text: str) -> str:
+    """Return a message with the connection's fields instead of options and names of settings.
+
+    Example:
+        >>> in_airflow_words("Check --rm and resource_managers.")
+        "Check 'ResourceManagers'."
+    """
+    for name, label in _FIELD_OF_OPTION.items():
+        bare = r"" if name in _QUOTED else rf"|(?<![\w./-]){re.escape(name)}(?![\w.-]*\w)"
+        text = re.sub(rf"`{re.escape(name)}`{bare}", f"'{label}'", text)
+    return re.sub(r"('[\w ]+')(?: and|, or| or) \1", r"\1", text)
 
 
 def _extra(text: str | None) -> Mapping[str, Any]:
     try:
         found = json.loads(text or "{}")
     except ValueError as error:
-        raise SettingsError(f"its extra is no JSON: {error}") from None
+        raise SettingsError(f"its extra is not valid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise SettingsError("its extra is no JSON object")
+        raise SettingsError("its extra is not a JSON object")
     return found
 
 
 def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give settings by their names; a group may be an object of its own, and an empty field of the form says nothing."""
-    from submit_tf_job.settings import KEYS
+    """Yield settings by name.
 
-    names = {"profile": "profile", **{spelling: name for name in KEYS for spelling in (name, name.replace(".", "_"))}}
-    groups = {name.partition(".")[0] for name in KEYS if "." in name}
+    A group may be an object of its own; empty fields of the form are skipped.
+    """
+    from submit_tf_job.settings import keys
+
+    names = {
+        "profile": "profile",
+        **{spelling: name for name in keys() for spelling in (name, name.replace(".", "_"))},
+    }
+    groups = {name.partition(".")[0] for name in keys() if "." in name}
     for spelling, value in extra.items():
         if spelling in groups and isinstance(value, dict):
             yield from _settings({f"{spelling}.{key}": inner for key, inner in value.items()})
         elif spelling not in names:
-            raise SettingsError(f"{spelling}: unknown setting", hint=f"known are {', '.join(sorted(names))}")
+            raise SettingsError(
+                f"{spelling}: unknown setting", hint=f"known are {', '.join(sorted(names))}"
+            )
         elif value not in (None, ""):
             yield names[spelling], value
 
 
 def _urls(host: str, port: int | None, schema: str | None) -> list[str]:
-    """Read addresses as they stand; one host alone gets its scheme and port from their fields."""
+    """Return the ResourceManagers' URLs.
+
+    A host without a scheme or port gets those of the other fields.
+    """
     hosts = [part.strip() for part in host.split(",") if part.strip()]
-    return [part if "://" in part else f"{schema or 'http'}://{part if ':' in part else f'{part}:{port or _PORT}'}" for part in hosts]
+    urls = []
+    for part in hosts:
+        if "://" not in part:
+            if ":" not in part:
+                part += f":{port or _PORT}"
+            part = f"{schema or 'http'}://{part}"
+        urls.append(part)
+    return urls

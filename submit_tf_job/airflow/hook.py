@@ -1,33 +1,83 @@
-"""The hook: a client with the settings of a connection, and the few things that an operator does with it."""
+"""The hook: a client with a connection's settings, and the operations of the operator."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from submit_tf_job.airflow.form import FIELDS, HIDDEN, PLACEHOLDERS, RELABELED, Given, read_connection
-from submit_tf_job.airflow.versions import BaseHook
-from submit_tf_job.errors import NameTaken, SettingsError, SubmitTFJobError
+from submit_tf_job.airflow.compat import BaseHook
+from submit_tf_job.airflow.form import (
+    FIELDS,
+    HIDDEN,
+    PLACEHOLDERS,
+    RELABELED,
+    ConnectionValues,
+    read_connection,
+    with_form_labels,
+)
+from submit_tf_job.errors import ClusterUnavailable, NameTaken, SettingsError, SubmitTFJobError
 
 if TYPE_CHECKING:
-    from submit_tf_job.airflow.identity import TaskRun
+    from submit_tf_job.airflow.task_run import TaskRun
+    from submit_tf_job.doctor.findings import Check
     from submit_tf_job.plan import Plan
-    from submit_tf_job.sdk import Client, JobHandle
+    from submit_tf_job.sdk.client import Client, JobHandle
 
 __all__ = ["SubmitTFJobHook"]
 
-_STARTING_S = 20.0  # a POST shows its application some seconds after it stored the service
+T = TypeVar("T")
+_REACHED_S, _CHECKED_S = 4.5, 20.0  # time limits of the button "Test"
+_NEEDED = ("services-api", "authentication")  # checks that must pass before a job can be submitted
+_STARTING_S = 20.0  # a POST's application appears some seconds after the service was stored
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """Return the result of a call within a time limit, so that a KDC or name server that does not
+    respond delays no other call.
+
+    Raises:
+        ClusterUnavailable: The call took longer.
+    """
+    from threading import Thread
+
+    outcome: list[T | Exception] = []
+
+    def run() -> None:
+        try:
+            outcome.append(call())
+        except Exception as error:  # noqa: BLE001 - raised in the caller's thread
+            outcome.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise ClusterUnavailable(
+            f"no answer within {seconds:g} s",
+            hint="check resource_managers, and that this host may connect to them",
+        )
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _with_hint(text: str, hint: str) -> str:
+    return f"{text} ({hint})" if hint else text
+
+
+def _sentences(findings: Iterable[Check]) -> str:
+    return with_form_labels("; ".join(_with_hint(found.checked, found.fix) for found in findings))
 
 
 class SubmitTFJobHook(BaseHook):
-    """One cluster, as one user.
+    """One cluster, with the identity of one user.
 
     Args:
-        submit_tf_job_conn_id: The connection; None for the settings that the commands would use on this host.
+        submit_tf_job_conn_id: The connection; None for the settings of the commands on this host.
 
     Example:
         >>> with SubmitTFJobHook().get_conn() as client:  # doctest: +SKIP
@@ -39,15 +89,17 @@ class SubmitTFJobHook(BaseHook):
     conn_type = "submit_tf_job"
     hook_name = "YARN (submit_tf_job)"
 
-    def __init__(self, submit_tf_job_conn_id: str | None = default_conn_name, **kwargs: Any) -> None:
+    def __init__(
+        self, submit_tf_job_conn_id: str | None = default_conn_name, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.submit_tf_job_conn_id = submit_tf_job_conn_id
 
-    # Airflow before 3.2 asks the hook for its form, later ones read provider.py.
+    # Airflow before 3.2 calls the hook for its form, later versions read provider.py.
     @classmethod
     def get_connection_form_widgets(cls) -> dict[str, Any]:
         """Return the fields of the connection's form."""
-        from importlib import import_module  # what Airflow 2's web server is made of
+        from importlib import import_module  # only Airflow 2's web server has these packages
 
         field = import_module("wtforms").StringField
         widget = import_module("flask_appbuilder.fieldwidgets").BS3TextFieldWidget
@@ -55,22 +107,31 @@ class SubmitTFJobHook(BaseHook):
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """Return how the standard fields of the form look."""
-        return {"hidden_fields": list(HIDDEN), "relabeling": dict(RELABELED), "placeholders": dict(PLACEHOLDERS)}
+        """Return the labels and placeholders of the form's standard fields."""
+        return {
+            "hidden_fields": list(HIDDEN),
+            "relabeling": dict(RELABELED),
+            "placeholders": dict(PLACEHOLDERS),
+        }
 
     @cached_property
-    def given(self) -> Given:
-        """What the connection says.
+    def given(self) -> ConnectionValues:
+        """The content of the connection.
 
         Raises:
             SettingsError: It is not valid.
         """
         if self.submit_tf_job_conn_id is None:
-            return Given({})
+            return ConnectionValues({})
         found = self.get_connection(self.submit_tf_job_conn_id)
         try:
             return read_connection(
-                host=found.host, port=found.port, schema=found.schema, login=found.login, password=found.password, extra=found.extra
+                host=found.host,
+                port=found.port,
+                schema=found.schema,
+                login=found.login,
+                password=found.password,
+                extra=found.extra,
             )
         except SettingsError as error:
             raise self._of_connection(error) from None
@@ -80,7 +141,7 @@ class SubmitTFJobHook(BaseHook):
         return SettingsError(f"{where}{error.message.removeprefix('argument: ')}", hint=error.hint)
 
     def get_conn(self) -> Client:
-        """Return a client; nothing is sent yet.
+        """Return a client, without sending a request.
 
         Raises:
             SettingsError: The connection, or the settings of this host, are not valid.
@@ -92,7 +153,7 @@ class SubmitTFJobHook(BaseHook):
         return self._new_client()
 
     def _new_client(self) -> Client:
-        from submit_tf_job.sdk import Client
+        from submit_tf_job.sdk.client import Client
         from submit_tf_job.settings import load_settings
 
         given = self.given
@@ -103,21 +164,49 @@ class SubmitTFJobHook(BaseHook):
         return Client(settings=settings, secret=given.secret)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Look at all that a job needs, as `submit_tf_job doctor` does; what Airflow's button "Test" calls."""
-        from submit_tf_job.api.cluster import check_identity
-        from submit_tf_job.api.doctoring import doctor
+        """Check the connection for Airflow's button "Test": version, identity, and doctor's checks.
 
+        A cluster that does not respond is reported within 5 s. Findings that affect some jobs only,
+        such as nodes without Docker, are warnings.
+        """
         try:
-            client = self.get_conn()
-            check_identity(client.cluster)
-            client.cluster.client.cluster_info()
-            found = () if self.given.secret else doctor(client.settings).findings  # the doctor opens connections of its own
+            _ = self.given  # from Airflow's database, whose session belongs to this thread
+            version = _within(_REACHED_S, self._reached)
+            found = _within(_CHECKED_S, self._checked)
         except SubmitTFJobError as error:
-            return False, f"{error.message}{f' ({error.hint})' if error.hint else ''}"
-        bad = [f"{finding.checked}{f': {finding.fix}' if finding.fix else ''}" for finding in found if finding.status == "failure"]
-        return (False, "; ".join(bad)) if bad else (True, f"{client.settings.user} may use {client.settings.resource_managers[0]}")
+            return False, with_form_labels(_with_hint(error.message, error.hint))
+        failed = [
+            finding for finding in found if finding.status == "failure" and finding.id in _NEEDED
+        ]
+        if failed:
+            return False, _sentences(failed)
+        settings = self.get_conn().settings
+        warnings = _sentences([finding for finding in found if finding.status != "ok"])
+        text = f"{settings.user} can use {settings.resource_managers[0]} (Hadoop {version})."
+        if warnings:
+            text += f" Warning: {warnings}"
+        return True, text
 
-    # --- what the operator does ------------------------------------------------------------------------------------------
+    def _reached(self) -> str:
+        cluster = self.get_conn().cluster
+        return (
+            cluster.client.cluster_info(
+                deadline=cluster.client.deadline(_REACHED_S - 1)
+            ).hadoop_version
+            or "unknown"
+        )
+
+    def _checked(self) -> tuple[Check, ...]:
+        from submit_tf_job.doctor.checks import doctor
+        from submit_tf_job.operations.cluster import check_identity
+
+        client = self.get_conn()
+        check_identity(client.cluster)
+        return doctor(
+            client.settings, only=(*_NEEDED, "nodes", "docker"), client=client.cluster.client
+        ).findings
+
+    # --- for the operator -------------------------------------------------------------------------
 
     def plan(
         self,
@@ -134,28 +223,38 @@ class SubmitTFJobHook(BaseHook):
         Args:
             job: A path, for messages, or the content.
             run: The task instance.
-            base: Where `files` are looked for.
-            name: What people shall read in the job's name.
-            overrides: As `--set` takes them.
+            base: The directory of relative `files`.
+            name: The readable part of the job's name.
+            overrides: `path=value` texts, as for `--set`.
             text: The content of the file.
 
         Raises:
-            JobSpecError: Every problem at once.
+            JobSpecError: The job spec is invalid; the error has all problems.
         """
-        from submit_tf_job import api
+        from submit_tf_job import operations
 
         source = job if isinstance(job, str) else "<job>"
         if not isinstance(job, str):
             text = json.dumps(dict(job), default=str).encode()
         settings = self.get_conn().settings
-        loaded = api.load_job(Path(source), settings, overrides=overrides, name=run.job_name(name), text=text, base=base)
-        return api.make_plan(loaded, settings, submission=run.submission_id)
+        loaded = operations.load_job(
+            Path(source),
+            settings,
+            overrides=overrides,
+            name=run.job_name(name),
+            text=text,
+            base=base,
+        )
+        for remark in loaded.remarks:
+            self.log.info("%s", remark)
+        return operations.make_plan(loaded, settings, submission=run.submission_id)
 
     def submit(self, planned: Plan, run: TaskRun, *, name: str | None = None) -> JobHandle:
-        """Submit the job of a task instance once, whichever try this is.
+        """Submit the job of a task instance once, in any try.
 
-        A job of an earlier try that still runs, or that succeeded while nobody looked, is taken over; after one that failed or was
-        stopped there is a new one. Jobs from before the task was cleared are stopped: nobody waits for them any more.
+        A job of an earlier try that still runs, or has succeeded meanwhile, is adopted; one that
+        failed or was stopped is replaced by a new job. Jobs from before the task was cleared are
+        stopped.
 
         Raises:
             SubmitTFJobError: As `Client.submit`.
@@ -169,29 +268,44 @@ class SubmitTFJobHook(BaseHook):
             return handle
         seen = handle.status()
         if not seen.is_over:
-            self.log.info("%s runs already, as %s: an earlier try submitted it", handle.name, handle.application_id)
+            self.log.info(
+                "%s runs already, as %s: an earlier try submitted it",
+                handle.name,
+                handle.application_id,
+            )
             return handle
         if handle.wait().error is None:
-            self.log.info("%s succeeded already, as %s: an earlier try submitted it", handle.name, handle.application_id)
+            self.log.info(
+                "%s succeeded already, as %s: an earlier try submitted it",
+                handle.name,
+                handle.application_id,
+            )
             return handle
         return self._submitted(planned, replace=True)
 
     def _submitted(self, planned: Plan, *, replace: bool = False) -> JobHandle:
-        from submit_tf_job import api
-        from submit_tf_job.sdk import JobHandle
+        from submit_tf_job import operations
+        from submit_tf_job.sdk.client import JobHandle
 
         client = self.get_conn()
-        done = api.submit(planned, client.cluster, replace=replace)
+        done = operations.submit(planned, client.cluster, replace=replace, on_wait=self.log.info)
+        for warning in done.warnings:
+            self.log.warning(warning)
         return JobHandle(client, done.ref.name, done.ref.application_id, submission=done)
 
     def _of_that_name(self, planned: Plan, error: NameTaken) -> JobHandle:
-        """Find what holds the name, where the cluster does not say whose it is: nobody else makes such names, so it is an earlier try's."""
-        from submit_tf_job.sdk import JobHandle
+        """Return the earlier try's job with this name, if the cluster does not report its owner.
+
+        Only this task instance generates this name.
+        """
+        from submit_tf_job.sdk.client import JobHandle
 
         client = self.get_conn()
-        if "application_id" not in error.details:  # a worker that died a moment ago may have left a POST that is still at work
+        # the POST of a worker that died a moment ago may still be in progress
+        if "application_id" not in error.details:
             client.cluster.sleep(_STARTING_S)
-        newest = next(iter(client.cluster.client.apps(user=client.settings.user, name=planned.job.name)), None)
+        apps = client.cluster.client.apps(user=client.settings.user, name=planned.job.name)
+        newest = next(iter(apps), None)
         if newest is None:
             return self._submitted(planned, replace=True)
         if not newest.ended:
@@ -202,27 +316,33 @@ class SubmitTFJobHook(BaseHook):
         if not run.cleared_at:
             return
         client = self.get_conn()
-        live = [app for app in client.cluster.client.apps(user=client.settings.user) if not app.ended and app.name]
+        live = [
+            app
+            for app in client.cluster.client.apps(user=client.settings.user)
+            if not app.ended and app.name
+        ]
         for earlier in run.earlier([app.name or "" for app in live], name):
             self.log.info("stopping %s, which ran for this task before it was cleared", earlier)
             client.attach(earlier).stop()
 
     def kill(self, name: str, application_id: str | None) -> None:
-        """Stop the job of a task that was killed, over connections of its own: what it interrupts may be in the middle of a request.
+        """Stop the job of a killed task over a new connection.
+
+        The interrupted call may be in the middle of a request on the old one.
 
         Args:
             name: The job.
-            application_id: Its application; None where it is not known whether there is one yet.
+            application_id: Its application; None if it may not exist yet.
         """
         from submit_tf_job.errors import NoSuchJob
-        from submit_tf_job.sdk import JobHandle
+        from submit_tf_job.sdk.client import JobHandle
 
         with self._new_client() as client:
             cluster, user = client.cluster, client.settings.user
             give_up_at = cluster.clock() + _STARTING_S
             while application_id is None:
-                live = [app for app in cluster.client.apps(user=user, name=name) if not app.ended]
-                application_id = live[0].id if live else None
+                apps = cluster.client.apps(user=user, name=name)
+                application_id = next((app.id for app in apps if not app.ended), None)
                 if application_id is None and cluster.clock() > give_up_at:
                     return
                 cluster.sleep(1.0)

@@ -1,4 +1,6 @@
-"""The operator: submits a job, waits for it in the worker or in the triggerer, and ends as the job did."""
+"""The operator: submits a job, waits in the worker or the triggerer, and returns or raises the
+job's result.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.links import ApplicationLink, LogsLink, TensorBoardLink
-from submit_tf_job.airflow.versions import AirflowTaskTimeout, BaseOperator, conf
+from submit_tf_job.airflow.compat import AirflowTaskTimeout, BaseOperator, conf
+from submit_tf_job.airflow.extra_links import ApplicationLink, LogsLink, TensorBoardLink
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
-    from submit_tf_job.airflow.identity import TaskRun
+    from submit_tf_job.airflow.progress_log import ProgressLog
+    from submit_tf_job.airflow.task_run import TaskRun
     from submit_tf_job.plan import Plan
-    from submit_tf_job.sdk import JobHandle, Status
+    from submit_tf_job.sdk.client import JobHandle, Status
 
 __all__ = ["SubmitTFJobOperator", "task_run"]
 
@@ -26,22 +29,26 @@ _ON_FINISH = ("keep", "delete", "delete-succeeded")
 
 
 class SubmitTFJobOperator(BaseOperator):
-    """Runs a job of a job spec to its end.
+    """Runs a job spec's job to its end.
 
-    A try that finds a job of an earlier one takes it over: after a worker has died there is still one application. What the task returns
-    is the job as `submit_tf_job status -o json` prints it.
+    A try adopts the job of an earlier try: after a worker died, one application still runs. The
+    task returns the job as `submit_tf_job status -o json` prints it.
 
     Args:
-        job: Path of a job spec file, relative to the DAG's file, or its content as a mapping. Jinja is rendered in both.
-        name: What people shall read in the job's name, which the operator makes unique; default: the task's id.
-        overrides: `path=value` texts, as `--set` takes them.
-        submit_tf_job_conn_id: The connection; None for the settings that the commands would use on the worker.
+        job: Path of a job spec file, relative to the DAG's file, or its content as a mapping. Both
+            are Jinja templates.
+        name: Readable part of the job's name, which the operator makes unique; default: the task's
+            id.
+        overrides: `path=value` texts, as for `--set`.
+        submit_tf_job_conn_id: The connection; None for the settings of the commands on the worker.
         deferrable: Wait in the triggerer; default: `[operators] default_deferrable`.
         stop_on_kill: Stop the job when the task is killed, cleared or timed out.
-        on_finish: What becomes of a job that is over: `keep`, `delete`, or `delete-succeeded`. Its logs stay in any case.
+        on_finish: What to do with a finished job: `keep`, `delete`, or `delete-succeeded`. Its logs
+            are always kept.
 
     Example:
-        >>> SubmitTFJobOperator(task_id="train", job="train.yaml", overrides=["env.DAY={{ ds }}"])  # doctest: +SKIP
+        >>> SubmitTFJobOperator(task_id="train", job="train.yaml", overrides=["env.DAY={{ ds }}"])
+        # doctest: +SKIP
     """
 
     template_fields: Sequence[str] = ("job", "name", "overrides", "submit_tf_job_conn_id")
@@ -63,15 +70,17 @@ class SubmitTFJobOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         if on_finish not in _ON_FINISH:
-            raise ValueError(f"on_finish: {on_finish!r} is none of {', '.join(_ON_FINISH)}")
+            raise ValueError(f"on_finish: {on_finish!r} is not one of {', '.join(_ON_FINISH)}")
         self.job = str(job) if isinstance(job, Path) else job
         self.name = name
         self.overrides = overrides
         self.submit_tf_job_conn_id = submit_tf_job_conn_id
-        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
         self.stop_on_kill = stop_on_kill
         self.on_finish = on_finish
-        self._killable: tuple[str, str | None] | None = None
+        self._running_job: tuple[str, str | None] | None = None
         self._links_wanted = True
         self.links_known = False
 
@@ -83,19 +92,23 @@ class SubmitTFJobOperator(BaseOperator):
         return SubmitTFJobHook(self.submit_tf_job_conn_id)
 
     def execute(self, context: Any) -> Any:
-        """Submit the job, or find the one of an earlier try, and wait for its end."""
-        from submit_tf_job.airflow.outcome import telling_airflow
+        """Submit the job, or adopt that of an earlier try, and wait for its end."""
+        from submit_tf_job.airflow.outcome import airflow_errors
+        from submit_tf_job.airflow.progress_log import ProgressLog
 
         run = task_run(context, self.retries)
-        with telling_airflow():
+        with airflow_errors():
             planned = self._plan(context, run)
-            self._killable = (planned.job.name, None)
+            self._running_job = (planned.job.name, None)
             handle = self.hook.submit(planned, run, name=self.name)
-            self._killable = (handle.name, handle.application_id)
+            self._running_job = (handle.name, handle.application_id)
             self._begin(context, handle)
             if self.deferrable and not handle.status().is_over:
                 self._wait_in_triggerer(context, planned, handle)
-            status = handle.wait(on_change=lambda seen: self._tell(context, handle, seen))
+            progress_log = ProgressLog()
+            status = handle.wait(
+                on_change=lambda seen: self._report(context, handle, seen, progress_log)
+            )
             return self._finish(status.to_json(), status.error, str(status))
 
     def _plan(self, context: Any, run: TaskRun) -> Plan:
@@ -103,11 +116,16 @@ class SubmitTFJobOperator(BaseOperator):
         if not isinstance(job, (str, Mapping)):
             raise UsageError(f"job: expected the path of a job spec or a mapping, found {job!r}")
         if isinstance(self.overrides, str):
-            raise UsageError(f"overrides: expected a list, found {self.overrides!r}", hint=f"write [{self.overrides!r}]")
+            raise UsageError(
+                f"overrides: expected a list, found {self.overrides!r}",
+                hint=f"write [{self.overrides!r}]",
+            )
         if isinstance(job, str):
             path = base / job
             job, base, text = str(path), path.parent, self._rendered(path, context)
-        return self.hook.plan(job, run, name=self.name, overrides=list(self.overrides or ()), text=text, base=base)
+        return self.hook.plan(
+            job, run, name=self.name, overrides=list(self.overrides or ()), text=text, base=base
+        )
 
     def _rendered(self, path: Path, context: Any) -> bytes:
         from submit_tf_job.errors import JobSpecError, Problem
@@ -117,25 +135,35 @@ class SubmitTFJobOperator(BaseOperator):
         except (OSError, UnicodeDecodeError) as error:
             raise JobSpecError([Problem(0, 0, "", f"cannot be read: {error}", str(path))]) from None
         rendered = self.render_template(text, context)
-        return (rendered if isinstance(rendered, str) else json.dumps(rendered, default=str)).encode()  # the DAG may render native objects
+        if not isinstance(rendered, str):  # the DAG may render native objects
+            rendered = json.dumps(rendered, default=str)
+        return rendered.encode()
 
     def _begin(self, context: Any, handle: JobHandle) -> None:
-        from submit_tf_job.airflow.links import links_at_start
+        from submit_tf_job.airflow.extra_links import links_at_start
 
         self.log.info("%s is %s", handle.name, handle.application_id)
         if handle.application_id:
-            _push(context, {"application_id": handle.application_id, **links_at_start(handle.client.cluster, handle.application_id)})
+            _push(
+                context,
+                {
+                    "application_id": handle.application_id,
+                    **links_at_start(handle.client.cluster, handle.application_id),
+                },
+            )
             self.links_known = True
 
     def _wait_in_triggerer(self, context: Any, planned: Plan, handle: JobHandle) -> None:
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 
-        limit = self.execution_timeout
+        ends_at = None
+        if self.execution_timeout is not None:
+            ends_at = (context["ti"].start_date + self.execution_timeout).timestamp()
         trigger = SubmitTFJobTrigger(
             name=handle.name,
             application_id=handle.application_id,
             submit_tf_job_conn_id=self.submit_tf_job_conn_id,
-            ends_at=None if limit is None else (context["ti"].start_date + limit).timestamp(),
+            ends_at=ends_at,
             own=True,
             bootstrap=planned.job.bootstrap,
             stop_on_kill=self.stop_on_kill,
@@ -143,37 +171,44 @@ class SubmitTFJobOperator(BaseOperator):
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """End as the job did, after the triggerer has seen its end."""
-        from submit_tf_job.airflow.outcome import error_in, telling_airflow
+        """Return the job or raise its error, after the trigger has detected its end."""
+        from submit_tf_job.airflow.outcome import airflow_errors, error_in
 
         self.links_known = True
         if event.get("timed_out"):
             raise AirflowTaskTimeout(f"the job was not over within {self.execution_timeout}")
-        with telling_airflow():
+        with airflow_errors():
             return self._finish(event.get("job"), error_in(event), str(event.get("text") or ""))
 
-    def _tell(self, context: Any, handle: JobHandle, seen: Status) -> None:
-        from submit_tf_job.airflow.links import links_of_running
+    def _report(
+        self, context: Any, handle: JobHandle, seen: Status, progress_log: ProgressLog
+    ) -> None:
+        from submit_tf_job.airflow.extra_links import links_of_running
         from submit_tf_job.observation import JobState
-        from submit_tf_job.report.job import change_text
-        from submit_tf_job.report.untrusted import clean
 
-        assert seen.look is not None
-        self.log.info("%s", clean(change_text(seen.look)))
+        line = progress_log.line(seen.job)
+        if line is not None:
+            self.log.info("%s", line)
         if seen.state is JobState.RUNNING and self._links_wanted:
-            with contextlib.suppress(SubmitTFJobError):  # they are a convenience
-                _push(context, links_of_running(handle.client.cluster, handle.name, handle.application_id))
-                self._links_wanted = False
+            with contextlib.suppress(SubmitTFJobError):  # the job does not need its links
+                links, complete = links_of_running(
+                    handle.client.cluster, handle.name, handle.application_id
+                )
+                _push(context, links)
+                self._links_wanted = not complete
 
-    def _finish(self, job: Mapping[str, Any] | None, error: SubmitTFJobError | None, text: str) -> Any:
+    def _finish(
+        self, job: Mapping[str, Any] | None, error: SubmitTFJobError | None, text: str
+    ) -> Any:
         from submit_tf_job.report.untrusted import clean
 
         for line in text.splitlines():
             self.log.info("%s", clean(line))
-        over = job is not None
-        self._killable = None if over else self._killable
-        if job is not None and (self.on_finish == "delete" or (self.on_finish == "delete-succeeded" and error is None)):
-            self._delete(str(job["name"]))
+        if job is not None:
+            self._running_job = None
+            deletes = self.on_finish == "delete-succeeded" and error is None
+            if deletes or self.on_finish == "delete":
+                self._delete(str(job["name"]))
         if error is not None:
             raise error
         return job
@@ -185,20 +220,22 @@ class SubmitTFJobOperator(BaseOperator):
             self.log.warning("%s is over, and its name stays taken: %s", name, error.message)
 
     def on_kill(self) -> None:
-        """Stop the job: the task was killed, or its time is over."""
-        if self._killable is None or not self.stop_on_kill:
+        """Stop the job, because the task was killed or timed out."""
+        if self._running_job is None or not self.stop_on_kill:
             return
-        name, application_id = self._killable
+        name, application_id = self._running_job
         self.log.info("stopping %s (%s)", name, application_id or "which is being submitted")
         self.hook.kill(name, application_id)
 
 
 def task_run(context: Any, retries: int) -> TaskRun:
-    """Return which task instance a context is of."""
-    from submit_tf_job.airflow.identity import TaskRun
+    """Return the task instance of a context."""
+    from submit_tf_job.airflow.task_run import TaskRun
 
     ti = context["ti"]
-    base_url = conf.get("api", "base_url", fallback="") or conf.get("webserver", "base_url", fallback="")
+    base_url = conf.get("api", "base_url", fallback="") or conf.get(
+        "webserver", "base_url", fallback=""
+    )
     cleared_at = max(0, (ti.max_tries or 0) - (retries or 0))
     return TaskRun(base_url, ti.dag_id, ti.task_id, ti.run_id, ti.map_index, cleared_at)
 

@@ -1,4 +1,4 @@
-"""How a job's end, or what went wrong before it, is told to Airflow: as exceptions by the error table, and as events by a trigger."""
+"""Convert errors to Airflow's exceptions, and to the JSON of a trigger's event and back."""
 
 from __future__ import annotations
 
@@ -6,21 +6,35 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from submit_tf_job.airflow.versions import AirflowException, AirflowFailException
-from submit_tf_job.errors import TABLE, InternalError, JobSpecError, Problem, SubmitTFJobError, error_class
+from submit_tf_job.airflow.compat import AirflowException, AirflowFailException
+from submit_tf_job.airflow.form import with_form_labels
+from submit_tf_job.errors import (
+    TABLE,
+    InternalError,
+    JobSpecError,
+    Problem,
+    SubmitTFJobError,
+    error_class,
+)
 
-__all__ = ["as_airflow", "error_in", "error_object", "telling_airflow"]
+__all__ = ["airflow_errors", "as_airflow", "error_in", "error_object"]
 
 
 def as_airflow(error: SubmitTFJobError) -> AirflowException:
-    """Return the exception that makes Airflow try again where that may help (errors.TABLE), and fail the task at once where it cannot."""
+    """Return the exception that makes Airflow retry the task or fail it at once.
+
+    `errors.TABLE` decides whether a retry may help.
+    """
     kind = AirflowException if error_class(error).retryable else AirflowFailException
-    return kind(f"{error.message}\nhint: {error.hint}" if error.hint else error.message)
+    text = error.message
+    if error.hint:
+        text += f"\nhint: {with_form_labels(error.hint)}"
+    return kind(text)
 
 
 @contextlib.contextmanager
-def telling_airflow() -> Iterator[None]:
-    """Raise our errors as Airflow's."""
+def airflow_errors() -> Iterator[None]:
+    """Convert SubmitTFJobError of the block to Airflow's exceptions."""
     try:
         yield
     except SubmitTFJobError as error:
@@ -28,16 +42,23 @@ def telling_airflow() -> Iterator[None]:
 
 
 def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
-    """Return an error as an event carries it."""
-    return None if error is None else {"code": error_class(error).code, "message": error.message, "hint": error.hint}
+    """Return an error as the JSON of an event."""
+    if error is None:
+        return None
+    return {"code": error_class(error).code, "message": error.message, "hint": error.hint}
 
 
 def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:
-    """Read the error that an event carries; one of an unknown kind (of a later version, say) is a defect."""
-    told = event.get("error")
-    if not isinstance(told, Mapping):
+    """Return the error of an event.
+
+    An error of an unknown kind, such as one of a later version, becomes an InternalError.
+    """
+    error = event.get("error")
+    if not isinstance(error, Mapping):
         return None
     kinds = {row.code: kind for kind, row in TABLE.items()}
-    kind = kinds.get(str(told.get("code")), InternalError)
-    message, hint = str(told.get("message", "")), str(told.get("hint") or "")
-    return JobSpecError([Problem(0, 0, "", message)], hint=hint) if kind is JobSpecError else kind(message, hint=hint)
+    kind = kinds.get(str(error.get("code")), InternalError)
+    message, hint = str(error.get("message", "")), str(error.get("hint") or "")
+    if kind is JobSpecError:
+        return JobSpecError([Problem(0, 0, "", message)], hint=hint)
+    return kind(message, hint=hint)

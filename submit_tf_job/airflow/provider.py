@@ -1,4 +1,7 @@
-"""What Airflow is told of this package (entry point `apache_airflow_provider`); imports nothing, as Airflow asks it of every process."""
+"""The provider's description for Airflow (entry point `apache_airflow_provider`).
+
+It imports little, because Airflow imports it in each of its processes.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,39 @@ _NAME = "submit_tf_job"
 def get_provider_info() -> dict[str, Any]:
     """Return the provider's description (Airflow's provider_info.schema.json)."""
     return {
-        "package-name": "submit-tf-job",  # as packages are named in an index, or Airflow does not start at all
+        # the name's form in an index; otherwise Airflow does not start
+        "package-name": "submit-tf-job",
         "name": _NAME,
         "description": "Distributed TensorFlow on Hadoop YARN.",
-        "integrations": [{"integration-name": _NAME, "external-doc-url": "https://hadoop.apache.org/", "tags": ["software"]}],
+        "integrations": [
+            {
+                "integration-name": _NAME,
+                "external-doc-url": "https://hadoop.apache.org/",
+                "tags": ["software"],
+            }
+        ],
         "connection-types": [
             {
                 "connection-type": "submit_tf_job",
                 "hook-class-name": f"{_HERE}.hook.SubmitTFJobHook",
                 "hook-name": "YARN (submit_tf_job)",
-                "ui-field-behaviour": {"hidden-fields": list(HIDDEN), "relabeling": dict(RELABELED), "placeholders": dict(PLACEHOLDERS)},
-                "conn-fields": {name: {"label": label, "schema": {"type": ["string", "null"]}} for name, label in FIELDS.items()},
+                "ui-field-behaviour": {
+                    "hidden-fields": list(HIDDEN),
+                    "relabeling": dict(RELABELED),
+                    "placeholders": dict(PLACEHOLDERS),
+                },
+                "conn-fields": {
+                    name: {"label": label, "schema": {"type": ["string", "null"]}}
+                    for name, label in FIELDS.items()
+                },
             }
         ],
         "hooks": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.hook"]}],
         "operators": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.operator"]}],
         "sensors": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.sensor"]}],
         "triggers": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.trigger"]}],
-        "extra-links": [f"{_HERE}.links.{name}" for name in ("ApplicationLink", "LogsLink", "TensorBoardLink")],
+        "extra-links": [
+            f"{_HERE}.extra_links.{name}"
+            for name in ("ApplicationLink", "LogsLink", "TensorBoardLink")
+        ],
     }

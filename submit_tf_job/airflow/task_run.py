@@ -1,7 +1,8 @@
-"""Which job a task instance has: the same for every try, another one once the task was cleared; without Airflow.
+"""The job of a task instance: the same in every try, another one after a clear; without Airflow.
 
-A worker may die between the POST and its answer, and then the next try knows nothing. So a job's name and submission id are made of what
-both tries are: the Airflow, the DAG, the task, the run, the map index, and how often the task was cleared.
+A worker may die between the POST and its response, and the next try then has no record of it. So a
+job's name and submission id are derived from what both tries share: the Airflow, the DAG, the task,
+the run, the map index, and how often the task was cleared.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ class TaskRun:
     """A task instance, from the first try until it is cleared.
 
     Attributes:
-        airflow: What tells this Airflow from others that use the same cluster: its base URL.
-        cleared_at: The number of tries before it was cleared last, 0 where it never was. Clearing sets `max_tries` to the tries so far
-            plus the task's retries (clear_task_instances of Airflow), so the difference tells.
+        airflow: Identifies this Airflow among others that use the same cluster: its base URL.
+        cleared_at: The number of tries before it was last cleared, or 0. Clearing sets `max_tries`
+            to the tries so far plus the task's retries (Airflow's clear_task_instances), so it is
+            the difference of the two.
     """
 
     airflow: str
@@ -40,25 +42,26 @@ class TaskRun:
         return hashlib.sha256(json.dumps(parts).encode()).digest()
 
     def family(self, readable: str | None = None) -> str:
-        """Return what the names of all its jobs begin with.
+        """Return the common prefix of the names of its jobs.
 
         Args:
-            readable: What people shall read in it; default: the task.
+            readable: The readable part; default: the task.
         """
         words = _slug(readable) if readable else _slug(self.task_id)[:_READABLE_MAX].rstrip("-")
         return f"{words or 'job'}-{base64.b32encode(self._digest())[:10].decode().lower()}"
 
     def job_name(self, readable: str | None = None) -> str:
         """Return the name of its job."""
-        return self.family(readable) + (f"-{self.cleared_at}" if self.cleared_at else "")
+        name = self.family(readable)
+        return f"{name}-{self.cleared_at}" if self.cleared_at else name
 
     @property
     def submission_id(self) -> str:
-        """The submission's id, which the service carries."""
+        """The submission's id, which the service contains."""
         return f"airflow-{self._digest(self.cleared_at).hex()[:40]}"
 
     def earlier(self, names: Iterable[str], readable: str | None = None) -> tuple[str, ...]:
-        """Pick the names that jobs of this task instance had before it was cleared."""
+        """Return the names that belong to this task instance's jobs from before it was cleared."""
         own = self.job_name(readable)
         pattern = re.compile(re.escape(self.family(readable)) + r"(-\d+)?")
         return tuple(name for name in names if name != own and pattern.fullmatch(name))

@@ -9,34 +9,45 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from submit_tf_job.airflow.versions import AIRFLOW, BaseTrigger, TriggerEvent
+from submit_tf_job.airflow.compat import AIRFLOW, BaseTrigger, TriggerEvent
 from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
-    from submit_tf_job.sdk import Client
-    from submit_tf_job.watch import Look
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.sdk.client import Client
 
 __all__ = ["SubmitTFJobTrigger"]
 
 T = TypeVar("T")
 _LINKS_TRIES = 10
 
-# Requests take as long as the cluster likes: not in the triggerer's own threads, which other triggers need.
+# Requests may take long: do not use the triggerer's own threads, which other triggers need.
 _threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="submit_tf_job")
 
 
+class JobEnded(TriggerEvent):
+    """The event that a job has ended; Airflow writes its `repr` to the task's log."""
+
+    def __repr__(self) -> str:
+        """Return the job's name and state instead of the whole payload."""
+        job, error = self.payload.get("job"), self.payload.get("error")
+        if job:
+            return f"{job['name']} {job['state']}"
+        return f"not followed any more: {(error or {}).get('code', 'unknown')}"
+
+
 class SubmitTFJobTrigger(BaseTrigger):
-    """Follows a job until it is over, or until its time is; any triggerer can go on where another was.
+    """Follows a job to its end or to a deadline; another triggerer can continue at any time.
 
     Args:
         name: The job.
-        application_id: Its application; None where whatever has the name is meant.
+        application_id: Its application; None for any application of this name.
         submit_tf_job_conn_id: The connection; None for the settings of the triggerer's host.
-        ends_at: When to give up, in seconds since 1970; None for never.
-        own: Whether the task has submitted the job: then it is stopped when the task is killed, when its time is over, and where it can
-            only wait in vain; and the task's links are kept.
-        bootstrap: Whether the job runs under our bootstrap; None to find out.
+        ends_at: The deadline, in seconds since 1970; None for no deadline.
+        own: Whether the task has submitted the job. Then the job is stopped when the task is
+            killed, at the deadline, and if it can never start; and the task's links are stored.
+        bootstrap: Whether the job runs under the bootstrap; None to read that from the service.
         stop_on_kill: Whether an own job is stopped when the task is killed.
     """
 
@@ -62,14 +73,22 @@ class SubmitTFJobTrigger(BaseTrigger):
         self._links_tries = _LINKS_TRIES if own else 0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what makes the same trigger again."""
-        names = ("name", "application_id", "submit_tf_job_conn_id", "ends_at", "own", "bootstrap", "stop_on_kill")
+        """Return the class path and arguments that recreate this trigger."""
+        names = (
+            "name",
+            "application_id",
+            "submit_tf_job_conn_id",
+            "ends_at",
+            "own",
+            "bootstrap",
+            "stop_on_kill",
+        )
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Fire once: when the job is over, or cannot be followed any more."""
+        """Yield one event, when the job is over or can no longer be followed."""
         try:
-            yield TriggerEvent(await self._event())
+            yield JobEnded(await self._event())
         except asyncio.CancelledError:
             if AIRFLOW < (3,) and await _in_asgiref(self._was_killed):  # Airflow 3.3 calls on_kill
                 await self.on_kill()
@@ -82,71 +101,101 @@ class SubmitTFJobTrigger(BaseTrigger):
         try:
             hook = await self._hook()
             client = await _in_thread(hook.get_conn)
-            look = await self._followed(client)
-            status = await _in_thread(partial(self._judged, client, look))
+            last = await self._followed(client)
+            status = await _in_thread(partial(self._explained, client, last))
         except SubmitTFJobError as error:
-            timed_out = isinstance(error, DeadlinePassed) and self.ends_at is not None and time.time() >= self.ends_at
+            timed_out = (
+                isinstance(error, DeadlinePassed)
+                and self.ends_at is not None
+                and time.time() >= self.ends_at
+            )
             if timed_out:
                 await self.on_kill()
             return {"job": None, "error": error_object(error), "timed_out": timed_out}
-        return {"job": status.to_json(), "error": error_object(status.error), "text": str(status), "timed_out": False}
+        return {
+            "job": status.to_json(),
+            "error": error_object(status.error),
+            "text": str(status),
+            "timed_out": False,
+        }
 
     async def _hook(self) -> SubmitTFJobHook:
         from submit_tf_job.airflow.hook import SubmitTFJobHook
 
         hook = SubmitTFJobHook(self.submit_tf_job_conn_id)
-        await _in_asgiref(lambda: hook.given)  # Airflow lends its supervisor's ear to threads of asgiref alone
+        # Airflow's connection to its supervisor works in threads of asgiref only
+        await _in_asgiref(lambda: hook.given)
         return hook
 
-    async def _followed(self, client: Client) -> Look:
-        from submit_tf_job import api
+    async def _followed(self, client: Client) -> JobStatus:
+        from submit_tf_job import operations
+        from submit_tf_job.airflow.progress_log import ProgressLog
 
-        cluster = client.cluster
-        looks: list[Look] = []
-        left_s = None if self.ends_at is None else max(0.0, self.ends_at - time.time())
-        steps = api.following(
+        cluster, progress_log = client.cluster, ProgressLog()
+        seen: list[JobStatus] = []
+        left_s = None
+        if self.ends_at is not None:
+            left_s = max(0.0, self.ends_at - time.time())
+        steps = operations.following(
             cluster,
-            api.JobRef(self.name, self.application_id),
-            until=lambda look: self.own and bool(look.seen.failed_before_bootstrap),
+            operations.JobRef(self.name, self.application_id),
+            own=self.own,
             bootstrap=self.bootstrap,
             timeout_s=left_s,
-            on_look=looks.append,
+            on_status=seen.append,
         )
         while True:
             step = await _in_thread(partial(_take, steps))
             if not isinstance(step, float):
-                return await _in_thread(partial(api.end_doomed, cluster, api.JobRef(self.name, self.application_id), step))
-            await self._tell(client, looks[-1:])
-            looks.clear()
+                return step
+            for status in seen[-1:]:
+                line = await _in_thread(partial(progress_log.line, status))
+                if line is not None:
+                    self.log.info("%s", line)
+            await self._report(client, seen[-1:])
+            seen.clear()
             await asyncio.sleep(step)
 
-    def _judged(self, client: Client, look: Look) -> Any:
-        from submit_tf_job.sdk import JobHandle
+    def _explained(self, client: Client, status: JobStatus) -> Any:
+        from submit_tf_job.sdk.client import JobHandle
 
-        return JobHandle(client, self.name, self.application_id).judged(look)
+        return JobHandle(client, self.name, self.application_id).explained(status)
 
-    async def _tell(self, client: Client, looks: list[Look]) -> None:
-        """Keep the links of a job that has begun to run; that they cannot be had is no reason to lose the job."""
-        from submit_tf_job.airflow.links import links_of_running
+    async def _report(self, client: Client, seen: list[JobStatus]) -> None:
+        """Store the links of a running job.
+
+        A failure to store them does not end the trigger.
+        """
+        from submit_tf_job.airflow.extra_links import links_of_running
         from submit_tf_job.observation import JobState
 
-        if not self._links_tries or not looks or looks[-1].verdict.state is not JobState.RUNNING:
+        if not self._links_tries or not seen or seen[-1].state is not JobState.RUNNING:
             return
         self._links_tries -= 1
         try:
-            links = await _in_thread(partial(links_of_running, client.cluster, self.name, self.application_id))
-            if links:
+            links, complete = await _in_thread(
+                partial(links_of_running, client.cluster, self.name, self.application_id)
+            )
+            if complete:
                 self._links_tries = 0
+            if links:
                 await _in_asgiref(partial(self._push, links))
-        except Exception as error:  # noqa: BLE001 - Airflow's XCom backends raise what they like
+        except Exception as error:  # noqa: BLE001 - Airflow's XCom backends may raise anything
             self.log.warning("the links of %s cannot be kept: %s", self.name, error)
 
     def _push(self, links: dict[str, str]) -> None:
-        from submit_tf_job.airflow.versions import XCom
+        from submit_tf_job.airflow.compat import XCom
 
         ti = self.task_instance
         for key, url in links.items():
-            XCom.set(key=key, value=url, dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=ti.map_index)
+            XCom.set(
+                key=key,
+                value=url,
+                dag_id=ti.dag_id,
+                task_id=ti.task_id,
+                run_id=ti.run_id,
+                map_index=ti.map_index,
+            )
 
     async def on_kill(self) -> None:
         """Stop the job: the task was cleared, or marked as failed or succeeded."""
@@ -156,7 +205,11 @@ class SubmitTFJobTrigger(BaseTrigger):
         await _in_thread(partial(hook.kill, self.name, self.application_id))
 
     def _was_killed(self) -> bool:
-        """Ask Airflow 2's database whether the task waits for this trigger no more; a triggerer that ends cancels its triggers, too."""
+        """Return whether the task no longer waits for this trigger, according to Airflow 2's
+        database.
+
+        A triggerer that ends cancels its triggers, too.
+        """
         from importlib import import_module
 
         if self.task_instance is None:
@@ -165,27 +218,33 @@ class SubmitTFJobTrigger(BaseTrigger):
         session = import_module("airflow.utils.session").create_session
         ti = self.task_instance
         with session() as db:
-            wanted = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "map_index": ti.map_index}
+            wanted = {
+                "dag_id": ti.dag_id,
+                "task_id": ti.task_id,
+                "run_id": ti.run_id,
+                "map_index": ti.map_index,
+            }
             found = db.query(model).filter_by(**wanted).one_or_none()
             return found is None or found.state != "deferred"
 
 
 def _load() -> None:
-    """Import what a trigger needs, which takes too long for the loop."""
+    """Import the trigger's modules, which takes too long for the event loop."""
+    import submit_tf_job.airflow.extra_links
     import submit_tf_job.airflow.hook
-    import submit_tf_job.airflow.links
     import submit_tf_job.airflow.outcome
-    import submit_tf_job.api
+    import submit_tf_job.airflow.progress_log
     import submit_tf_job.observation
-    import submit_tf_job.sdk  # noqa: F401
+    import submit_tf_job.operations
+    import submit_tf_job.sdk.client  # noqa: F401
 
 
-def _take(steps: Generator[float, None, Look]) -> float | Look:
-    """Take one step; a StopIteration cannot come out of a thread."""
+def _take(steps: Generator[float, None, JobStatus]) -> float | JobStatus:
+    """Return the next step; a StopIteration cannot be raised from a thread."""
     try:
         return next(steps)
     except StopIteration as end:
-        last: Look = end.value
+        last: JobStatus = end.value
         return last
 
 
@@ -194,12 +253,19 @@ async def _in_thread(call: Callable[[], T]) -> T:
 
 
 async def _in_asgiref(call: Callable[[], T]) -> T:
-    """Call in a thread of asgiref's, which forgets why it was cancelled: a triggerer that does not learn it does not call `on_kill`."""
+    """Call a function in a thread of asgiref.
+
+    The call is shielded, because asgiref drops the reason of a cancellation, and a triggerer
+    without it does not call `on_kill`.
+    """
     from importlib import import_module
 
-    task: asyncio.Task[T] = asyncio.ensure_future(import_module("asgiref.sync").sync_to_async(call)())
+    task: asyncio.Task[T] = asyncio.ensure_future(
+        import_module("asgiref.sync").sync_to_async(call)()
+    )
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks for it any more
+        # retrieve the result, which is no longer awaited
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise

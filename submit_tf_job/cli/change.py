@@ -1,4 +1,4 @@
-"""start, scale, restart, priority, move, extend."""
+"""Commands start, scale, restart, priority, move and extend."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, JobArgument, command
-from submit_tf_job.cli.follow import seconds
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, JobArgument, command, completed
+from submit_tf_job.cli.following import seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.report.change import change_object
+from submit_tf_job.report.change_text import change_object
 
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has taken effect.")]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Return only when the change has taken effect.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -22,21 +24,33 @@ def register(app: typer.Typer) -> None:
 
 
 def start(context: Context, job: JobArgument, wait: WaitOption = True) -> None:
-    """Run a job once more that was stopped or is over, as YARN has stored it. One that runs stays as it is.
+    """Run a stopped or finished job once more, as YARN has stored it. A running job is not changed.
 
     \b
     Example: submit_tf_job start mnist && submit_tf_job watch mnist
     """
-    _tell(context, api.start(api.connect(context.settings()), job, wait=wait))
+    _print(
+        context,
+        operations.start(
+            operations.connect(context.settings()), job, wait=wait, on_wait=context.say
+        ),
+    )
 
 
 def scale(
     context: Context,
     job: JobArgument,
-    target: Annotated[str, typer.Argument(metavar="ROLE=N", help="The role, and how many tasks it is to have.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROLE=N",
+            help="The role, and its new number of tasks.",
+            autocompletion=completed("role="),
+        ),
+    ],
     wait: WaitOption = True,
 ) -> None:
-    """Change the number of a sidecar's tasks while the job runs. What TensorFlow knows of is fixed when it starts.
+    """Change the number of a sidecar's tasks while the job runs. TensorFlow's own roles are fixed.
 
     \b
     Example: submit_tf_job scale mnist monitor=2
@@ -44,32 +58,44 @@ def scale(
     role, _, count = target.partition("=")
     if not role or not count.isdecimal():
         raise UsageError(f"{target!r} is not ROLE=N", hint="such as monitor=2")
-    _tell(context, api.scale(api.connect(context.settings()), job, role, int(count), wait=wait))
+    _print(
+        context,
+        operations.scale(operations.connect(context.settings()), job, role, int(count), wait=wait),
+    )
 
 
 def restart(
     context: Context,
     job: JobArgument,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="Such as worker-1.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="Task, such as worker-1.", autocompletion=completed("task")
+        ),
+    ],
     wait: WaitOption = True,
 ) -> None:
-    """End one task, so that YARN starts it again in a new container. Its role must have restarts left.
+    """End one task, so that YARN starts it again in a new container. Its role needs restarts left.
 
     \b
     Example: submit_tf_job restart mnist worker-1
     """
-    _tell(context, api.restart(api.connect(context.settings()), job, task, wait=wait))
+    _print(
+        context, operations.restart(operations.connect(context.settings()), job, task, wait=wait)
+    )
 
 
 def priority(
-    context: Context, job: JobArgument, value: Annotated[int, typer.Argument(metavar="N", help="0 or more; higher goes first.")]
+    context: Context,
+    job: JobArgument,
+    value: Annotated[int, typer.Argument(metavar="N", help="0 or more; higher goes first.")],
 ) -> None:
     """Change a job's priority within its queue.
 
     \b
     Example: submit_tf_job priority mnist 5
     """
-    _tell(context, api.set_priority(api.connect(context.settings()), job, value))
+    _print(context, operations.set_priority(operations.connect(context.settings()), job, value))
 
 
 def move(
@@ -83,21 +109,29 @@ def move(
     \b
     Example: submit_tf_job move mnist research
     """
-    _tell(context, api.move(api.connect(context.settings()), job, queue, wait=wait))
+    _print(context, operations.move(operations.connect(context.settings()), job, queue, wait=wait))
 
 
 def extend(
     context: Context,
     job: JobArgument,
-    lifetime: Annotated[str, typer.Argument(metavar="DURATION", help="How long it may at least run from now: 90m, 12h, 2d.")],
+    lifetime: Annotated[
+        str,
+        typer.Argument(metavar="DURATION", help="Least time limit from now: 90m, 12h, 2d."),
+    ],
 ) -> None:
-    """Let a running job live for at least so long from now. A longer limit, or none, stays as it is.
+    """Extend a running job's time limit to at least DURATION from now. Never shortens it.
 
     \b
     Example: submit_tf_job extend mnist 12h
     """
-    _tell(context, api.extend(api.connect(context.settings()), job, seconds(lifetime, "DURATION") or 0))
+    _print(
+        context,
+        operations.extend(
+            operations.connect(context.settings()), job, seconds(lifetime, "DURATION") or 0
+        ),
+    )
 
 
-def _tell(context: Context, change: api.Change) -> None:
+def _print(context: Context, change: operations.Change) -> None:
     context.result([change.message], lambda: change_object(change))

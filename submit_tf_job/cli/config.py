@@ -1,16 +1,22 @@
-"""config show."""
+"""Command config show."""
 
 from __future__ import annotations
 
 import typer
 
-from submit_tf_job.cli.door import Context, command
-from submit_tf_job.report.settings import settings_lines, settings_object
+from submit_tf_job.cli.context import Context, command
+from submit_tf_job.cli.help_layout import Group
+from submit_tf_job.report.settings_text import settings_lines, settings_object
 
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="Settings of this machine and user.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(
+        cls=Group,
+        help="Settings of this machine and user.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
     group.callback()(_group)
     command(group, "show")(show)
     app.add_typer(group, name="config")

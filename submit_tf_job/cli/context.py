@@ -1,41 +1,82 @@
-"""Where errors become messages and exit statuses, and where the options stand that every command has."""
+"""The options of all commands, and the conversion of errors to messages and exit statuses."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import io
 import json
-import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Annotated, Any
 
 import typer
 
-from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, InternalError, JobSpecError, SubmitTFJobError, UsageError
+from submit_tf_job.cli.help_layout import CLUSTER_OPTIONS, HelpCommand
+from submit_tf_job.cli.paint import paint
+from submit_tf_job.cli.streams import ReaderGoneError, drop_output, take_over
+from submit_tf_job.cli.usage import ParserError, from_parser, requested_output
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+    InternalError,
+    JobSpecError,
+    OutputError,
+    SubmitTFJobError,
+    UsageError,
+)
+from submit_tf_job.host.secretfile import leave_no_core
 from submit_tf_job.report.untrusted import clean
-from submit_tf_job.secretfile import leave_no_core
 from submit_tf_job.settings import Settings, load_settings, process_environment
 
-__all__ = ["Context", "JobArgument", "SpecArgument", "coloured", "command", "printable", "run"]
+__all__ = [
+    "Context",
+    "JobArgument",
+    "SpecArgument",
+    "coloured",
+    "command",
+    "completed",
+    "guard",
+    "printable",
+    "run",
+]
 
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, as the shell would say
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, the shell's exit status
 HINT_INDENT = "  hint: "
 
-SpecArgument = Annotated[str, typer.Argument(metavar="SPEC", help="Job spec file, YAML or JSON; - for standard input.")]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or an application id.")]
+
+def completed(kind: str) -> Callable[[typer.Context, str], list[str]]:
+    """Return a completion function for values of one kind (`completing.values`)."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from submit_tf_job.cli import completing
+
+        return completing.values(kind, ctx.params, incomplete)
+
+    return complete
+
+
+SpecArgument = Annotated[
+    str, typer.Argument(metavar="SPEC", help="Job spec file, YAML or JSON; - for standard input.")
+]
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="Name of the job, or an application id.",
+        autocompletion=completed("job"),
+    ),
+]
 
 
 @dataclass
 class Context:
-    """What every command gets: the options that stand everywhere, and the two streams.
+    """The common options of a command, and its two output streams.
 
     Attributes:
-        interrupted: What to say when the user interrupts the command; a command sets it once there is something to say.
+        interrupted: Message for an interrupt; a command sets it once there is something to report.
     """
 
     profile: str | None = None
@@ -49,16 +90,23 @@ class Context:
     interrupted: str = ""
 
     def settings(self) -> Settings:
-        """Read the settings under these options."""
-        given = {"resource_managers": list(self.rm), "user": self.user, "auth": self.auth, "as_user": self.as_user}
+        """Read the settings, with these options applied."""
+        given = {
+            "resource_managers": list(self.rm),
+            "user": self.user,
+            "auth": self.auth,
+            "as_user": self.as_user,
+        }
         settings = load_settings(arguments=given, profile=self.profile)
-        if settings["auth"] != "simple":
+        if settings.auth != "simple":
             leave_no_core()
         return settings
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal that the result goes to; None for a file or a pipe, where nothing is cut."""
+        """The columns of the terminal on stdout; None for a file or a pipe, where lines are not
+        cut.
+        """
         if not sys.stdout.isatty():
             return None
         import shutil
@@ -67,11 +115,11 @@ class Context:
 
     @property
     def json(self) -> bool:
-        """Whether the result is to be JSON."""
+        """Whether the result is printed as JSON."""
         return self.output == "json"
 
     def result(self, lines: Iterable[str], value: Callable[[], object]) -> None:
-        """Print the result: to stdout, the only thing that goes there."""
+        """Print the result to stdout."""
         if self.json:
             print(json.dumps(value(), indent=2))
         else:
@@ -79,100 +127,171 @@ class Context:
                 print(printable(line, sys.stdout))
 
     def result_line(self, line: str, value: Callable[[], object]) -> None:
-        """Print one of several results, each as it comes: a line, or a JSON object on a line."""
+        """Print one of several results at once: a line, or a JSON object on one line."""
         print(json.dumps(value()) if self.json else printable(line, sys.stdout), flush=True)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before something of somebody else's is destroyed.
+        """Ask before another user's job is changed.
 
         Raises:
-            UsageError: The answer is no, or nobody is there to give one.
+            UsageError: The answer is no, or there is no terminal to ask on.
         """
         if yes:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise UsageError(f"{question} Nobody is there to ask", hint="say --yes")
+            raise UsageError(f"{question} There is no terminal to ask on", hint="add --yes")
         print(clean(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise UsageError("nothing was done")
 
     def say(self, line: str) -> None:
-        """Talk to the person at the terminal: to stderr, unless they want quiet."""
+        """Print a message to stderr, unless --quiet was given."""
         if not self.quiet:
             print(printable(line, sys.stderr), file=sys.stderr, flush=True)
 
 
 _SETTINGS = (
     ("profile", "-p", "--profile", str | None, None, "NAME", "Settings profile."),
-    ("rm", "--rm", None, list[str] | None, None, "URL", "ResourceManager, http://host:8088; may be given more than once."),
+    (
+        "rm",
+        "--rm",
+        None,
+        list[str] | None,
+        None,
+        "URL",
+        "ResourceManager, http://host:8088; may be given more than once.",
+    ),
     ("user", "--user", None, str | None, None, "NAME", "User to submit as."),
-    ("auth", "--auth", None, str | None, None, "METHOD", "simple, kerberos, delegation-token, basic or bearer."),
-    ("as_user", "--as-user", None, str | None, None, "NAME", "Submit for this user, as a proxy user (doAs)."),
+    (
+        "auth",
+        "--auth",
+        None,
+        str | None,
+        None,
+        "METHOD",
+        "simple, kerberos, delegation-token, basic or bearer.",
+    ),
+    (
+        "as_user",
+        "--as-user",
+        None,
+        str | None,
+        None,
+        "NAME",
+        "Submit for this user, as a proxy user (doAs).",
+    ),
 )
+_CLUSTER = frozenset(row[0] for row in _SETTINGS)
 _COMMON = (
-    ("output", "-o", "--output", str, "text", "text|json", "Form of the result on stdout."),
-    ("quiet", "-q", "--quiet", bool, False, None, "Say nothing on stderr but errors."),
-    ("verbose", "-v", "--verbose", bool, False, None, "Say more; show tracebacks of defects."),
+    ("output", "-o", "--output", str, "text", "text|json", "Output format."),
+    ("quiet", "-q", "--quiet", bool, False, None, "Only print errors."),
+    ("verbose", "-v", "--verbose", bool, False, None, "Verbose; show tracebacks."),
 )
 
 
 def command(
     app: typer.Typer, name: str | None = None, *, settings: bool = True
 ) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """Register a command: `function(context, …) -> exit status or None`, with the options that stand everywhere added.
+    """Register a command: `function(context, …) -> exit status or None`, plus the common options.
 
     Args:
-        app: Where.
-        name: Its name, where that is not the function's.
-        settings: Whether it reads the settings, and so has the options that decide about them.
+        app: The application or group to register it in.
+        name: Its name, if it differs from the function's.
+        settings: Whether it reads the settings, and so has the cluster options.
     """
     rows = (*_SETTINGS, *_COMMON) if settings else _COMMON
 
     def register(function: Callable[..., int | None]) -> Callable[..., None]:
-        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "context"]
+        own = [
+            p
+            for p in inspect.signature(function, eval_str=True).parameters.values()
+            if p.name != "context"
+        ]
         common = [_parameter(*row) for row in rows]
 
         @functools.wraps(function)
         def guarded(**values: Any) -> None:
             given = {row[0]: values.pop(row[0]) for row in rows}
             context = Context(**{**given, "rm": given.get("rm") or []})
-            raise SystemExit(_guard(context, lambda: function(context, **values)))
+            raise SystemExit(guard(context, lambda: function(context, **values)))
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
         guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         guarded.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, rich_help_panel=None)(guarded)
+        app.command(name, cls=HelpCommand)(guarded)
         return guarded
 
     return register
 
 
-def _parameter(name: str, first: str, second: str | None, kind: Any, default: Any, metavar: str | None, text: str) -> inspect.Parameter:
+def _parameter(
+    name: str,
+    first: str,
+    second: str | None,
+    kind: Any,
+    default: Any,
+    metavar: str | None,
+    text: str,
+) -> inspect.Parameter:
     names = [option for option in (second, first) if option]
-    option = typer.Option(*names, metavar=metavar, help=text, show_default=False)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+    completion, panel = None, None
+    if name in ("profile", "auth", "output"):
+        completion = completed(name)
+    if name in _CLUSTER:
+        panel = CLUSTER_OPTIONS
+    option = typer.Option(
+        *names,
+        metavar=metavar,
+        help=text,
+        show_default=False,
+        rich_help_panel=panel,
+        autocompletion=completion,
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
 
 
 def run(app: typer.Typer, arguments: list[str]) -> int:
-    """Run the command line and return the exit status, whatever happens."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that has no … must not turn a result into a defect
+    """Run the command line and return the exit status."""
+    take_over()
+    status: object = 0
     try:
-        app(args=arguments, prog_name="submit_tf_job")
-    except SystemExit as done:
-        return done.code if isinstance(done.code, int) else 0 if done.code is None else 2
+        try:
+            status = app(args=arguments, prog_name="submit_tf_job", standalone_mode=False)
+        except SystemExit as done:
+            status = done.code or 0
+            if not isinstance(status, int):
+                status = 2
+        except ParserError as error:
+            status = _wrong_usage(error, arguments)
+        sys.stdout.flush()
+    except OutputError as error:  # of a help text; errors of a command are handled in `guard`
+        drop_output()
+        return _show(Context(), error)
+    except ReaderGoneError:
+        drop_output()
+        return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    return 0
+    # `--help` and an interrupt return a status
+    return status if isinstance(status, int) else 0
+
+
+def _wrong_usage(error: Any, arguments: list[str]) -> int:
+    """Print a parser error like any other error; a group without a command prints its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return int(error.exit_code)
+    return _show(Context(output=requested_output(arguments)), from_parser(error))
 
 
 class _TerminatedError(BaseException):
-    """SIGTERM came."""
+    """SIGTERM was received."""
 
 
-def _guard(context: Context, call: Callable[[], int | None]) -> int:
-    """Call a command and turn every way it can end into a message and an exit status."""
+def guard(context: Context, call: Callable[[], int | None]) -> int:
+    """Call a command, and turn errors and signals into a message and an exit status."""
     if context.output not in ("text", "json"):
         return _show(context, UsageError(f"--output takes text or json, not {context.output!r}"))
 
@@ -183,16 +302,19 @@ def _guard(context: Context, call: Callable[[], int | None]) -> int:
     try:
         status = call() or 0
         sys.stdout.flush()
+    except OutputError as error:
+        drop_output()
+        return _show(context, error)
     except SubmitTFJobError as error:
         return _show(context, error)
     except (KeyboardInterrupt, _TerminatedError) as event:
         if context.interrupted:
             print(f"\n{context.interrupted}", file=sys.stderr)
         return EXIT_TERMINATED if isinstance(event, _TerminatedError) else EXIT_INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
+    except ReaderGoneError:
+        drop_output()
         return EXIT_BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001 - a defect of ours must not look like the user's
+    except Exception as error:  # noqa: BLE001 - reported as a defect of this program
         return _show(context, _defect(context, error))
     else:
         return status
@@ -207,13 +329,16 @@ def _defect(context: Context, error: Exception) -> InternalError:
         traceback.print_exc()
     return InternalError(
         f"a defect of submit_tf_job: {type(error).__name__}: {error}",
-        hint="please report it with the output of the same command with -v; nothing is known to be wrong with your job",
+        hint="please report it with the output of the same command with -v; your job is "
+        "probably not affected",
     )
 
 
 def _show(context: Context, error: SubmitTFJobError) -> int:
     if context.json:
-        print(json.dumps({"kind": "Error", "format": 1, **error.to_json()}, indent=2), file=sys.stderr)
+        print(
+            json.dumps({"kind": "Error", "format": 1, **error.to_json()}, indent=2), file=sys.stderr
+        )
     elif isinstance(error, JobSpecError):
         for problem in error.problems:
             print(clean(str(problem)), file=sys.stderr)
@@ -228,27 +353,15 @@ def _show(context: Context, error: SubmitTFJobError) -> int:
     return error.exit_status
 
 
-_COLOURS = {
-    "SUCCEEDED": 32,
-    "FAILED": 31,
-    "STOPPED": 33,
-    "UNKNOWN": 33,
-    "PENDING": 33,
-    "STARTING": 36,
-    "RUNNING": 36,
-    "FINISHING": 36,
-}
-_STATE = re.compile(rf"\b(?:{'|'.join(_COLOURS)})\b")
-
-
 def printable(line: str, stream: IO[str]) -> str:
-    """Make a line fit to be printed: nothing in it reaches the terminal but text, and a job's states are coloured there."""
-    if not coloured(stream):
-        return clean(line)
-    return _STATE.sub(lambda found: f"\x1b[{_COLOURS[found.group()]}m{found.group()}\x1b[0m", clean(line))
+    """Escape control characters, and add colours for a terminal."""
+    text = clean(line)
+    return paint(text) if coloured(stream) else text
 
 
 def coloured(stream: IO[str]) -> bool:
-    """Say whether a stream gets colours: a terminal, unless the user wants none (https://no-color.org)."""
+    """Return whether a stream gets colours: a terminal, unless NO_COLOR is set
+    (https://no-color.org).
+    """
     environment = process_environment()
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"

@@ -1,4 +1,4 @@
-"""describe and events."""
+"""Commands describe and events."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import time
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, JobArgument, command
-from submit_tf_job.report.detail import description_lines, description_object, events_lines, events_object
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, JobArgument, command
+from submit_tf_job.operations.detail import events_of
+from submit_tf_job.report.detail_text import (
+    description_lines,
+    description_object,
+    events_lines,
+    events_object,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -18,25 +24,26 @@ def register(app: typer.Typer) -> None:
 
 
 def describe(context: Context, job: JobArgument) -> None:
-    """Show a job in detail: its verdict and why, each task with host, age and restarts, limits, links, the last events.
+    """Show a job in detail: verdict and cause, each task, limits, links and the last events.
 
     \b
     Examples:
       submit_tf_job describe mnist
       submit_tf_job describe mnist -o json | jq '.task_list[].host'
     """
-    cluster = api.connect(context.settings())
-    found = api.describe(cluster, job)
-    diagnosis = api.diagnose(cluster, found.look)
+    cluster = operations.connect(context.settings())
+    found = operations.describe(cluster, job)
+    diagnosis = operations.diagnose(cluster, found)
     lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
     context.result(lines, lambda: description_object(found, diagnosis))
 
 
 def events(context: Context, job: JobArgument) -> None:
-    """Show what happened to a job, in order of time: what YARN did, and what the job's tasks told each other.
+    """Show the events of a job in order of time: YARN's, and those that its tasks reported.
 
     \b
     Example: submit_tf_job events mnist
     """
-    found = api.describe(api.connect(context.settings()), job)
-    context.result(events_lines(found.events), lambda: events_object(found.look.seen.name, found.events))
+    found = operations.describe(operations.connect(context.settings()), job)
+    happened = events_of(found)
+    context.result(events_lines(happened), lambda: events_object(found.name, happened))

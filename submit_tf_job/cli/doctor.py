@@ -1,4 +1,4 @@
-"""doctor."""
+"""Command doctor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.door import Context, command
+from submit_tf_job.cli.context import Context, command
 from submit_tf_job.errors import UsageError
 
 
@@ -17,14 +17,26 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     context: Context,
-    deep: Annotated[bool, typer.Option("--deep", help="Submit a tiny job that looks from inside a container; deleted at the end.")] = False,
-    image: Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Image of the tiny job.")] = None,
-    queue: Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Queue to ask about, and of the tiny job.")] = None,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep",
+            help="Submit a tiny job that checks from inside containers; deleted at the end.",
+        ),
+    ] = False,
+    image: Annotated[
+        str | None, typer.Option("--image", metavar="IMAGE", help="Image of the tiny job.")
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", metavar="QUEUE", help="Queue to check, and of the tiny job."),
+    ] = None,
 ) -> int:
-    """Look at everything a job needs; the exit status is 1 where anything is broken.
+    """Check that this machine can run jobs on the cluster; exit status 1 if a check fails.
 
-    Settings, names, ResourceManagers, services API, authentication, queue, nodes, Docker, Registry DNS, logs, HDFS, clocks: each finding
-    is ok, a warning or a failure, with what it breaks and how to mend it.
+    Settings, names, ResourceManagers, services API, authentication, queue, nodes, Docker, Registry
+    DNS, logs, HDFS, clocks: each finding is ok, a warning or a failure, with its effect and how to
+    fix it.
 
     \b
     Examples:
@@ -36,9 +48,9 @@ def doctor(
         raise UsageError("--image is the image of the job that --deep submits", hint="add --deep")
     from dataclasses import replace
 
-    from submit_tf_job.api.deep import deep as look_inside
-    from submit_tf_job.api.doctoring import doctor as examine
-    from submit_tf_job.report.doctor import doctor_object, finding_lines, summary_line
+    from submit_tf_job.doctor.checks import doctor as examine
+    from submit_tf_job.doctor.deep import deep as look_inside
+    from submit_tf_job.report.check_text import doctor_object, finding_lines, summary_line
 
     settings = context.settings()
     found = examine(settings, queue=queue)
@@ -47,7 +59,12 @@ def doctor(
     elif deep:
         context.interrupted = "The job of the doctor is deleted."
         context.say("submitting a job of two small tasks; a first pull of its image takes minutes")
-        found = replace(found, findings=(*found.findings, *look_inside(settings, image=image, queue=queue)))
-    context.result((line for finding in found.findings for line in finding_lines(finding)), lambda: doctor_object(found))
+        found = replace(
+            found, findings=(*found.findings, *look_inside(settings, image=image, queue=queue))
+        )
+    context.result(
+        (line for finding in found.findings for line in finding_lines(finding)),
+        lambda: doctor_object(found),
+    )
     context.say(summary_line(found))
-    return 1 if found.failed else 0
+    return int(found.failed)

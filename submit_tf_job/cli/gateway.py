@@ -1,4 +1,4 @@
-"""gateway serve, token."""
+"""Commands gateway serve and gateway token."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.door import Context, command
-from submit_tf_job.cli.follow import seconds
+from submit_tf_job.cli.context import Context, command
+from submit_tf_job.cli.following import seconds
+from submit_tf_job.cli.help_layout import Group
 from submit_tf_job.errors import SettingsError, UsageError
 
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="Jobs over HTTP, for schedulers that cannot have this program.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(
+        cls=Group, help="Run the REST gateway.", no_args_is_help=True, rich_markup_mode=None
+    )
     group.callback()(_group)
     command(group, "serve")(serve)
     command(group, "token", settings=False)(token)
@@ -24,43 +27,99 @@ def register(app: typer.Typer) -> None:
 
 
 def _group() -> None:
-    """Jobs over HTTP, for schedulers that cannot have this program."""
+    """Run the REST gateway."""
 
 
 def serve(
     context: Context,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="PORT", help="0 for any that is free.", min=0, max=65535)] = 8090,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="PORT", help="Port; 0 for any free port.", min=0, max=65535),
+    ] = 8090,
     callers: Annotated[
-        Path | None, typer.Option("--callers", metavar="FILE", help="Who may call: lines of `gateway token`, and `alice cert:CN=alice`.")
+        Path | None,
+        typer.Option(
+            "--callers",
+            metavar="FILE",
+            help="Callers: lines of `gateway token`, and `alice cert:CN=alice`.",
+        ),
     ] = None,
     negotiate: Annotated[
-        Path | None, typer.Option("--negotiate", metavar="KEYTAB", help="Take Kerberos tickets, too; the keytab has HTTP/<this host>.")
+        Path | None,
+        typer.Option(
+            "--negotiate",
+            metavar="KEYTAB",
+            help="Accept Kerberos tickets, too; the keytab has HTTP/<this host>.",
+        ),
     ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Let every program of this machine submit as you; on loopback alone, in place of all others.")
+        bool,
+        typer.Option(
+            "--no-auth",
+            help="Let every program of this machine submit as you; on loopback only, without "
+            "--callers and --negotiate.",
+        ),
     ] = False,
-    cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate with its chain, PEM.")] = None,
-    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key, PEM.")] = None,
+    cert: Annotated[
+        Path | None,
+        typer.Option("--cert", metavar="FILE", help="TLS certificate with its chain, PEM."),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="FILE", help="Its private key, PEM.")
+    ] = None,
     client_ca: Annotated[
-        Path | None, typer.Option("--client-ca", metavar="FILE", help="Take client certificates that these sign, PEM; --callers maps them.")
+        Path | None,
+        typer.Option(
+            "--client-ca",
+            metavar="FILE",
+            help="Accept client certificates signed by these CAs, PEM; --callers maps them.",
+        ),
     ] = None,
     no_tls: Annotated[
-        bool, typer.Option("--no-tls", help="Take tokens without TLS from beyond this machine: a proxy before the gateway ends it.")
+        bool,
+        typer.Option(
+            "--no-tls",
+            help="Accept tokens without TLS from other machines: a proxy in front terminates TLS.",
+        ),
     ] = False,
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="URL", help="Database for webhooks and used keys: sqlite:///PATH or postgresql://USER@HOST/DB."),
+        typer.Option(
+            "--state",
+            metavar="URL",
+            help="Database for webhooks and used keys: sqlite:///PATH or "
+            "postgresql://USER@HOST/DB.",
+        ),
     ] = None,
     webhook_to: Annotated[
-        list[str] | None, typer.Option("--webhook-to", metavar="URL", help="Send webhooks to this URL and below it; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--webhook-to",
+            metavar="URL",
+            help="Send webhooks to this URL and below it; repeatable.",
+        ),
     ] = None,
     webhook_key: Annotated[
-        Path | None, typer.Option("--webhook-key", metavar="FILE", help="The key that webhooks are signed with: whsec_ and base64.")
+        Path | None,
+        typer.Option(
+            "--webhook-key",
+            metavar="FILE",
+            help="Key that signs webhooks: whsec_ and base64.",
+        ),
     ] = None,
-    drain: Annotated[str, typer.Option("--drain", metavar="DURATION", help="At SIGTERM, time for requests to end: 30s.")] = "30s",
+    drain: Annotated[
+        str,
+        typer.Option(
+            "--drain", metavar="DURATION", help="At SIGTERM, time for requests to end: 30s."
+        ),
+    ] = "30s",
 ) -> None:
-    """Serve jobs over HTTP until SIGTERM; each request acts on the cluster as whoever calls. The log goes to stderr, a JSON object a line.
+    """Serve jobs over HTTP until SIGTERM; each request acts on the cluster as its caller.
+
+    The log goes to stderr, one JSON object per line.
 
     \b
     Examples:
@@ -70,23 +129,34 @@ def serve(
     """
     if (callers is None and negotiate is None) != no_auth:
         raise UsageError(
-            "say who may call: --callers FILE, --negotiate KEYTAB, or --no-auth, with which every program of this machine submits as you",
+            "no callers are configured: use --callers FILE, --negotiate KEYTAB, or --no-auth, "
+            "with which every program of this machine submits as you",
             hint="submit_tf_job gateway token NAME prints a token and its line of the file",
         )
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise SettingsError("the gateway needs the packages fastapi and uvicorn", hint="pip install 'submit_tf_job[gateway]'")
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
+        raise SettingsError(
+            "the gateway needs the packages fastapi, uvicorn and python-multipart",
+            hint="pip install 'fastapi>=0.115' 'uvicorn>=0.32' 'python-multipart>=0.0.26'",
+        )
     from submit_tf_job.gateway.callers import CallersFile
     from submit_tf_job.gateway.clusters import Clusters
-    from submit_tf_job.gateway.delivery import sender
-    from submit_tf_job.gateway.negotiate import Negotiator
+    from submit_tf_job.gateway.running import Gateway
     from submit_tf_job.gateway.server import Listening, serve
-    from submit_tf_job.gateway.state import Gateway
-    from submit_tf_job.gateway.store import open_store
-    from submit_tf_job.secretfile import leave_no_core
+    from submit_tf_job.gateway.slots import Limits
+    from submit_tf_job.gateway.spnego import Negotiator
+    from submit_tf_job.gateway.state import open_state
+    from submit_tf_job.gateway.uploads import UploadDirectory
+    from submit_tf_job.gateway.webhook_delivery import sender
+    from submit_tf_job.host.secretfile import leave_no_core
 
     if client_ca is not None and callers is None:
-        raise UsageError("--client-ca wants --callers", hint="lines such as `alice cert:CN=alice,O=Example` say whose certificates are")
-    listening = Listening(host, port, cert, key, client_ca, seconds(drain, "--drain") or 30.0, no_tls)
+        raise UsageError(
+            "--client-ca needs --callers",
+            hint="lines such as `alice cert:CN=alice,O=Example` map certificates to users",
+        )
+    listening = Listening(
+        host, port, cert, key, client_ca, seconds(drain, "--drain") or 30.0, no_tls
+    )
     listening.check(authenticated=not no_auth)
     leave_no_core()  # callers' tokens pass through its memory
     settings = context.settings()
@@ -94,18 +164,32 @@ def serve(
         Clusters(settings),
         CallersFile(callers) if callers else None,
         lambda entry: context.say(json.dumps(entry, default=str)),
-        negotiator=Negotiator(negotiate, settings["kerberos.krb5_conf"]) if negotiate else None,
-        store=open_store(state) if state else None,
-        webhooks=sender(webhook_to or (), webhook_key, settings["ca_file"], kept=state is not None),
+        limits=Limits(
+            upload_bytes=settings.gateway.upload_size,
+            upload_files=settings.gateway.upload_files,
+            upload_s=settings.gateway.upload_time_s,
+        ),
+        negotiator=Negotiator(negotiate, settings.kerberos.krb5_conf) if negotiate else None,
+        store=open_state(state) if state else None,
+        webhooks=sender(webhook_to or (), webhook_key, settings.ca_file, kept=state is not None),
+        uploads=UploadDirectory(settings.gateway.uploads),
     )
-    serve(gateway, listening, lambda url: context.result_line(f"listening on {url}", lambda: {"kind": "Gateway", "format": 1, "url": url}))
+    serve(
+        gateway,
+        listening,
+        lambda url: context.result_line(
+            f"listening on {url}", lambda: {"kind": "Gateway", "format": 1, "url": url}
+        ),
+    )
 
 
 def token(
     context: Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The user that the caller's jobs belong to.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The user that the caller's jobs belong to.")
+    ],
 ) -> None:
-    """Make a token for a caller: it is printed once, and only its hash is kept, in the file of --callers.
+    """Make a token for a caller. It is printed once; the file of --callers keeps only its hash.
 
     \b
     Example: submit_tf_job gateway token alice
@@ -115,5 +199,6 @@ def token(
     made = new_token()
     line = line_of(name, made)
     context.result(
-        [f"token  {made}", f"line   {line}"], lambda: {"kind": "GatewayToken", "format": 1, "name": name, "token": made, "line": line}
+        [f"token  {made}", f"line   {line}"],
+        lambda: {"kind": "GatewayToken", "format": 1, "name": name, "token": made, "line": line},
     )

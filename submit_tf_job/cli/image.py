@@ -1,4 +1,4 @@
-"""image check."""
+"""Command image check."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.door import Context, command
+from submit_tf_job.cli.context import Context, command
+from submit_tf_job.cli.help_layout import Group
 
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="Docker images.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(
+        cls=Group, help="Docker images.", no_args_is_help=True, rich_markup_mode=None
+    )
     group.callback()(_group)
     command(group, "check")(check)
     app.add_typer(group, name="image")
@@ -23,23 +26,32 @@ def _group() -> None:
 
 def check(
     context: Context,
-    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Image of this machine, as a job spec would name it.")],
-    python: Annotated[str, typer.Option("--python", metavar="PROGRAM", help="Interpreter for the bootstrap.")] = "python3",
+    image: Annotated[
+        str,
+        typer.Argument(metavar="IMAGE", help="Image on this machine, named as in a job spec."),
+    ],
+    python: Annotated[
+        str, typer.Option("--python", metavar="PROGRAM", help="Interpreter for the bootstrap.")
+    ] = "python3",
 ) -> int:
-    """Look into an image of this machine: what YARN, HDFS, Kerberos, GPUs or TensorFlow will miss; exit status 1 where anything is broken.
+    """Check an image of this machine for what YARN, HDFS, Kerberos, GPUs and TensorFlow need.
 
-    The image is run for seconds, without a network, as a user whom it does not know, and its ENTRYPOINT is tried. docs/images.md says what
-    an image must have.
+    The exit status is 1 if a check fails. The image is run for some seconds, without a network and
+    under a user id that it does not contain; its ENTRYPOINT is tried, too.
+    `submit_tf_job help images` lists what an image must have.
 
     \b
     Examples:
       submit_tf_job image check registry.example.com/ml/tf:2.15
       submit_tf_job image check ml/tf:2.15 --python /opt/bin/python -o json
     """
-    from submit_tf_job.api.images import check_image
-    from submit_tf_job.report.doctor import finding_lines, image_object, summary_line
+    from submit_tf_job.doctor.images import check_image
+    from submit_tf_job.report.check_text import finding_lines, image_object, summary_line
 
     found = check_image(context.settings(), image, python=python)
-    context.result((line for finding in found.findings for line in finding_lines(finding)), lambda: image_object(image, found))
+    context.result(
+        (line for finding in found.findings for line in finding_lines(finding)),
+        lambda: image_object(image, found),
+    )
     context.say(summary_line(found))
-    return 1 if found.failed else 0
+    return int(found.failed)

@@ -1,4 +1,4 @@
-"""list."""
+"""Command list."""
 
 from __future__ import annotations
 
@@ -6,25 +6,38 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, command
-from submit_tf_job.cli.follow import seconds
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, command, completed
+from submit_tf_job.cli.following import seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.report.listing import listing_lines, listing_object
+from submit_tf_job.report.job_table import listing_lines, listing_object
 
 if TYPE_CHECKING:
-    from submit_tf_job.fleet import Selection
+    from submit_tf_job.operations.listing import JobSelection
 
 DEFAULT_LIMIT = 50
 
-OwnerOption = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Jobs of this user; default: yours.")]
-EverybodyOption = Annotated[bool, typer.Option("--all-users", "-a", help="Jobs of everybody.")]
-QueueOption = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Jobs in this queue.")]
+OwnerOption = Annotated[
+    str | None, typer.Option("--owner", metavar="NAME", help="Jobs of this user; default: yours.")
+]
+EverybodyOption = Annotated[bool, typer.Option("--all-users", "-a", help="Jobs of all users.")]
+QueueOption = Annotated[
+    str | None, typer.Option("--queue", metavar="NAME", help="Jobs in this queue.")
+]
 StateOption = Annotated[
     list[str] | None,
-    typer.Option("--state", metavar="STATE", help="pending, running, succeeded, failed, stopped, or active; may be given more than once."),
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="pending, running, succeeded, failed, stopped, or active; may be given more than "
+        "once.",
+        autocompletion=completed("state"),
+    ),
 ]
-SinceOption = Annotated[str | None, typer.Option("--since", metavar="DURATION", help="Submitted in the last 90m, 12h, 7d.")]
+SinceOption = Annotated[
+    str | None,
+    typer.Option("--since", metavar="DURATION", help="Submitted in the last 90m, 12h, 7d."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -39,11 +52,13 @@ def list_jobs(
     queue: QueueOption = None,
     state: StateOption = None,
     since: SinceOption = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Show at most N jobs, the newest.")
+    ] = DEFAULT_LIMIT,
 ) -> None:
-    """List jobs, the newest first, with one request however many there are.
+    """List jobs, the newest first, with one request for any number of jobs.
 
-    The state is YARN's word alone; `status` and `describe` ask the job, too.
+    The state is YARN's only; `status` and `describe` also read the job's report.
 
     \b
     Examples:
@@ -53,28 +68,47 @@ def list_jobs(
     """
     settings = context.settings()
     chosen = selection(settings.user, owner, everybody, queue, state, since, limit)
-    jobs = api.list_jobs(api.connect(settings), chosen)
-    context.result(listing_lines(jobs, width=context.width, with_user=chosen.user != settings.user), lambda: listing_object(jobs))
+    jobs = operations.list_jobs(operations.connect(settings), chosen)
+    context.result(
+        listing_lines(jobs, width=context.width, with_user=chosen.user != settings.user),
+        lambda: listing_object(jobs),
+    )
 
 
 def selection(
-    me: str, owner: str | None, everybody: bool, queue: str | None, state: list[str] | None, since: str | None, limit: int | None
-) -> Selection:
-    """Build the selection that the options ask for.
+    me: str,
+    owner: str | None,
+    everybody: bool,
+    queue: str | None,
+    state: list[str] | None,
+    since: str | None,
+    limit: int | None,
+) -> JobSelection:
+    """Build the selection from the options.
 
     Raises:
-        UsageError: They contradict each other, or name no state.
+        UsageError: The options contradict each other, or a state does not exist.
     """
-    from submit_tf_job.fleet import LISTED_STATES, Selection
     from submit_tf_job.observation import JobState
+    from submit_tf_job.operations.listing import LISTED_STATES, JobSelection
 
     if owner and everybody:
-        raise UsageError("--owner names one user, and --all-users asks for everybody", hint="leave one of them out")
-    words = {found.value.lower(): {found} for found in LISTED_STATES} | {"active": {JobState.PENDING, JobState.RUNNING}}
+        raise UsageError(
+            "--owner selects one user, and --all-users all users", hint="leave one of them out"
+        )
+    words = {found.value.lower(): {found} for found in LISTED_STATES} | {
+        "active": {JobState.PENDING, JobState.RUNNING}
+    }
     wanted: set[JobState] = set()
     for word in state or ():
         if word.lower() not in words:
-            raise UsageError(f"--state: there is no state {word!r}", hint=f"one of {', '.join(words)}")
+            raise UsageError(f"--state: {word!r} is not a state", hint=f"one of {', '.join(words)}")
         wanted |= words[word.lower()]
     user = None if everybody else owner or me
-    return Selection(user=user, queue=queue, states=frozenset(wanted), within_s=seconds(since, "--since"), limit=limit)
+    return JobSelection(
+        user=user,
+        queue=queue,
+        states=frozenset(wanted),
+        within_s=seconds(since, "--since"),
+        limit=limit,
+    )

@@ -1,4 +1,4 @@
-"""local."""
+"""Command local."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, SpecArgument, coloured, command
-from submit_tf_job.cli.follow import Talk, finish, seconds
-from submit_tf_job.cli.jobfile import NameOption, SetOption, read_job
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, SpecArgument, coloured, command
+from submit_tf_job.cli.following import ChangePrinter, finish, seconds
+from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, read_job
 from submit_tf_job.settings import Settings, process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.job import Job
+    from submit_tf_job.jobspec.job import Job
     from submit_tf_job.local.containers import Containers
 
 
@@ -28,15 +28,28 @@ def local(
     spec: SpecArgument,
     overrides: SetOption = None,
     name: NameOption = None,
-    timeout: Annotated[str | None, typer.Option("--timeout", metavar="DURATION", help="End the tasks after 90s, 15m, 2h.")] = None,
-    docker: Annotated[bool, typer.Option("--docker", help="One container of its image for each task, instead of a process.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave working directories and logs, and say where.")] = False,
+    dialect: FromOption = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="DURATION", help="End the tasks after 90s, 15m, 2h."),
+    ] = None,
+    docker: Annotated[
+        bool,
+        typer.Option(
+            "--docker", help="Run each task in a container of its image instead of a process."
+        ),
+    ] = False,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Keep working directories and logs, and print their path."),
+    ] = False,
 ) -> int:
-    """Run a job on this machine without any cluster, one process or container for each task; the exit status is the job's.
+    """Run a job on this machine, one process or container per task; the exit status is the job's.
 
-    The tasks find the same TF_CONFIG, files and environment as on YARN, and run under the same bootstrap. As processes they use the
-    programs of your PATH; with --docker they run in their images, on a network of their own with the host names of YARN. Memory limits and
-    queues mean nothing here. Ctrl-C ends all of them.
+    The tasks get the same TF_CONFIG, files and environment as on YARN, and run under the same
+    bootstrap. As processes they use the programs of your PATH; with --docker they run in their
+    images, on a network of their own with the host names of YARN. Memory limits and queues do not
+    apply. Ctrl-C ends all of them.
 
     \b
     Examples:
@@ -44,42 +57,45 @@ def local(
       submit_tf_job local train.yaml --docker
       submit_tf_job local train.yaml --set roles.worker.instances=2 --timeout 10m
     """
-    from submit_tf_job.contract import OUTCOME_MARK
+    from submit_tf_job.container.contract import OUTCOME_MARK
     from submit_tf_job.local import run_local
-    from submit_tf_job.report.logs import TaskPrinter
+    from submit_tf_job.report.log_text import TaskPrinter
 
     settings = context.settings()
-    job = read_job(spec, settings, overrides, name)
+    job = read_job(spec, settings, overrides, name, context.say, dialect)
     stream = sys.stderr if context.json else sys.stdout
-    printer = TaskPrinter([f"{role.name}-{index}" for role in job.roles.values() for index in range(role.instances)], coloured(stream))
+    printer = TaskPrinter(
+        [f"{role.name}-{index}" for role in job.roles.values() for index in range(role.instances)],
+        coloured(stream),
+    )
 
     def show(task: str, _file: str, text: str) -> None:
         if not text.startswith(OUTCOME_MARK) and not (context.quiet and context.json):
             stream.write(printer.line(task, text))
             stream.flush()
 
-    data = api.DataCheck(job, settings, here=True)
+    data = operations.DataCheck(job, settings, here=True)
     data.look()
     context.interrupted = f"{job.name} was ended."
     done = run_local(
         job,
         settings.user,
         process_environment(),
-        port_range=settings["ports.range"],
+        port_range=settings.ports.range,
         timeout_s=seconds(timeout),
         keep=keep,
         on_line=show,
-        on_look=Talk(context).look,
+        on_status=ChangePrinter(context).update,
         lists=data.lists,
-        place=_containers(context, settings, job) if docker else None,
+        runner=_containers(context, settings, job) if docker else None,
     )
     if done.directory is not None:
         context.say(f"working directories and logs: {done.directory}")
-    return finish(context, done.look)
+    return finish(context, done.status)
 
 
 def _containers(context: Context, settings: Settings, job: Job) -> Containers:
-    from submit_tf_job.api.images import docker_of
+    from submit_tf_job.doctor.images import docker_of
     from submit_tf_job.local.containers import Containers
 
-    return Containers(docker_of(settings), job, settings["dns.domain"] or "", context.say)
+    return Containers(docker_of(settings), job, settings.dns.domain or "", context.say)

@@ -1,4 +1,4 @@
-"""sandbox up, down, status, logs."""
+"""Commands sandbox up, down, status and logs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job.cli.door import Context, command
+from submit_tf_job.cli.context import Context, command
+from submit_tf_job.cli.help_layout import Group
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
     from submit_tf_job.sandbox import DockerInfo, KerberosInfo, Sandbox, SandboxInfo, SandboxStatus
 
-SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which sandbox; several can stand side by side.")]
+SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox name.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="A real YARN cluster on this machine.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(
+        cls=Group,
+        help="A real YARN cluster on this machine.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
     group.callback()(_group)
     for name, function in (("up", up), ("down", down), ("status", status), ("logs", logs)):
         command(group, name, settings=False)(function)
@@ -27,49 +33,93 @@ def register(app: typer.Typer) -> None:
 
 
 def _group() -> None:
-    """A real YARN cluster on this machine: ResourceManager, NodeManager, HDFS, ZooKeeper, Registry DNS."""
+    """A real YARN cluster on this machine: ResourceManager, NodeManager, HDFS, Registry DNS."""
 
 
 def _sandbox(name: str) -> Sandbox:
     from submit_tf_job.sandbox import Sandbox, SandboxDirs
 
-    return Sandbox(name, SandboxDirs.standard(process_environment(), directories().config))
+    usual = directories()
+    return Sandbox(name, SandboxDirs(usual.state / "sandbox", usual.cache, usual.config))
 
 
 def up(
     context: Context,
     name: SandboxName = "default",
-    hadoop: Annotated[str | None, typer.Option("--hadoop", metavar="VERSION", help="Hadoop version; default 3.4.2.")] = None,
+    hadoop: Annotated[
+        str | None,
+        typer.Option("--hadoop", metavar="VERSION", help="Hadoop version; default 3.4.2."),
+    ] = None,
     hadoop_home: Annotated[
-        Path | None, typer.Option("--hadoop-home", metavar="DIR", help="An unpacked Hadoop whose jars to use instead of Maven's.")
+        Path | None,
+        typer.Option(
+            "--hadoop-home",
+            metavar="DIR",
+            help="Directory of an unpacked Hadoop to use instead of Maven's jars.",
+        ),
     ] = None,
     container_path: Annotated[
         list[Path] | None,
-        typer.Option("--container-path", metavar="DIR", help="Put first on the PATH of containers, e.g. a virtual environment's bin."),
+        typer.Option(
+            "--container-path",
+            metavar="DIR",
+            help="Put first on the PATH of containers, e.g. a virtual environment's bin.",
+        ),
     ] = None,
     resolver: Annotated[
-        str | None, typer.Option("--resolver", metavar="auto|system|direct", help="How containers find names; system needs root.")
+        str | None,
+        typer.Option(
+            "--resolver",
+            metavar="auto|system|direct",
+            help="How containers resolve names; system needs root.",
+        ),
     ] = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(
-            "--profile", metavar="simple|kerberos|ha|tls|docker", help="What it has beyond a simple cluster; also kerberos+ha+tls."
+            "--profile",
+            metavar="simple|kerberos|ha|tls|docker",
+            help="Features of the cluster; may be combined: kerberos,docker or kerberos+ha+tls.",
         ),
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option("--gpus", metavar="N", min=0, max=8, help="With docker: offer N GPUs that are not there.")
+        int | None,
+        typer.Option(
+            "--gpus",
+            metavar="N",
+            min=0,
+            max=8,
+            help="With docker: simulate N GPUs.",
+        ),
     ] = None,
     container_executor: Annotated[
-        Path | None, typer.Option("--container-executor", metavar="FILE", help="With docker: Hadoop's own, instead of the sandbox's.")
+        Path | None,
+        typer.Option(
+            "--container-executor",
+            metavar="FILE",
+            help="With docker: Hadoop's own program instead of the sandbox's.",
+        ),
     ] = None,
     mount: Annotated[
         list[str] | None,
-        typer.Option("--mount", metavar="DIR[:rw]", help="With docker: a directory that jobs may mount, to read or to write."),
+        typer.Option(
+            "--mount",
+            metavar="DIR[:rw]",
+            help="With docker: a directory that jobs may mount, to read or to write.",
+        ),
     ] = None,
+    default_timeouts: Annotated[
+        bool,
+        typer.Option(
+            "--default-timeouts",
+            help="Keep Hadoop's default time-outs, as on most clusters; jobs end slower.",
+        ),
+    ] = False,
 ) -> None:
-    """Start a real YARN cluster on this machine, or heal the one that is there.
+    """Start a real YARN cluster on this machine, or repair the existing one.
 
-    It becomes the settings profile `sandbox` (`sandbox-NAME` for other names) and is used where no other cluster is configured.
+    It becomes the settings profile `sandbox` (`sandbox-NAME` for other names), which is used if no
+    other cluster is configured.
 
     \b
     Examples:
@@ -78,6 +128,7 @@ def up(
       submit_tf_job sandbox up --name old --hadoop 3.1.3
       submit_tf_job sandbox up --name secure --profile kerberos+ha+tls
       submit_tf_job sandbox up --name images --profile docker --gpus 2
+      submit_tf_job sandbox up --name slow --default-timeouts
     """
     from submit_tf_job.errors import UsageError
     from submit_tf_job.sandbox import SandboxOptions, parse_modes
@@ -87,14 +138,17 @@ def up(
     options = SandboxOptions(
         hadoop_version=hadoop,
         hadoop_home=hadoop_home,
-        container_path=tuple(path.absolute() for path in container_path) if container_path else None,
+        container_path=tuple(path.absolute() for path in container_path)
+        if container_path
+        else None,
         modes=parse_modes(profile) if profile else None,
         resolver=resolver,  # type: ignore[arg-type]  # checked above
         gpus=gpus,
         container_executor=container_executor,
         mounts=tuple(mount) if mount else None,
+        default_timeouts=default_timeouts or None,
     )
-    context.interrupted = "The sandbox may be half up; `submit_tf_job sandbox down` takes away what there is."
+    context.interrupted = "The sandbox may be partly up; `submit_tf_job sandbox down` removes it."
     info = _sandbox(name).up(options, process_environment(), context.say)
     context.result(_up_lines(info), lambda: _info_object(info))
 
@@ -102,9 +156,11 @@ def up(
 def down(
     context: Context,
     name: SandboxName = "default",
-    keep: Annotated[bool, typer.Option("--keep", help="Keep data and logs for a later `up`.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep data and logs for a later `up`.")
+    ] = False,
 ) -> None:
-    """Stop a sandbox and leave nothing behind.
+    """Stop a sandbox and remove all that it wrote.
 
     \b
     Example: submit_tf_job sandbox down
@@ -117,7 +173,7 @@ def down(
 
 
 def status(context: Context, name: SandboxName = "default") -> int:
-    """Show each daemon of a sandbox; the exit status is 1 where one of them is not well.
+    """Show each daemon of a sandbox; the exit status is 1 if one of them does not work.
 
     \b
     Example: submit_tf_job sandbox status
@@ -129,9 +185,17 @@ def status(context: Context, name: SandboxName = "default") -> int:
 
 def logs(
     context: Context,
-    daemon: Annotated[str, typer.Argument(metavar="DAEMON", help="As `sandbox status` names them: namenode, resourcemanager and so on.")],
+    daemon: Annotated[
+        str,
+        typer.Argument(
+            metavar="DAEMON",
+            help="Name of a daemon in `sandbox status`, such as namenode or resourcemanager.",
+        ),
+    ],
     name: SandboxName = "default",
-    tail: Annotated[int | None, typer.Option("--tail", metavar="N", help="Only the last N lines.", min=0)] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="N", help="Only the last N lines.", min=0)
+    ] = None,
 ) -> None:
     """Print the log of one daemon.
 
@@ -139,28 +203,42 @@ def logs(
     Example: submit_tf_job sandbox logs resourcemanager --tail 50
     """
     text = _sandbox(name).logs(daemon, tail)
-    context.result(text.splitlines(), lambda: {"kind": "Log", "format": 1, "daemon": daemon, "lines": text.splitlines()})
+    context.result(
+        text.splitlines(),
+        lambda: {"kind": "Log", "format": 1, "daemon": daemon, "lines": text.splitlines()},
+    )
 
 
 def _up_lines(info: SandboxInfo) -> Iterator[str]:
-    did = f"started {', '.join(info.started)}" if info.started else "was up already"
+    did = "was up already"
+    if info.started:
+        did = f"started {', '.join(info.started)}"
     yield f"sandbox {info.name} is up (Hadoop {info.hadoop_version}, {did}, {info.seconds:.1f} s)"
     yield f"  profile          {info.profile}"
     yield f"  ResourceManager  {', '.join(info.rm_urls)}"
     yield f"  NodeManager      {info.nm_url}"
     yield f"  NameNode         {info.namenode_url}  {info.hdfs_uri}"
-    asked_by = "the containers' own resolver" if info.resolver == "system" else "the tasks, directly"
-    yield f"  Registry DNS     {info.dns_server}, asked by {asked_by}"
+    used_by = "the containers' resolver" if info.resolver == "system" else "the tasks, directly"
+    yield f"  Registry DNS     {info.dns_server}, used by {used_by}"
     yield f"  client files     {info.client_conf}"
     if info.docker:
         yield f"  Docker Engine    DOCKER_HOST={info.docker.host}"
-        yield f"    networks       {', '.join(info.docker.networks)}; {info.docker.address} is this machine on bridge"
-        executor = info.docker.executor or "the sandbox's own: for one user on one machine, and no security boundary"
+        yield (
+            f"    networks       {', '.join(info.docker.networks)}; {info.docker.address} is "
+            f"this machine on bridge"
+        )
+        executor = (
+            info.docker.executor
+            or "the sandbox's own: for one user on one machine, and no security boundary"
+        )
         yield f"    executor       {executor}"
         if info.docker.gpus:
-            yield f"    GPUs           {info.docker.gpus}, which are not there"
+            yield f"    GPUs           {info.docker.gpus}, simulated"
     if info.kerberos:
-        yield f"  Kerberos         realm {info.kerberos.realm}, KDC {info.kerberos.kdc}, you are {info.kerberos.principal}"
+        yield (
+            f"  Kerberos         realm {info.kerberos.realm}, KDC {info.kerberos.kdc}, you are "
+            f"{info.kerberos.principal}"
+        )
         yield f"    KRB5_CONFIG    {info.kerberos.krb5_conf}"
         yield f"    keytabs        {info.kerberos.keytabs}"
     if info.ca_file:
@@ -212,16 +290,29 @@ def _kerberos_object(kerberos: KerberosInfo) -> dict[str, str]:
     }
 
 
+# by whether the daemon is alive, and whether it is healthy
+_WORDS = {
+    (True, True): "ok",
+    (False, True): "ok",
+    (True, False): "unhealthy",
+    (False, False): "dead",
+}
+
+
 def _status_lines(found: SandboxStatus) -> Iterator[str]:
     yield f"sandbox {found.name} is {found.state}"
     for daemon in found.daemons:
-        word = "ok" if daemon.healthy else "not well" if daemon.alive else "dead"
-        ports = ",".join(str(port) for port in daemon.ports)
-        yield f"  {daemon.name:<16} {word:<9} pid {daemon.pid or '-':<8} ports {ports}{f'  {daemon.reason}' if daemon.reason else ''}"
+        word = _WORDS[daemon.alive, daemon.healthy]
+        ports = ",".join(map(str, daemon.ports))
+        yield (
+            f"  {daemon.name:<16} {word:<9} pid {daemon.pid or '-':<8} ports {ports}  "
+            f"{daemon.reason}"
+        ).rstrip()
     if found.info and found.info.docker:
         yield f"  DOCKER_HOST={found.info.docker.host}"
     if found.state == "degraded":
-        yield f"  `submit_tf_job sandbox up{'' if found.name == 'default' else f' --name {found.name}'}` heals it"
+        name = "" if found.name == "default" else f" --name {found.name}"
+        yield f"  `submit_tf_job sandbox up{name}` repairs it"
 
 
 def _status_object(found: SandboxStatus) -> dict[str, object]:

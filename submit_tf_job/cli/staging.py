@@ -1,4 +1,4 @@
-"""staging gc."""
+"""Command staging gc."""
 
 from __future__ import annotations
 
@@ -7,37 +7,48 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, command
-from submit_tf_job.cli.follow import seconds
-from submit_tf_job.report.staging import sweep_lines, sweep_object
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, command
+from submit_tf_job.cli.following import seconds
+from submit_tf_job.cli.help_layout import Group
+from submit_tf_job.report.staging_text import sweep_lines, sweep_object
 
 WEEK_S = 7 * 24 * 3600.0
 
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="What was put on HDFS for jobs.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(
+        cls=Group, help="Manage files staged on HDFS.", no_args_is_help=True, rich_markup_mode=None
+    )
     group.callback()(_group)
     command(group, "gc")(gc)
     app.add_typer(group, name="staging")
 
 
 def _group() -> None:
-    """What was put on HDFS for jobs."""
+    """Manage files staged on HDFS."""
 
 
 def gc(
     context: Context,
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="DURATION", help="Only what was last submitted so long ago: 12h, 7d.")
+        str,
+        typer.Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Only files that were last submitted this long ago: 12h, 7d.",
+        ),
     ] = "7d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
+    ] = False,
 ) -> None:
-    """Remove from HDFS what was staged for jobs that are no more.
+    """Remove files from HDFS that were staged for jobs that no longer exist.
 
-    `delete` removes a job's files with it. What is left is of clients that died while they submitted, and of jobs that are over and that
-    nobody deleted (`start` would not find their files any more). Files of a job that waits or runs are never removed.
+    `delete` removes a job's files with the job. Files remain of clients that died during a
+    submission, and of finished jobs that were not deleted (`start` then no longer finds their
+    files). Files of a waiting or running job are never removed.
 
     \b
     Examples:
@@ -45,5 +56,7 @@ def gc(
       submit_tf_job staging gc --older-than 12h
     """
     limit = timedelta(seconds=seconds(older_than, "--older-than") or WEEK_S)
-    swept = api.sweep_staging(api.connect(context.settings()), older_than=limit, dry_run=dry_run)
+    swept = operations.sweep_staging(
+        operations.connect(context.settings()), older_than=limit, dry_run=dry_run
+    )
     context.result(sweep_lines(swept), lambda: sweep_object(swept))

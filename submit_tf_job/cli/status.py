@@ -1,4 +1,4 @@
-"""status and wait."""
+"""Commands status and wait."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, JobArgument, command
-from submit_tf_job.cli.follow import finish, seconds, talking
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, JobArgument, command, completed
+from submit_tf_job.cli.following import finish, follow_printing, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.observation import JobState
-from submit_tf_job.report.job import job_lines, job_object
+from submit_tf_job.report.job_text import job_lines, job_object
 
 
 def register(app: typer.Typer) -> None:
@@ -21,25 +21,37 @@ def register(app: typer.Typer) -> None:
 
 
 def status(context: Context, job: JobArgument) -> None:
-    """Show how a job stands. The exit status is 0 whenever that could be found out; `wait` returns the job's own.
+    """Show the state of a job. The exit status is 0 even if the job failed; `wait` returns the
+    job's.
 
     \b
     Examples:
       submit_tf_job status mnist
       submit_tf_job status application_1795256400000_0007 -o json | jq -r .state
     """
-    cluster = api.connect(context.settings())
-    look = api.status(cluster, job)
-    pending = api.why_pending(cluster, look) if api.is_waiting(look) else ()
-    cause = api.why_failed(cluster, look)
-    context.result(job_lines(look, pending, cause), lambda: job_object(look, pending, cause))
+    cluster = operations.connect(context.settings())
+    status = operations.status(cluster, job)
+    pending = operations.why_pending(cluster, status) if operations.is_waiting(status) else ()
+    cause = operations.why_failed(cluster, status)
+    context.result(job_lines(status, pending, cause), lambda: job_object(status, pending, cause))
 
 
 def wait(
     context: Context,
     job: JobArgument,
-    condition: Annotated[str, typer.Option("--for", metavar="ready|done", help="ready: every task is there; done: it is over.")] = "done",
-    timeout: Annotated[str | None, typer.Option("--timeout", metavar="DURATION", help="Give up after 90s, 15m, 2h.")] = None,
+    condition: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="ready|done",
+            help="ready: all tasks run; done: the job is over.",
+            autocompletion=completed("for"),
+        ),
+    ] = "done",
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="DURATION", help="Give up after 90s, 15m, 2h."),
+    ] = None,
 ) -> int:
     """Wait until a job is ready or done; the exit status is the job's.
 
@@ -51,20 +63,21 @@ def wait(
     if condition not in ("ready", "done"):
         raise UsageError(f"--for takes ready or done, not {condition!r}")
     timeout_s = seconds(timeout)
-    cluster = api.connect(context.settings())
+    cluster = operations.connect(context.settings())
     ready = (JobState.RUNNING, JobState.FINISHING)
-    ref = api.find(cluster, job)
-    look = talking(
+    ref = operations.find(cluster, job)
+    status = follow_printing(
         context,
         ref,
-        lambda talk: api.follow(
+        lambda printer: operations.follow(
             cluster,
             ref,
-            until=lambda look: condition == "ready" and look.verdict.state in ready,
+            until=lambda status: condition == "ready" and status.state in ready,
+            own=True,
             timeout_s=timeout_s,
-            on_look=talk.look,
-            on_trouble=talk.trouble,
+            on_status=printer.update,
+            on_trouble=printer.failure,
         ),
-        why=lambda look: api.why_pending(cluster, look),
+        why=lambda status: operations.why_pending(cluster, status),
     )
-    return finish(context, look, api.why_failed(cluster, look))
+    return finish(context, status, operations.why_failed(cluster, status))

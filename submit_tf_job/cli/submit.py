@@ -1,18 +1,30 @@
-"""submit."""
+"""Command submit."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, SpecArgument, command
-from submit_tf_job.cli.follow import finish, seconds, talking
-from submit_tf_job.cli.jobfile import NameOption, SetOption, SubmissionOption, read_job
-from submit_tf_job.cli.progress import shown
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, SpecArgument, command
+from submit_tf_job.cli.following import ChangePrinter, finish, follow_printing, seconds
+from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, SubmissionOption, read_job
+from submit_tf_job.cli.progress import upload_progress
 from submit_tf_job.errors import UsageError
-from submit_tf_job.report.change import submission_object
+from submit_tf_job.report.change_text import submission_object, submitted_lines
+from submit_tf_job.report.log_text import output_lines
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.logs.entries import Run
+    from submit_tf_job.observation import JobStatus
+
+_TAIL = 20  # lines shown of a job that was running already
+_PROGRESS_EVERY_S = 30.0  # the output shows the progress, too
 
 
 def register(app: typer.Typer) -> None:
@@ -25,17 +37,36 @@ def submit(
     spec: SpecArgument,
     overrides: SetOption = None,
     name: NameOption = None,
+    dialect: FromOption = None,
     submission_id: SubmissionOption = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when YARN has accepted the job.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Delete a job of that name first, if it is over.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return when YARN has accepted the job.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Delete a finished job of the same name first.")
+    ] = False,
+    logs: Annotated[
+        bool | None,
+        typer.Option(
+            "--logs/--no-logs",
+            help="Show what the deciding task prints; by default on a terminal.",
+            show_default=False,
+        ),
+    ] = None,
     timeout: Annotated[
-        str | None, typer.Option("--timeout", metavar="DURATION", help="Give up following after 90s, 15m, 2h; the job goes on.")
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="DURATION",
+            help="Stop following after 90s, 15m, 2h; the job keeps running.",
+        ),
     ] = None,
 ) -> int:
     """Submit a job and follow it to its end; the exit status is the job's.
 
-    The same command again finds its own job: while it runs it is followed, when it is over its verdict is told. To run it once more,
-    say --replace, or give it another --name. Ctrl-C leaves the job running.
+    The same command finds its own job again: it follows a running job, and shows the verdict of a
+    finished one. To run it once more, add --replace, or another --name. Ctrl-C leaves the job
+    running.
 
     \b
     Examples:
@@ -45,29 +76,102 @@ def submit(
     """
     timeout_s = seconds(timeout)
     if detach and timeout_s is not None:
-        raise UsageError("--timeout says how long to follow, and --detach not to follow at all", hint="leave one of them out")
+        raise UsageError(
+            "--timeout limits how long to follow, and --detach does not follow at all",
+            hint="leave one of them out",
+        )
     settings = context.settings()
-    planned = api.make_plan(read_job(spec, settings, overrides, name), settings, submission=submission_id)
-    for warning in api.warnings(planned.job, settings):
+    planned = operations.make_plan(
+        read_job(spec, settings, overrides, name, context.say, dialect),
+        settings,
+        submission=submission_id,
+    )
+    for warning in operations.warnings(planned.job, settings):
         context.say(f"warning: {warning}")
-    context.interrupted = f"It is not certain whether {planned.job.name} was submitted. The same command again finds out."
-    cluster = api.connect(settings)
-    with shown(context, planned.job.name) as told:
-        done = api.submit(planned, cluster, replace=replace, on_upload=told)
-    what = "was submitted before, as" if done.adopted else "is submitted as"
-    context.say(f"{planned.job.name} {what} {done.ref.application_id}  (submission {done.plan.submission})")
+    context.interrupted = (
+        f"{planned.job.name} may have been submitted. Run the same command again to find out."
+    )
+    cluster = operations.connect(settings)
+    with upload_progress(context, planned.job.name) as on_upload:
+        done = operations.submit(
+            planned, cluster, replace=replace, on_upload=on_upload, on_wait=context.say
+        )
+    for line in submitted_lines(
+        done, cluster.settings.resource_managers[0], detail=context.verbose
+    ):
+        context.say(line)
+    for warning in done.warnings:
+        context.say(f"warning: {warning}")
     if detach:
         context.result(
             [str(done.ref.application_id)],
             lambda: submission_object(done),
         )
         return 0
-    look = talking(
-        context,
-        done.ref,
-        lambda talk: api.follow_own(cluster, done, timeout_s=timeout_s, on_look=talk.look, on_trouble=talk.trouble),
-        why=lambda look: api.why_pending(cluster, look),
-    )
-    if done.adopted and look.verdict.state.is_final:
+    status = _follow(context, cluster, done, timeout_s, logs=logs)
+    if done.adopted and status.state.is_final:
         context.say(f"to run it once more: submit_tf_job submit {spec} --replace")
-    return finish(context, look, api.why_failed(cluster, look))
+    return finish(context, status, operations.why_failed(cluster, status))
+
+
+def _follow(
+    context: Context,
+    cluster: operations.Cluster,
+    done: operations.Submission,
+    timeout_s: float | None,
+    *,
+    logs: bool | None,
+) -> JobStatus:
+    """Follow the job, on request with the output of its deciding task.
+
+    The output goes to stderr, as all messages do: stdout has the result only. By default a terminal
+    gets it, and a file or pipe gets a line for each change.
+    """
+    if logs is None:
+        logs = sys.stderr.isatty()
+
+    def why(status: JobStatus) -> tuple[Cause, ...]:
+        return operations.why_pending(cluster, status)
+
+    if not logs or context.quiet:
+        return follow_printing(
+            context,
+            done.ref,
+            lambda printer: operations.follow(
+                cluster,
+                done.ref,
+                own=True,
+                bootstrap=done.plan.job.bootstrap,
+                timeout_s=timeout_s,
+                on_status=printer.update,
+                on_trouble=printer.failure,
+            ),
+            why=why,
+        )
+
+    def show(runs: Iterable[Run]) -> None:
+        for run in runs:
+            for line in output_lines(run):
+                context.say(line)
+
+    output = operations.OutputFollower(
+        cluster, show, context.say, tail=_TAIL if done.adopted else None
+    )
+
+    def watch(printer: ChangePrinter) -> JobStatus:
+        def on_status(status: JobStatus) -> None:
+            output.update(status)
+            printer.update(status)
+
+        reading = replace(cluster, sleep=output.sleep)
+        return operations.follow(
+            reading,
+            done.ref,
+            own=True,
+            bootstrap=done.plan.job.bootstrap,
+            timeout_s=timeout_s,
+            on_status=on_status,
+            on_trouble=printer.failure,
+        )
+
+    return follow_printing(context, done.ref, watch, why=why, progress_every_s=_PROGRESS_EVERY_S)

@@ -1,11 +1,11 @@
-"""version."""
+"""Command version."""
 
 from __future__ import annotations
 
 import typer
 
 from submit_tf_job import __version__
-from submit_tf_job.cli.door import Context, command
+from submit_tf_job.cli.context import Context, command
 
 
 def register(app: typer.Typer) -> None:
@@ -19,4 +19,7 @@ def version(context: Context) -> None:
     \b
     Example: submit_tf_job version -o json
     """
-    context.result([f"submit_tf_job {__version__}"], lambda: {"kind": "Version", "format": 1, "version": __version__})
+    context.result(
+        [f"submit_tf_job {__version__}"],
+        lambda: {"kind": "Version", "format": 1, "version": __version__},
+    )

@@ -1,4 +1,4 @@
-"""watch: one job as a live view, or all of one's jobs."""
+"""Command watch: a live view of one job, or of all jobs of a selection."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import api
-from submit_tf_job.cli.door import Context, command, printable
-from submit_tf_job.cli.follow import finish, seconds, talking
-from submit_tf_job.cli.listing import EverybodyOption, OwnerOption, QueueOption, SinceOption, selection
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, command, completed, printable
+from submit_tf_job.cli.following import finish, follow_printing, seconds
+from submit_tf_job.cli.list_jobs import (
+    EverybodyOption,
+    OwnerOption,
+    QueueOption,
+    SinceOption,
+    selection,
+)
 from submit_tf_job.errors import ClusterUnavailable, UsageError
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.model import Cause
-    from submit_tf_job.fleet import Fleet
-    from submit_tf_job.watch import Look
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.listing import Listing
 
 
 def register(app: typer.Typer) -> None:
@@ -29,19 +35,32 @@ def register(app: typer.Typer) -> None:
 def watch(
     context: Context,
     job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Name or application id; without it, all of the jobs asked for.")
+        str | None,
+        typer.Argument(
+            metavar="[JOB]",
+            help="Name or application id; without it, all selected jobs.",
+            autocompletion=completed("job"),
+        ),
     ] = None,
-    lines: Annotated[bool, typer.Option("--lines", "-l", help="Show the last log line of each task, too.")] = False,
-    every: Annotated[str | None, typer.Option("--every", metavar="DURATION", help="Pause between two looks at many jobs.")] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", "-l", help="Show the last log line of each task, too.")
+    ] = False,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--every", metavar="DURATION", help="Pause between two requests for many jobs."
+        ),
+    ] = None,
     owner: OwnerOption = None,
     everybody: EverybodyOption = False,
     queue: QueueOption = None,
     since: SinceOption = None,
 ) -> int:
-    """Watch a job until it is over, from any machine; the exit status is the job's. Without JOB, watch all jobs until all are over.
+    """Watch a job until it is over, from any machine; the exit status is the job's.
 
-    On a terminal it draws a live view; elsewhere it prints a line for each change. One request for each look, however many jobs there
-    are. Ctrl-C leaves, and the jobs go on.
+    Without JOB, watch all selected jobs until all are over. A terminal gets a live view, a file or
+    pipe a line for each change. Many jobs take one request at a time. Ctrl-C detaches; the jobs
+    continue.
 
     \b
     Examples:
@@ -52,53 +71,90 @@ def watch(
     settings = context.settings()
     if job is None:
         if lines:
-            raise UsageError("--lines shows the log lines of one job", hint="submit_tf_job watch JOB --lines")
+            raise UsageError(
+                "--lines shows the log lines of one job", hint="submit_tf_job watch JOB --lines"
+            )
         return _watch_all(
-            context, api.fleet(api.connect(settings), selection(settings.user, owner, everybody, queue, None, since, None)), every
+            context,
+            operations.open_listing(
+                operations.connect(settings),
+                selection(settings.user, owner, everybody, queue, None, since, None),
+            ),
+            every,
         )
-    given = {"--owner": owner, "--all-users": everybody, "--queue": queue, "--since": since, "--every": every}
+    given = {
+        "--owner": owner,
+        "--all-users": everybody,
+        "--queue": queue,
+        "--since": since,
+        "--every": every,
+    }
     for option, value in given.items():
         if value:
-            raise UsageError(f"{option} chooses among many jobs, and one is named", hint=f"leave out {option}, or {job}")
-    cluster = api.connect(settings)
-    ref = api.find(cluster, job)
+            raise UsageError(
+                f"{option} selects among many jobs, but one job is given",
+                hint=f"leave out {option}, or {job}",
+            )
+    cluster = operations.connect(settings)
+    ref = operations.find(cluster, job)
     if not sys.stdout.isatty() or context.json or context.quiet:
-        look = talking(context, ref, lambda talk: _follow(cluster, ref, talk.look, talk.trouble), why=_why(cluster))
-        return finish(context, look, api.why_failed(cluster, look))
-    context.interrupted = f"{ref.name} goes on. Watch it again: submit_tf_job watch {ref.name}"
-    from submit_tf_job.report.picture import JobPicture
+        status = follow_printing(
+            context,
+            ref,
+            lambda printer: _follow(cluster, ref, printer.update, printer.failure),
+            why=_why(cluster),
+        )
+        return finish(context, status, operations.why_failed(cluster, status))
+    context.interrupted = (
+        f"Job {ref.name} is still running. Reattach: submit_tf_job watch {ref.name}"
+    )
+    from submit_tf_job.report.view import JobView
 
-    with _picture() as show:
-        live = JobPicture(cluster, lambda picture: show(picture.draw), with_lines=lines, leave="Ctrl-C leaves")
-        look = _follow(cluster, ref, live.look, live.trouble)
-    return finish(context, look, api.why_failed(cluster, look))
+    with _live_display() as show:
+        live = JobView(
+            cluster, lambda picture: show(picture.draw), with_lines=lines, leave="Ctrl-C detaches"
+        )
+        status = _follow(cluster, ref, live.update, live.trouble)
+    return finish(context, status, operations.why_failed(cluster, status))
 
 
-def _why(cluster: api.Cluster) -> Callable[[Look], tuple[Cause, ...]]:
-    return lambda look: api.diagnose(cluster, look).pending
+def _why(cluster: operations.Cluster) -> Callable[[JobStatus], tuple[Cause, ...]]:
+    return lambda status: operations.diagnose(cluster, status).pending
 
 
 def _follow(
-    cluster: api.Cluster, ref: api.JobRef, on_look: Callable[[Look], None], on_trouble: Callable[[ClusterUnavailable], None]
-) -> Look:
-    from submit_tf_job.report.picture import DETAILS_EVERY_S
+    cluster: operations.Cluster,
+    ref: operations.JobRef,
+    on_status: Callable[[JobStatus], None],
+    on_trouble: Callable[[ClusterUnavailable], None],
+) -> JobStatus:
+    from submit_tf_job.report.view import DETAILS_EVERY_S
 
-    return api.follow(cluster, ref, on_look=on_look, on_trouble=on_trouble, details_every_s=DETAILS_EVERY_S)
+    return operations.follow(
+        cluster, ref, on_status=on_status, on_trouble=on_trouble, details_every_s=DETAILS_EVERY_S
+    )
 
 
-def _watch_all(context: Context, fleet: Fleet, every: str | None) -> int:
-    from submit_tf_job.report.listing import fleet_line, listed_job_object, listing_lines
+def _watch_all(context: Context, listing: Listing, every: str | None) -> int:
+    from submit_tf_job.report.job_table import listed_job_line, listed_job_object, listing_lines
 
-    looks = fleet.watch(every_s=seconds(every, "--every") or 5.0, on_trouble=lambda error: context.say(f"still trying: {error.message}"))
-    context.interrupted = "The jobs go on."
+    looks = listing.watch(
+        every_s=seconds(every, "--every") or 5.0,
+        on_trouble=lambda error: context.say(f"still trying: {error.message}"),
+    )
+    context.interrupted = "The jobs keep running."
     if sys.stdout.isatty() and not context.json and not context.quiet:
-        with _picture() as show:
+        with _live_display() as show:
             for jobs, _changed in looks:
-                show(lambda width, height, jobs=jobs: _table(listing_lines(jobs, width=width), height))  # type: ignore[misc]
+                show(
+                    lambda width, height, jobs=jobs: _table(  # type: ignore[misc]
+                        listing_lines(jobs, width=width), height
+                    )
+                )
         return 0
     for _jobs, changed in looks:
         for job in changed:
-            context.result_line(fleet_line(job), lambda job=job: listed_job_object(job))  # type: ignore[misc]
+            context.result_line(listed_job_line(job), lambda job=job: listed_job_object(job))  # type: ignore[misc]
     return 0
 
 
@@ -110,8 +166,8 @@ def _table(lines: Iterator[str], height: int) -> Iterator[str]:
 
 
 @contextmanager
-def _picture() -> Iterator[Callable[[Callable[[int, int], Iterator[str]]], None]]:
-    """Draw on the terminal, every second anew: a picture is a function of width and height."""
+def _live_display() -> Iterator[Callable[[Callable[[int, int], Iterator[str]]], None]]:
+    """Draw on the terminal every second; a picture is a function of width and height."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -122,9 +178,13 @@ def _picture() -> Iterator[Callable[[Callable[[int, int], Iterator[str]]], None]
     def render() -> Text:
         if not picture:
             return Text("looking …")
-        return Text.from_ansi("\n".join(printable(line, console.file) for line in picture[0](console.width, console.height)))
+        return Text.from_ansi(
+            "\n".join(
+                printable(line, console.file) for line in picture[0](console.width, console.height)
+            )
+        )
 
-    with Live(get_renderable=render, console=console, refresh_per_second=1, transient=True) as live:
+    with Live(get_renderable=render, console=console, refresh_per_second=1) as live:
 
         def show(draw: Callable[[int, int], Iterator[str]]) -> None:
             picture[:] = [draw]

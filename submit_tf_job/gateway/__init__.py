@@ -1,4 +1,6 @@
-"""The gateway: jobs as resources over HTTP, for schedulers that cannot have this package (docs/gateway.md).
+"""The REST gateway: jobs as resources over HTTP, for schedulers without this package
+(docs/gateway.md).
 
-A leaf: nothing imports it but its command. Of its modules `app` and `routes` import fastapi, and `server` imports uvicorn.
+Only its command imports it. Of its modules, `app` and `routes` import fastapi, and `server` imports
+uvicorn.
 """

@@ -1,4 +1,4 @@
-"""The application: the routes, what every answer has, and the pages that are no jobs."""
+"""Build the ASGI application: the routes, the error handlers, and the pages without jobs."""
 
 from __future__ import annotations
 
@@ -10,50 +10,71 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from submit_tf_job.errors import SubmitTFJobError, UsageError, error_class
-from submit_tf_job.gateway import metrics, openapi, streams
-from submit_tf_job.gateway.door import Door, answer_of
+from submit_tf_job.gateway import event_streams, metrics, openapi
+from submit_tf_job.gateway.middleware import Middleware, problem_response
 from submit_tf_job.gateway.page import PATHS
 from submit_tf_job.gateway.page import page as files_of_the_page
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.routes import router
-from submit_tf_job.gateway.state import Gateway
+from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
 
 __all__ = ["application", "document", "served"]
 
-ABOUT = "Submits TensorFlow jobs to Hadoop YARN, follows them and tells truthfully how they ended."
+ABOUT = "Submits TensorFlow jobs to Hadoop YARN, follows them and reports how they ended."
+_CLIENT_GONE = 499  # nginx's status; no client receives it
 _HTTP_CODES = {404: "no-such-page", 405: "method-not-allowed"}
 
 
-def served(gateway: Gateway) -> Door:
-    """Return what a server serves: the application behind its door."""
-    return Door(application(gateway), gateway)
+def served(gateway: Gateway) -> Middleware:
+    """Return the ASGI application of a gateway: the routes inside the middleware."""
+    return Middleware(application(gateway), gateway)
 
 
 def application(gateway: Gateway) -> FastAPI:
     """Build the application of a gateway."""
-    app = FastAPI(title="submit_tf_job gateway", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="submit_tf_job gateway",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
     app.state.gateway = gateway
     app.include_router(router)
-    app.include_router(streams.router)
-    for path, page in (("/healthz", _healthz), ("/readyz", _readyz), ("/metrics", _metrics), ("/openapi.json", _openapi)):
+    app.include_router(event_streams.router)
+    for path, page in (
+        ("/healthz", _healthz),
+        ("/readyz", _readyz),
+        ("/metrics", _metrics),
+        ("/openapi.json", _openapi),
+    ):
         app.add_api_route(path, page, include_in_schema=False)
     for path in PATHS:
         app.add_api_route(path, files_of_the_page, include_in_schema=False)
     for kind in (SubmitTFJobError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _failed)
+    app.add_exception_handler(ClientDisconnect, _client_left)
     return app
 
 
 @cache
 def document() -> dict[str, Any]:
-    """Return the OpenAPI document; it is the same for every gateway of this version."""
+    """Return the OpenAPI document, which is the same for every gateway of this version."""
     app = FastAPI()
     app.include_router(router)
-    app.include_router(streams.router)
-    found = get_openapi(title="submit_tf_job gateway", version="1", openapi_version="3.1.0", description=ABOUT, routes=app.routes)
+    app.include_router(event_streams.router)
+    found = get_openapi(
+        title="submit_tf_job gateway",
+        version="1",
+        openapi_version="3.1.0",
+        description=ABOUT,
+        routes=app.routes,
+    )
     components = found.setdefault("components", {})
     components["schemas"] = openapi.schemas()
     return found
@@ -64,23 +85,34 @@ async def _healthz() -> Response:
 
 
 async def _readyz(request: Request) -> Response:
-    trouble = await in_thread(request.app.state.gateway.trouble)
-    return Response(json.dumps({"ready": not trouble, "why": trouble}), 503 if trouble else 200, media_type="application/json")
+    why = await in_thread(request.app.state.gateway.why_not_ready)
+    body = json.dumps({"ready": not why, "why": why})
+    return Response(body, 503 if why else 200, media_type="application/json")
 
 
 async def _metrics(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
-    return Response(gateway.metrics.text(gateway.gauges()), headers={"Content-Type": metrics.CONTENT_TYPE})
+    return Response(
+        gateway.metrics.text(gateway.gauges()), headers={"Content-Type": metrics.CONTENT_TYPE}
+    )
 
 
 async def _openapi() -> Response:
-    return Response(json.dumps(document(), indent=1, sort_keys=True) + "\n", media_type="application/json")
+    return Response(
+        json.dumps(document(), indent=1, sort_keys=True) + "\n", media_type="application/json"
+    )
+
+
+async def _client_left(request: Request, _error: Exception) -> Response:
+    """Record that the client closed the connection before its request had arrived."""
+    request.state.code = "client-gone"
+    return Response(status_code=_CLIENT_GONE)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer every error as a problem."""
-    known = _ours(error)
-    status, headers, body = answer_of(known, request.state.request_id)
+    """Turn every error into a problem response."""
+    known = _known_error(error)
+    status, headers, body = problem_response(known, request.state.request_id)
     request.state.code = json.loads(body)["code"]
     if isinstance(known, SubmitTFJobError) and error_class(known).http_status == 500:
         request.state.defect = f"{type(known).__name__}: {known.message}"
@@ -89,14 +121,22 @@ async def _failed(request: Request, error: Exception) -> Response:
     return response
 
 
-def _ours(error: Exception) -> Exception:
+def _known_error(error: Exception) -> Exception:
     if isinstance(error, RequestValidationError):
-        wrong = [{"where": ".".join(map(str, item["loc"])), "message": str(item["msg"])} for item in error.errors()[:20]]
+        wrong = [
+            {"where": ".".join(map(str, item["loc"])), "message": str(item["msg"])}
+            for item in error.errors()[:20]
+        ]
         message = "; ".join(f"{item['where']}: {item['message']}" for item in wrong)
         return UsageError(message[:500], details={"problems": wrong})
     if isinstance(error, HTTPException):
         code = _HTTP_CODES.get(error.status_code)
         if code is None:
             return UsageError("the request cannot be read")
-        return RequestRefused(code, str(error.detail), hint="GET /openapi.json names every page", headers=dict(error.headers or {}))
+        return RequestRefused(
+            code,
+            str(error.detail),
+            hint="GET /openapi.json lists every page",
+            headers=dict(error.headers or {}),
+        )
     return error

@@ -1,7 +1,8 @@
-"""Who is calling: bearer tokens, of which a file holds the hashes, and the subjects of TLS certificates, which stand in the same file.
+"""Authenticate callers by bearer tokens and by the subjects of TLS certificates.
 
-A line of the file is `NAME sha256:HEX` or `NAME cert:SUBJECT`; a name may have several, so that a token can be replaced before it is
-withdrawn. A token has 256 random bits, so one round of SHA-256 is enough: there is nothing to guess.
+Both are in one file, with lines `NAME sha256:HEX` or `NAME cert:SUBJECT`. A name may have several
+lines, so that a token can be replaced before it is withdrawn. A token has 256 random bits and
+cannot be guessed, so one round of SHA-256 is enough.
 """
 
 from __future__ import annotations
@@ -15,45 +16,53 @@ from pathlib import Path
 
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.secretfile import refuse_if_others_can_change
+from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.secretfile import refuse_if_others_can_change
 from submit_tf_job.settings import USER_NAME
 
 __all__ = ["CallersFile", "line_of", "new_token", "token_of"]
 
 _LINE = re.compile(rf"({USER_NAME})[ \t]+(sha256:[0-9a-f]{{64}}|cert:[!-~].*)")
-_PREFIX = "stfj_"  # so that scanners for leaked secrets can find them
+_PREFIX = "stfj_"  # a prefix that scanners for leaked secrets can find
 
 
 def new_token() -> str:
-    """Make a token: 256 random bits."""
+    """Create a token with 256 random bits."""
     return _PREFIX + secrets.token_urlsafe(32)
 
 
 def line_of(name: str, token: str) -> str:
-    """Write the line of a file of callers that lets a token in as a user.
+    """Return the line of a callers file that maps a token to a user.
 
     Raises:
-        UsageError: The name is none of a user.
+        UsageError: The name is not a valid user name.
     """
     if not re.fullmatch(USER_NAME, name):
-        raise UsageError(f"{name!r} is no user name", hint="it is the user that the caller's jobs belong to")
+        raise UsageError(
+            f"{name!r} is not a valid user name",
+            hint="it is the user that the caller's jobs belong to",
+        )
     return f"{name} {_hash(token)}"
 
 
 def token_of(authorization: str | None) -> str:
-    """Take the token out of an `Authorization` header.
+    """Return the token of an `Authorization` header.
 
     Raises:
-        RequestRefused: There is none.
+        RequestRefused: The header has no bearer token.
     """
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise _refused("no bearer token came with the request")
+        raise _refused("the request has no bearer token")
     return token.strip()
 
 
 def _refused(message: str) -> RequestRefused:
-    return RequestRefused("not-authenticated", message, hint="send `Authorization: Bearer <token>`; the gateway's operator makes tokens")
+    return RequestRefused(
+        "not-authenticated",
+        message,
+        hint="send `Authorization: Bearer <token>`; the gateway's operator makes tokens",
+    )
 
 
 def _hash(token: str) -> str:
@@ -61,13 +70,14 @@ def _hash(token: str) -> str:
 
 
 class CallersFile:
-    """The file of callers; read again when it has changed, so that a token can be withdrawn without a restart.
+    """The callers file, read again when it changes, so that a token can be withdrawn without a
+    restart.
 
     Args:
-        path: The file; nobody but its owner and root may change it.
+        path: The file; only its owner and root may be able to change it.
 
     Raises:
-        SettingsError: It cannot be read, others can change it, a line is none, or it is empty.
+        SettingsError: It cannot be read, others can change it, a line is invalid, or it is empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +88,10 @@ class CallersFile:
         self.check()
 
     def check(self) -> None:
-        """Read the file where it has changed. While it cannot be read nobody is let in: a token may have been withdrawn by the change."""
+        """Read the file if it has changed.
+
+        Callers are refused while it cannot be read, because a token may have been withdrawn.
+        """
         with self._lock:
             refuse_if_others_can_change(self._path, "the file of callers")
             found = self._path.stat()
@@ -90,28 +103,28 @@ class CallersFile:
 
     @property
     def names(self) -> frozenset[str]:
-        """Everybody who is in it."""
+        """The users of all lines."""
         return frozenset(self._users.values())
 
     def of_certificate(self, subject: str) -> str:
-        """Say whose a certificate is, by its subject.
+        """Return the user of a certificate's subject.
 
         Raises:
-            RequestRefused: Nobody's.
-            SettingsError: The file cannot be read any more.
+            RequestRefused: No line has this subject.
+            SettingsError: The file can no longer be read.
         """
         self.check()
         found = self._users.get(f"cert:{subject}")
         if found is None:
-            raise _refused(f"the certificate of {subject[:200]} is nobody's")
+            raise _refused(f"the certificate of {subject[:200]} is not a caller's")
         return found
 
     def caller(self, token: str) -> str:
-        """Say whose a token is.
+        """Return the user of a token.
 
         Raises:
-            RequestRefused: Nobody's.
-            SettingsError: The file cannot be read any more.
+            RequestRefused: No line has this token.
+            SettingsError: The file can no longer be read.
         """
         self.check()
         wanted, found = _hash(token), ""
@@ -119,29 +132,37 @@ class CallersFile:
             if hmac.compare_digest(known, wanted):
                 found = name
         if not found:
-            raise _refused("the bearer token is nobody's")
+            raise _refused("the bearer token is not a caller's")
         return found
 
 
 def _read(path: Path) -> dict[str, str]:
     users: dict[str, str] = {}
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_input(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the file of callers {path}: cannot be read: {error}") from None
+        raise SettingsError(
+            f"the file of callers {path}: cannot be read: {reason(error)}"
+        ) from None
     for number, raw in enumerate(lines, 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
         found = _LINE.fullmatch(line)
-        if not found:  # it is not quoted: it may be a token that somebody put there by mistake
+        if not found:  # not quoted in the message: it may be a token, put there by mistake
             raise SettingsError(
-                f"{path}:{number}: no line such as `alice sha256:<64 hex digits>` or `alice cert:CN=alice,O=Example`",
+                f"{path}:{number}: not a line such as `alice sha256:<64 hex digits>` or "
+                f"`alice cert:CN=alice,O=Example`",
                 hint="submit_tf_job gateway token NAME prints one",
             )
         if users.setdefault(found[2], found[1]) != found[1]:
             what = "certificate" if found[2].startswith("cert:") else "token"
-            raise SettingsError(f"{path}:{number}: the {what} of {users[found[2]]} cannot be {found[1]}'s, too")
+            raise SettingsError(
+                f"{path}:{number}: the {what} of {users[found[2]]} cannot be {found[1]}'s, too"
+            )
     if not users:
-        raise SettingsError(f"the file of callers {path}: there is nobody in it", hint="submit_tf_job gateway token NAME prints a line")
+        raise SettingsError(
+            f"the file of callers {path}: it contains no caller",
+            hint="submit_tf_job gateway token NAME prints a line",
+        )
     return users

@@ -1,71 +1,84 @@
-"""One connection to the cluster for each caller, as that caller: never as the gateway's own user, unless that is who is calling."""
+"""Connections to the cluster, one per caller, each with that caller's identity."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from submit_tf_job import api
-from submit_tf_job.api.cluster import check_identity
+from submit_tf_job import operations
 from submit_tf_job.errors import AuthError, SettingsError
+from submit_tf_job.operations.cluster import check_identity
 from submit_tf_job.settings import Settings
 
 __all__ = ["Clusters"]
 
 
 class Clusters:
-    """Connections by caller; each is made, and the ResourceManager asked who it takes us for, at the caller's first request.
+    """Connections by caller; each is opened and its identity checked at the caller's first request.
 
     Args:
-        settings: The gateway's own.
+        settings: The gateway's own settings.
         connect: Opens a connection.
     """
 
-    def __init__(self, settings: Settings, connect: Callable[[Settings], api.Cluster] = api.connect) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        connect: Callable[[Settings], operations.Cluster] = operations.connect,
+    ) -> None:
         if settings.as_proxy:
-            raise SettingsError("as_user does not go with a gateway: it acts for whoever calls", hint="leave as_user (--as-user) out")
+            raise SettingsError(
+                "as_user does not work with a gateway: it acts for its callers",
+                hint="leave as_user (--as-user) out",
+            )
         self.settings = settings
         self._connect = connect
-        self._open: dict[str, api.Cluster] = {}
+        self._open: dict[str, operations.Cluster] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def check_callers(self, names: Iterable[str]) -> None:
-        """Refuse callers for whom nothing can be done.
+        """Refuse callers for whom the gateway cannot act.
 
         Raises:
-            SettingsError: The way in which the gateway proves who it is knows no proxy users.
+            SettingsError: The gateway's way of authentication does not support proxy users.
         """
         others = sorted(set(names) - {self.settings.user})
-        if others and self.settings["auth"] not in ("simple", "kerberos"):
+        if others and self.settings.auth not in ("simple", "kerberos"):
             raise SettingsError(
-                f"with auth {self.settings['auth']} the gateway can act for {self.settings.user} alone, not for {', '.join(others[:5])}",
-                hint="only auth simple and kerberos know proxy users",
+                f"with auth {self.settings.auth} the gateway can act for "
+                f"{self.settings.user} only, not for {', '.join(others[:5])}",
+                hint="only auth simple and kerberos support proxy users",
             )
 
-    def of(self, caller: str) -> api.Cluster:
-        """Return the connection of a caller.
+    def of(self, caller: str) -> operations.Cluster:
+        """Return the connection of a caller, which treats jobs of other users as unknown.
 
         Raises:
-            AuthError: The ResourceManager would take us for somebody else.
-            ClusterUnavailable: It cannot be asked.
+            AuthError: The ResourceManager would take the gateway for another user.
+            ClusterUnavailable: The ResourceManager cannot be reached.
         """
         with self._locks[caller]:
             if caller not in self._open:
-                cluster = self._connect(self.settings.acting_for(caller))
+                cluster = replace(
+                    self._connect(self.settings.acting_for(caller)), own_jobs_only=True
+                )
                 _check(cluster, caller)
                 self._open[caller] = cluster
             return self._open[caller]
 
-    def own(self) -> api.Cluster:
-        """Return the connection of the gateway itself, which only asks whether the cluster is there."""
+    def own(self) -> operations.Cluster:
+        """Return the gateway's own connection, which only checks that the cluster is available."""
         return self.of(self.settings.user)
 
 
-def _check(cluster: api.Cluster, caller: str) -> None:
+def _check(cluster: operations.Cluster, caller: str) -> None:
     check_identity(cluster)
-    if cluster.client.auth.as_user is not None and cluster.client.who_am_i() is None:  # before Hadoop 3.1.1 it does not say
+    # Hadoop before 3.1.1 does not return it
+    if cluster.client.auth.as_user is not None and cluster.client.who_am_i() is None:
         raise AuthError(
-            f"the ResourceManager does not say who it takes the gateway for, so nothing is done for {caller}",
+            f"the ResourceManager does not return the user that it takes the gateway for, so "
+            f"nothing is done for {caller}",
             hint="it needs Hadoop 3.1.1 or later",
         )

@@ -1,4 +1,4 @@
-"""What goes on for as long as somebody listens: logs and events of a job."""
+"""Streams of a job: its logs, and its changes as server-sent events."""
 
 from __future__ import annotations
 
@@ -12,61 +12,95 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from submit_tf_job import api
+from submit_tf_job import operations
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.problems import problem
-from submit_tf_job.gateway.routes import PROVEN, Caller, Name, check_own, gateway_of
-from submit_tf_job.gateway.threads import Channel, in_thread, pumped
-from submit_tf_job.gateway.watching import Change, Listener
-from submit_tf_job.report.logs import log_json, log_text
+from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name, gateway_of
+from submit_tf_job.gateway.threads import ThreadChannel, in_thread, stream_from_thread
+from submit_tf_job.gateway.watchers import JobChange, Listener
+from submit_tf_job.observation import JobStatus
+from submit_tf_job.report.log_text import log_json, log_text
 from submit_tf_job.settings import duration_s
-from submit_tf_job.watch import Look
 
 __all__ = ["router"]
 
 KEEP_ALIVE_S = 15.0
-router = APIRouter(prefix="/v1", dependencies=PROVEN)
+router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 
 
-@router.get("/jobs/{name}/logs", tags=["jobs"], **openapi.LOGS)
+@router.get("/jobs/{name}/logs", tags=["jobs"], response_class=Response, **openapi.LOGS)
 async def logs(
     request: Request,
     caller: Caller,
     name: Name,
-    task: Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9-]{0,99}$", description="A task (worker-0) or role (worker).")] = None,
-    file: Annotated[list[str] | None, Query(max_length=20, description="Names of files; stdout.txt and stderr.txt.")] = None,
-    tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="Only the last so many lines of each file.")] = None,
-    since: Annotated[str | None, Query(pattern=r"^\d{1,9}(\.\d{1,3})?(ms|s|m|h)$", description="Only the last 90s, 15m, 2h.")] = None,
-    am: Annotated[bool, Query(description="Logs of YARN's ApplicationMaster for this job.")] = False,
-    follow: Annotated[bool, Query(description="Go on until the job is over.")] = False,
-    accept: Annotated[str, Header(description="`application/x-ndjson` for a JSON object per line.")] = "text/plain",
+    task: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[a-z0-9][a-z0-9-]{0,99}$", description="A task (worker-0) or role (worker)."
+        ),
+    ] = None,
+    file: Annotated[
+        list[str] | None,
+        Query(max_length=20, description="Names of files; default: stdout.txt and stderr.txt."),
+    ] = None,
+    tail: Annotated[
+        int | None,
+        Query(ge=0, le=1_000_000, description="Only the last N lines of each file."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        Query(
+            pattern=r"^\d{1,9}(\.\d{1,3})?(ms|s|m|h)$",
+            description="Only lines of the last 90s, 15m, 2h.",
+        ),
+    ] = None,
+    am: Annotated[
+        bool, Query(description="Logs of YARN's ApplicationMaster for this job.")
+    ] = False,
+    follow: Annotated[bool, Query(description="Continue until the job is over.")] = False,
+    accept: Annotated[
+        str, Header(description="`application/x-ndjson` for a JSON object per line.")
+    ] = "text/plain",
 ) -> StreamingResponse:
-    """Read what its tasks wrote, as text with the task before each line, or line by line as JSON."""
+    """Read the logs of a job as text with a task before each line, or as JSON lines."""
     lines = _NDJSON if "application/x-ndjson" in accept.lower() else _TEXT
-    gateway, channel = gateway_of(request), Channel[str]()
+    gateway, channel = gateway_of(request), ThreadChannel[str]()
 
-    def begin(cluster: api.Cluster) -> Any:
-        check_own(cluster, name)
+    def begin(cluster: operations.Cluster) -> Any:
         breakable = replace(cluster, sleep=channel.breakable(cluster.sleep))
         since_s = None if since is None else duration_s(since)
 
         def say(sentence: str) -> None:
             channel.put(lines.note(sentence))
 
-        return api.logs(breakable, name, task, files=file or (), tail=tail, since_s=since_s, am=am, follow=follow, say=say)
+        return operations.logs(
+            breakable,
+            name,
+            task,
+            files=file or (),
+            tail=tail,
+            since_s=since_s,
+            am=am,
+            follow=follow,
+            say=say,
+        )
 
     with ExitStack() as going:
         going.enter_context(gateway.stream(gateway.streams, caller, channel.close))
         reading = await in_thread(lambda: begin(gateway.cluster(caller)))
-        content = pumped(channel, lambda: _until_an_error(lambda: lines.read(reading), lines))
+        content = stream_from_thread(
+            channel, lambda: _until_an_error(lambda: lines.read(reading), lines)
+        )
         return _Stream(content, lines.media_type, going.pop_all().close)
 
 
 class _Stream(StreamingResponse):
-    """An answer that goes on; whatever becomes of it, it ends."""
+    """A streaming response that releases its resources however it ends."""
 
-    def __init__(self, content: AsyncIterator[str], media_type: str, end: Callable[[], None]) -> None:
+    def __init__(
+        self, content: AsyncIterator[str], media_type: str, end: Callable[[], None]
+    ) -> None:
         super().__init__(content, media_type=media_type, headers={"X-Accel-Buffering": "no"})
         self._end = end
 
@@ -77,85 +111,102 @@ class _Stream(StreamingResponse):
             self._end()
 
 
-class _Lines:
-    """One form of logs."""
+class _LogStream:
+    """One format of logs."""
 
-    def __init__(self, media_type: str, read: Callable[[Any], Iterator[str]], note: Callable[[str], str]) -> None:
+    def __init__(
+        self, media_type: str, read: Callable[[Any], Iterator[str]], note: Callable[[str], str]
+    ) -> None:
         self.media_type, self.read, self.note = media_type, read, note
 
 
-_TEXT = _Lines(
+_TEXT = _LogStream(
     "text/plain; charset=utf-8",
     lambda reading: log_text(reading, prefix=None, colours=False),
     lambda sentence: f"[submit_tf_job] {' '.join(sentence.split())}\n",
 )
-_NDJSON = _Lines(
-    "application/x-ndjson", log_json, lambda sentence: json.dumps({"kind": "LogNote", "format": 1, "message": sentence}) + "\n"
+_NDJSON = _LogStream(
+    "application/x-ndjson",
+    log_json,
+    lambda sentence: json.dumps({"kind": "LogNote", "format": 1, "message": sentence}) + "\n",
 )
 
 
-def _until_an_error(begin: Callable[[], Iterator[str]], lines: _Lines) -> Iterator[str]:
-    """Read; an error comes when the answer has begun, so it is told as a note at its end."""
+def _until_an_error(begin: Callable[[], Iterator[str]], lines: _LogStream) -> Iterator[str]:
+    """Read until an error, which is sent as a note, because the response has already begun."""
     try:
         yield from begin()
     except SubmitTFJobError as error:
         yield lines.note(f"error: {problem(error, '-').body['detail']}")
 
 
-@router.get("/jobs/{name}/events", tags=["jobs"], **openapi.EVENTS)
+@router.get("/jobs/{name}/events", tags=["jobs"], response_class=Response, **openapi.EVENTS)
 async def events(
     request: Request,
     caller: Caller,
     name: Name,
-    last_event_id: Annotated[str | None, Header(max_length=64, description="The last event that was seen; browsers send it.")] = None,
+    last_event_id: Annotated[
+        str | None,
+        Header(max_length=64, description="Id of the last event received; browsers send it."),
+    ] = None,
 ) -> Response:
-    """Follow a job as server-sent events: how it is now, then every change, until it is over."""
+    """Follow a job as server-sent events: its present state, then every change, until its end."""
     gateway = gateway_of(request)
     ref, first = gateway.watches.known(caller, name) or await _first_look(request, caller, name)
     if first.final and first.id == last_event_id:
-        return Response(status_code=204)  # a browser would come back for ever
+        return Response(status_code=204)  # otherwise a browser would reconnect forever
     cluster, listener = gateway.cluster(caller), Listener()
     with ExitStack() as going:
-        going.enter_context(gateway.stream(gateway.listeners, caller, lambda: gateway.watches.leave(cluster, ref, listener)))
+        going.enter_context(
+            gateway.stream(
+                gateway.listeners, caller, lambda: gateway.watches.leave(cluster, ref, listener)
+            )
+        )
         if not first.final:
             gateway.watches.listen(cluster, ref, listener)
-        return _Stream(_events(first, listener, last_event_id), "text/event-stream", going.pop_all().close)
+        return _Stream(
+            _events(first, listener, last_event_id), "text/event-stream", going.pop_all().close
+        )
 
 
-async def _first_look(request: Request, caller: str, name: str) -> tuple[api.JobRef, Change]:
-    """Look at a job that nobody listens to yet; those who ask at the same moment share the look."""
+async def _first_look(
+    request: Request, caller: str, name: str
+) -> tuple[operations.JobRef, JobChange]:
+    """Get a job's status without a watch; concurrent requests share the query."""
     gateway = gateway_of(request)
 
-    def look() -> Look:
+    def status() -> JobStatus:
         with gateway.requests.one(caller):
-            return api.status(gateway.cluster(caller), name)
+            return operations.status(gateway.cluster(caller), name)
 
-    return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, look)))
+    return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, status)))
 
 
-async def _events(first: Change, listener: Listener, seen: str | None) -> AsyncIterator[str]:
-    told = seen
-    if first.id != told:
+async def _events(first: JobChange, listener: Listener, seen: str | None) -> AsyncIterator[str]:
+    last = seen
+    if first.id != last:
         yield _event(first)
-        told = first.id
+        last = first.id
     if first.final:
         return
     while True:
         try:
             change = await listener.next(KEEP_ALIVE_S)
         except asyncio.TimeoutError:
-            yield ": nothing new\n\n"  # a proxy would take silence for an end
+            yield ": nothing new\n\n"  # a proxy may close a silent connection
             continue
         if change is None:
             return
-        if change.id != told:
+        if change.id != last:
             yield _event(change)
-            told = change.id
+            last = change.id
         if change.final:
             return
 
 
-def _event(change: Change) -> str:
+def _event(change: JobChange) -> str:
     if change.error is not None:
-        return f"event: problem\ndata: {json.dumps(problem(change.error, '-').body, default=str)}\n\n"
+        return (
+            f"event: problem\ndata: {json.dumps(problem(change.error, '-').body, default=str)}\n\n"
+        )
     return f"event: job\nid: {change.id}\ndata: {json.dumps(change.job)}\n\n"

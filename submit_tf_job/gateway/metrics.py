@@ -1,4 +1,7 @@
-"""Counters for Prometheus, in its text format (https://prometheus.io/docs/instrumenting/exposition_formats/)."""
+"""Counters in Prometheus' text format.
+
+See https://prometheus.io/docs/instrumenting/exposition_formats/.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _PREFIX = "submit_tf_job_gateway"
 
 
 class Metrics:
-    """What is counted; the labels are bounded: routes and not paths, and never a caller or a job."""
+    """The gateway's counters; labels are bounded: routes instead of paths, no callers and jobs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +29,10 @@ class Metrics:
         self._webhooks: Counter[str] = Counter()
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered; a stream counts when it ends, and its time does not."""
+        """Count a completed request.
+
+        A stream is counted at its end, without its duration.
+        """
         with self._lock:
             self._requests[method if method in _METHODS else "other", route, status] += 1
             if route not in ("/v1/jobs/{name}/logs", "/v1/jobs/{name}/events"):
@@ -45,10 +51,10 @@ class Metrics:
             self._webhooks[outcome] += 1
 
     def text(self, gauges: Mapping[str, int]) -> str:
-        """Write everything.
+        """Return all counters and gauges as text.
 
         Args:
-            gauges: Name to value, of what goes up and down.
+            gauges: Value by name.
         """
         with self._lock:
             return "".join(f"{line}\n" for line in self._lines(gauges))
@@ -56,14 +62,23 @@ class Metrics:
     def _lines(self, gauges: Mapping[str, int]) -> Iterator[str]:
         yield f"# TYPE {_PREFIX}_requests_total counter"
         for (method, route, status), count in sorted(self._requests.items()):
-            yield f'{_PREFIX}_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
+            yield (
+                f'{_PREFIX}_requests_total{{method="{method}",route="{route}",status="{status}"}} '
+                f"{count}"
+            )
         yield f"# TYPE {_PREFIX}_request_seconds histogram"
         for route in sorted(self._seconds):
             for bound in (*_BUCKETS_S, float("inf")):
                 word = "+Inf" if bound == float("inf") else f"{bound:g}"
-                yield f'{_PREFIX}_request_seconds_bucket{{route="{route}",le="{word}"}} {self._within[route, bound]}'
+                yield (
+                    f'{_PREFIX}_request_seconds_bucket{{route="{route}",le="{word}"}} '
+                    f"{self._within[route, bound]}"
+                )
             yield f'{_PREFIX}_request_seconds_sum{{route="{route}"}} {self._seconds[route]:.6f}'
-            yield f'{_PREFIX}_request_seconds_count{{route="{route}"}} {self._within[route, float("inf")]}'
+            yield (
+                f'{_PREFIX}_request_seconds_count{{route="{route}"}} '
+                f"{self._within[route, float('inf')]}"
+            )
         yield f"# TYPE {_PREFIX}_submissions_total counter"
         for outcome, count in sorted(self._submissions.items()):
             yield f'{_PREFIX}_submissions_total{{outcome="{outcome}"}} {count}'

@@ -1,4 +1,4 @@
-"""The web page: three files that come as they are, and ask /v1 for everything with the token of whoever looks at it."""
+"""The web page: three static files, whose script calls /v1 with the visitor's token."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from fastapi import Request, Response
 
 __all__ = ["PATHS", "page"]
 
-_TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+}
 PATHS = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
 
-# Nothing but these files runs or is shown, nobody frames them, and what jobs and clusters say can become no markup.
+# Only these files are executed or displayed, no other site can frame them, and text of jobs and
+# clusters cannot become markup.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none';"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+    "data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _HEADERS = {
@@ -28,7 +34,7 @@ _HEADERS = {
 
 
 async def page(request: Request) -> Response:
-    """Answer with one of the files."""
+    """Return one of the page's files."""
     name = PATHS[request.url.path]
     content = _content(name)
     headers = {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}

@@ -1,4 +1,4 @@
-"""Every error as `application/problem+json` (RFC 9457), its status out of `errors.TABLE`."""
+"""Turn errors into `application/problem+json` (RFC 9457), with their status in `errors.TABLE`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from submit_tf_job.errors import InternalError, SettingsError, SubmitTFJobError, UsageError, error_class
+from submit_tf_job.errors import (
+    InternalError,
+    SettingsError,
+    SubmitTFJobError,
+    UsageError,
+    error_class,
+)
 
-__all__ = ["CODES", "CONTENT_TYPE", "Answered", "RequestRefused", "problem"]
+__all__ = ["CODES", "CONTENT_TYPE", "ProblemResponse", "RequestRefused", "problem"]
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 
-# What only HTTP can say: code → status. Every other status is that of the error's class in errors.TABLE.
+# Errors of HTTP itself: code → status. Every other status is that of the error's class in
+# errors.TABLE.
 CODES = {
+    "ambiguous-length": 400,
     "not-authenticated": 401,
     "forbidden-origin": 403,
     "no-such-page": 404,
@@ -25,17 +33,18 @@ CODES = {
     "key-reused": 422,
     "too-many": 429,
     "state-unavailable": 503,
+    "upload-unavailable": 503,
 }
 
 
 class RequestRefused(UsageError):
-    """The request itself is wrong, in a way that HTTP has a status for.
+    """The request itself is invalid, in a way that HTTP has a status for.
 
     Args:
         code: One of `CODES`.
         message: One sentence.
         hint: What to do about it.
-        headers: Header fields that belong to the answer.
+        headers: Header fields of the response.
     """
 
     def __init__(
@@ -53,27 +62,33 @@ class RequestRefused(UsageError):
 
 
 @dataclass(frozen=True)
-class Answered:
-    """An error as it is answered."""
+class ProblemResponse:
+    """The response to an error."""
 
     status: int
     body: dict[str, Any]
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def problem(error: Exception, request_id: str) -> Answered:
-    """Make the answer to a request that ended with an error.
+def problem(error: Exception, request_id: str) -> ProblemResponse:
+    """Return the response to an error.
 
-    A caller learns nothing of this host: what is wrong with its settings, and defects, are for its log.
+    It contains nothing about this host: invalid settings and defects are logged instead.
     """
-    known = error if isinstance(error, SubmitTFJobError) else InternalError("a defect of the gateway")
+    known = error
+    if not isinstance(known, SubmitTFJobError):
+        known = InternalError("a defect of the gateway")
     row = error_class(known)
     code, status, headers = row.code, row.http_status, dict[str, str]()
     if isinstance(known, RequestRefused):
         code, status, headers = known.code, CODES[known.code], known.headers
     message, hint, details = known.message, known.hint, known.details
     if isinstance(known, (SettingsError, InternalError)):
-        message, hint, details = "the gateway could not do it; its log says why", f"name the request, {request_id}, to its operator", {}
+        message, hint, details = (
+            "the gateway failed; its log has the reason",
+            f"give the request id {request_id} to its operator",
+            {},
+        )
     retryable = row.retryable or status in (408, 429, 503)
     if retryable:
         headers.setdefault("Retry-After", str(RETRY_AFTER_S))
@@ -86,4 +101,6 @@ def problem(error: Exception, request_id: str) -> Answered:
         "retryable": retryable,
         "request": request_id,
     }
-    return Answered(status, {**body, **({"hint": hint} if hint else {}), **({"details": details} if details else {})}, headers)
+    optional = {"hint": hint, "details": details}
+    body |= {name: value for name, value in optional.items() if value}
+    return ProblemResponse(status, body, headers)

@@ -1,4 +1,4 @@
-"""The server: a socket, a loop, and an end in good order."""
+"""The HTTP server: a socket, an event loop, and a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.app import served
-from submit_tf_job.gateway.certificates import subject_of
-from submit_tf_job.gateway.state import Gateway
+from submit_tf_job.gateway.client_certificates import subject_of
+from submit_tf_job.gateway.running import Gateway
 
 __all__ = ["Listening", "serve"]
 
-_IDLE_S = 30  # for which a connection without a request is kept
+_IDLE_S = 30  # time limit for a connection without a request
 _HEADERS = 32 * 1024
 _MOST_FILES = 65_536
 
 
 @dataclass(frozen=True)
 class Listening:
-    """Where to listen.
+    """The address to listen on.
 
     Attributes:
         host: Name or address.
-        port: 0 for any that is free.
+        port: 0 for any free port.
         certificate: TLS certificate with its chain, PEM; None without TLS.
         key: Its private key, PEM.
-        client_ca: Certificates of those who sign callers' certificates, PEM; None where callers have none.
-        drain_s: Seconds for requests that are being served when the gateway is told to end.
-        plain: Whether what is not loopback may be without TLS: somebody before us ends it.
+        client_ca: CA certificates of callers' certificates, PEM; None if callers have none.
+        drain_s: Seconds for running requests when the gateway is stopped.
+        plain: Whether other addresses than loopback may be without TLS, because a proxy in front of
+            the gateway terminates it.
     """
 
     host: str = "127.0.0.1"
@@ -56,7 +57,7 @@ class Listening:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -65,42 +66,47 @@ class Listening:
             return False
 
     def check(self, *, authenticated: bool) -> None:
-        """Refuse to listen where strangers could act as somebody, or read a token on the wire.
+        """Refuse an address at which other hosts could act as a user, or read a token in transit.
 
         Raises:
-            UsageError: Where they could.
+            UsageError: The address is refused.
         """
         if not authenticated and not self.is_loopback:
             raise UsageError(
-                f"without authentication everybody who reaches {self.host} is you", hint="give --callers FILE, or listen on 127.0.0.1"
+                f"without authentication every client that reaches {self.host} acts as you",
+                hint="give --callers FILE, or listen on 127.0.0.1",
             )
         if not self.is_loopback and self.certificate is None and not self.plain:
             raise UsageError(
                 f"tokens would travel to {self.host} unencrypted",
-                hint="give --cert and --key; or --no-tls where a proxy before the gateway ends TLS and nobody else reaches it",
+                hint="give --cert and --key; or --no-tls if a proxy in front of the gateway "
+                "terminates TLS and no other client reaches it",
             )
         if (self.certificate is None) != (self.key is None):
             raise UsageError("--cert and --key belong together")
         if self.client_ca is not None and self.certificate is None:
-            raise UsageError("--client-ca wants TLS", hint="give --cert and --key, too")
+            raise UsageError("--client-ca needs TLS", hint="give --cert and --key, too")
 
 
 def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT, then end in good order: no new connection, streams end, requests are answered.
+    """Serve until SIGTERM or SIGINT, then shut down: no new connections, streams end, requests
+    complete.
 
     Args:
-        ready: Told the address when it can be called.
+        gateway: The gateway.
+        listening: The address.
+        ready: Called with the URL when the server accepts connections.
 
     Raises:
-        UsageError: The address is taken, or none of this machine.
-        SettingsError: Certificate or key cannot be used.
+        UsageError: The address is in use, or not of this machine.
+        SettingsError: The certificate or key cannot be used.
     """
     bound = _bind(listening)
     _allow_many_connections()
     _log_to(gateway.log)
     config = uvicorn.Config(
         served(gateway),
-        http=_Connection,
+        http=_HttpConnection,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -114,31 +120,42 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
         timeout_graceful_shutdown=max(1, round(listening.drain_s)),
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
-        ssl_ca_certs=str(listening.client_ca) if listening.client_ca else None,
-        ssl_cert_reqs=ssl.CERT_OPTIONAL if listening.client_ca else ssl.CERT_NONE,  # others may have a token
+        **_client_certificates(listening.client_ca),
     )
     try:
         config.load()
     except OSError as error:  # ssl.SSLError is one
         bound.close()
-        files = f"--cert {listening.certificate}, --key {listening.key}" + (
-            f", --client-ca {listening.client_ca}" if listening.client_ca else ""
-        )
+        files = f"--cert {listening.certificate}, --key {listening.key}"
+        if listening.client_ca:
+            files += f", --client-ca {listening.client_ca}"
         raise SettingsError(f"{files}: cannot be used: {error.strerror or error}") from None
     scheme = "http" if listening.certificate is None else "https"
     host = f"[{listening.host}]" if ":" in listening.host else listening.host
     server = _Server(config, gateway, lambda: ready(f"{scheme}://{host}:{bound.getsockname()[1]}"))
-    if gateway.courier is not None:
-        gateway.courier.start()
+    gateway.uploads.sweep()
+    if gateway.delivery is not None:
+        gateway.delivery.start()
     try:
         asyncio.run(server.serve(sockets=[bound]))
     finally:
-        if gateway.courier is not None:
-            gateway.courier.end()
+        gateway.uploads.close()
+        if gateway.delivery is not None:
+            gateway.delivery.end()
+
+
+def _client_certificates(ca: Path | None) -> dict[str, Any]:
+    if ca is None:
+        return {}
+    # optional: other callers may have tokens
+    return {"ssl_ca_certs": str(ca), "ssl_cert_reqs": ssl.CERT_OPTIONAL}
 
 
 def _allow_many_connections() -> None:
-    """Take as many open files as this process may have: a shell gives it 1,024, which idle connections could use up."""
+    """Raise the soft limit of open files to the hard limit.
+
+    A shell's 1,024 could be exhausted by idle connections.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -147,24 +164,33 @@ def _allow_many_connections() -> None:
 
 def _bind(listening: Listening) -> socket.socket:
     try:
-        family, _, _, _, address = socket.getaddrinfo(listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, _, _, _, address = socket.getaddrinfo(
+            listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         bound = socket.create_server(address[:2], family=family, backlog=1024)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen on {listening.host}:{listening.port}: {getattr(error, 'strerror', None) or error}") from None
-    # Connections inherit it. asyncio sets it only where a socket says that it is TCP, which those of `create_server` do not; without it the
-    # body of an answer waits 40 ms for the acknowledgement of its head.
+        raise UsageError(
+            f"cannot listen on {listening.host}:{listening.port}: "
+            f"{getattr(error, 'strerror', None) or error}"
+        ) from None
+    # Connections inherit it. asyncio sets it only for sockets that declare TCP, which those of
+    # `create_server` do not; without it the body of a response waits 40 ms for the acknowledgement
+    # of its headers.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
 
 
-class _Connection(H11Protocol):
-    """uvicorn's, which tells the application whose certificate came with it, and waits for nobody's header for ever."""
+class _HttpConnection(H11Protocol):
+    """uvicorn's connection with a client certificate's subject in the scope, and a time limit.
+
+    The limit is for the head of a request.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch_the_head()
+        self._limit_head()
         tls, app = transport.get_extra_info("ssl_object"), self.app
         subject = subject_of(tls.getpeercert()) if tls is not None else ""
         if subject:
@@ -177,32 +203,35 @@ class _Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch_the_head()
+        self._limit_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._forget_the_head()
+        self._cancel_limit()
 
-    def _watch_the_head(self) -> None:
-        """Give the head of a request its time; uvicorn would wait for ever for one that comes in drops, or not at all."""
+    def _limit_head(self) -> None:
+        """Start the time limit for the head of a request.
+
+        uvicorn itself would wait forever for a head that arrives slowly or not at all.
+        """
         if self.conn.their_state is not h11.IDLE:
-            self._forget_the_head()
+            self._cancel_limit()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(_IDLE_S, self._too_late)
+            self._deadline = self.loop.call_later(_IDLE_S, self._close_late)
 
-    def _forget_the_head(self) -> None:
+    def _cancel_limit(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _too_late(self) -> None:
+    def _close_late(self) -> None:
         self._deadline = None
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self.transport.close()
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which says when it is ready, ends streams when it is told to end, and counts that as no failure."""
+    """uvicorn's server; it reports when it is ready, and ends streams on a signal."""
 
     def __init__(self, config: uvicorn.Config, gateway: Gateway, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -218,8 +247,14 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Hear SIGTERM and SIGINT; uvicorn would raise them once more at the end, although all is done that they asked for."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        """Handle SIGTERM and SIGINT.
+
+        uvicorn would raise them again after the shutdown that they requested.
+        """
+        before = {
+            number: signal.signal(number, self.handle_exit)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
@@ -228,17 +263,26 @@ class _Server(uvicorn.Server):
 
 
 class _Log(logging.Handler):
-    """Turns what uvicorn says of itself into entries of our log."""
+    """Turns uvicorn's log records into entries of the gateway's log."""
 
     def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._log({"event": "server", "level": record.levelname.lower(), "message": record.getMessage()[:500]})
+        self._log(
+            {
+                "event": "server",
+                "level": record.levelname.lower(),
+                "message": record.getMessage()[:500],
+            }
+        )
 
 
 def _log_to(log: Callable[[dict[str, Any]], None]) -> None:
+    # python_multipart's warnings quote the body, and each of them becomes a response, too.
+    logging.getLogger("python_multipart").handlers = [logging.NullHandler()]
+    logging.getLogger("python_multipart").propagate = False
     for name in ("uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [_Log(log)], False

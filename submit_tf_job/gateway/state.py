@@ -1,165 +1,216 @@
-"""What a running gateway has in its hands; what the one that is started after it needs is in `store`."""
+"""The gateway's state: webhooks to deliver, and idempotency keys that were used.
+
+Submissions do not depend on it: the service on the cluster has the submission's id (submission.py).
+"""
 
 from __future__ import annotations
 
-import threading
+import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job import api
-from submit_tf_job.errors import SubmitTFJobError
-from submit_tf_job.gateway.callers import CallersFile, token_of
-from submit_tf_job.gateway.clusters import Clusters
-from submit_tf_job.gateway.delivery import Courier, Webhooks
-from submit_tf_job.gateway.limits import Limits, Slots
-from submit_tf_job.gateway.metrics import Metrics
-from submit_tf_job.gateway.negotiate import Negotiator
-from submit_tf_job.gateway.store import Store
-from submit_tf_job.gateway.submission import Keys
-from submit_tf_job.gateway.watching import Watches
+from submit_tf_job.errors import SettingsError
+from submit_tf_job.gateway.database import Database, DatabaseFailure, Exists, Lead, open_database
 
-__all__ = ["Gateway"]
+__all__ = ["STATES", "State", "Webhook", "open_state"]
 
-_READY_FOR_S = 5.0
-_ANSWER_S = 3.0
+STATES = ("waiting", "sending", "delivered", "given-up")
+
+_KEPT_S = 7 * 24 * 3600.0
+_KEYS_S = 30 * 24 * 3600.0
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS submit_tf_job_webhooks (id TEXT PRIMARY KEY, caller TEXT "
+    "NOT NULL, url TEXT NOT NULL, name TEXT NOT NULL,"
+    " submission TEXT NOT NULL, application_id TEXT, state TEXT NOT NULL, attempts "
+    "INTEGER NOT NULL, body TEXT, said TEXT NOT NULL,"
+    " changed DOUBLE PRECISION NOT NULL)",
+    "CREATE UNIQUE INDEX IF NOT EXISTS submit_tf_job_webhooks_once ON "
+    "submit_tf_job_webhooks (application_id, url)",
+    "CREATE INDEX IF NOT EXISTS submit_tf_job_webhooks_open ON submit_tf_job_webhooks (state)",
+    "CREATE TABLE IF NOT EXISTS submit_tf_job_keys (of_key TEXT PRIMARY KEY, submission "
+    "TEXT NOT NULL, changed DOUBLE PRECISION NOT NULL)",
+)
+_FIELDS = "id, caller, url, name, submission, application_id, state, attempts, said"
 
 
-@dataclass
-class Gateway:
-    """A gateway.
+@dataclass(frozen=True)
+class Webhook:
+    """A webhook, without its body.
 
     Attributes:
-        callers: Who may call by a token or a certificate.
-        log: Takes one entry of the log.
-        negotiator: Reads the tickets of those who come by Kerberos. Without it and without `callers` everybody who reaches the gateway is
-            its own user (on loopback alone).
-        store: What is kept beyond this process; None without a database.
-        webhooks: Where they may go, and how they are signed; None where there are none.
+        id: Its id, by which the receiver detects repeated deliveries.
+        submission: The submission of its job; finds the job if the gateway died before it recorded
+            the application.
+        application_id: None until the job is submitted.
+        state: `waiting` for the end of the job, `sending`, `delivered`, `given-up`.
+        attempts: The number of attempts to send it.
+        said: The result of the last attempt.
     """
 
-    clusters: Clusters
-    callers: CallersFile | None
-    log: Callable[[dict[str, Any]], None]
-    limits: Limits = field(default_factory=Limits)
-    metrics: Metrics = field(default_factory=Metrics)
-    negotiator: Negotiator | None = None
-    store: Store | None = None
-    webhooks: Webhooks | None = None
-    draining: bool = False
+    id: str
+    caller: str
+    url: str
+    name: str
+    submission: str
+    application_id: str | None = None
+    state: str = "waiting"
+    attempts: int = 0
+    said: str = ""
 
-    def __post_init__(self) -> None:
-        limits = self.limits
-        self.requests = Slots("requests", limits.requests, limits.all_requests)
-        self.streams = Slots("logs", limits.streams, limits.all_streams)
-        self.listeners = Slots("streams of events", limits.listeners, limits.all_listeners)
-        self.keys = Keys(self.store, self.log)
-        self.courier: Courier | None = None
-        if self.store is not None and self.webhooks is not None:
-            self.courier = Courier(self.store, self.webhooks, self.cluster, self.log, count=self.metrics.webhook)
-        self.watches = Watches(limits.watches)
-        self._endings: set[Callable[[], None]] = set()
-        self._asked_at, self._trouble, self._asking = float("-inf"), "no ResourceManager was asked yet", threading.Lock()
-        names = self.callers.names if self.callers is not None else frozenset()
-        self.clusters.check_callers({*names, *(["whoever has a ticket"] if self.negotiator is not None else [])})
-
-    @property
-    def is_open(self) -> bool:
-        """Whether everybody who reaches it is its own user."""
-        return self.callers is None and self.negotiator is None
-
-    @property
-    def challenges(self) -> tuple[str, ...]:
-        """In which ways a caller can say who it is, as `WWW-Authenticate` names them."""
-        ways = ['Bearer realm="submit_tf_job"'] if self.callers is not None else []
-        return (*ways, *(["Negotiate"] if self.negotiator is not None else []))
-
-    def caller(self, authorization: str | None, certificate: str = "") -> tuple[str, str]:
-        """Say who is calling, and what proves to them who we are ("" where nothing has to).
-
-        Args:
-            authorization: The header; it says more than a certificate.
-            certificate: Subject of the TLS certificate that came with the connection, "" where none did.
-
-        Raises:
-            RequestRefused: Nobody who is known.
-            SettingsError: The file of callers cannot be read.
-        """
-        if self.is_open:
-            return self.clusters.settings.user, ""
-        scheme, _, token = (authorization or "").partition(" ")
-        if self.negotiator is not None and scheme.lower() == "negotiate":
-            return self.negotiator.caller(token.strip())
-        if self.callers is not None and certificate and authorization is None:
-            return self.callers.of_certificate(certificate), ""
-        if self.callers is None:
-            raise Negotiator.refused("no Kerberos ticket came with the request")
-        return self.callers.caller(token_of(authorization)), ""
-
-    def trouble(self) -> str:
-        """Say why the gateway is not ready, "" where it is; the cluster is asked every few seconds at most."""
-        if self.draining:
-            return "draining"
-        try:
-            if self.callers is not None:
-                self.callers.check()
-        except SubmitTFJobError:
-            return "the file of callers cannot be read"
-        if time.monotonic() - self._asked_at > _READY_FOR_S and self._asking.acquire(blocking=False):
-            try:
-                self._trouble = self._ask()
-                self._asked_at = time.monotonic()
-            finally:
-                self._asking.release()
-        return self._trouble
-
-    def _ask(self) -> str:
-        try:
-            client = self.clusters.own().client
-            client.cluster_info(deadline=client.deadline(_ANSWER_S))
-        except SubmitTFJobError:
-            return "no ResourceManager answers"
-        return ""
-
-    def drain(self) -> None:
-        """End what would go on for ever; what is being done is finished."""
-        self.draining = True
-        self.watches.end()
-        for end in tuple(self._endings):
-            end()
-
-    @contextmanager
-    def stream(self, slots: Slots, caller: str, end: Callable[[], None]) -> Iterator[None]:
-        """Count a stream while it goes on.
-
-        Args:
-            slots: Of which it takes one.
-            caller: Whose it is.
-            end: Ends it, called when the gateway ends and in any case at last.
-
-        Raises:
-            RequestRefused: Too many go on.
-        """
-        with slots.one(caller):
-            self._endings.add(end)
-            try:
-                yield
-            finally:
-                self._endings.discard(end)
-                end()
-
-    def gauges(self) -> dict[str, int]:
-        """Count what is going on."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields for the response to the caller."""
         return {
-            "requests_in_progress": self.requests.taken,
-            "streams": self.streams.taken + self.listeners.taken,
-            "watched_jobs": len(self.watches),
-            "draining": int(self.draining),
-            "delivers_webhooks": int(self.courier is not None and self.courier.leads),
+            "id": self.id,
+            "url": self.url,
+            "state": self.state,
+            "attempts": self.attempts,
+            "said": self.said,
         }
 
-    def cluster(self, caller: str) -> api.Cluster:
-        """Return the cluster, as a caller."""
-        return self.clusters.of(caller)
+
+class State:
+    """The state of one gateway, or shared by several.
+
+    Args:
+        database: The database that stores it.
+        now: The wall clock, which decides only when old rows are deleted.
+
+    Raises:
+        DatabaseFailure: The tables cannot be created.
+    """
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        self.database, self._now = database, now
+        # PostgreSQL: another gateway may create the same table at the same time, so try twice
+        for statement in _TABLES * 2:
+            with suppress(Exists):
+                database.run(statement)
+
+    # --- for requests -----------------------------------------------------------------------------
+
+    def announce(self, caller: str, url: str, name: str, submission: str) -> Webhook:
+        """Store a webhook before its job is submitted, so that no failure loses it."""
+        made = Webhook(secrets.token_hex(16), caller, url, name, submission)
+        self.database.run(
+            "INSERT INTO submit_tf_job_webhooks VALUES (:id, :caller, :url, :name, "
+                ":submission, NULL, 'waiting', 0, NULL, '', :now)"
+            " ON CONFLICT (id) DO NOTHING",
+            id=made.id, caller=caller, url=url, name=name, submission=submission, now=self._now(),
+        )  # fmt: skip
+        return made
+
+    def bind(self, webhook: Webhook, application_id: str, lead: Lead | None = None) -> None:
+        """Store the application of a webhook.
+
+        A webhook with the same application and address exists at most once.
+        """
+        try:
+            (lead or self.database).run(
+                "UPDATE submit_tf_job_webhooks SET application_id = :app WHERE id = :id "
+                    "AND application_id IS NULL",
+                app=application_id, id=webhook.id,
+            )  # fmt: skip
+        except Exists:
+            self.forget(webhook, lead)
+
+    def forget(self, webhook: Webhook, lead: Lead | None = None) -> None:
+        """Delete a webhook whose job was not submitted."""
+        (lead or self.database).run(
+            "DELETE FROM submit_tf_job_webhooks WHERE id = :id AND application_id IS NULL",
+            id=webhook.id,
+        )
+
+    def webhooks(self, caller: str, application_id: str) -> list[Webhook]:
+        """List a caller's webhooks of one application."""
+        rows = self.database.run(
+            f"SELECT {_FIELDS} FROM submit_tf_job_webhooks WHERE caller = :caller AND "  # noqa: S608
+                f"application_id = :app ORDER BY url",
+            caller=caller, app=application_id,
+        )  # fmt: skip
+        return [Webhook(*row) for row in rows]
+
+    def used(self, of_key: str) -> str:
+        """Return the submission that a key was used for, or ""."""
+        rows = self.database.run(
+            "SELECT submission FROM submit_tf_job_keys WHERE of_key = :key", key=of_key
+        )
+        return "".join(submission for (submission,) in rows)
+
+    def remember(self, of_key: str, submission: str) -> None:
+        """Store the submission that a key was used for."""
+        self.database.run(
+            "INSERT INTO submit_tf_job_keys VALUES (:key, :submission, :now)"
+            " ON CONFLICT (of_key) DO UPDATE SET submission = excluded.submission, "
+                "changed = excluded.changed",
+            key=of_key, submission=submission, now=self._now(),
+        )  # fmt: skip
+
+    # --- for the leader ---------------------------------------------------------------------------
+
+    def open(self, lead: Lead) -> list[Webhook]:
+        """List the webhooks that are waiting or being sent."""
+        return [
+            Webhook(*row)
+            for row in lead.run(
+                f"SELECT {_FIELDS} FROM submit_tf_job_webhooks WHERE state IN ('waiting', "  # noqa: S608
+                f"'sending')"
+            )
+        ]
+
+    def over(self, webhook: Webhook, body: str, lead: Lead) -> None:
+        """Store the body of a webhook whose job is over; every attempt sends this body."""
+        lead.run(
+            "UPDATE submit_tf_job_webhooks SET state = 'sending', body = :body, changed = "
+                ":now WHERE id = :id AND state = 'waiting'",
+            body=body, id=webhook.id, now=self._now(),
+        )  # fmt: skip
+
+    def begin(self, webhook: Webhook, lead: Lead) -> tuple[int, str]:
+        """Count an attempt before it is made; return its number and the body to send."""
+        lead.run(
+            "UPDATE submit_tf_job_webhooks SET attempts = attempts + 1, changed = :now "
+            "WHERE id = :id",
+            id=webhook.id,
+            now=self._now(),
+        )
+        ((attempts, body),) = lead.run(
+            "SELECT attempts, body FROM submit_tf_job_webhooks WHERE id = :id", id=webhook.id
+        )
+        return int(attempts), str(body)
+
+    def settle(self, webhook: Webhook, state: str, said: str, lead: Lead) -> None:
+        """Store the result of an attempt."""
+        lead.run(
+            "UPDATE submit_tf_job_webhooks SET state = :state, said = :said, changed = "
+                ":now WHERE id = :id",
+            state=state, said=said[:500], id=webhook.id, now=self._now(),
+        )  # fmt: skip
+
+    def sweep(self, lead: Lead) -> None:
+        """Delete old rows of delivered webhooks and used keys."""
+        for statement, age_s in (
+            (
+                "DELETE FROM submit_tf_job_webhooks WHERE state IN ('delivered', "
+                "'given-up') AND changed < :before",
+                _KEPT_S,
+            ),
+            ("DELETE FROM submit_tf_job_keys WHERE changed < :before", _KEYS_S),
+        ):
+            lead.run(statement, before=self._now() - age_s)
+
+
+def open_state(url: str) -> State:
+    """Open the state at the URL of a database, and create missing tables.
+
+    Raises:
+        UsageError: The URL is invalid.
+        SettingsError: The database cannot be used.
+    """
+    try:
+        return State(open_database(url))
+    except DatabaseFailure as error:
+        raise SettingsError(f"--state: {error}") from None

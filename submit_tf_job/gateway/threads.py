@@ -1,7 +1,7 @@
-"""Between the event loop, which serves, and threads, which ask the cluster.
+"""Bridge between the event loop, which serves, and threads, which call the cluster.
 
-Threads are daemons: a request to the cluster that takes minutes does not keep a gateway alive that has been told to end. What it was doing
-is found again by whoever asks the same once more.
+Threads are daemons: a request to the cluster that takes minutes does not delay the end of a
+gateway. If a submission is cut off, the same request to another gateway finds its job.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Generic, TypeVar
 
-__all__ = ["Channel", "Closed", "breakable", "in_thread", "pumped"]
+__all__ = ["Closed", "ThreadChannel", "breakable", "in_thread", "stream_from_thread"]
 
 T = TypeVar("T")
-_ROOM = 64
+_QUEUE_SIZE = 64
 
 
 class Closed(Exception):
-    """Nobody listens any more."""
+    """The receiving side has closed."""
 
 
 def breakable(sleep: Callable[[float], None], over: threading.Event) -> Callable[[float], None]:
-    """Return a way to wait that raises `Closed` within a second of an event."""
+    """Return a sleep function that raises `Closed` within a second of an event."""
 
     def wait(seconds: float) -> None:
         left = seconds
@@ -38,41 +38,44 @@ def breakable(sleep: Callable[[float], None], over: threading.Event) -> Callable
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Call a function in a thread of its own and return what it returns, or raise what it raises."""
+    """Call a function in a new thread, and return its result or raise its error."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def tell(settle: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone
+    def settle_in_loop(settle: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(lambda: None if future.done() else settle())
 
     def run() -> None:
         try:
             value = call()
-        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+        except BaseException as error:  # noqa: BLE001 - raised again in the awaiting coroutine
             raised = error
-            tell(lambda: future.set_exception(raised))
+            settle_in_loop(lambda: future.set_exception(raised))
         else:
-            tell(lambda: future.set_result(value))
+            settle_in_loop(lambda: future.set_result(value))
 
     threading.Thread(target=run, daemon=True, name="gateway request").start()
     return await future
 
 
-class Channel(Generic[T]):
-    """Carries things from a thread to a coroutine; the thread waits while the coroutine is behind."""
+class ThreadChannel(Generic[T]):
+    """Passes items from a thread to a coroutine.
+
+    The thread blocks while the coroutine is behind.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[T | None] = asyncio.Queue(_ROOM)
+        self._queue: asyncio.Queue[T | None] = asyncio.Queue(_QUEUE_SIZE)
         self._closed = threading.Event()
         self._error: Exception | None = None
 
     def put(self, item: T | None) -> None:
-        """Hand something over; None at the end.
+        """Pass an item; None at the end.
 
         Raises:
-            Closed: Nobody listens any more.
+            Closed: The coroutine no longer receives.
         """
         putting = self._queue.put(item)
         try:
@@ -92,34 +95,36 @@ class Channel(Generic[T]):
         raise Closed
 
     def fail(self, error: Exception) -> None:
-        """End with an error, which is raised where the next thing is taken."""
+        """End with an error, which `take` raises."""
         self._error = error
         self.close()
 
     def breakable(self, sleep: Callable[[float], None]) -> Callable[[float], None]:
-        """Return a way to wait that ends where nobody listens any more."""
+        """Return a sleep function that raises `Closed` once the channel is closed."""
         return breakable(sleep, self._closed)
 
     async def take(self) -> T | None:
-        """Return the next thing, None at the end."""
+        """Return the next item, None at the end."""
         item = await self._queue.get()
         if self._error is not None:
             raise self._error
         return None if self._closed.is_set() else item
 
     def close(self) -> None:
-        """Listen no more; whoever waits for the next thing learns that there is none."""
+        """Stop receiving; a pending `take` returns None."""
         self._closed.set()
         with contextlib.suppress(RuntimeError):  # the loop is gone
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        with contextlib.suppress(asyncio.QueueFull):  # then nobody waits
+        with contextlib.suppress(asyncio.QueueFull):  # then `take` returns without waiting
             self._queue.put_nowait(None)
 
 
-async def pumped(channel: Channel[T], items: Callable[[], Iterable[T]]) -> AsyncIterator[T]:
-    """Give what an iterator in a thread gives, until it ends or nobody listens any more."""
+async def stream_from_thread(
+    channel: ThreadChannel[T], items: Callable[[], Iterable[T]]
+) -> AsyncIterator[T]:
+    """Yield the items of an iterator that runs in a thread, until its end or until closed."""
 
     def run() -> None:
         try:

@@ -1,4 +1,6 @@
-"""Run a job on this machine without any cluster: the very service that would be posted, one process for each task."""
+"""Run a job on this machine without a cluster: the service that would be posted, one process or
+container per task.
+"""
 
 from submit_tf_job.local.run import LocalRun, Outcome, run_local
 

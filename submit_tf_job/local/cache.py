@@ -1,4 +1,6 @@
-"""What a plan stages, as a NodeManager has it: each content once on this machine, read-only, archives unpacked once."""
+"""Keep a plan's staged files on this machine as a NodeManager does: each once, read-only, and each
+archive unpacked once.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from submit_tf_job.errors import UsageError
-from submit_tf_job.plan.service import Content
-from submit_tf_job.staging import stream
+from submit_tf_job.plan.delivery import Content
+from submit_tf_job.storage.staging import stream
 
-__all__ = ["Shelf"]
+__all__ = ["LocalCache"]
 
 
-class Shelf:
-    """The staged contents of one run.
+class LocalCache:
+    """The staged files of one run.
 
     Args:
-        root: The directory for them; it need not be there.
-        contents: By URI.
+        root: The directory for them; created if needed.
+        contents: Contents by URI.
     """
 
     def __init__(self, root: Path, contents: Mapping[str, Content]) -> None:
@@ -30,12 +32,12 @@ class Shelf:
         return uri in self._contents
 
     def file(self, uri: str) -> Path:
-        """Return the content as a file.
+        """Return the path of the file for a URI; the first call writes it.
 
         Raises:
-            UsageError: A file of this host has gone or was changed.
+            UsageError: A file of this host was removed or changed.
         """
-        path = self._place(uri) / uri.rpartition("/")[2]
+        path = self._directory(uri) / uri.rpartition("/")[2]
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as out:
@@ -44,20 +46,22 @@ class Shelf:
         return path
 
     def tree(self, uri: str) -> Path:
-        """Return the content, an archive, as the directory that it unpacks to."""
-        path = self._place(uri) / "unpacked"
+        """Return the directory of an unpacked archive; the first call unpacks it."""
+        path = self._directory(uri) / "unpacked"
         if not path.exists():
             archive = self.file(uri)
             try:
                 if archive.name.endswith(".zip"):
                     with zipfile.ZipFile(archive) as packed:
-                        packed.extractall(path)  # noqa: S202 - of the user's own, looked through when the job spec was read
+                        packed.extractall(path)  # noqa: S202 - jobspec.archives has checked it
                 else:
                     with tarfile.open(archive) as found:
-                        found.extractall(path)  # noqa: S202 - of the user's own, looked through when the job spec was read
+                        found.extractall(path)  # noqa: S202 - jobspec.archives has checked it
             except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
-                raise UsageError(f"{archive.name} cannot be unpacked: {error}", hint="pack it anew") from None
+                raise UsageError(
+                    f"{archive.name} cannot be unpacked: {error}", hint="pack it anew"
+                ) from None
         return path
 
-    def _place(self, uri: str) -> Path:
+    def _directory(self, uri: str) -> Path:
         return self._root / hashlib.sha256(uri.encode()).hexdigest()[:16]

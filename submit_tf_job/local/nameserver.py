@@ -1,22 +1,25 @@
-"""What Registry DNS is to a job on YARN: a name server for the names of its tasks, for as long as it runs. They all are this machine."""
+"""Name server for the tasks of a local run, in place of Registry DNS: all names resolve to this
+machine.
+"""
 
 from __future__ import annotations
 
 import socket
 import struct
 import threading
-from types import TracebackType
 
 __all__ = ["NameServer"]
 
 _HEADER = struct.Struct(">HHHHHH")
-_ANSWER = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton("127.0.0.1")  # A, IN, one second
-_FOUND, _NO_SUCH_NAME = 0x8580, 0x8583  # answer, authoritative, recursion available; the second with NXDOMAIN
+# Type A, class IN, TTL of one second.
+_ANSWER = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton("127.0.0.1")
+# Flags: response, authoritative, recursion available; the second with NXDOMAIN.
+_FOUND, _NO_SUCH_NAME = 0x8580, 0x8583
 _TYPE_A = 1
 
 
 class NameServer:
-    """Answers for every name below a domain on a port of its own; for others there is no such name.
+    """Resolves every name below a domain to 127.0.0.1; other names do not exist.
 
     Args:
         domain: The domain.
@@ -33,27 +36,27 @@ class NameServer:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as knock:
-            knock.sendto(b"", self._socket.getsockname())  # an empty question ends it
+    def __exit__(self, *failure: object) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closing:
+            closing.sendto(b"", self._socket.getsockname())  # an empty query ends the thread
         self._thread.join(5)
         self._socket.close()
 
     def _serve(self) -> None:
         while True:
             try:
-                question, peer = self._socket.recvfrom(4096)
+                query, peer = self._socket.recvfrom(4096)
             except OSError:
                 return
-            if not question:
+            if not query:
                 return
-            answer = _answer(question, self._suffix)
+            answer = _answer(query, self._suffix)
             if answer:
                 self._socket.sendto(answer, peer)
 
 
 def _answer(message: bytes, suffix: str) -> bytes:
-    """Answer one question, b"" where it is none."""
+    """Return the response to a query; b"" if it is not valid."""
     try:
         labels, at = [], _HEADER.size
         while message[at]:
@@ -62,8 +65,10 @@ def _answer(message: bytes, suffix: str) -> bytes:
         (kind,) = struct.unpack_from(">H", message, at + 1)
     except (IndexError, UnicodeDecodeError, struct.error):
         return b""
-    known = ".".join(labels).lower().endswith(suffix)
-    answers = _ANSWER if known and kind == _TYPE_A else b""
-    flags = _FOUND if known else _NO_SUCH_NAME
-    header = _HEADER.pack(int.from_bytes(message[:2], "big"), flags, 1, 1 if answers else 0, 0, 0)
+    flags, answers = _NO_SUCH_NAME, b""
+    if ".".join(labels).lower().endswith(suffix):
+        flags = _FOUND
+        if kind == _TYPE_A:
+            answers = _ANSWER
+    header = _HEADER.pack(int.from_bytes(message[:2], "big"), flags, 1, len(answers) > 0, 0, 0)
     return header + message[_HEADER.size : at + 5] + answers

@@ -1,4 +1,6 @@
-"""Run a plan on this machine: start its tasks, tell what they write, restart and end them as YARN would, and judge the end."""
+"""Run a plan on this machine: start its tasks, forward their output, restart and end them as YARN
+does, and return the verdict.
+"""
 
 from __future__ import annotations
 
@@ -7,59 +9,59 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from submit_tf_job import contract
-from submit_tf_job.errors import DeadlinePassed
-from submit_tf_job.job import Job, Restart
-from submit_tf_job.local.places import Place, Processes
-from submit_tf_job.local.shelf import Shelf
-from submit_tf_job.local.task import LOG_FILES, Task, inherited
-from submit_tf_job.observation import Evidence, JobReport, Observation, verdict
+from submit_tf_job.container import contract
+from submit_tf_job.container.tfconfig import host_name
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import DeadlinePassed, SettingsError
+from submit_tf_job.jobspec.job import Job, Restart
+from submit_tf_job.local.cache import LocalCache
+from submit_tf_job.local.runners import Processes, Runner
+from submit_tf_job.local.task import LOG_FILES, LocalTask, inherited
+from submit_tf_job.observation import Evidence, JobReport, JobStatus
 from submit_tf_job.plan import Plan, plan
-from submit_tf_job.plan.data import list_uri
-from submit_tf_job.tfconfig import host_name
-from submit_tf_job.watch import Look
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
 __all__ = ["LocalRun", "Outcome", "run_local"]
 
 STAGING = "local:"
-LOOK_S = 0.1
-# What YARN leaves the others when the deciding task is done: the bootstraps end by themselves within that.
+POLL_S = 0.1
+# Seconds that the other tasks have to end after the deciding task; their bootstraps end within that
+# time.
 LINGER_S = 15.0
-GRACE_S = 6.0  # more than the bootstrap gives its command
+GRACE_S = 6.0  # longer than the bootstrap waits for its command
 _LINE_MAX = 64 * 1024
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a local run ended.
+    """The result of a local run.
 
     Attributes:
-        look: What was seen last, and the verdict, as on YARN.
+        status: The last status, with the verdict as on YARN.
         statuses: Task → exit status of its last attempt.
-        directory: Where working directories and logs are, None where they were removed.
+        directory: Directory of working directories and logs; None if it was removed.
     """
 
-    look: Look
+    status: JobStatus
     statuses: Mapping[str, int]
     directory: Path | None
 
 
 @dataclass
-class _File:
-    """A log file that is being written."""
+class _FollowedFile:
+    """Reader of a log file that is being written."""
 
     path: Path
     at: int = 0
     rest: bytes = b""
 
     def lines(self, *, last: bool = False) -> Iterator[str]:
-        """Give the lines that have come, and at the end the one that was not ended."""
+        """Yield the new complete lines, and with `last` the incomplete one, too."""
         with self.path.open("rb") as file:
             file.seek(self.at)
             data = file.read()
@@ -76,115 +78,129 @@ class LocalRun:
     """One run of a plan.
 
     Args:
-        planned: What would be posted.
-        root: Where directories and logs are made.
-        environment: What tasks inherit.
-        on_line: Told of each line: task, file, text.
-        on_look: Told of the job each time it was looked at.
-        lists: The files of each sharded input, as `api.DataCheck` found them.
-        place: Where the tasks live: processes of this machine, or `Containers`.
+        planned: The plan.
+        root: Directory for working directories and logs.
+        environment: The environment that tasks inherit.
+        on_line: Called with each line: task, file, text.
+        on_status: Called with each status.
+        lists: Name of each sharded input → its list, as `operations.inputs.DataCheck` made it.
+        runner: Makes the tasks: `Processes` or `Containers`.
     """
 
     planned: Plan
     root: Path
     environment: Mapping[str, str]
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None
-    on_look: Callable[[Look], None] = lambda _look: None
+    on_status: Callable[[JobStatus], None] = lambda _status: None
     lists: Mapping[str, bytes] = field(default_factory=dict)
-    place: Place = field(default_factory=Processes)
-    tasks: dict[str, Task] = field(default_factory=dict)
-    _files: dict[tuple[str, str], _File] = field(default_factory=dict)
+    runner: Runner = field(default_factory=Processes)
+    tasks: dict[str, LocalTask] = field(default_factory=dict)
+    _files: dict[tuple[str, str], _FollowedFile] = field(default_factory=dict)
     _serial: int = 0
     _last: JobReport | None = None
 
-    def run(self, timeout_s: float | None = None) -> Look:
-        """Run it to its end; whatever happens, no process of it is left.
+    def run(self, timeout_s: float | None = None) -> JobStatus:
+        """Run the job to its end, and end all its processes, even after an error.
 
         Raises:
             DeadlinePassed: `timeout_s` passed; the tasks were ended.
             SubmitTFJobError: A task could not be started.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        begun = time.monotonic()
         try:
             self._start_all()
             while not self._is_over():
-                if deadline is not None and time.monotonic() > deadline:
-                    raise DeadlinePassed(f"{self.planned.job.name} was not over after {timeout_s:g} s; its tasks were ended")
+                if timeout_s is not None and time.monotonic() - begun > timeout_s:
+                    raise DeadlinePassed(
+                        f"{self.planned.job.name} was not over after {timeout_s:g} s; its "
+                        f"tasks were ended"
+                    )
                 self._turn()
-                time.sleep(LOOK_S)
-            self._refuse_what_did_not_start()
+                time.sleep(POLL_S)
+            self._raise_start_errors()
             self._let_others_end()
         finally:
             self._end_all()
-            self._tell_lines(last=True)
-        look = self._look()
-        self.on_look(look)
-        return look
+            self._forward_lines(last=True)
+        status = self._status()
+        self.on_status(status)
+        return status
 
     def _start_all(self) -> None:
         site, name = self.planned.site, self.planned.job.name
         contents = {upload.uri: upload.content for upload in self.planned.uploads}
-        contents.update({list_uri(self.planned.job, site, self.planned.submission, item): content for item, content in self.lists.items()})
-        shelf = Shelf(self.root / "staged", contents)
+        contents |= {self.planned.list_uri(item): content for item, content in self.lists.items()}
+        cache = LocalCache(self.root / "staged", contents)
         for component in self.planned.service.components:
             for index in range(component.number_of_containers):
+                made = f"{component.name}-{index}"
                 host = host_name(component.name, index, name, site.registry_user, site.domain)
-                task = self.place.task(f"{component.name}-{index}", component, self.root, shelf, host)
-                self.tasks[task.name] = task
+                self.tasks[made] = self.runner.task(made, component, self.root, cache, host)
         for task in self.tasks.values():
             self._start(task)
 
-    def _start(self, task: Task) -> None:
+    def _start(self, task: LocalTask) -> None:
         self._serial += 1
         task.start(f"container_0_0000_01_{self._serial:06d}", self.environment)
         for name in LOG_FILES:
-            self._files[(task.name, name)] = _File(task.logs / name)
+            self._files[(task.name, name)] = _FollowedFile(task.logs / name)
 
     @property
-    def _decider(self) -> Task:
+    def _decider(self) -> LocalTask:
         return self.tasks[self.planned.job.deciding_task]
 
     def _is_over(self) -> bool:
         return self._decider.status is not None and not self._may_restart(self._decider)
 
     def _turn(self) -> None:
-        self._tell_lines()
-        self._refuse_what_did_not_start()
+        self._forward_lines()
+        self._raise_start_errors()
         for task in self.tasks.values():
             if task.status is not None and self._may_restart(task):
-                self._tell_lines(last=True, only=task.name)
+                self._forward_lines(last=True, only=task.name)
                 self._start(task)
-        look = self._look()
-        self.on_look(look)
+        self.on_status(self._status())
 
-    def _refuse_what_did_not_start(self) -> None:
+    def _raise_start_errors(self) -> None:
         for task in self.tasks.values():
-            if task.trouble is not None:
-                raise task.trouble
+            if error := task.start_error:
+                raise error
 
-    def _may_restart(self, task: Task) -> bool:
-        """Say whether YARN would start it again: its role's restart policy, and its bootstrap's own account of the attempts."""
+    def _may_restart(self, task: LocalTask) -> bool:
+        """Return whether YARN would start the task again, by its role's restart policy and number
+        of attempts.
+        """
         role = self.planned.job.roles[task.component.name]
-        if role.restart is not Restart.ON_FAILURE or not task.status or task.attempt >= role.max_restarts:
+        if role.restart is not Restart.ON_FAILURE or task.attempt >= role.max_restarts:
             return False
-        return task.status not in (contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST)
+        final = (None, 0, contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST)
+        return task.status not in final
 
-    def _tell_lines(self, *, last: bool = False, only: str | None = None) -> None:
+    def _forward_lines(self, *, last: bool = False, only: str | None = None) -> None:
         for (task, name), file in self._files.items():
             if only in (None, task):
                 for line in file.lines(last=last):
                     self.on_line(task, name, line)
 
-    def _look(self) -> Look:
-        seen = Observation(self.planned.job.name, None, self._app(), report=self._report(), evidence=self._evidence())
-        return Look(replace(seen, app=None), verdict(seen))
+    def _status(self) -> JobStatus:
+        seen = JobStatus(
+            self.planned.job.name,
+            None,
+            self._app(),
+            report=self._report(),
+            evidence=self._evidence(),
+        )
+        return replace(seen, app=None, given_verdict=seen.verdict)
 
     def _app(self) -> AppReport:
-        """Say what the ResourceManager would: the deciding task's exit status is the application's final status."""
-        status = self._decider.status
-        state, final = AppState.RUNNING, FinalStatus.UNDEFINED
-        if status is not None and not self._may_restart(self._decider):
-            state, final = AppState.FINISHED, FinalStatus.FAILED if status else FinalStatus.SUCCEEDED
+        """Return the report that the ResourceManager would send: the deciding task's exit status
+        decides the application's final status.
+        """
+        state, final = AppState.FINISHED, FinalStatus.SUCCEEDED
+        if not self._is_over():
+            state, final = AppState.RUNNING, FinalStatus.UNDEFINED
+        elif self._decider.status:
+            final = FinalStatus.FAILED
         return AppReport("", None, self.planned.job.name, None, state, final)
 
     def _report(self) -> JobReport | None:
@@ -198,18 +214,22 @@ class LocalRun:
     def _evidence(self) -> Evidence:
         if not self.planned.job.bootstrap:
             return Evidence.NONE_EXPECTED
-        return Evidence.READ if (self._decider.logs / contract.REPORT_FILE).exists() else Evidence.MISSING
+        if (self._decider.logs / contract.REPORT_FILE).exists():
+            return Evidence.READ
+        return Evidence.MISSING
 
     def _let_others_end(self) -> None:
-        """Give the others the time that YARN gives them; the deciding bootstrap has told them to end."""
-        deadline = time.monotonic() + (LINGER_S if self.planned.job.bootstrap else 0)
-        while time.monotonic() < deadline and any(task.status is None for task in self.tasks.values()):
-            self._tell_lines()
-            time.sleep(LOOK_S)
+        """Wait for the other tasks to end, as long as YARN does; the deciding task's bootstrap has
+        already ordered it.
+        """
+        deadline = time.monotonic() + LINGER_S * self.planned.job.bootstrap
+        while time.monotonic() < deadline and len(self.statuses) < len(self.tasks):
+            self._forward_lines()
+            time.sleep(POLL_S)
 
     def _end_all(self) -> None:
         for task in self.tasks.values():
-            task.tell_to_end()
+            task.terminate()
         deadline = time.monotonic() + GRACE_S
         for task in self.tasks.values():
             task.end(deadline)
@@ -229,49 +249,62 @@ def run_local(
     timeout_s: float | None = None,
     keep: bool = False,
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None,
-    on_look: Callable[[Look], None] = lambda _look: None,
+    on_status: Callable[[JobStatus], None] = lambda _status: None,
     then: Callable[[LocalRun], object] = lambda _run: None,
     lists: Mapping[str, bytes] = MappingProxyType({}),
-    place: Place | None = None,
+    runner: Runner | None = None,
 ) -> Outcome:
-    """Run a job on this machine: one process or container for each task, its own bootstrap, TF_CONFIG, verdict and exit statuses.
+    """Run a job on this machine, one process or container per task, with the bootstrap, TF_CONFIG,
+    verdict and exit statuses of a cluster.
 
-    As processes, images, memory limits, mounts at other places and queues mean nothing here; the programs are those of `PATH`.
+    For processes images, memory limits, mounts and queues have no effect, and programs are found in
+    `PATH`.
 
     Args:
         job: The job.
-        user: Whose name stands in host names.
-        environ: The caller's environment; `PATH` and a few more reach the tasks.
-        port_range: Ports that the tasks take.
+        user: The user in host names.
+        environ: The caller's environment; tasks inherit `PATH` and a few more.
+        port_range: Ports for the tasks.
         timeout_s: Seconds after which the tasks are ended; None for no limit.
-        keep: Leave working directories and logs.
-        on_line: Told of each line: task, file, text.
-        on_look: Told of the job each time it was looked at, some ten times a second.
-        then: Called before anything is removed.
-        lists: The files of each sharded input, as `api.DataCheck` found them.
-        place: Where the tasks live: processes of this machine, or `Containers`.
+        keep: Keep working directories and logs.
+        on_line: Called with each line: task, file, text.
+        on_status: Called with each status, about ten times a second.
+        then: Called at the end, before anything is removed.
+        lists: Name of each sharded input → its list, as `operations.inputs.DataCheck` made it.
+        runner: Makes the tasks: `Processes` (the default) or `Containers`.
 
     Raises:
         JobSpecError: The job cannot be planned.
         DeadlinePassed: `timeout_s` passed.
 
     Example:
-        >>> run_local(job, "alice", os.environ).look.verdict.state  # doctest: +SKIP
+        >>> run_local(job, "alice", os.environ).status.state  # doctest: +SKIP
     """
-    with place or Processes() as here, _directory(keep=keep) as root:
-        site = here.site(user, port_range, STAGING)
-        # An id of its own for every run: its ports are others than those of a run beside it.
-        planned = plan(replace(job, kerberos=None, network=here.network), site, submission=uuid.uuid4().hex[:16])
-        run = LocalRun(planned, root, inherited(environ), on_line, on_look, lists, here)
-        look = run.run(timeout_s)
+    with runner or Processes() as entered, _directory(keep=keep) as root:
+        site = entered.site(user, port_range, STAGING)
+        # A separate application id for each run, so that simultaneous runs use different ports.
+        planned = plan(
+            replace(job, kerberos=None, network=entered.network),
+            site,
+            submission=uuid.uuid4().hex[:16],
+        )
+        run = LocalRun(planned, root, inherited(environ), on_line, on_status, lists, entered)
+        status = run.run(timeout_s)
         then(run)
-        return Outcome(look, run.statuses, root if keep else None)
+        return Outcome(status, run.statuses, root if keep else None)
 
 
 @contextmanager
 def _directory(*, keep: bool) -> Iterator[Path]:
+    try:
+        tempfile.gettempdir()
+    except OSError as error:
+        why = f"there is no directory for temporary files: {error.strerror}"
+        raise SettingsError(why, hint="set TMPDIR to one that you can write to") from None
     if keep:
         yield Path(tempfile.mkdtemp(prefix="submit_tf_job-local-"))
     else:
-        with tempfile.TemporaryDirectory(prefix="submit_tf_job-local-", ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(
+            prefix="submit_tf_job-local-", ignore_cleanup_errors=True
+        ) as made:
             yield Path(made)

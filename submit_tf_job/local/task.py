@@ -1,86 +1,97 @@
-"""One task as a process: its directory, its launch script, its environment, its end; as a NodeManager would have it."""
+"""Run one task as a process, with a NodeManager's directory, launch script and environment."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
-from submit_tf_job import contract
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError, UsageError
-from submit_tf_job.local.shelf import Shelf
+from submit_tf_job.local.cache import LocalCache
 from submit_tf_job.yarn.records import Component, ConfigFile
 
-__all__ = ["LOG_FILES", "Task", "inherited"]
+__all__ = ["LOG_FILES", "LocalTask", "inherited"]
 
 LOG_FILES = ("stdout.txt", "stderr.txt")
 
-# Of the caller's environment, what makes programs run here; the rest of a task's environment is the job spec's, as on YARN.
+# The variables of the caller that programs need here; the rest of a task's environment comes from
+# the job spec, as on YARN.
 _INHERITED = (
-    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME"),
-    *(
-        "HADOOP_CONF_DIR",
-        "HADOOP_USER_NAME",
-        "HADOOP_TOKEN_FILE_LOCATION",
-        "KRB5CCNAME",
-        "KRB5_CONFIG",
-    ),  # who one is to HDFS, and where that is
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
+    *("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME"),
+    # address and user of HDFS
+    *("HADOOP_CONF_DIR", "HADOOP_USER_NAME", "HADOOP_TOKEN_FILE_LOCATION"),
+    *("KRB5CCNAME", "KRB5_CONFIG"),
 )
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a task gets of the caller's environment."""
-    return {name: value for name, value in environ.items() if name in _INHERITED or name.startswith(("LC_", "CUDA_", "NVIDIA_"))}
+    """Return the variables of the caller's environment that a task inherits."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _INHERITED or name.startswith(("LC_", "CUDA_", "NVIDIA_"))
+    }
 
 
 @dataclass
-class Task:
-    """A task of a job that runs here; started again it is another attempt, in a directory of its own.
+class LocalTask:
+    """A task on this machine; each start is a new attempt, in a separate directory.
 
     Attributes:
-        name: `worker-0`.
-        component: What the service says of it.
-        root: Where its directories are made.
-        shelf: What the service has staged.
+        name: Its name, such as `worker-0`.
+        component: Its component of the service.
+        root: Parent of its directories.
+        cache: The staged files.
         host: Its host name.
     """
 
     name: str
     component: Component
     root: Path
-    shelf: Shelf = field(repr=False)
+    cache: LocalCache = field(repr=False)
     host: str = ""
     attempt: int = -1
     process: subprocess.Popen[bytes] | None = None
 
     @property
     def logs(self) -> Path:
-        """Directory of the present attempt's logs."""
+        """Directory of the current attempt's logs."""
         return self.root / "logs" / f"{self.name}.{self.attempt}"
 
     @property
     def directory(self) -> Path:
-        """Working directory of the present attempt."""
+        """Working directory of the current attempt."""
         return self.root / "work" / f"{self.name}.{self.attempt}"
 
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables of the component's configuration."""
+        if self.component.configuration is None:
+            return {}
+        return self.component.configuration.env
+
     def start(self, container: str, environ: Mapping[str, str]) -> None:
-        """Start its next attempt.
+        """Start the next attempt.
 
         Args:
-            container: An id of its own for this attempt.
-            environ: What it inherits.
+            container: The attempt's container id.
+            environ: The environment that it inherits.
         """
         self.attempt += 1
         self.directory.mkdir(parents=True)
         self.logs.mkdir(parents=True)
-        configuration = self.component.configuration
-        for file in configuration.files if configuration else ():
-            self._deliver(file)
+        if self.component.configuration:
+            for file in self.component.configuration.files:
+                self._deliver(file)
         script = self.directory / "launch_container.sh"
         script.write_text(self._script(), encoding="utf-8")
         own = {
@@ -90,59 +101,86 @@ class Task:
             contract.ENV_HOSTNAME: self.host,
         }
         argv, env = self._command(script, own, environ)
-        with (self.logs / LOG_FILES[0]).open("wb") as out, (self.logs / LOG_FILES[1]).open("wb") as err:
-            # A session of its own: Ctrl-C at the terminal is for us, who then end the tasks in order.
+        with (
+            (self.logs / LOG_FILES[0]).open("wb") as out,
+            (self.logs / LOG_FILES[1]).open("wb") as err,
+        ):
+            # A separate session, so that Ctrl-C at the terminal does not signal the tasks; they are
+            # ended in order afterwards.
             self.process = subprocess.Popen(
-                argv, cwd=self.directory, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                argv,
+                cwd=self.directory,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
             )
 
-    def _command(self, script: Path, own: Mapping[str, str], environ: Mapping[str, str]) -> tuple[list[str], Mapping[str, str]]:
-        """Say what to start, and in which environment: `own` is what a NodeManager tells a container, `environ` is inherited."""
+    def _command(
+        self, script: Path, own: Mapping[str, str], environ: Mapping[str, str]
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """Return the command and its environment: `own` are the variables that a NodeManager sets,
+        `environ` the inherited ones.
+        """
         return ["bash", str(script)], {**environ, **own}
 
     def _deliver(self, file: ConfigFile) -> None:
-        """Put a file where YARN would: TEMPLATE below conf/ (ProviderUtils), a link to STATIC and ARCHIVE in the working directory."""
+        """Write a TEMPLATE to conf/ (ProviderUtils); link STATIC and ARCHIVE in the working
+        directory.
+        """
         if file.type == "TEMPLATE":
             target = self.directory / "conf" / file.dest_file
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(str((file.properties or {})["content"]).encode())
-        elif file.type in ("STATIC", "ARCHIVE") and str(file.src_file) in self.shelf:
-            found = self.shelf.tree(str(file.src_file)) if file.type == "ARCHIVE" else self.shelf.file(str(file.src_file))
-            (self.directory / file.dest_file).symlink_to(found)
+        elif file.type in ("STATIC", "ARCHIVE") and str(file.src_file) in self.cache:
+            find = {"STATIC": self.cache.file, "ARCHIVE": self.cache.tree}[file.type]
+            (self.directory / file.dest_file).symlink_to(find(str(file.src_file)))
         else:
-            raise UsageError(f"{file.src_file} lies on the cluster, and a local run has none", hint="leave it out with --set")
+            raise UsageError(
+                f"{file.src_file} lies on the cluster, and a local run has none",
+                hint="leave it out with --set",
+            )
 
     def _script(self) -> str:
-        """Write the launch script as a NodeManager does: exports in double quotes, then the command (ContainerLaunch)."""
-        configuration = self.component.configuration
+        """Return the launch script as a NodeManager writes it: exports in double quotes, then the
+        command (ContainerLaunch).
+        """
         lines = ["#!/bin/bash", "set -e"]
-        for name, value in (configuration.env if configuration else {}).items():
+        for name, value in self.env.items():
             lines.append(f'export {name}="{self._replaced(value)}"')
-        return "\n".join([*lines, f"exec /bin/bash -c {_quoted(self.component.launch_command or 'true')}"]) + "\n"
+        command = shlex.quote(self.component.launch_command or "true")
+        return "\n".join([*lines, f"exec /bin/bash -c {command}", ""])
 
     def _replaced(self, value: str) -> str:
         """Replace the tokens that the ApplicationMaster replaces."""
         index = self.name.rpartition("-")[2]
-        return value.replace("${COMPONENT_INSTANCE_NAME}", self.name).replace("${COMPONENT_ID}", index)
+        return value.replace("${COMPONENT_INSTANCE_NAME}", self.name).replace(
+            "${COMPONENT_ID}", index
+        )
 
     @property
-    def trouble(self) -> SubmitTFJobError | None:
-        """Why it could not be started at all, where that shows only later."""
+    def start_error(self) -> SubmitTFJobError | None:
+        """The error of a start that failed after `start` returned, else None."""
         return None
 
     @property
     def status(self) -> int | None:
-        """Exit status of the present attempt as YARN would show it, None while it runs."""
-        code = self.process.poll() if self.process else None
-        return code if code is None or code >= 0 else 128 - code
+        """Exit status of the current attempt as YARN shows it; None while it runs."""
+        if self.process is None:
+            return None
+        code = self.process.poll()
+        if code is not None and code < 0:
+            return 128 - code
+        return code
 
-    def tell_to_end(self) -> None:
-        """Tell it to end, with all its processes."""
+    def terminate(self) -> None:
+        """Send SIGTERM to all processes of the task."""
         if self.process is not None and self.process.poll() is None:
             self._signal(signal.SIGTERM)
 
     def end(self, deadline: float) -> None:
-        """Wait until it has ended, and kill what is left of its processes at `deadline` (monotonic seconds)."""
+        """Wait until the task ends; kill its processes at `deadline` (monotonic seconds)."""
         if self.process is None:
             return
         while self.process.poll() is None and time.monotonic() < deadline:
@@ -157,9 +195,3 @@ class Task:
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
-
-
-def _quoted(command: str) -> str:
-    import shlex
-
-    return shlex.quote(command)

@@ -1,4 +1,5 @@
-"""The door for Python programs: a client, and a handle for each job. Thin over `api`; the same verbs, words and errors as the commands.
+"""A client for Python programs, and a handle for each job, with the verbs and errors of the
+commands.
 
 Example:
     >>> import submit_tf_job
@@ -10,102 +11,130 @@ Example:
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job import api
+from submit_tf_job import operations
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from submit_tf_job.diagnose.model import Cause, RootCause
-    from submit_tf_job.fleet import ListedJob
-    from submit_tf_job.job import Job
-    from submit_tf_job.observation import JobState
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.jobspec.job import Job
+    from submit_tf_job.logs.entries import LogLine
+    from submit_tf_job.observation import JobState, JobStatus
     from submit_tf_job.plan import Plan
-    from submit_tf_job.tasklogs.model import LogLine
-    from submit_tf_job.watch import Look
+    from submit_tf_job.sdk.notebook import ListedJobs
 
     JobSpec = str | Path | Mapping[str, Any] | Job
 
 __all__ = ["Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"]
 
+_log = logging.getLogger(__name__)
+_LEVELS = {"warning": logging.WARNING, "note": logging.INFO}  # of remarks about a converted file
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Status:
-    """A job as it was at one moment.
+    """The status of a job at one moment.
 
     Attributes:
-        name: Its name.
-        application_id: Its application, None while YARN has not accepted it.
-        state: Where it is.
-        reason: Why it ended as it did, "" while it has not, or where there is nothing to say.
-        confirmed: Whether both witnesses, YARN and the deciding task, say so; None while nobody can know.
-        progress: What the program said of its progress, None where it said nothing.
-        root_cause: Why it failed, None where it did not, or where that was not asked (`wait`, `result` and `why_failed` ask).
+        job: The observed status of the job, and the verdict.
+        root_cause: Why it failed; None if it did not, or if the call does not determine it (`wait`,
+            `result` and `why_failed` do).
     """
 
-    name: str
-    application_id: str | None
-    state: JobState
-    reason: str
-    confirmed: bool | None
-    progress: Mapping[str, Any] | None
-    root_cause: RootCause | None = None
-    look: Look | None = field(default=None, repr=False, compare=False)
+    job: JobStatus
+    root_cause: Cause | None = None
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+    @property
+    def application_id(self) -> str | None:
+        """The job's application, None while YARN has not accepted it."""
+        return self.job.application_id
+
+    @property
+    def state(self) -> JobState:
+        """The job's state."""
+        return self.job.state
+
+    @property
+    def reason(self) -> str:
+        """Why the job ended; "" before the end, or without a reason."""
+        return self.job.verdict.reason
+
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether YARN and the deciding task both report the end; None before the end."""
+        return self.job.verdict.confirmed
+
+    @property
+    def progress(self) -> Mapping[str, Any] | None:
+        """The progress that the program reported, or None."""
+        return self.job.report.progress if self.job.report else None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the state is final."""
         return self.state.is_final
 
     @property
     def error(self) -> SubmitTFJobError | None:
-        """The error that its end is: `JobFailed` with the first cause, `JobStopped`, `NoSuchJob` where nobody knows any more; else None."""
-        assert self.look is not None
-        error = api.error_of(self.look)
+        """The error for the job's end: `JobFailed` with the first cause, `JobStopped`, or
+        `NoSuchJob` if YARN no longer has a record; else None.
+        """
+        error = operations.error_of(self.job)
         if error is None or self.root_cause is None:
             return error
-        return type(error)(f"{self.name} failed: {self.root_cause.sentence}", hint=self.root_cause.hint or error.hint)
+        return type(error)(
+            f"{self.name} failed: {self.root_cause.sentence}",
+            hint=self.root_cause.hint or error.hint,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `submit_tf_job status -o json` prints (docs/json.md)."""
-        from submit_tf_job.report.job import job_object
+        from submit_tf_job.report.job_text import job_object
 
-        assert self.look is not None
-        return job_object(self.look, cause=self.root_cause)
+        return job_object(self.job, cause=self.root_cause)
+
+    def __repr__(self) -> str:
+        from submit_tf_job.report.job_text import progress_words
+
+        words = [self.name, self.state.value, self.reason, progress_words(self.progress or {})]
+        return f"<{'  '.join(word for word in words if word)}>"
 
     def __str__(self) -> str:
-        from submit_tf_job.report.job import job_lines
+        from submit_tf_job.report.job_text import job_lines
 
-        assert self.look is not None
-        return "\n".join(job_lines(self.look, cause=self.root_cause))
-
-
-def _status(look: Look, cause: RootCause | None = None) -> Status:
-    report, found = look.seen.report, look.verdict
-    progress = report.progress if report else None
-    return Status(look.seen.name, look.seen.application_id, found.state, found.reason, found.confirmed, progress, cause, look)
+        return "\n".join(job_lines(self.job, cause=self.root_cause))
 
 
 class Client:
-    """One user's jobs on one cluster.
+    """A client for the jobs of one user on one cluster.
 
-    It may be used by several threads at once; its handles by one each. Nothing is sent before the first call that needs the cluster.
+    Several threads may use a client at once; a handle is for one thread. Nothing is sent before the
+    first call that needs the cluster.
 
     Args:
         profile: Settings profile; None for the one that the commands would use.
-        settings: Settings that were read already, in place of `profile` and `overrides`.
-        overrides: Settings that beat all others, such as `resource_managers=["http://rm:8088"]` or `user="alice"`; dots are written as
-            double underscores: `kerberos__keytab="/home/alice/alice.keytab"`.
-        secret: What the file of `credentials.file` would hold, for programs that have it from elsewhere.
+        settings: Settings that were read already, instead of `profile` and `overrides`.
+        overrides: Settings that override all others, such as `resource_managers=["http://rm:8088"]`
+            or `user="alice"`; dots are written as double
+            underscores: `kerberos__keytab="/home/alice/alice.keytab"`.
+        secret: The content of the file of `credentials.file`, for programs that get it from another
+            source.
 
     Raises:
         SettingsError: The settings are not valid.
@@ -117,23 +146,36 @@ class Client:
     """
 
     def __init__(
-        self, profile: str | None = None, *, settings: Settings | None = None, secret: str | None = None, **overrides: Any
+        self,
+        profile: str | None = None,
+        *,
+        settings: Settings | None = None,
+        secret: str | None = None,
+        **overrides: Any,
     ) -> None:
         named = {name.replace("__", "."): value for name, value in overrides.items()}
         self.settings = settings or load_settings(arguments=named, profile=profile)
         self._secret = secret
 
     @cached_property
-    def cluster(self) -> api.Cluster:
-        """The connection; it ends with the client at the latest."""
-        made = api.connect(self.settings, secret=self._secret)
+    def cluster(self) -> operations.Cluster:
+        """The connection, which `close` closes."""
+        made = operations.connect(self.settings, secret=self._secret)
         weakref.finalize(self, made.client.close)
         return made
+
+    def __repr__(self) -> str:
+        return f"<client of {self.settings.profile or 'no profile'}, user {self.settings.user}>"
 
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -141,36 +183,66 @@ class Client:
         if "cluster" in self.__dict__:
             self.cluster.client.close()
 
-    def load(self, spec: JobSpec, *, overrides: Sequence[str] = (), name: str | None = None) -> Job:
+    def load(
+        self,
+        spec: JobSpec,
+        *,
+        overrides: Sequence[str] = (),
+        name: str | None = None,
+        dialect: str | None = None,
+    ) -> Job:
         """Read a job spec: a file, or its content as a mapping.
 
         Args:
             spec: Path of a file, a mapping with the same keys, or a job that was loaded already.
-            overrides: `path=value` texts, as `--set` takes them.
+            overrides: `path=value` texts, as for `--set`.
             name: Another name for the job.
+            dialect: The format of a file of another system; None to recognise it. The job's
+                `remarks` say what did not carry over.
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
-            UsageError: `overrides` or `name` came with a job that was loaded already.
+            UsageError: `overrides`, `name` or `dialect` was given with a loaded job.
         """
         if isinstance(spec, (str, Path)):
-            return api.load_job(Path(spec), self.settings, overrides=overrides, name=name)
+            return operations.load_job(
+                Path(spec), self.settings, overrides=overrides, name=name, dialect=dialect
+            )
         if isinstance(spec, Mapping):
             text = json.dumps(dict(spec), default=str).encode()
-            return api.load_job(Path("<mapping>"), self.settings, overrides=overrides, name=name, text=text)
-        if overrides or name:
+            return operations.load_job(
+                Path("<mapping>"),
+                self.settings,
+                overrides=overrides,
+                name=name,
+                text=text,
+                dialect=dialect,
+            )
+        if overrides or name or dialect:
             from submit_tf_job.errors import UsageError
 
-            raise UsageError("a job that is loaded already takes no overrides and no other name", hint="give them to load")
+            raise UsageError(
+                "a job that is loaded already takes no overrides, no other name and no format",
+                hint="give them to load",
+            )
         return spec
 
-    def plan(self, spec: JobSpec, *, overrides: Sequence[str] = (), name: str | None = None, submission_id: str | None = None) -> Plan:
-        """Build what `submit` would post; `plan(…).body` is it, byte for byte. Asks no cluster.
+    def plan(
+        self,
+        spec: JobSpec,
+        *,
+        overrides: Sequence[str] = (),
+        name: str | None = None,
+        submission_id: str | None = None,
+    ) -> Plan:
+        """Return what `submit` would post; `plan(…).body` has the exact bytes. Sends no request.
 
         Raises:
             JobSpecError: The job cannot be planned.
         """
-        return api.make_plan(self.load(spec, overrides=overrides, name=name), self.settings, submission=submission_id)
+        return operations.make_plan(
+            self.load(spec, overrides=overrides, name=name), self.settings, submission=submission_id
+        )
 
     def submit(
         self,
@@ -181,13 +253,14 @@ class Client:
         submission_id: str | None = None,
         replace: bool = False,
     ) -> JobHandle:
-        """Submit a job, once: the same call again finds the job that it made.
+        """Submit a job once: the same call again finds the existing job.
 
         Args:
-            spec: As `load` takes it.
-            overrides: As `load` takes them.
+            spec: As for `load`.
+            overrides: As for `load`.
             name: Another name for the job.
-            submission_id: A scheduler's own id of this submission; by default a hash of the job and the site.
+            submission_id: A scheduler's own id of this submission; by default a hash of the job and
+                the site.
             replace: Delete a finished job of that name first.
 
         Raises:
@@ -195,51 +268,78 @@ class Client:
             NameTaken: Another submission holds the name.
             Refused: The cluster refuses the job.
             AuthError: Not authenticated, or not allowed.
-            ClusterUnavailable: It is not certain whether the job was submitted; the same call again finds out.
+            ClusterUnavailable: The job may or may not have been submitted; the same call again
+                determines it.
+            DeadlinePassed: `timeouts.submit` passed, for instance because a finished job's
+                ApplicationMaster still held the name.
         """
         planned = self.plan(spec, overrides=overrides, name=name, submission_id=submission_id)
-        done = api.submit(planned, self.cluster, replace=replace)
+        done = operations.submit(planned, self.cluster, replace=replace, on_wait=_log.warning)
+        for remark in planned.job.remarks:
+            _log.log(_LEVELS[remark.level], "%s", remark)
+        for warning in done.warnings:
+            _log.warning(warning)
         return JobHandle(self, done.ref.name, done.ref.application_id, submission=done)
 
     def attach(self, name: str) -> JobHandle:
         """Return the handle of a job by its name or application id.
 
         Raises:
-            NoSuchJob: There is no such application, or no service of that name.
+            NoSuchJob: No application or service has this id or name.
         """
-        ref = api.find(self.cluster, name)
+        ref = operations.find(self.cluster, name)
         if ref.application_id is None:
-            api.status(self.cluster, ref.name)
+            operations.status(self.cluster, ref.name)
         return JobHandle(self, ref.name, ref.application_id)
 
-    def jobs(self, **selection: Any) -> tuple[ListedJob, ...]:
-        """List jobs, the newest first, with one request; yours unless `user` says whose (None for everybody's).
+    def jobs(
+        self,
+        *,
+        user: str | None = "",
+        queue: str | None = None,
+        states: Iterable[JobState] = (),
+        within_s: float | None = None,
+        limit: int | None = None,
+        names: Iterable[str] = (),
+    ) -> ListedJobs:
+        """List jobs, newest first, with one request; a notebook shows them as a table.
 
         Args:
-            selection: Fields of `submit_tf_job.fleet.Selection`: `user`, `queue`, `states`, `within_s`, `limit`, `names`.
+            user: The owner; "" for the client's user, None for all users.
+            queue: The queue; None for all queues.
+            states: The states; empty for all.
+            within_s: Maximum age in seconds since submission; None for any age.
+            limit: Maximum number of jobs.
+            names: Names or application ids; empty for all.
         """
-        from submit_tf_job.fleet import Selection
+        from submit_tf_job.operations.listing import JobSelection
+        from submit_tf_job.sdk.notebook import ListedJobs
 
-        return api.list_jobs(self.cluster, Selection(**{"user": self.settings.user, **selection}))
+        whose = self.settings.user if user == "" else user
+        chosen = JobSelection(whose, queue, frozenset(states), within_s, limit, frozenset(names))
+        return ListedJobs(operations.list_jobs(self.cluster, chosen))
 
 
 @dataclass
 class JobHandle:
-    """One job: look at it, wait for it, read it, end it.
+    """A handle of one job: reads its status and logs, waits for it, stops it.
 
     Attributes:
-        client: The client that reaches it.
+        client: The client of its cluster.
         name: Its name.
-        application_id: Its application; another run of the same name has another one.
+        application_id: Its application; each run of the name has its own.
     """
 
     client: Client
     name: str
     application_id: str | None = None
-    submission: api.Submission | None = field(default=None, repr=False)
+    submission: operations.Submission | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name} {self.application_id or 'not accepted yet'}>"
 
     @property
-    def _cluster(self) -> api.Cluster:
+    def _cluster(self) -> operations.Cluster:
         return self.client.cluster
 
     @property
@@ -248,16 +348,16 @@ class JobHandle:
 
     @property
     def adopted(self) -> bool:
-        """Whether `submit` found the job instead of making it."""
+        """Whether `submit` found an existing job."""
         return self.submission is not None and self.submission.adopted
 
     def status(self) -> Status:
-        """Look at it once.
+        """Return its current status.
 
         Raises:
-            NoSuchJob: It is gone.
+            NoSuchJob: The job no longer exists.
         """
-        return _status(api.status(self._cluster, self._job))
+        return Status(operations.status(self._cluster, self._job))
 
     def wait(
         self,
@@ -266,140 +366,203 @@ class JobHandle:
         until: Callable[[Status], bool] | None = None,
         on_change: Callable[[Status], None] | None = None,
     ) -> Status:
-        """Wait until it is over, or until something else is true of it; how it ended is no error here.
+        """Wait until the job is over or `until` holds; raise no error for a failed job.
 
         Args:
-            timeout_s: Seconds after which to give up; None for no limit.
-            until: What is waited for.
-            on_change: Told whenever state, reason or progress are others than before.
+            timeout_s: Time limit in seconds; None for no limit.
+            until: Returns whether to end before the job is over.
+            on_change: Called when state, reason or progress have changed.
 
         Raises:
-            DeadlinePassed: `timeout_s` passed; the job may go on.
-            ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
-        told: list[tuple[object, ...]] = []
+        last: tuple[object, ...] = ()
 
-        def tell(look: Look) -> None:
-            seen = _status(look)
+        def report(job: JobStatus) -> None:
+            nonlocal last
+            seen = Status(job)
             key = (seen.state, seen.reason, json.dumps(seen.progress, sort_keys=True, default=str))
-            if on_change is not None and told[-1:] != [key]:
+            if on_change is not None and key != last:
                 on_change(seen)
-            told[:] = [key]
+            last = key
 
-        if until is not None:
-            return self.judged(self._follow(lambda look: look.verdict.state.is_final or until(_status(look)), timeout_s, on_look=tell))
-        return self.judged(self._follow_to_end(timeout_s, on_look=tell))
+        return self._follow(timeout_s, until, on_status=report)
 
     def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
-        """Wait until it is over, and show it meanwhile; in a notebook as a live view below the cell, elsewhere as a line for each change.
+        """Wait until it is over, and show its status meanwhile: in a notebook as a live view below
+        the cell, elsewhere as a line for each change.
 
-        Interrupting it leaves; the job goes on.
+        An interrupt ends the watch; the job keeps running.
 
         Args:
-            timeout_s: Seconds after which to give up; None for no limit.
-            lines: Show the last log line of each task in the live view, too.
+            timeout_s: Time limit in seconds; None for no limit.
+            lines: Show the last log line of each task in the live view.
 
         Raises:
-            DeadlinePassed: `timeout_s` passed; the job may go on.
-            ClusterUnavailable: The cluster was out of reach for longer than `timeouts.unreachable`.
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
-        from submit_tf_job.notebook import in_notebook, notebook_picture
+        from submit_tf_job.sdk.notebook import in_notebook, notebook_view
 
         if not in_notebook():
             clock, began = self._cluster.clock, self._cluster.clock()
             return self.wait(timeout_s, on_change=lambda seen: _print_change(seen, clock() - began))
-        picture = notebook_picture(self._cluster, with_lines=lines)
-        return self.judged(self._follow_to_end(timeout_s, on_look=picture.look, on_trouble=picture.trouble))
+        view = notebook_view(self._cluster, with_lines=lines)
+        return self._follow(timeout_s, on_status=view.update, on_trouble=view.trouble)
 
-    def judged(self, look: Look) -> Status:
-        """Say what a look means; of a job that has failed with the first cause."""
-        return _status(look, api.why_failed(self._cluster, look) if look.verdict.state.is_final else None)
+    def _follow(
+        self,
+        timeout_s: float | None,
+        until: Callable[[Status], bool] | None = None,
+        **callbacks: Any,
+    ) -> Status:
+        ref, own, bootstrap = operations.JobRef(self.name, self.application_id), False, None
+        if self.submission is not None and until is None:
+            ref, own = self.submission.ref, True
+            bootstrap = self.submission.plan.job.bootstrap
+        found = operations.follow(
+            self._cluster,
+            ref,
+            until=lambda job: until is not None and until(Status(job)),
+            own=own,
+            bootstrap=bootstrap,
+            timeout_s=timeout_s,
+            **callbacks,
+        )
+        return self.explained(found)
 
-    def _follow_to_end(self, timeout_s: float | None, **listeners: Any) -> Look:
-        if self.submission is not None:  # a submitter also ends a job that can only wait in vain
-            return api.follow_own(self._cluster, self.submission, timeout_s=timeout_s, **listeners)
-        return self._follow(lambda look: look.verdict.state.is_final, timeout_s, **listeners)
-
-    def _follow(self, until: Callable[[Look], bool], timeout_s: float | None, **listeners: Any) -> Look:
-        ref = api.JobRef(self.name, self.application_id)
-        return api.follow(self._cluster, ref, until=until, timeout_s=timeout_s, **listeners)
+    def explained(self, job: JobStatus) -> Status:
+        """Return the status, with the first cause if the job has failed."""
+        return Status(job, operations.why_failed(self._cluster, job))
 
     def result(self, timeout_s: float | None = None, *, watch: bool = False) -> Status:
-        """Wait until it is over and return how it stands, if it succeeded.
+        """Wait until it is over and return its status, if it succeeded.
 
         Args:
-            timeout_s: Seconds after which to give up; None for no limit.
-            watch: Show it meanwhile, as `watch` does.
+            timeout_s: Time limit in seconds; None for no limit.
+            watch: Show its status meanwhile, as `watch` does.
 
         Raises:
-            JobFailed: It failed; the message is the first cause.
-            JobStopped: It was stopped or killed.
-            NoSuchJob: YARN does not know any more how it ended.
-            DeadlinePassed: `timeout_s` passed; the job may go on.
+            JobFailed: The job failed; the message is the first cause.
+            JobStopped: The job was stopped or killed.
+            NoSuchJob: YARN has no record of its end.
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
         """
         found = self.watch(timeout_s) if watch else self.wait(timeout_s)
         if found.error is not None:
             raise found.error
         return found
 
-    def logs(self, task: str | None = None, *, follow: bool = False, **options: Any) -> Iterator[LogLine]:
-        """Read what its tasks wrote, in order of time where lines carry times.
+    def logs(
+        self,
+        task: str | None = None,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        since_s: float | None = None,
+        grep: str | None = None,
+        files: Sequence[str] = (),
+        raw: bool = False,
+    ) -> Iterator[LogLine]:
+        """Read the output of its tasks, in order of time if lines have times.
 
         Args:
             task: A task (`worker-0`) or a role (`worker`); None for all.
-            follow: Go on until the job is over.
-            options: `tail`, `since_s`, `grep`, `files`, as `submit_tf_job.api.logs` takes them.
+            follow: Continue until the job is over.
+            tail: The number of last lines to read of each file.
+            since_s: Only lines written in the last `since_s` seconds.
+            grep: A regular expression that lines must match.
+            files: File names; default: stdout.txt and stderr.txt.
+            raw: Include lines for programs.
 
         Raises:
-            NoSuchJob: There are no logs; the message says why.
+            NoSuchJob: The job has no logs; the message has the reason.
         """
-        return iter(api.logs(self._cluster, self._job, task, follow=follow, **options))
+        reading = operations.logs(
+            self._cluster,
+            self._job,
+            task,
+            follow=follow,
+            tail=tail,
+            since_s=since_s,
+            grep=grep,
+            files=files,
+            raw=raw,
+        )
+        return iter(reading)
 
     def why_pending(self) -> tuple[Cause, ...]:
-        """Return what it waits for, the most telling first; nothing where it does not wait."""
-        look = api.status(self._cluster, self._job)
-        return api.why_pending(self._cluster, look) if api.is_waiting(look) else ()
+        """Return why the job waits, the most important cause first; () if it does not wait."""
+        job = operations.status(self._cluster, self._job)
+        return operations.why_pending(self._cluster, job) if operations.is_waiting(job) else ()
 
-    def why_failed(self) -> RootCause | None:
-        """Return the first cause of its failure, None where it did not fail."""
-        return api.why_failed(self._cluster, api.status(self._cluster, self._job))
+    def why_failed(self) -> Cause | None:
+        """Return the first cause of the job's failure; None if it did not fail."""
+        return operations.why_failed(self._cluster, operations.status(self._cluster, self._job))
 
     def stop(self, *, wait: bool = True) -> Status:
-        """End it, and wait until it is over unless told not to; what is over stays as it is."""
-        return _status(api.stop(self._cluster, self._job, wait=wait))
+        """Stop the job, and by default wait until it is over; do nothing if it is over."""
+        return Status(operations.stop(self._cluster, self._job, wait=wait))
 
     def delete(self, *, force: bool = False) -> bool:
-        """Remove it and free its name; with `force` also while it runs. Return whether there was anything to remove."""
-        return api.delete(self._cluster, self._job, force=force)
+        """Delete the job and free its name, with `force` also while it runs; return whether it
+        existed.
+        """
+        return operations.delete(self._cluster, self._job, force=force)
 
 
 def _print_change(seen: Status, elapsed_s: float) -> None:
-    from submit_tf_job.report.job import change_line
+    from submit_tf_job.report.job_text import change_line
     from submit_tf_job.report.untrusted import clean
 
-    assert seen.look is not None
-    sys.stdout.write(f"{clean(change_line(seen.look, elapsed_s))}\n")
+    sys.stdout.write(f"{clean(change_line(seen.job, elapsed_s))}\n")
 
 
-# --- for a program that has one cluster ---
-# There is no `plan` among them: the package `submit_tf_job.plan` has that name.
+# --- for a program with one cluster ---
+# Without `plan`: the package `submit_tf_job.plan` has that name.
 
 
-def load(spec: JobSpec, **options: Any) -> Job:
+def load(
+    spec: JobSpec,
+    *,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    dialect: str | None = None,
+) -> Job:
     """Read a job spec under the settings that the commands would use; see `Client.load`."""
-    return Client().load(spec, **options)
+    return Client().load(spec, overrides=overrides, name=name, dialect=dialect)
 
 
-def submit(spec: JobSpec, **options: Any) -> JobHandle:
+def submit(
+    spec: JobSpec,
+    *,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    submission_id: str | None = None,
+    replace: bool = False,
+) -> JobHandle:
     """Submit a job; see `Client.submit`."""
-    return Client().submit(spec, **options)
+    return Client().submit(
+        spec, overrides=overrides, name=name, submission_id=submission_id, replace=replace
+    )
 
 
 def attach(name: str) -> JobHandle:
-    """Return the handle of a job that is there; see `Client.attach`."""
+    """Return the handle of an existing job; see `Client.attach`."""
     return Client().attach(name)
 
 
-def jobs(**selection: Any) -> tuple[ListedJob, ...]:
+def jobs(
+    *,
+    user: str | None = "",
+    queue: str | None = None,
+    states: Iterable[JobState] = (),
+    within_s: float | None = None,
+    limit: int | None = None,
+    names: Iterable[str] = (),
+) -> ListedJobs:
     """List jobs; see `Client.jobs`."""
-    return Client().jobs(**selection)
+    return Client().jobs(
+        user=user, queue=queue, states=states, within_s=within_s, limit=limit, names=names
+    )

@@ -1,6 +1,8 @@
-"""Train on YARN every day, and check what came out: once in a worker's slot, once in the triggerer.
+"""Train on YARN, then check the result: once in the triggerer, once in a worker's slot.
 
-Put `digits.yaml` and what it ships beside this file, and make a connection `submit_tf_job_default`.
+Copy this file into the DAGs folder, create a connection `submit_tf_job_default`, and trigger the
+DAG by hand. The job needs no other file and no data: its program, which runs in any image with
+Python 3.7 or later, estimates a slope from generated points.
 """
 
 from __future__ import annotations
@@ -12,31 +14,72 @@ from airflow import DAG
 from submit_tf_job.airflow.operator import SubmitTFJobOperator
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 
+IMAGE = "library/python:3.11"  # of a registry that the cluster trusts
+
+# Stands for a TensorFlow program: reads TF_CONFIG and reports its progress.
+TRAIN = """
+import json, os, random, time
+
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+print("this is", task["type"], task["index"], flush=True)
+random.seed(task["index"])
+slope = 0.0
+for step in range(1, 11):
+    x = random.random()
+    slope += 0.8 * (3.0 - slope) * x
+    progress = dict(step=step, total=10, metrics=dict(slope=slope, error=abs(3.0 - slope)))
+    print("TFJOB_PROGRESS", json.dumps(progress), flush=True)
+    time.sleep(1)
+"""
+
 with DAG(
     dag_id="submit_tf_job_digits",
-    description="Distributed TensorFlow on YARN",
+    description="A distributed training on YARN",
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     schedule=None,
     catchup=False,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+    params={"workers": 1},
     tags=["example", "tensorflow"],
 ) as dag:
     train = SubmitTFJobOperator(
         task_id="train",
-        job="digits.yaml",
-        overrides=["env.DAY={{ ds }}", "roles.worker.instances=2"],
+        job={
+            "image": IMAGE,
+            "strategy": "multi-worker",
+            "command": ["python3", "-c", TRAIN],
+            # a run that is triggered by hand has no {{ ds }} in Airflow 3
+            "env": {"RUN": "{{ run_id }}"},
+            "roles": {
+                "chief": {"cpus": 1, "memory": "256Mi"},
+                "worker": {"cpus": 1, "memory": "256Mi"},
+            },
+        },
+        overrides=["roles.worker.instances={{ params.workers }}"],
         deferrable=True,
         execution_timeout=timedelta(hours=12),
     )
     evaluate = SubmitTFJobOperator(
         task_id="evaluate",
         job={
-            "image": "tensorflow/tensorflow:2.15.0",
+            "image": IMAGE,
             "strategy": "single",
-            "command": 'python3 -c \'import os; print("evaluating the model of", os.environ["DAY"])\'',
-            "env": {"DAY": "{{ ds }}"},
-            "roles": {"worker": {"cpus": 1, "memory": "1Gi"}},
+            "command": [
+                "python3",
+                "-c",
+                "import os; assert float(os.environ['ERROR']) < 1; print('good enough')",
+            ],
+            "env": {
+                "ERROR": "{{ ti.xcom_pull(task_ids='train')['progress']['metrics']['error'] }}"
+            },
+            "roles": {"worker": {"cpus": 1, "memory": "256Mi"}},
         },
+        on_finish="keep",  # the sensor finds it by its id
     )
-    published = SubmitTFJobSensor(task_id="published", job="publish-{{ ds }}", deferrable=True, timeout=timedelta(hours=1).total_seconds())
-    train >> evaluate >> published
+    evaluated = SubmitTFJobSensor(
+        task_id="evaluated",
+        job="{{ ti.xcom_pull(task_ids='evaluate', key='application_id') }}",
+        deferrable=True,
+        timeout=timedelta(hours=1).total_seconds(),
+    )
+    train >> evaluate >> evaluated

@@ -105,7 +105,7 @@ function duration(seconds) {
 
 const local = (instant) => (instant ? new Date(instant).toLocaleString() : "");
 
-const troubles = new Map();  // of each thing that goes on
+const troubles = new Map();  // by operation
 
 function trouble(sentence, what = "") {
   if (sentence) troubles.set(what, sentence);
@@ -122,7 +122,7 @@ function show(section) {
 
 function enter() {
   view.abort();
-  trouble(sessionStorage.getItem("token") ? "that token is nobody’s" : "");
+  trouble(sessionStorage.getItem("token") ? "this token is not valid" : "");
   sessionStorage.removeItem("token");
   at("connection").textContent = "";
   show("enter");
@@ -131,11 +131,12 @@ function enter() {
 
 // --- the list ---
 
-function listed(job) {
+function listed(job, caller) {
   const facts = [job.user, job.queue, local(job.submitted_at), duration(job.elapsed_s), job.containers && `${job.containers} containers`];
-  const link = el("a", null, { href: `#/job/${encodeURIComponent(job.application_id)}` },
+  const own = job.user === caller;  // the gateway answers 404 for jobs of other users
+  const row = el(own ? "a" : "div", null, { href: own ? `#/job/${encodeURIComponent(job.application_id)}` : null },
     el("span", job.name, { class: "name" }), state(job.state), el("span", facts.filter(Boolean).join(" · "), { class: "quiet" }));
-  return el("li", null, {}, link);
+  return el("li", null, {}, row);
 }
 
 function list(signal) {
@@ -148,16 +149,17 @@ function list(signal) {
     if (at("state").value) wanted.set("state", at("state").value);
     if (at("everybody").checked) wanted.set("user", "*");
     const jobs = [];
-    let cursor = "";
+    let cursor = "", caller = "";
     for (let page = 0; page < pages && cursor !== null; page += 1) {
       if (cursor) wanted.set("cursor", cursor);
       const found = await json(`/v1/jobs?${wanted}`, signal);
       jobs.push(...found.jobs);
       cursor = found.next_cursor;
+      caller = found.caller;
     }
     if (signal.aborted) return;
     show("list");
-    at("jobs").replaceChildren(...(jobs.length ? jobs.map(listed) : [el("li", "No jobs.", { class: "none" })]));
+    at("jobs").replaceChildren(...(jobs.length ? jobs.map((job) => listed(job, caller)) : [el("li", "No jobs.", { class: "none" })]));
     at("more").hidden = cursor === null;
     at("connection").textContent = `as of ${new Date().toLocaleTimeString()}`;
   }
@@ -215,8 +217,11 @@ function tasksCard(job) {
 function factsCard(job) {
   const rows = [["application", job.application_id], ["user", job.user], ["queue", job.queue], ["started", local(job.started_at)],
     ["finished", local(job.finished_at)], ["YARN", job.yarn && `${job.yarn.state}, ${job.yarn.final_status}`]].filter((row) => row[1]);
-  const links = (job.links || []).map((link) => el("p", null, {}, /^https?:\/\//.test(link.url)
-    ? el("a", `${link.task} ${link.name}`, { href: link.url, rel: "noopener noreferrer", target: "_blank" }) : el("span", `${link.task} ${link.name} ${link.url}`)));
+  const links = (job.links || []).map((link) => {
+    const words = `${link.task} ${link.name}  ${link.url}${link.via ? ` (from ${link.via})` : ""}`;
+    const web = /^https?:\/\//.test(link.url);
+    return el("p", null, {}, web ? el("a", words, { href: link.url, rel: "noopener noreferrer", target: "_blank" }) : el("span", words));
+  });
   return card(null, el("dl", null, {}, ...rows.flatMap(([name, value]) => [el("dt", name), el("dd", value)])), ...links);
 }
 

@@ -1,0 +1,90 @@
+"""Command help: the pages of the documentation, which are installed with the package."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from submit_tf_job.cli.context import Context, command, completed
+from submit_tf_job.cli.doc_pages import read_page, topics
+from submit_tf_job.errors import UsageError
+
+__all__ = ["readable", "register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, "help", settings=False)(show)
+
+
+def show(
+    context: Context,
+    topic: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC]",
+            help="A page of the documentation, or a command.",
+            autocompletion=completed("topic"),
+        ),
+    ] = None,
+) -> None:
+    """Print a page of the documentation; without TOPIC, list them.
+
+    \b
+    Examples:
+      submit_tf_job help
+      submit_tf_job help troubleshooting | less
+    """
+    every = topics()
+    shown = [topic] if topic in every else every
+    pages = {name: read_page(name) for name in shown}
+    if topic is None:
+        titles = {name: text.partition("\n")[0].lstrip("# ") for name, text in pages.items()}
+        width = max(map(len, titles))
+        context.result(
+            (f"{name:<{width}}  {title}" for name, title in titles.items()),
+            lambda: _object(None, titles),
+        )
+    elif topic in pages:
+        text = readable(pages[topic])
+        context.result(text.splitlines(), lambda: _object(topic, {topic: text}))
+    else:
+        _help_of_command(topic)
+
+
+def readable(page: str) -> str:
+    """Return a page for a terminal: links name the command that shows their target, and images are
+    left out.
+    """
+    page = re.sub(r"!\[[^\]]*\]\([^)]*\)\n*", "", page)
+    page = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", page)
+    page = re.sub(r"\[([^\]]+)\]\(([\w-]+)\.md(?:#[^)]*)?\)", _reference, page)
+    return re.sub(r"\[([^\]]+)\]\(\.\./([^)]*)\)", r"\1 (\2)", page)
+
+
+def _reference(link: re.Match[str]) -> str:
+    words, topic = link[1], link[2]
+    if words.endswith(f"{topic}.md"):
+        return f"help {topic}"
+    return f"{words} (help {topic})"
+
+
+def _object(topic: str | None, pages: dict[str, str]) -> dict[str, object]:
+    return {"kind": "Help", "format": 1, "topic": topic, "pages": pages}
+
+
+def _help_of_command(topic: str) -> None:
+    from difflib import get_close_matches
+
+    from submit_tf_job.cli import COMMANDS, main
+
+    if topic in COMMANDS:
+        main([topic, "--help"])
+        return
+    close = get_close_matches(topic, [*topics(), *COMMANDS], n=1)
+    hint = "the topics: submit_tf_job help"
+    if close:
+        hint = f"did you mean {close[0]}?"
+    raise UsageError(f"{topic!r} is not a help topic", hint=hint)

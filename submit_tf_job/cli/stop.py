@@ -1,0 +1,83 @@
+"""Commands stop and delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, JobArgument, command
+from submit_tf_job.report.change_text import deletion_object
+from submit_tf_job.report.job_text import job_lines, job_object
+
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask, even for another user's job.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app, "stop")(stop)
+    command(app, "delete")(delete)
+
+
+def stop(
+    context: Context,
+    job: JobArgument,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Return only when the job is over and its containers have ended.",
+        ),
+    ] = True,
+    yes: YesOption = False,
+) -> None:
+    """Stop a job. A finished job is not changed.
+
+    Exit status 8 means that YARN has ended the job, but containers of it still run a minute later.
+
+    \b
+    Examples:
+      submit_tf_job stop mnist
+      submit_tf_job stop application_1795256400000_0007 --yes
+    """
+    cluster = operations.connect(context.settings())
+    _confirm(context, cluster, job, yes)
+    context.interrupted = (
+        f"The request to stop {job} may have been sent; check with: submit_tf_job status {job}"
+    )
+    status = operations.stop(cluster, job, wait=wait, on_wait=context.say)
+    context.result(job_lines(status), lambda: job_object(status))
+
+
+def delete(
+    context: Context,
+    job: JobArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Stop the job first if it is running.")
+    ] = False,
+) -> None:
+    """Delete a finished job and its staged files. Logs and outputs stay.
+
+    \b
+    Example: submit_tf_job delete mnist
+    """
+    deleted = operations.delete(
+        operations.connect(context.settings()),
+        job,
+        force=force,
+        on_trouble=lambda error: context.say(f"{error.message}; {error.hint}"),
+        on_wait=context.say,
+    )
+    text = f"{job} is deleted" if deleted else f"there is no job {job}; nothing to delete"
+    context.result([text], lambda: deletion_object(job, deleted=deleted))
+
+
+def _confirm(context: Context, cluster: operations.Cluster, job: str, yes: bool) -> None:
+    owner = operations.owner(cluster, job)
+    if owner is not None and owner != cluster.settings.user:
+        context.confirm(
+            f"{job} is a job of {owner}, and you are {cluster.settings.user}. Stop it?", yes=yes
+        )

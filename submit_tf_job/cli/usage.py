@@ -1,0 +1,46 @@
+"""Turn the argument parser's errors into this package's errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+import typer
+
+from submit_tf_job.errors import UsageError
+
+__all__ = ["ParserError", "from_parser", "requested_output", "wants_json"]
+
+# The base class of the parser's errors: click's, or since typer 0.24 that of typer's copy of click.
+ParserError: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether arguments that could not be parsed contain `-o json`."""
+    text = "\n".join(takewhile(lambda word: word != "--", arguments))
+    return re.search(r"^(-[a-z]*o=?|--output[=\n])\n?json$", text, re.MULTILINE) is not None
+
+
+def requested_output(arguments: Sequence[str]) -> str:
+    """Return the --output value of arguments that could not be parsed: json or text."""
+    return "json" if wants_json(arguments) else "text"
+
+
+def from_parser(error: Any) -> UsageError:
+    """Return a parser's error as a UsageError, with the command's usage in its hint.
+
+    Args:
+        error: A `ParserError`.
+    """
+    message = str(error.format_message()).strip()
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return UsageError(message)
+    usage = re.sub(r"\s+", " ", str(context.get_usage())).removeprefix("Usage: ")
+    if context.parent is None and usage.startswith("submit_tf_job [OPTIONS]"):
+        usage = "submit_tf_job COMMAND [OPTIONS]"  # the options of every command follow it
+    return UsageError(message, hint=f"usage: {usage}; see {context.command_path} --help")

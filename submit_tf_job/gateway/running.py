@@ -1,0 +1,180 @@
+"""The parts of a running gateway; `store` has the state that outlives the process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from submit_tf_job import operations
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.gateway.callers import CallersFile, token_of
+from submit_tf_job.gateway.clusters import Clusters
+from submit_tf_job.gateway.metrics import Metrics
+from submit_tf_job.gateway.slots import Limits, Slots
+from submit_tf_job.gateway.spnego import Negotiator
+from submit_tf_job.gateway.state import State
+from submit_tf_job.gateway.submission import UsedKeys
+from submit_tf_job.gateway.uploads import UploadDirectory
+from submit_tf_job.gateway.watchers import Watches
+from submit_tf_job.gateway.webhook_delivery import WebhookDelivery, Webhooks
+
+__all__ = ["Gateway"]
+
+_READY_FOR_S = 5.0
+_ANSWER_S = 3.0
+
+
+@dataclass
+class Gateway:
+    """A running gateway.
+
+    Attributes:
+        callers: Tokens and certificates of callers.
+        log: Writes one entry of the log.
+        negotiator: Accepts Kerberos tickets. Without it and without `callers` every client has the
+            gateway's own user (on loopback only).
+        store: The state in a database; None without one.
+        webhooks: Addresses and keys of webhooks; None without webhooks.
+        uploads: Holds uploaded files until their job is submitted.
+    """
+
+    clusters: Clusters
+    callers: CallersFile | None
+    log: Callable[[dict[str, Any]], None]
+    limits: Limits = field(default_factory=Limits)
+    metrics: Metrics = field(default_factory=Metrics)
+    negotiator: Negotiator | None = None
+    store: State | None = None
+    webhooks: Webhooks | None = None
+    uploads: UploadDirectory = field(default_factory=UploadDirectory)
+    draining: bool = False
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self.requests = Slots("requests", limits.requests, limits.all_requests)
+        self.streams = Slots("logs", limits.streams, limits.all_streams)
+        self.listeners = Slots("streams of events", limits.listeners, limits.all_listeners)
+        self.uploading = Slots("uploads", limits.uploads, limits.all_uploads)
+        self.keys = UsedKeys(self.store, self.log)
+        self.delivery: WebhookDelivery | None = None
+        if self.store is not None and self.webhooks is not None:
+            self.delivery = WebhookDelivery(
+                self.store, self.webhooks, self.cluster, self.log, count=self.metrics.webhook
+            )
+        self.watches = Watches(limits.watches)
+        self._endings: set[Callable[[], None]] = set()
+        self._checked_at, self._checking = float("-inf"), threading.Lock()
+        self._why_not = "no ResourceManager was queried yet"
+        names: set[str] = set()
+        if self.callers is not None:
+            names |= self.callers.names
+        if self.negotiator is not None:
+            names.add("the users of Kerberos tickets")
+        self.clusters.check_callers(names)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every client has the gateway's own user."""
+        return self.callers is None and self.negotiator is None
+
+    @property
+    def challenges(self) -> tuple[str, ...]:
+        """The ways of authentication, as `WWW-Authenticate` fields."""
+        ways = {'Bearer realm="submit_tf_job"': self.callers, "Negotiate": self.negotiator}
+        return tuple(way for way, accepted in ways.items() if accepted is not None)
+
+    def caller(self, authorization: str | None, certificate: str = "") -> tuple[str, str]:
+        """Return the caller, and the token that authenticates the gateway to it ("" if not needed).
+
+        Args:
+            authorization: The header; it takes precedence over a certificate.
+            certificate: Subject of the connection's TLS certificate, "" without one.
+
+        Raises:
+            RequestRefused: The client is not a known caller.
+            SettingsError: The callers file cannot be read.
+        """
+        if self.is_open:
+            return self.clusters.settings.user, ""
+        scheme, _, token = (authorization or "").partition(" ")
+        if self.negotiator is not None and scheme.lower() == "negotiate":
+            return self.negotiator.caller(token.strip())
+        if self.callers is not None and certificate and authorization is None:
+            return self.callers.of_certificate(certificate), ""
+        if self.callers is None:
+            raise Negotiator.refused("the request has no Kerberos ticket")
+        return self.callers.caller(token_of(authorization)), ""
+
+    def why_not_ready(self) -> str:
+        """Return why the gateway is not ready, or "".
+
+        The cluster is queried at most every few seconds.
+        """
+        if self.draining:
+            return "draining"
+        try:
+            if self.callers is not None:
+                self.callers.check()
+        except SubmitTFJobError:
+            return "the file of callers cannot be read"
+        is_due = time.monotonic() - self._checked_at > _READY_FOR_S
+        if is_due and self._checking.acquire(blocking=False):
+            try:
+                self._why_not = self._check_cluster()
+                self._checked_at = time.monotonic()
+            finally:
+                self._checking.release()
+        return self._why_not
+
+    def _check_cluster(self) -> str:
+        try:
+            client = self.clusters.own().client
+            client.cluster_info(deadline=client.deadline(_ANSWER_S))
+        except SubmitTFJobError:
+            return "no ResourceManager answers"
+        return ""
+
+    def drain(self) -> None:
+        """End all streams; other requests are completed."""
+        self.draining = True
+        self.watches.end()
+        for end in tuple(self._endings):
+            end()
+
+    @contextmanager
+    def stream(self, slots: Slots, caller: str, end: Callable[[], None]) -> Iterator[None]:
+        """Count a stream while the block runs.
+
+        Args:
+            slots: The slots for streams of this kind.
+            caller: The caller.
+            end: Ends the stream; called when the gateway ends, and in any case after the block.
+
+        Raises:
+            RequestRefused: There are too many streams.
+        """
+        with slots.one(caller):
+            self._endings.add(end)
+            try:
+                yield
+            finally:
+                self._endings.discard(end)
+                end()
+
+    def gauges(self) -> dict[str, int]:
+        """Return the current counts by name."""
+        return {
+            "requests_in_progress": self.requests.taken,
+            "streams": self.streams.taken + self.listeners.taken,
+            "watched_jobs": len(self.watches),
+            "draining": int(self.draining),
+            "delivers_webhooks": int(self.delivery is not None and self.delivery.leads),
+        }
+
+    def cluster(self, caller: str) -> operations.Cluster:
+        """Return the cluster with a caller's identity."""
+        return self.clusters.of(caller)

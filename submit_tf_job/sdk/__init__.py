@@ -1,0 +1,1 @@
+"""The Python interface: a client, and Python functions as jobs."""
