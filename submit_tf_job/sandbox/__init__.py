@@ -1,9 +1,9 @@
-"""A real YARN cluster on this machine: ZooKeeper, HDFS, ResourceManager, NodeManager and Registry DNS, one JVM each; with Kerberos,
-a second ResourceManager and TLS where they are asked for.
+"""A real YARN cluster on this machine: ZooKeeper, HDFS, ResourceManager, NodeManager and Registry
+DNS, one JVM each; with Kerberos, a second ResourceManager and TLS where requested.
 """
 
 from submit_tf_job.sandbox.lifecycle import Sandbox
-from submit_tf_job.sandbox.model import (
+from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
     DAEMONS,
     MODES,

@@ -1,4 +1,4 @@
-"""What it takes to be let in by the sandbox's own daemons: nothing, a CA that is trusted, a ticket."""
+"""Credentials for the sandbox's own daemons: none, a trusted CA, a Kerberos ticket."""
 
 from __future__ import annotations
 
@@ -16,43 +16,49 @@ from typing import Any
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.kdc import principal_of
-from submit_tf_job.sandbox.state import Layout, State
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 
-__all__ = ["Access", "Login", "NoTicket", "access_of", "require_gssapi"]
+__all__ = ["Access", "NoTicket", "SandboxLogin", "access_of", "require_gssapi"]
 
 _caches = itertools.count()
 
 
 class NoTicket(Exception):
-    """Kerberos gave no ticket; the text says why."""
+    """Kerberos issued no ticket; the message gives the reason."""
 
 
 @dataclass(frozen=True)
-class Login:
-    """Somebody who logs in from a keytab; tickets are kept in memory."""
+class SandboxLogin:
+    """A login from a keytab; tickets are kept in memory."""
 
     principal: str
     keytab: Path
     krb5_conf: Path
 
-    def authorization(self) -> str:
-        """Return the header that proves to a web server of this machine who we are; it is good for one request.
+    def authorization(self, host: str) -> str:
+        """Return the Negotiate header for one request to a web server of this machine.
+
+        Args:
+            host: The host as the URL names it; it is part of the server's principal.
 
         Raises:
-            NoTicket: when the KDC does not answer, or refuses.
+            NoTicket: The KDC did not respond, or issued no ticket.
         """
         with _kerberos(self.krb5_conf) as gssapi:
-            # A sandbox that was made anew has the same ports and other keys.
+            # A recreated sandbox has the same ports but different keys.
             credentials = self._credentials(gssapi, f"submit_tf_job-{zlib.crc32(self._keys())}")
-            service = gssapi.Name("HTTP@localhost", gssapi.NameType.hostbased_service)
-            token = gssapi.SecurityContext(name=service, creds=credentials, usage="initiate").step() or b""
+            service = gssapi.Name(f"HTTP@{host}", gssapi.NameType.hostbased_service)
+            token = (
+                gssapi.SecurityContext(name=service, creds=credentials, usage="initiate").step()
+                or b""
+            )
         return f"Negotiate {base64.b64encode(token).decode()}"
 
     def ask_kdc(self) -> None:
-        """Get a ticket from the KDC itself, whatever the memory holds.
+        """Get a ticket from the KDC, without the ticket cache.
 
         Raises:
-            NoTicket: when the KDC does not answer, or refuses.
+            NoTicket: The KDC did not respond, or issued no ticket.
         """
         with _kerberos(self.krb5_conf) as gssapi:
             credentials = self._credentials(gssapi, f"submit_tf_job-{os.getpid()}-{next(_caches)}")
@@ -61,7 +67,11 @@ class Login:
 
     def _credentials(self, gssapi: Any, cache: str) -> Any:
         store = {"client_keytab": f"FILE:{self.keytab}", "ccache": f"MEMORY:{cache}"}
-        return gssapi.Credentials(name=gssapi.Name(self.principal, gssapi.NameType.kerberos_principal), usage="initiate", store=store)
+        return gssapi.Credentials(
+            name=gssapi.Name(self.principal, gssapi.NameType.kerberos_principal),
+            usage="initiate",
+            store=store,
+        )
 
     def _keys(self) -> bytes:
         try:
@@ -72,49 +82,58 @@ class Login:
 
 @dataclass(frozen=True)
 class Access:
-    """How to ask a daemon of a sandbox.
+    """Credentials for requests to the daemons of a sandbox.
 
     Attributes:
-        ca_file: CA that https is checked against.
-        login: Who asks; None where nobody wants to know.
+        ca_file: CA that verifies certificates of https.
+        login: The credentials; None without authentication.
     """
 
     ca_file: Path | None = None
-    login: Login | None = None
+    login: SandboxLogin | None = None
 
-    def headers(self) -> dict[str, str]:
-        """Return the headers that one request needs.
+    def headers(self, host: str) -> dict[str, str]:
+        """Return the headers for one request to a host.
 
         Raises:
-            NoTicket: when Kerberos is asked for and gives no ticket.
+            NoTicket: Kerberos is on and issued no ticket.
         """
-        return {"Authorization": self.login.authorization()} if self.login else {}
+        if self.login is None:
+            return {}
+        return {"Authorization": self.login.authorization(host)}
 
     def context(self) -> ssl.SSLContext | None:
-        """Return what https is checked with, None where there is none."""
-        return None if self.ca_file is None else _context(self.ca_file, self.ca_file.stat().st_mtime_ns)
+        """Return the TLS context for https, None without TLS."""
+        if self.ca_file is None:
+            return None
+        return _context(self.ca_file, self.ca_file.stat().st_mtime_ns)
 
 
-def access_of(state: State) -> Access:
-    """Return how this sandbox's daemons are asked, as the user who runs it: HDFS superuser, and administrator of YARN."""
+def access_of(state: SandboxState) -> Access:
+    """Return the credentials of the sandbox's user, the HDFS superuser and YARN administrator."""
     layout = Layout(Path(state.home))
-    principal = principal_of(state.user)
-    login = Login(principal, layout.keytab(principal), layout.krb5_conf) if state.secure else None
-    return Access(layout.ca_file if state.tls else None, login)
+    ca_file = login = None
+    if state.tls:
+        ca_file = layout.ca_file
+    if state.secure:
+        principal = principal_of(state.user)
+        login = SandboxLogin(principal, layout.keytab(principal), layout.krb5_conf)
+    return Access(ca_file, login)
 
 
 def require_gssapi() -> None:
-    """Refuse to go on without the library that speaks Kerberos.
+    """Check that the Kerberos library is installed.
 
     Raises:
-        SandboxError: telling what to install.
+        SandboxError: It is not; the hint is the command that installs it.
     """
     try:
         import gssapi  # noqa: F401
     except (ImportError, OSError) as error:
         raise SandboxError(
             f"a sandbox with Kerberos needs the extra `kerberos` of this package ({error})",
-            hint="pip install 'submit_tf_job[kerberos]' (Debian, Ubuntu: first apt-get install gcc python3-dev libkrb5-dev)",
+            hint="pip install 'requests-kerberos>=0.15' (Debian, Ubuntu: first apt-get install "
+            "gcc python3-dev libkrb5-dev)",
         ) from None
 
 
@@ -125,7 +144,9 @@ def _context(ca_file: Path, _: int) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _kerberos(krb5_conf: Path) -> Iterator[Any]:
-    """Lend the library, told by the only way there is where its configuration stands; the process's own setting comes back."""
+    """Yield the Kerberos library while KRB5_CONFIG names the sandbox's configuration; restore the
+    variable afterwards.
+    """
     try:
         import gssapi
         from gssapi.raw import GSSError
@@ -145,5 +166,5 @@ def _kerberos(krb5_conf: Path) -> Iterator[Any]:
 
 
 def _words(error: Exception) -> str:
-    """Return MIT's own words, which stand behind GSS-API's general ones."""
+    """Return MIT's error message without GSS-API's general one around it."""
     return str(error).rpartition("): ")[2] or str(error)

@@ -1,4 +1,4 @@
-"""The daemons: how each is started, and how each is seen to be well."""
+"""Start the sandbox's daemons and check their health."""
 
 from __future__ import annotations
 
@@ -12,22 +12,40 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.access import NoTicket, access_of
-from submit_tf_job.sandbox.config import OPENS
 from submit_tf_job.sandbox.docker import dockerd_options, exposed
-from submit_tf_job.sandbox.engine import DOCKERD, expose, restore_bridge, server_version, start_engine
+from submit_tf_job.sandbox.engine import (
+    DOCKERD,
+    expose,
+    restore_bridge,
+    server_version,
+    start_engine,
+)
+from submit_tf_job.sandbox.hadoop_config import OPENS
 from submit_tf_job.sandbox.hardening import java_options
 from submit_tf_job.sandbox.kdc import KDC_MAIN, kdc_argv, kdc_environment, kdc_path
-from submit_tf_job.sandbox.model import DOMAIN
+from submit_tf_job.sandbox.options import DOMAIN
 from submit_tf_job.sandbox.processes import Process, is_alive, launch, listens, marker
-from submit_tf_job.sandbox.state import Layout, State
+from submit_tf_job.sandbox.resolver import PRIVATE_MOUNTS
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from submit_tf_job.sandbox.versions import line_of
 from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_zookeeper, get_json, send
 
-__all__ = ["TABLE", "Daemon", "check", "check_registered", "environment", "format_namenode", "log_tail", "start"]
+__all__ = [
+    "TABLE",
+    "Daemon",
+    "check",
+    "check_registered",
+    "environment",
+    "format_namenode",
+    "gave_up",
+    "log_tail",
+    "start",
+]
 
 _FORMAT_TIMEOUT_S = 120.0
 
-# Small heaps and one compiler tier: six JVMs share the machine with the jobs. The list is the same from JDK 8 to 22.
+# Small heaps and one compiler tier: six JVMs share the machine with the jobs. The list is the same
+# from JDK 8 to 22.
 _JVM = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     OPENS,
@@ -39,32 +57,31 @@ _JVM = (
     "-Xshare:auto",
 )
 
-# The NodeManager in a mount namespace of its own, so that containers (which inherit it) ask Registry DNS and the host does not.
-# Every step is an exec: the process whose number we hold becomes the JVM.
+# Starts the NodeManager in a separate mount namespace, so that containers (which inherit it)
+# resolve names through Registry DNS and the host does not. Every step is an exec: the process whose
+# PID is stored becomes the JVM.
 _PRIVATE_RESOLVER = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
-
-_RESOURCEMANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """One daemon.
+    """Main class, memory, ports and health check of one daemon.
 
     Attributes:
         main: Its main class, or its program.
-        heap: Its -Xmx; None where it is no JVM.
+        heap: Its -Xmx; None if it is not a JVM.
         ports: Purposes of the ports it listens on (TCP; `dns`: both).
-        health: Raises NotWell unless the daemon is well.
+        health: Raises NotWell unless the daemon is healthy.
     """
 
     name: str
     main: str
     heap: str | None
     ports: tuple[str, ...]
-    health: Callable[[State], None]
+    health: Callable[[SandboxState], None]
 
 
-def _kdc_health(state: State) -> None:
+def _kdc_health(state: SandboxState) -> None:
     login = access_of(state).login
     if login is None:
         raise NotWell("the sandbox is without Kerberos")
@@ -74,25 +91,27 @@ def _kdc_health(state: State) -> None:
         raise NotWell(str(problem)) from None
 
 
-def _dockerd_health(state: State) -> None:
+def _dockerd_health(state: SandboxState) -> None:
     try:
         server_version(state.engine)
     except SandboxError as problem:
         raise NotWell(str(problem)) from None
 
 
-def _zookeeper_health(state: State) -> None:
+def _zookeeper_health(state: SandboxState) -> None:
     ask_zookeeper(state.ports["zookeeper"])
 
 
-def _bean(state: State, purpose: str, name: str) -> Mapping[str, object]:
-    beans = get_json(f"http://{state.hdfs_host}:{state.ports[purpose]}/jmx?qry={name}", access=access_of(state)).get("beans")
+def _bean(state: SandboxState, purpose: str, name: str) -> Mapping[str, object]:
+    beans = get_json(
+        f"http://{state.hdfs_host}:{state.ports[purpose]}/jmx?qry={name}", access=access_of(state)
+    ).get("beans")
     if not isinstance(beans, list) or not beans or not isinstance(beans[0], dict):
         raise NotWell(f"{name} is not there yet")
     return beans[0]
 
 
-def _namenode_health(state: State) -> None:
+def _namenode_health(state: SandboxState) -> None:
     info = _bean(state, "namenode_http", "Hadoop:service=NameNode,name=NameNodeInfo")
     if info.get("Safemode") != "":
         raise NotWell(str(info.get("Safemode")))
@@ -102,29 +121,34 @@ def _namenode_health(state: State) -> None:
         raise NotWell(f"WebHDFS answers {status}: {body[:200].decode(errors='replace')}")
 
 
-def _datanode_health(state: State) -> None:
+def _datanode_health(state: SandboxState) -> None:
     info = _bean(state, "datanode_http", "Hadoop:service=DataNode,name=DataNodeInfo")
     actors = json.loads(str(info.get("BPServiceActorInfo") or "[]"))
-    if not any(actor.get("ActorState") == "RUNNING" and int(actor.get("LastHeartbeat", 99)) < 10 for actor in actors):
+    if not any(
+        actor.get("ActorState") == "RUNNING" and int(actor.get("LastHeartbeat", 99)) < 10
+        for actor in actors
+    ):
         raise NotWell("it is not registered with the NameNode")
 
 
-def _ha_state(state: State, url: str) -> str:
+def _ha_state(state: SandboxState, url: str) -> str:
     info = get_json(f"{url}/ws/v1/cluster/info", access=access_of(state))["clusterInfo"]
     if info.get("state") != "STARTED" or info.get("haState") not in ("ACTIVE", "STANDBY"):
         raise NotWell(f"it is {info.get('state')}, {info.get('haState')}")
     return str(info["haState"])
 
 
-def _role(state: State, url: str) -> str:
+def _role(state: SandboxState, url: str) -> str:
     try:
         return _ha_state(state, url)
     except NotWell as problem:
         return str(problem)
 
 
-def _resourcemanager_health(state: State, number: int = 0) -> None:
-    """Of two ResourceManagers one must be active and serve services, and the other stand by."""
+def _resourcemanager_health(state: SandboxState, number: int = 0) -> None:
+    """Check that one of two ResourceManagers is active and serves services, and the other is
+    standby.
+    """
     url = state.rm_urls[number]
     role = _ha_state(state, url)
     if role == "ACTIVE":
@@ -138,78 +162,86 @@ def _resourcemanager_health(state: State, number: int = 0) -> None:
         raise NotWell("it is standby, and the other one is not active")
 
 
-def _resourcemanager2_health(state: State) -> None:
+def _resourcemanager2_health(state: SandboxState) -> None:
     _resourcemanager_health(state, 1)
 
 
-def _nodemanager_health(state: State) -> None:
+def _nodemanager_health(state: SandboxState) -> None:
     info = get_json(f"{state.nm_url}/ws/v1/node/info", access=access_of(state))["nodeInfo"]
     if not info.get("nodeHealthy"):
         raise NotWell(f"it calls itself unhealthy: {info.get('healthReport')}")
 
 
-def _registrydns_health(state: State) -> None:
+def gave_up(state: SandboxState) -> bool:
+    """Return whether the NodeManager has declared its node unhealthy until it is restarted.
+
+    LinuxContainerExecutor does so when a container ends with 22 or 24.
+    """
+    process = state.daemons.get("nodemanager")
+    if not state.docker or process is None or not is_alive(process):
+        return False
+    try:
+        info = get_json(f"{state.nm_url}/ws/v1/node/info", access=access_of(state))["nodeInfo"]
+    except (NotWell, KeyError):
+        return False
+    return not info.get("nodeHealthy") and "unrecoverable exception" in str(
+        info.get("healthReport")
+    )
+
+
+def _registrydns_health(state: SandboxState) -> None:
     answer = ask_dns(state.dns_address, state.dns_port, DOMAIN, "SOA")
-    if answer.code != 0 or answer.count == 0:
+    if answer.code != 0 or not answer.records:
         raise NotWell(f"it does not know its zone {DOMAIN} (code {answer.code})")
 
 
+_HADOOP = "org.apache.hadoop"
+_RM = f"{_HADOOP}.yarn.server.resourcemanager.ResourceManager"
+_NM = f"{_HADOOP}.yarn.server.nodemanager.NodeManager"
+_NN, _DN = (f"{_HADOOP}.hdfs.server.{name}" for name in ("namenode.NameNode", "datanode.DataNode"))
+_ZK = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_DNS = f"{_HADOOP}.registry.server.dns.RegistryDNSServer"
+
+_ROWS: tuple[tuple[str, str, str | None, str, Callable[[SandboxState], None]], ...] = (
+    ("dockerd", DOCKERD, None, "", _dockerd_health),
+    ("kdc", KDC_MAIN, None, "kdc", _kdc_health),
+    ("zookeeper", _ZK, "128m", "zookeeper", _zookeeper_health),
+    ("namenode", _NN, "384m", "namenode namenode_http", _namenode_health),
+    ("datanode", _DN, "256m", "datanode datanode_http datanode_ipc", _datanode_health),
+    (
+        "resourcemanager",
+        _RM,
+        "512m",
+        "rm_scheduler rm_tracker rm rm_admin rm_http",
+        _resourcemanager_health,
+    ),
+    (
+        "resourcemanager2",
+        _RM,
+        "512m",
+        "rm2_scheduler rm2_tracker rm2 rm2_admin rm2_http",
+        _resourcemanager2_health,
+    ),
+    ("nodemanager", _NM, "384m", "nm nm_localizer nm_http", _nodemanager_health),
+    ("registrydns", _DNS, "128m", "dns", _registrydns_health),
+)
 TABLE: Mapping[str, Daemon] = {
-    daemon.name: daemon
-    for daemon in (
-        Daemon("dockerd", DOCKERD, None, (), _dockerd_health),
-        Daemon("kdc", KDC_MAIN, None, ("kdc",), _kdc_health),
-        Daemon("zookeeper", "org.apache.zookeeper.server.quorum.QuorumPeerMain", "128m", ("zookeeper",), _zookeeper_health),
-        Daemon(
-            "namenode",
-            "org.apache.hadoop.hdfs.server.namenode.NameNode",
-            "384m",
-            ("namenode", "namenode_http"),
-            _namenode_health,
-        ),
-        Daemon(
-            "datanode",
-            "org.apache.hadoop.hdfs.server.datanode.DataNode",
-            "256m",
-            ("datanode", "datanode_http", "datanode_ipc"),
-            _datanode_health,
-        ),
-        Daemon(
-            "resourcemanager",
-            _RESOURCEMANAGER,
-            "512m",
-            ("rm_scheduler", "rm_tracker", "rm", "rm_admin", "rm_http"),
-            _resourcemanager_health,
-        ),
-        Daemon(
-            "resourcemanager2",
-            _RESOURCEMANAGER,
-            "512m",
-            ("rm2_scheduler", "rm2_tracker", "rm2", "rm2_admin", "rm2_http"),
-            _resourcemanager2_health,
-        ),
-        Daemon(
-            "nodemanager",
-            "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
-            "384m",
-            ("nm", "nm_localizer", "nm_http"),
-            _nodemanager_health,
-        ),
-        Daemon("registrydns", "org.apache.hadoop.registry.server.dns.RegistryDNSServer", "128m", ("dns",), _registrydns_health),
-    )
+    name: Daemon(name, main, heap, tuple(ports.split()), health)
+    for name, main, heap, ports, health in _ROWS
 }
 
 
-def daemon_ports(name: str, state: State) -> tuple[int, ...]:
+def daemon_ports(name: str, state: SandboxState) -> tuple[int, ...]:
     """Return the ports that a daemon listens on."""
-    return tuple(state.dns_port if purpose == "dns" else state.ports[purpose] for purpose in TABLE[name].ports)
+    ports = {**state.ports, "dns": state.dns_port}
+    return tuple(ports[purpose] for purpose in TABLE[name].ports)
 
 
-def check(name: str, state: State) -> None:
-    """Ask one daemon whether it is well, and make sure that it is this sandbox's daemon that answers.
+def check(name: str, state: SandboxState) -> None:
+    """Check one daemon's health, and that the responding process belongs to this sandbox.
 
     Raises:
-        NotWell: saying what is wrong.
+        NotWell: The daemon is not healthy; the message has the reason.
     """
     process = state.daemons.get(name)
     if process is None or not is_alive(process):
@@ -223,36 +255,41 @@ def check(name: str, state: State) -> None:
             raise NotWell(f"another process listens on its port {port}")
 
 
-def check_registered(state: State) -> None:
-    """Check that the ResourceManager has exactly one working node, and that it is this sandbox's.
+def check_registered(state: SandboxState) -> None:
+    """Check that the ResourceManager has exactly one running node, that of this sandbox.
 
     Raises:
-        NotWell: as long as that is not so.
+        NotWell: It has no running node, several, or another sandbox's.
     """
-    nodes = (get_json(f"{_active(state)}/ws/v1/cluster/nodes", access=access_of(state)).get("nodes") or {}).get("node") or []
+    found = get_json(f"{_active(state)}/ws/v1/cluster/nodes", access=access_of(state))
+    nodes = (found.get("nodes") or {}).get("node") or []
+    running = {node.get("id") for node in nodes if node.get("state") == "RUNNING"}
     ours = f"localhost:{state.ports['nm']}"
-    if not any(node.get("id") == ours and node.get("state") == "RUNNING" for node in nodes):
+    if ours not in running:
         raise NotWell("the NodeManager is not registered with the ResourceManager")
-    for node in nodes:
-        if node.get("id") != ours and node.get("state") == "RUNNING":
-            raise NotWell(f"a foreign NodeManager, {node.get('id')}, has joined the ResourceManager")
+    for other in running - {ours}:
+        raise NotWell(f"a foreign NodeManager, {other}, has joined the ResourceManager")
 
 
-def _active(state: State) -> str:
-    """Return the address of the ResourceManager that leads."""
-    return next((url for url in state.rm_urls if not state.ha or _role(state, url) == "ACTIVE"), state.rm_urls[0])
+def _active(state: SandboxState) -> str:
+    """Return the address of the active ResourceManager."""
+    return next(
+        (url for url in state.rm_urls if not state.ha or _role(state, url) == "ACTIVE"),
+        state.rm_urls[0],
+    )
 
 
-def environment(state: State, layout: Layout, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the daemons: a short list, so that nothing of the user's shell changes what they do.
+def environment(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the daemons: a short list, independent of the user's shell.
 
-    HADOOP_USER_NAME, for one, would make somebody else the HDFS superuser; JAVA_TOOL_OPTIONS or CLASSPATH would reach every JVM.
+    HADOOP_USER_NAME, for example, would make another user the HDFS superuser; JAVA_TOOL_OPTIONS or
+    CLASSPATH would affect every JVM.
     """
-    kept = {name: environ[name] for name in ("HOME", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH") if name in environ}
+    kept = ("HOME", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH")
     homes = ("HADOOP_YARN_HOME", "HADOOP_HOME", "HADOOP_COMMON_HOME", "HADOOP_HDFS_HOME")
     path = [*state.container_path, environ.get("PATH") or os.defpath]
     result = {
-        **kept,
+        **{name: environ[name] for name in kept if name in environ},
         "PATH": os.pathsep.join(path),
         "LANG": "C.UTF-8",
         "JAVA_HOME": state.java_home,
@@ -264,64 +301,72 @@ def environment(state: State, layout: Layout, environ: Mapping[str, str]) -> dic
     return result
 
 
-def conf_dir(name: str, state: State, layout: Layout) -> Path:
-    """Return a daemon's configuration directory: one for all, except that each of two ResourceManagers has its own."""
-    if state.ha and name in ("resourcemanager", "resourcemanager2"):
-        return layout.rm_conf(2 if name == "resourcemanager2" else 1)
+def conf_dir(name: str, state: SandboxState, layout: Layout) -> Path:
+    """Return a daemon's configuration directory: shared, except that each of two ResourceManagers
+    has its own.
+    """
+    number = {"resourcemanager": 1, "resourcemanager2": 2}.get(name)
+    if state.ha and number:
+        return layout.rm_conf(number)
     return layout.conf
 
 
-def _java(state: State, layout: Layout, daemon: Daemon) -> list[str]:
-    argv = [f"{state.java_home}/bin/java", *_JVM, f"-Xmx{daemon.heap}", marker(layout.home), f"-Dhadoop.log.dir={layout.run / 'log'}"]
+def _java(state: SandboxState, layout: Layout, daemon: Daemon) -> list[str]:
+    argv = [
+        f"{state.java_home}/bin/java",
+        *_JVM,
+        f"-Xmx{daemon.heap}",
+        marker(layout.home),
+        f"-Dhadoop.log.dir={layout.run / 'log'}",
+    ]
     if state.hosts_file:
         argv.append(f"-Djdk.net.hosts.file={layout.conf / 'hosts'}")
     argv += java_options(state, layout)
     if state.native and daemon.name == "nodemanager":
         argv.append(f"-Djava.library.path={state.native}")
-    return [*argv, "-cp", f"{conf_dir(daemon.name, state, layout)}:{layout.webroot}:{state.jars}/*", daemon.main]
+    return [
+        *argv,
+        "-cp",
+        f"{conf_dir(daemon.name, state, layout)}:{layout.webroot}:{state.jars}/*",
+        daemon.main,
+    ]
 
 
-def start(name: str, state: State, layout: Layout, environ: Mapping[str, str]) -> Process:
-    """Start one daemon and return its process at once, long before it is well.
+def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> Process:
+    """Start one daemon and return its process at once, before it is healthy.
 
     Raises:
-        SandboxError: when it could not be started at all.
+        SandboxError: It could not be started.
     """
     variables = environment(state, layout, environ)
     if name == "dockerd":
         restore_bridge(state.engine)
         expose(state.engine, exposed(layout))
-        return start_engine(state.engine, environ, state.dns_address, dockerd_options(state, environ))
+        return start_engine(
+            state.engine, environ, state.dns_address, dockerd_options(state, environ)
+        )
     if name == "kdc":
         variables |= {**kdc_environment(layout), "PATH": kdc_path(variables["PATH"])}
-        return launch(kdc_argv(layout, marker(layout.home), environ), variables, layout.home, layout.log(name))
-    # The NodeManager's own value reaches every container.
-    shown = state.docker and name == "nodemanager"
-    variables["HADOOP_CONF_DIR"] = str(layout.exposed / "conf" if shown else conf_dir(name, state, layout))
+        return launch(
+            kdc_argv(layout, marker(layout.home), environ), variables, layout.home, layout.log(name)
+        )
+    variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state, layout))
+    if state.docker and name == "nodemanager":  # whose value every container inherits
+        variables["HADOOP_CONF_DIR"] = str(layout.exposed / "conf")
     argv = _java(state, layout, TABLE[name])
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))
     if name == "nodemanager" and state.resolver == "system" and not state.docker:
-        argv = [
-            "unshare",
-            "-m",
-            "--propagation",
-            "private",
-            "/bin/sh",
-            "-c",
-            _PRIVATE_RESOLVER,
-            "sh",
-            str(layout.conf / "resolv.conf"),
-            *argv,
-        ]
+        conf = str(layout.conf / "resolv.conf")
+        argv = [*PRIVATE_MOUNTS, "/bin/sh", "-c", _PRIVATE_RESOLVER, "sh", conf, *argv]
     return launch(argv, variables, layout.home, layout.log(name))
 
 
-def format_namenode(state: State, layout: Layout, environ: Mapping[str, str]) -> None:
-    """Make an empty HDFS, unless there is one.
+def format_namenode(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
+    """Create an empty HDFS, unless one exists.
 
     Raises:
-        SandboxError: when the NameNode could not format its directory.
+        SandboxError: The NameNode could not format its directory.
     """
     if (layout.namenode / "current" / "VERSION").is_file():
         return
@@ -339,10 +384,15 @@ def format_namenode(state: State, layout: Layout, environ: Mapping[str, str]) ->
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise SandboxError(f"formatting HDFS took longer than {_FORMAT_TIMEOUT_S:.0f} s") from None
+            raise SandboxError(
+                f"formatting HDFS took longer than {_FORMAT_TIMEOUT_S:.0f} s"
+            ) from None
     if done.returncode != 0:
         words = failure_excerpt(layout.log("namenode"))
-        raise SandboxError(f"namenode could not format HDFS (exit status {done.returncode}); the end of its log:\n{words}")
+        raise SandboxError(
+            f"namenode could not format HDFS (exit status {done.returncode}); the end of "
+            f"its log:\n{words}"
+        )
 
 
 def log_tail(path: Path, lines: int = 25) -> str:
@@ -351,11 +401,13 @@ def log_tail(path: Path, lines: int = 25) -> str:
 
 
 def failure_excerpt(path: Path, lines: int = 25) -> str:
-    """Return the end of a failed daemon's log, and before it the errors that its last words have pushed out of sight."""
+    """Return the last lines of a failed daemon's log, and the errors before them."""
     every = _last_lines(path, 600)
     tail, earlier = every[-lines:], every[:-lines]
     errors = [line for line in earlier if _ERROR.search(line)][-6:]
-    return "\n".join([*errors, "...", *tail] if errors else tail)
+    if errors:
+        errors.append("...")
+    return "\n".join([*errors, *tail])
 
 
 _ERROR = re.compile(r"^Caused by:| (ERROR|FATAL) |^Exception in thread")
@@ -369,4 +421,5 @@ def _last_lines(path: Path, lines: int) -> list[str]:
             text = handle.read().decode(errors="replace")
     except OSError:
         return []
-    return text.splitlines()[-lines:] if lines else []
+    every = text.splitlines()
+    return every[max(0, len(every) - lines) :]

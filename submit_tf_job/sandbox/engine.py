@@ -1,7 +1,9 @@
-"""A Docker Engine of its own, beside whatever Docker the machine has, and gone without a trace at the end.
+"""A separate Docker Engine beside the machine's own Docker, removed completely at the end.
 
-Socket, data, bridge, addresses, control group and configuration are its own. It sets no firewall rule and no kernel switch, because those
-are the machine's: containers on its bridge reach this machine and one another, and nothing beyond; `--network host` reaches all.
+It has a separate socket, data directory, bridge, addresses, control group and configuration. It
+changes no firewall rules and no kernel settings, because those apply to the whole machine.
+Containers on its bridge can therefore connect to this machine and to one another only; `--network
+host` has no such limit.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import ipaddress
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +22,22 @@ from typing import Any
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import reserve
-from submit_tf_job.sandbox.processes import Process, end, group_members, is_alive, launch, marker, named_processes
-from submit_tf_job.settings import process_environment
+from submit_tf_job.sandbox.processes import (
+    Process,
+    end,
+    group_members,
+    is_alive,
+    launch,
+    marker,
+    named_processes,
+    run,
+)
 
 __all__ = [
     "DOCKERD",
     "Engine",
     "Programs",
+    "call",
     "dockerd_argv",
     "dockerd_path",
     "end_engine",
@@ -44,24 +54,32 @@ __all__ = [
 
 DOCKERD = "dockerd"
 
-# Short, because a socket's path has at most 107 bytes, and containerd puts sockets of its own below.
+# Variables that dockerd gets from the caller.
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_PASSED = (*_PROXIES, *map(str.lower, _PROXIES), "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+# Short, because a socket's path has at most 107 bytes, and containerd creates sockets below.
 RUN = Path("/run/submit_tf_job")
 _CGROUPS = Path("/sys/fs/cgroup")
 _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
-# Of Docker's own range for networks the last /16 but one: Docker takes from the other end, and 172.31 is what clouds use.
+# The last /16 but one of Docker's range for networks: Docker allocates from the other end, and
+# clouds use 172.31.
 _RANGE = ipaddress.IPv4Network("172.30.0.0/16")
 _BLOCK = 22
-# dockerd in a mount namespace of its own: its mounts go when its processes do; the identity that it writes, its plug-ins' sockets and
-# those of containerd's shims are nobody else's; and it does not find, and then use, the machine's containerd.
+# Starts dockerd in a separate mount namespace: its mounts end with its processes; its engine id,
+# its plug-ins' sockets and those of containerd's shims are separate from the machine's; and it
+# cannot find and use the machine's containerd.
 _HIDDEN = ("/etc/docker", "/run/docker", "/run/containerd")
-_PRIVATE = f'for d in {" ".join(_HIDDEN)}; do mkdir -p $d && mount -t tmpfs -o mode=700 tmpfs $d || exit 1; done; exec "$@"'
+_PRIVATE = (
+    f"for d in {' '.join(_HIDDEN)}; do mkdir -p $d && mount -t tmpfs -o mode=700 tmpfs $d || "
+    f'exit 1; done; exec "$@"'
+)
 _READY_S = 60.0
-_CALL_S = 60.0
 
 
 @dataclass(frozen=True)
 class Programs:
-    """What an engine is made of."""
+    """The programs of an engine."""
 
     dockerd: str
     docker: str
@@ -69,12 +87,12 @@ class Programs:
 
 @dataclass(frozen=True)
 class Engine:
-    """One engine; everything about it follows from its directory and the number of its network.
+    """One engine; all names and paths are derived from its directory and its network's number.
 
     Attributes:
         home: Directory of its images, containers and log.
-        number: Which block of addresses it has.
-        owner: Directory whose mark dockerd carries, if not its own.
+        number: Index of its block of addresses.
+        owner: Directory in the marker on dockerd's command line; default `home`.
         log: Output of dockerd; default in its own directory.
     """
 
@@ -85,7 +103,7 @@ class Engine:
 
     @property
     def identity(self) -> str:
-        """Its name among the engines of this machine: that of its bridge and of its control group."""
+        """The name of its bridge and of its control group."""
         return _identity(self.home)
 
     @property
@@ -95,12 +113,12 @@ class Engine:
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The socket that it listens on."""
         return self.run / "docker.sock"
 
     @property
     def host(self) -> str:
-        """What `docker -H` and DOCKER_HOST take."""
+        """The value for `docker -H` and DOCKER_HOST."""
         return f"unix://{self.socket}"
 
     @property
@@ -120,12 +138,12 @@ class Engine:
 
     @property
     def data(self) -> Path:
-        """Images and containers."""
+        """Directory of images and containers."""
         return self.home / "data"
 
     @property
     def log_file(self) -> Path:
-        """Where dockerd's output is."""
+        """The output of dockerd."""
         return self.log or self.home / "dockerd.log"
 
 
@@ -137,26 +155,31 @@ def _blocks() -> list[ipaddress.IPv4Network]:
     return list(_RANGE.subnets(new_prefix=_BLOCK))
 
 
-# --- what it needs ---
+# --- programs ---
 
 
 def find_programs(environ: Mapping[str, str]) -> Programs:
-    """Find what an engine is made of; distributions put part of it where users' PATH does not lead.
+    """Find the programs of an engine; distributions put some of them outside a user's PATH.
 
     Raises:
-        SandboxError: when something is missing, or we are not root.
+        SandboxError: A program is missing, or the user is not root.
     """
     if os.geteuid() != 0:
-        raise SandboxError("a Docker Engine can be started by root only", hint="run it as root, or leave docker out")
+        raise SandboxError(
+            "a Docker Engine can be started by root only",
+            hint="run it as root, or leave docker out",
+        )
     path = dockerd_path(environ)
     found = {
-        name: shutil.which(name, path=path) for name in (DOCKERD, "docker", "containerd", "runc", "iptables", "ip", "mount", "unshare")
+        name: shutil.which(name, path=path)
+        for name in (DOCKERD, "docker", "containerd", "runc", "iptables", "ip", "mount", "unshare")
     }
     missing = [name for name, where in found.items() if where is None]
     if missing:
         raise SandboxError(
             f"{missing[0]} was not found; a Docker Engine is started of the distribution's package",
-            hint="install it (Debian, Ubuntu: apt-get install docker.io iptables iproute2); nothing of it has to run",
+            hint="install it (Debian, Ubuntu: apt-get install docker.io iptables iproute2); "
+            "nothing of it has to run",
         )
     return Programs(str(found[DOCKERD]), str(found["docker"]))
 
@@ -166,38 +189,35 @@ def dockerd_path(environ: Mapping[str, str]) -> str:
     return os.pathsep.join([environ.get("PATH") or os.defpath, *_SBIN])
 
 
-def _call(argv: Sequence[str]) -> str:
-    """Run a program; its own words where it fails.
+def call(argv: Sequence[str]) -> str:
+    """Run a program, and return its output.
 
     Raises:
-        SandboxError: when it fails, or does not end.
+        SandboxError: It fails, or does not end in time.
     """
-    own = {"PATH": dockerd_path(process_environment()), "LANG": "C.UTF-8"}
-    try:
-        done = subprocess.run(argv, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CALL_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SandboxError(f"{argv[0]} could not be run: {error}") from None
+    done = run(argv, {"PATH": dockerd_path(os.environ), "LANG": "C.UTF-8"})
     if done.returncode != 0:
         raise SandboxError(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
     return done.stdout
 
 
 def _docker(engine: Engine, *words: str) -> str:
-    # The environment is our own, and the address explicit: DOCKER_HOST or a context of the user's would lead to another engine.
-    return _call(["docker", "-H", engine.host, "--config", str(engine.run / "cli"), *words])
+    # A fixed environment and an explicit address: the user's DOCKER_HOST or context would select
+    # another engine.
+    return call(["docker", "-H", engine.host, "--config", str(engine.run / "cli"), *words])
 
 
 # --- its bridge ---
 
 
 def make_bridge(home: Path) -> Engine:
-    """Choose addresses that nothing on this machine uses, and make the bridge that has them.
+    """Choose addresses that nothing on this machine uses, and create a bridge with them.
 
     Args:
         home: Directory of the engine.
 
     Raises:
-        SandboxError: when there are none left, or the bridge cannot be made.
+        SandboxError: All addresses are in use, or the bridge cannot be created.
     """
     first = int(_identity(home)[3:], 16) % len(_blocks())
     for step in range(len(_blocks())):
@@ -209,44 +229,51 @@ def make_bridge(home: Path) -> Engine:
             if _is_free(engine):
                 restore_bridge(engine)
                 return engine
-    raise SandboxError(f"no free addresses for a Docker network in {_RANGE}", hint="`ip route` shows what uses them")
+    raise SandboxError(
+        f"no free addresses for a Docker network in {_RANGE}",
+        hint="`ip route` shows what uses them",
+    )
 
 
 def restore_bridge(engine: Engine) -> None:
-    """Make the bridge, if it is not there; it outlives dockerd, so that who listens on its address does as well.
+    """Create the bridge if it does not exist; it outlives dockerd, so that servers on its address
+    continue.
 
     Raises:
-        SandboxError: when it cannot be made, or something else has its addresses by now.
+        SandboxError: It cannot be created, or its addresses are in use by now.
     """
     if _has_bridge(engine.identity):
         return
     if not _is_free(engine):
         raise SandboxError(
-            f"the addresses {engine.block} are in use by now", hint="`sandbox down` and `sandbox up`; `ip route` shows by what"
+            f"the addresses {engine.block} are in use by now",
+            hint="`sandbox down` and `sandbox up`; `ip route` shows by what",
         )
-    _call(["ip", "link", "add", engine.identity, "type", "bridge"])
+    call(["ip", "link", "add", engine.identity, "type", "bridge"])
+    address = f"{engine.address}/{engine.subnet.prefixlen}"
     try:
-        _call(["ip", "address", "add", f"{engine.address}/{engine.subnet.prefixlen}", "dev", engine.identity])
-        _call(["ip", "link", "set", engine.identity, "up"])
+        call(["ip", "address", "add", address, "dev", engine.identity])
+        call(["ip", "link", "set", engine.identity, "up"])
     except SandboxError:
-        _call(["ip", "link", "delete", engine.identity])
+        call(["ip", "link", "delete", engine.identity])
         raise
 
 
 def expose(engine: Engine, directories: Mapping[str, Path]) -> None:
-    """Show directories at the same place to root, to containers and to who runs them: `engine.run` / name.
+    """Mount directories at the same path for root, containers and their users: `engine.run` / name.
 
-    Where they are, one of their parents may be closed to others (a home directory), here or in an image that has one of the same name.
+    A parent of their original path may be inaccessible to other users (a home directory), on this
+    machine or in an image with a directory of that name.
 
     Raises:
-        SandboxError: when they cannot be mounted.
+        SandboxError: They cannot be mounted.
     """
     _make_run(engine)
     for name, directory in directories.items():
         target = engine.run / name
         target.mkdir(exist_ok=True)
         if not target.is_mount():
-            _call(["mount", "--bind", str(directory), str(target)])
+            call(["mount", "--bind", str(directory), str(target)])
 
 
 def _make_run(engine: Engine) -> None:
@@ -266,7 +293,7 @@ def _routes() -> Iterator[ipaddress.IPv4Network]:
 
 
 def _ip(*words: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(_call(["ip", "-json", "-4", *words]) or "[]")
+    rows: list[dict[str, Any]] = json.loads(call(["ip", "-json", "-4", *words]) or "[]")
     return rows
 
 
@@ -282,65 +309,69 @@ def dockerd_argv(engine: Engine, dns: str | None = None, options: Sequence[str] 
         options: Further options of dockerd.
     """
     pools = list(engine.block.subnets(new_prefix=24))[1:]
-    run = engine.run
+    own = engine.run
     return [
         DOCKERD,
         *("-H", engine.host),
-        *("--data-root", str(engine.data), "--exec-root", str(run / "exec"), "--pidfile", str(run / "dockerd.pid")),
+        *("--data-root", str(engine.data), "--exec-root", str(own / "exec")),
+        *("--pidfile", str(own / "dockerd.pid")),
         # Not the machine's daemon.json.
-        *("--config-file", str(run / "daemon.json")),
+        *("--config-file", str(own / "daemon.json")),
         *("--bridge", engine.identity, "--iptables=false", "--ip-forward=false", "--ip-masq=false"),
         *(word for pool in pools for word in ("--default-address-pool", f"base={pool},size=26")),
         *(("--dns", dns) if dns else ()),
-        # A control group of its own is how its containers are known, also when dockerd is dead.
+        # A separate control group identifies its containers, even when dockerd is dead.
         *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{engine.identity}"),
         *("--shutdown-timeout", "3", "--label", marker(engine.owner or engine.home)),
         *options,
     ]
 
 
-def start_engine(engine: Engine, environ: Mapping[str, str], dns: str | None = None, options: Sequence[str] = ()) -> Process:
+def start_engine(
+    engine: Engine, environ: Mapping[str, str], dns: str | None = None, options: Sequence[str] = ()
+) -> Process:
     """Start dockerd on the bridge and return its process at once.
 
     Raises:
-        SandboxError: when it could not be started at all.
+        SandboxError: It could not be started.
     """
     engine.data.mkdir(parents=True, exist_ok=True)
     _make_run(engine)
     (engine.run / "daemon.json").write_text("{}\n")
-    # Its pid file may name a process of this number that is somebody else now.
+    # Its pid file may hold a PID that belongs to another process by now.
     (engine.run / "dockerd.pid").unlink(missing_ok=True)
-    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
-    variables = {name: environ[name] for name in proxies if name in environ}
+    variables = {name: environ[name] for name in _PASSED if name in environ}
     variables |= {"PATH": dockerd_path(environ), "LANG": "C.UTF-8", "HOME": str(engine.home)}
     private = ["unshare", "-m", "--propagation", "slave", "/bin/sh", "-c", _PRIVATE, "sh"]
-    return launch([*private, *dockerd_argv(engine, dns, options)], variables, engine.home, engine.log_file)
+    return launch(
+        [*private, *dockerd_argv(engine, dns, options)], variables, engine.home, engine.log_file
+    )
 
 
 def server_version(engine: Engine) -> str:
-    """Ask the engine for its version.
+    """Return the engine's version.
 
     Raises:
-        SandboxError: when it does not answer.
+        SandboxError: It does not respond.
     """
     return _docker(engine, "version", "--format", "{{.Server.Version}}").strip()
 
 
 def ensure_network(engine: Engine, name: str) -> None:
-    """Make a user network, if it is not there.
+    """Create a user network if it does not exist.
 
     Raises:
-        SandboxError: when it cannot be made.
+        SandboxError: It cannot be created.
     """
     if name not in _docker(engine, "network", "ls", "--format", "{{.Name}}").split():
         _docker(engine, "network", "create", name)
 
 
 def wait_until_it_answers(engine: Engine, process: Process, timeout_s: float = _READY_S) -> None:
-    """Wait for a dockerd that was just started.
+    """Wait until a dockerd that was just started responds.
 
     Raises:
-        SandboxError: when it ended, or never answered, with the end of its log.
+        SandboxError: It ended or did not respond; the message has the end of its log.
     """
     deadline = time.monotonic() + timeout_s
     while not _answers(engine):
@@ -348,7 +379,10 @@ def wait_until_it_answers(engine: Engine, process: Process, timeout_s: float = _
         if not alive or time.monotonic() > deadline:
             what = "does not answer" if alive else "ended while it started"
             lines = "\n".join(engine.log_file.read_text(errors="replace").splitlines()[-15:])
-            raise SandboxError(f"dockerd {what}; the end of its log:\n{lines}", hint=f"the whole log is {engine.log_file}")
+            raise SandboxError(
+                f"dockerd {what}; the end of its log:\n{lines}",
+                hint=f"the whole log is {engine.log_file}",
+            )
         time.sleep(0.1)
 
 
@@ -361,16 +395,18 @@ def _answers(engine: Engine) -> bool:
 
 
 @contextlib.contextmanager
-def running_engine(home: Path, environ: Mapping[str, str], dns: str | None = None) -> Iterator[Engine]:
-    """Have an engine while the body runs; afterwards nothing of it is left.
+def running_engine(
+    home: Path, environ: Mapping[str, str], dns: str | None = None
+) -> Iterator[Engine]:
+    """Start a Docker Engine for the block, and remove it completely afterwards.
 
     Args:
-        home: Directory for its data, made and removed.
+        home: Directory for its data, created and removed.
         environ: Environment; PATH and proxies are used.
         dns: The name server of all containers; None for those of the machine.
 
     Raises:
-        SandboxError: when it cannot be had.
+        SandboxError: It cannot be started.
 
     Example:
         >>> with running_engine(Path("/var/tmp/engine"), os.environ) as engine:
@@ -392,33 +428,39 @@ def running_engine(home: Path, environ: Mapping[str, str], dns: str | None = Non
 
 
 def end_engine(home: Path, *, keep_data: bool = False) -> bool:
-    """End an engine with all its containers, dead or alive, and remove its mounts, bridges and files; say whether there was anything.
+    """End an engine with all its containers, and remove its mounts, bridges and files; return
+    whether any existed.
 
     Args:
         home: Directory of the engine.
-        keep_data: Leave its images.
+        keep_data: Keep its images.
 
     Raises:
-        SandboxError: when a process could not be ended.
+        SandboxError: A process could not be ended.
     """
     home = home.absolute()
-    identity, run = _identity(home), RUN / _identity(home)
-    found = run.exists() or _has_bridge(identity)
+    identity = _identity(home)
+    sockets = RUN / identity
+    found = sockets.exists() or _has_bridge(identity)
     if found:
         _remove_containers(Engine(home, 0))
-        # dockerd, containerd and its shims have this path in their command lines, which those of no other engine have.
-        end(named_processes((DOCKERD,), str(run)), grace_s=10.0)
-        end([*named_processes(("containerd",), str(run)), *group_members(identity)], grace_s=1.0)
+        # The command lines of dockerd, containerd and its shims contain this path, those of other
+        # engines do not.
+        end(named_processes((DOCKERD,), str(sockets)), grace_s=10.0)
+        rest = named_processes(("containerd",), str(sockets))
+        end([*rest, *group_members(identity)], grace_s=1.0)
         _remove_bridges(identity)
         _remove_groups(identity)
-        _remove_run(run)
+        _remove_run(sockets)
     if not keep_data:
         shutil.rmtree(home, ignore_errors=True)
     return found
 
 
 def _remove_containers(engine: Engine) -> None:
-    """Kill and remove containers, and user networks with their bridges, as long as dockerd can; the rest ends those of a dead one."""
+    """Kill and remove containers, and user networks with their bridges, while dockerd responds;
+    without it, end the remaining processes.
+    """
     with contextlib.suppress(SandboxError):
         containers = _docker(engine, "ps", "--all", "--quiet", "--no-trunc").split()
         if containers:
@@ -434,12 +476,19 @@ def _has_bridge(identity: str) -> bool:
 
 def _remove_bridges(identity: str) -> None:
     """Remove the bridge, and those of user networks, which have addresses of the same block."""
-    links = {row["ifname"]: [entry["local"] for entry in row.get("addr_info", ())] for row in _ip("address", "show")}
-    own = [block for block in _blocks() for local in links.get(identity, ()) if ipaddress.IPv4Address(local) in block]
-    for name, addresses in links.items():
-        if name == identity or any(ipaddress.IPv4Address(local) in block for local in addresses for block in own):
+    blocks = {
+        row["ifname"]: {_block_of(entry["local"]) for entry in row.get("addr_info", ())} - {None}
+        for row in _ip("address", "show")
+    }
+    own = blocks.get(identity, set())
+    for name, its in blocks.items():
+        if name == identity or own & its:
             with contextlib.suppress(SandboxError):
-                _call(["ip", "link", "delete", name])
+                call(["ip", "link", "delete", name])
+
+
+def _block_of(local: str) -> ipaddress.IPv4Network | None:
+    return next((block for block in _blocks() if ipaddress.IPv4Address(local) in block), None)
 
 
 def _remove_groups(identity: str) -> None:
@@ -449,15 +498,16 @@ def _remove_groups(identity: str) -> None:
                 Path(directory).rmdir()
 
 
-def _remove_run(run: Path) -> None:
+def _remove_run(sockets: Path) -> None:
     mounts = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines()]
-    for point in (mount for mount in reversed(mounts) if mount.is_relative_to(run)):
-        # Lazily: who still looks into it sees its files to the end. Not undone, what it shows would be removed with it.
-        _call(["umount", "--lazy", str(point)])
-    shutil.rmtree(run, ignore_errors=True)
+    for point in (mount for mount in reversed(mounts) if mount.is_relative_to(sockets)):
+        # Lazily: processes that still use the mount keep its files. Without the unmount, rmtree
+        # would delete the mounted files.
+        call(["umount", "--lazy", str(point)])
+    shutil.rmtree(sockets, ignore_errors=True)
     with contextlib.suppress(OSError):
         RUN.rmdir()
-        # The last engine is gone: to remove a directory undoes what another namespace has mounted on it.
+        # This was the last engine. Removing a directory detaches mounts on it in other namespaces.
         for directory in _HIDDEN[1:]:
             with contextlib.suppress(OSError):
                 Path(directory).rmdir()

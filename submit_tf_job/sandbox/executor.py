@@ -1,10 +1,13 @@
-"""What a NodeManager calls instead of Hadoop's container-executor, where the machine has none: the same command line, for one user.
+"""Replacement for Hadoop's container-executor on machines that have none: the same command line,
+for one user.
 
-`sandbox up --profile docker` copies this file beside its settings. It keeps to the protocol of container-executor (facts:
-verified-executor 3), so that a NodeManager launches, signals, inspects and removes real Docker containers by the code that it runs in
-production. It is no security boundary: plain processes read whatever root may read, and nobody is banned.
+`sandbox up --profile docker` copies this file beside its settings. It implements the protocol of
+container-executor (docs/hadoop-facts.md#container-executor), so that a NodeManager launches,
+signals, inspects and removes real Docker containers by the code that it runs in production. It is
+not a security boundary: plain processes can read all that root can read, and no user is banned.
 
-Standard library alone; it is started anew for every call, in the NodeManager's hands, with an environment that may be a user's.
+It uses only the standard library. The NodeManager starts it for each call, with an environment that
+may be a user's.
 """
 
 import json
@@ -17,77 +20,104 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-OK, FAILED, NO_SIGNAL, NO_PROCESS, NOT_YET, NOT_BUILT, DISABLED, CRASHED = 0, 7, 8, 9, 18, 29, 32, 255
-# Of a launch these two would make the NodeManager declare its node unusable, for good; also where a program chose them.
-POISON = (22, 24)
+OK, FAILED, NO_SIGNAL, NO_PROCESS, NOT_YET, NOT_BUILT, DISABLED, CRASHED = (
+    0,
+    7,
+    8,
+    9,
+    18,
+    29,
+    32,
+    255,
+)
+# Sources of mounts that container-executor accepts besides paths (docker-util.c:
+# validate_volume_name, is_regex).
+VOLUME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{1,63}|regex:.*")
 CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
-# What a command file may hold of `docker run`'s options; each with its values apart.
+# Options of `docker run` that a command file may contain: with several values, with one value.
 LISTS = ("cap-add", "group-add", "tmpfs")
 SINGLE = ("name", "user", "workdir", "net", "hostname", "runtime", "cgroup-parent")
 
 
-class Refused(Exception):
-    """A call ends with an exit status, and with a line that the NodeManager keeps."""
+class ExecutorRefused(Exception):
+    """An error that ends the call with an exit status and a message for the NodeManager."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
-class Settings:
-    """What stands in the file beside this one."""
+class ExecutorSettings:
+    """The settings in the file beside this one."""
 
     def __init__(self, values: dict[str, object]) -> None:
         self.docker = [str(word) for word in _list(values["docker"])]
         self.setpriv = str(values["setpriv"])
         self.group = int(str(values["group"]))
         self.roots = [str(path) for path in _list(values["roots"])]
-        self.read_only = [str(path) for path in _list(values["read_only"])]
-        self.writable = [str(path) for path in _list(values["writable"])]
+        site = read_configuration(str(values["configuration"]))
+        self.read_only = _words(site.get("docker.allowed.ro-mounts", ""))
+        self.writable = _words(site.get("docker.allowed.rw-mounts", ""))
+        self.retries = int(site.get("docker.inspect.max.retries", "10"))
         self.untrusted = [str(name) for name in _list(values["untrusted"])]
         self.gpus = bool(values["gpus"])
+
+
+def read_configuration(path: str) -> dict[str, str]:
+    """Parse container-executor.cfg: `key=value`, in any section."""
+    lines = (line.strip() for line in Path(path).read_text().splitlines())
+    pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+    return {key: value for key, sign, value in pairs if sign}
 
 
 def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-class Docker:
-    """The CLI of one engine, with an environment of its own: a service's env may hold DOCKER_HOST, and is ours on a kill."""
+class DockerCli:
+    """The CLI of one engine, run with an empty environment: a service's env may set DOCKER_HOST,
+    and a kill inherits that env.
+    """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ExecutorSettings) -> None:
         self.argv = settings.docker
 
     def call(self, *words: str) -> tuple[int, str, str]:
-        """Run it to its end."""
+        """Run the CLI; return exit status, output and errors."""
         done = subprocess.run(
-            [*self.argv, *words], env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True, errors="replace"
+            [*self.argv, *words],
+            env={},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            text=True,
+            errors="replace",
         )
         return done.returncode, done.stdout, done.stderr
 
     def become(self, *words: str) -> NoReturn:
-        """Let it take this process's place: its output is the NodeManager's to read."""
+        """Exec the command in place of this process, so that the NodeManager reads its output."""
         os.execve(self.argv[0], [*self.argv, *words], {})
 
     def field(self, name: str, template: str) -> str | None:
-        """Ask for one field of a container, None where there is no such container."""
+        """Return one field of a container from Docker, or None if it does not exist."""
         status, out, _ = self.call("inspect", "--type=container", f"--format={template}", name)
         return out.strip() if status == 0 else None
 
 
-# --- places ---
+# --- directories ---
 
 
 class Places:
-    """Where a NodeManager's files are, for one application of one user."""
+    """The paths of a NodeManager's files for one application of one user."""
 
-    def __init__(self, settings: Settings, run_as: str, user: str) -> None:
+    def __init__(self, settings: ExecutorSettings, run_as: str, user: str) -> None:
         self.settings = settings
         self.uid, self.gid = _ids(run_as)
         self.user = user
 
     def make(self, path: str, mode: int) -> None:
-        """Make one directory of the run-as user's; it is fine if it is there."""
+        """Create one directory of the run-as user, unless it exists."""
         try:
             os.mkdir(path)
         except FileExistsError:
@@ -96,7 +126,9 @@ class Places:
         os.chmod(path, mode)
 
     def user_dirs(self, local: str, app: str) -> str:
-        """Make the directories of a user and an application in one local directory, and return the latter."""
+        """Create the directories of a user and an application in a local directory; return the
+        latter.
+        """
         base = f"{local}/usercache/{self.user}"
         for path in (base, f"{base}/appcache", f"{base}/appcache/{app}"):
             self.make(path, 0o2750)
@@ -104,15 +136,17 @@ class Places:
         return f"{base}/appcache/{app}"
 
     def log_dirs(self, logs: list[str], app: str, container: str) -> None:
-        """Make the directories of a container's logs."""
+        """Create the directories of a container's logs."""
         for root in logs:
             self.make(f"{root}/{app}", 0o2750)
             self.make(f"{root}/{app}/{container}", 0o2750)
 
     def copy(self, source: str, target: str, mode: int) -> None:
-        """Copy a file for the run-as user; never over, or through, one that is there."""
+        """Copy a file for the run-as user; never overwrite or follow an existing one."""
         content = Path(source).read_bytes()
-        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as handle:
+        with open(
+            os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb"
+        ) as handle:
             handle.write(content)
             os.fchown(handle.fileno(), self.uid, self.settings.group)
             os.fchmod(handle.fileno(), mode)
@@ -124,14 +158,17 @@ def _ids(name: str) -> tuple[int, int]:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise Refused(CRASHED, f"User {name} not found") from None
+        # on stdout, which the NodeManager quotes when a localization fails
+        print(f"User {name} not found")
+        raise ExecutorRefused(CRASHED, "") from None
     if entry.pw_uid == 0:
-        raise Refused(CRASHED, "Requested user root is banned")
+        print(f"Requested user {name} is banned")
+        raise ExecutorRefused(CRASHED, "")
     return entry.pw_uid, entry.pw_gid
 
 
 def _write(path: str, text: str) -> None:
-    """Write a file so that the NodeManager sees all of it or none."""
+    """Write a file atomically, so that the NodeManager never reads a part of it."""
     part = f"{path}.tmp"
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "w") as handle:
         handle.write(text)
@@ -142,7 +179,9 @@ def _write(path: str, text: str) -> None:
 
 
 def as_user(places: Places) -> list[str]:
-    """Begin a command line that becomes the run-as user; he may read what is in directories that only root may enter."""
+    """Return the beginning of a command line that switches to the run-as user, who may read
+    directories that only root can enter.
+    """
     return [
         places.settings.setpriv,
         f"--reuid={places.uid}",
@@ -150,13 +189,13 @@ def as_user(places: Places) -> list[str]:
         "--clear-groups",
         "--inh-caps=-all,+dac_read_search",
         "--ambient-caps=-all,+dac_read_search",
-        # Without it access(2), which Java asks before it reads, leaves capabilities out.
+        # Without it access(2), which Java calls before it reads, ignores capabilities.
         "--securebits=+no_setuid_fixup",
     ]
 
 
 def localize(places: Places, rest: list[str]) -> NoReturn:
-    """Operation 0: make an application's directories, and become the localizer."""
+    """Operation 0: create an application's directories, and exec the localizer."""
     app, container, tokens, locals_, logs, *command = rest
     directories = [places.user_dirs(local, app) for local in locals_.split("%")]
     places.log_dirs(logs.split("%"), app, container)
@@ -164,12 +203,13 @@ def localize(places: Places, rest: list[str]) -> NoReturn:
     if not os.path.exists(target):
         places.copy(tokens, target, 0o600)
     os.chdir(directories[0])
-    environ = {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}  # Python's own
+    # Python itself sets LC_CTYPE (PEP 538).
+    environ = {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}
     os.execve(places.settings.setpriv, [*as_user(places), *command], environ)
 
 
 def prepare(places: Places, rest: list[str]) -> str:
-    """Make what every launch needs; return the working directory."""
+    """Create the directories and copy the files of a launch; return the working directory."""
     app, container, work, script, tokens = rest[:5]
     locals_, logs = rest[-3].split("%"), rest[-2].split("%")
     for local in locals_:
@@ -194,7 +234,7 @@ def launch(places: Places, rest: list[str]) -> int:
 
 
 def _become_script(places: Places, work: str, pid_file: str, groups: str) -> NoReturn:
-    """Be the container: the NodeManager must have its number before it runs."""
+    """Exec the launch script, after its process number is written for the NodeManager."""
     try:
         os.setsid()
         _write(pid_file, str(os.getpid()))
@@ -212,16 +252,17 @@ def _become_script(places: Places, work: str, pid_file: str, groups: str) -> NoR
 
 
 def report(code: int, pid_file: str) -> int:
-    """Leave the exit status where a restarted NodeManager looks for it, and return what it can bear."""
-    if code in POISON:
-        print(f"Exit code {code} is reported as {code + 100}: it would make the NodeManager give up its node", file=sys.stderr)
-        code += 100
+    """Write the exit status where a restarted NodeManager reads it, and return it.
+
+    22 and 24 make the NodeManager declare its node unhealthy until it is restarted, even if the
+    task's program returned them, as with container-executor itself (seen on 3.4.2).
+    """
     _write(f"{pid_file}.exitcode", str(code))
     return code
 
 
 def send_signal(places: Places, rest: list[str]) -> int:
-    """Operation 2: signal a process group, of the run-as user's only."""
+    """Operation 2: signal a process group of the run-as user."""
     pid, number = int(rest[0]), int(rest[1])
     if pid <= 1:
         return NO_PROCESS
@@ -236,20 +277,27 @@ def send_signal(places: Places, rest: list[str]) -> int:
     return OK
 
 
-def delete(settings: Settings, rest: list[str]) -> int:
-    """Operation 3: remove files and directories, below the NodeManager's own directories only, and through no link."""
+def delete(settings: ExecutorSettings, rest: list[str]) -> int:
+    """Operation 3: remove files and directories below the NodeManager's own directories, without
+    following links.
+    """
     path, *bases = rest
     targets = [os.path.join(base, path) if path else base for base in bases] or [path]
     return max([_delete(settings, target) for target in targets], default=OK)
 
 
-def _delete(settings: Settings, target: str) -> int:
+def _delete(settings: ExecutorSettings, target: str) -> int:
     import shutil
 
     target = target.rstrip("/")
     parent = os.path.realpath(os.path.dirname(target))
-    if os.path.basename(target) in ("", ".", "..") or not any(parent == root or parent.startswith(f"{root}/") for root in settings.roots):
-        print(f"{target} is not below the NodeManager's directories and is not removed", file=sys.stderr)
+    if os.path.basename(target) in ("", ".", "..") or not any(
+        parent == root or parent.startswith(f"{root}/") for root in settings.roots
+    ):
+        print(
+            f"{target} is not below the NodeManager's directories and is not removed",
+            file=sys.stderr,
+        )
         return CRASHED
     try:
         if stat.S_ISDIR(os.lstat(target).st_mode):
@@ -265,13 +313,15 @@ def _delete(settings: Settings, target: str) -> int:
 
 
 def sync_sysfs(places: Places, rest: list[str]) -> int:
-    """Operation 6: bring app.json to the containers that asked for it."""
+    """Operation 6: copy app.json to the containers that requested it."""
     app, locals_ = rest[0], rest[1].split("%")
     found = [
         (source, directory)
         for local in locals_
         if os.path.isfile(source := f"{local}/nmPrivate/{app}/sysfs/app.json")
-        for directory in Path(f"{local}/usercache/{places.user}/appcache/{app}/filecache").glob("*/sysfs.tar/sysfs")
+        for directory in Path(f"{local}/usercache/{places.user}/appcache/{app}/filecache").glob(
+            "*/sysfs.tar/sysfs"
+        )
     ]
     for source, directory in found:
         part = f"{directory}/.app.json"
@@ -286,10 +336,10 @@ def sync_sysfs(places: Places, rest: list[str]) -> int:
 
 
 def read_command(path: str) -> dict[str, str]:
-    """Read a NodeManager's command file: `key=value`, split at the first sign, with no escapes."""
+    """Parse a NodeManager's command file: `key=value`, split at the first sign, without escapes."""
     lines = Path(path).read_text(errors="surrogateescape").splitlines()
     if lines[:1] != ["[docker-command-execution]"]:
-        raise Refused(NOT_BUILT, f"{path} is no Docker command")
+        raise ExecutorRefused(NOT_BUILT, f"{path} is not a Docker command")
     pairs = (line.strip().partition("=") for line in lines[1:])
     return {key: value for key, sign, value in pairs if sign}
 
@@ -298,115 +348,192 @@ def _words(value: str) -> list[str]:
     return [word for word in value.split(",") if word]
 
 
-def refuse_mount(error: int, name: str, text: str) -> Refused:
-    """Say it as container-executor does."""
-    return Refused(NOT_BUILT, f"{text}\nError constructing docker command, docker error code={error}, error message='{name}'")
+def refuse_command(error: int, name: str, text: str) -> ExecutorRefused:
+    """Return ExecutorRefused with the message of container-executor."""
+    return ExecutorRefused(
+        NOT_BUILT,
+        f"{text}\nError constructing docker command, docker error code={error}, error "
+        f"message='{name}'",
+    )
 
 
-def check_mount(settings: Settings, mount: str) -> str:
-    """Return a mount as `docker run` takes it, if it may be."""
+def check_allowed(settings: ExecutorSettings) -> None:
+    """Refuse every mount while a path that the site allows does not exist (docker-util.c,
+    add_mounts).
+    """
+    missing = [path for path in (_missing(settings.read_only), _missing(settings.writable)) if path]
+    if missing:
+        lines = [f"Could not determine real path of mount '{path}'" for path in missing]
+        text = "\n".join([*lines, "Unable to find permitted docker mounts on disk"])
+        raise refuse_command(52, "Mount access error", text)
+
+
+def _missing(paths: list[str]) -> str | None:
+    return next(
+        (path for path in paths if not os.path.exists(path) and not VOLUME.fullmatch(path)), None
+    )
+
+
+def check_mount(settings: ExecutorSettings, mount: str) -> str:
+    """Return a mount in `docker run`'s syntax; raise where it is not allowed."""
     source, target, options = [*mount.split(":"), "ro"][:3]
     if not os.path.lexists(source):
-        raise refuse_mount(49, "Invalid mount", f"Could not determine real path of mount '{source}'")
+        text = (
+            f"Could not determine real path of mount '{source}'\nInvalid docker mount "
+            f"'{mount}', realpath={source}"
+        )
+        raise refuse_command(49, "Invalid mount", text)
     real = os.path.realpath(source)
     writable = "rw" in options.split("+")
     allowed = settings.writable if writable else [*settings.read_only, *settings.writable]
     if not any(real == root or real.startswith(f"{root}/") for root in allowed):
         what = f"Configuration does not allow mount src='{source}', dest='{target}'"
-        raise refuse_mount(51 if writable else 50, f"Invalid read-{'write' if writable else 'only'} mount", what)
+        raise refuse_command(
+            51 if writable else 50, f"Invalid read-{'write' if writable else 'only'} mount", what
+        )
     return f"{source}:{target}:{options.replace('+', ',')}"
 
 
-def ports_of(docker: Docker, command: dict[str, str]) -> list[str]:
-    """Return the options for ports; on networks that have none of their own, there are none."""
+def ports_of(docker: DockerCli, command: dict[str, str]) -> list[str]:
+    """Return the options for published ports; none unless the network is a bridge."""
     network = command.get("net", "bridge")
     status, out, words = docker.call("network", "inspect", "--format={{.Driver}}", network)
     if status != 0:
-        what = f"Could not inspect docker network to get type docker network inspect {network} --format='{{{{.Driver}}}}'."
-        raise Refused(NOT_BUILT, f"{words.strip()}\n{what}")
+        what = (
+            f"Could not inspect docker network to get type docker network inspect {network} "
+            f"--format='{{{{.Driver}}}}'."
+        )
+        raise ExecutorRefused(NOT_BUILT, f"{words.strip()}\n{what}")
     if out.strip() != "bridge":
         return []
-    return [word for port in _words(command.get("ports-mapping", "")) for word in ("-p", port)] or ["-P"]
+    return [word for port in _words(command.get("ports-mapping", "")) for word in ("-p", port)] or [
+        "-P"
+    ]
 
 
-def run_words(settings: Settings, docker: Docker, command: dict[str, str]) -> list[str]:
-    """Build `docker run` out of a command file; what it may not hold is left out, privileges first of all."""
+def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, str]) -> list[str]:
+    """Build the command line of `docker run` from a command file; drop all other options, such as
+    `privileged`.
+    """
     image = command["image"]
     trusted = image.partition("/")[0] not in settings.untrusted
     words = ["run", *(["-d"] if command.get("detach", "true") == "true" else [])]
     words += [f"--{key}={command[key]}" for key in SINGLE if command.get(key)]
     words += ports_of(docker, command)
     if trusted:
-        words += [word for mount in _words(command.get("mounts", "")) for word in ("-v", check_mount(settings, mount))]
+        check_allowed(settings)
+        words += [
+            word
+            for mount in _words(command.get("mounts", ""))
+            for word in ("-v", check_mount(settings, mount))
+        ]
     else:
-        # As container-executor: the container starts, and does not find its launch script.
-        print(f"image: {image} is not trusted.\nDisable mount volume for untrusted image", file=sys.stderr)
+        # As container-executor does: the container starts without its launch script, and fails.
+        print(
+            f"image: {image} is not trusted.\nDisable mount volume for untrusted image",
+            file=sys.stderr,
+        )
     if command.get("cap-drop"):
         words.append(f"--cap-drop={command['cap-drop']}")
-    words += [f"--{key}={value}" for key in LISTS for value in _words(command.get(key, "")) if trusted or key != "cap-add"]
+    words += [
+        f"--{key}={value}"
+        for key in LISTS
+        for value in _words(command.get(key, ""))
+        if trusted or key != "cap-add"
+    ]
     words += ["--env-file", command["environ"]] if command.get("environ") else []
     return [*words, image, *_words(command.get("launch-command", ""))]
 
 
 def launch_docker(places: Places, rest: list[str]) -> int:
-    """Operation 4: run, or start again, a container, and wait for its end."""
-    docker, command, pid_file = Docker(places.settings), read_command(rest[-1]), rest[-4]
+    """Operation 4: run or restart a container, and wait for its end."""
+    docker, command, pid_file = DockerCli(places.settings), read_command(rest[-1]), rest[-4]
     name = container_name(command.get("name", ""))
     prepare(places, rest)
-    outputs = [f"{rest[-2].split('%')[0]}/{rest[0]}/{rest[1]}/{stream}.txt" for stream in ("stdout", "stderr")]
+    outputs = [
+        f"{rest[-2].split('%')[0]}/{rest[0]}/{rest[1]}/{stream}.txt"
+        for stream in ("stdout", "stderr")
+    ]
     for path in outputs:
         if not os.path.lexists(path):
             places.copy(os.devnull, path, 0o640)
     if command.get("docker-command") == "start":
-        return report(watch(docker, name, pid_file, docker.call("start", name)), pid_file)
+        return report(
+            follow(places.settings, docker, name, pid_file, docker.call("start", name)), pid_file
+        )
     words = run_words(places.settings, docker, command)
     if command.get("detach", "true") == "true":
-        return report(watch(docker, name, pid_file, docker.call(*words)), pid_file)
-    return report(attach(docker, name, pid_file, words, outputs), pid_file)
+        return report(
+            follow(places.settings, docker, name, pid_file, docker.call(*words)), pid_file
+        )
+    code = attach(docker, name, pid_file, words, outputs)
+    return report(FAILED if code and not places.settings.retries else code, pid_file)
 
 
-def container_name(name: str) -> str:
-    """Return the name of a NodeManager's container; Docker's other containers are none of ours."""
-    if not CONTAINER.fullmatch(name):
-        raise Refused(NOT_BUILT, f"{name!r} is no container of YARN")
-    return name
+def follow(
+    settings: ExecutorSettings,
+    docker: DockerCli,
+    name: str,
+    pid_file: str,
+    started: tuple[int, str, str],
+) -> int:
+    """Return the exit status of a container that was started in the background, once it has ended.
 
-
-def watch(docker: Docker, name: str, pid_file: str, started: tuple[int, str, str]) -> int:
-    """Follow a container that was started in the background to its end, and return its exit status."""
+    Without retries container-executor never reads that status, and reports 0 (seen on 3.4.2).
+    """
     status, _, words = started
     if status != 0:
         print(words, file=sys.stderr)
         return FAILED
+    code = watch(docker, name, pid_file)
+    if code and settings.retries:
+        print(f"Exit code from docker inspect: {code}", file=sys.stderr)
+    return code if settings.retries else OK
+
+
+def container_name(name: str) -> str:
+    """Return the name of a NodeManager's container; refuse other containers of Docker."""
+    if not CONTAINER.fullmatch(name):
+        raise ExecutorRefused(NOT_BUILT, f"{name!r} is not a YARN container")
+    return name
+
+
+def watch(docker: DockerCli, name: str, pid_file: str) -> int:
+    """Follow a background container to its end, and return its exit status."""
     pid = docker.field(name, "{{.State.Pid}}")
     if pid and pid != "0":
-        # Until the NodeManager has it there is no address, no host name, no memory check and no kill.
+        # Until the NodeManager reads the PID, it reports no address and no host name, and cannot
+        # check memory or kill.
         _write(pid_file, pid)
     status, out, words = docker.call("wait", name)
     if status == 0:
-        return _told(out)
-    # dockerd has gone; its containers may live on.
+        return int(out)
+    # dockerd has ended; its containers may still run.
     while pid and pid != "0" and os.path.exists(f"/proc/{pid}"):
         time.sleep(1)
     code = docker.field(name, "{{.State.ExitCode}}")
     if code is None:
-        raise Refused(CRASHED, f"nobody can say how {name} ended: {words.strip()}")
-    return _told(code)
-
-
-def _told(code: str) -> int:
-    if code.strip() != "0":
-        print(f"Exit code from docker inspect: {code.strip()}", file=sys.stderr)
+        raise ExecutorRefused(
+            CRASHED, f"{words.strip()}\nCould not inspect docker to get exitcode of {name}"
+        )
     return int(code)
 
 
-def attach(docker: Docker, name: str, pid_file: str, words: list[str], outputs: list[str]) -> int:
-    """Run a container whose own entry point runs: nothing in it redirects its output, so that is done here."""
+def attach(
+    docker: DockerCli, name: str, pid_file: str, words: list[str], outputs: list[str]
+) -> int:
+    """Run a container with its own entry point, and write its output to its log files."""
     with open(outputs[0], "ab") as out, open(outputs[1], "ab") as err:
         shown = " ".join([*docker.argv, *words])
-        out.write(f"Launching docker container...\nDocker run command: {shown}\n".encode(errors="surrogateescape"))
+        out.write(
+            f"Launching docker container...\nDocker run command: {shown}\n".encode(
+                errors="surrogateescape"
+            )
+        )
         out.flush()
-        client = subprocess.Popen([*docker.argv, *words], env={}, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        client = subprocess.Popen(
+            [*docker.argv, *words], env={}, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        )
         while client.poll() is None:
             pid = docker.field(name, "{{.State.Pid}}")
             if pid and pid != "0":
@@ -414,31 +541,42 @@ def attach(docker: Docker, name: str, pid_file: str, words: list[str], outputs: 
                 break
             time.sleep(0.1)
         client.wait()
-    # The client ends with 125 to 127 for reasons of its own.
+    # The client's own exit statuses 125 to 127 are not the container's.
     code = docker.field(name, "{{.State.ExitCode}} {{.State.StartedAt}}")
     if code is None or code.endswith(" 0001-01-01T00:00:00Z"):
         print(Path(outputs[1]).read_text(errors="replace")[-4096:], file=sys.stderr)
         return FAILED
-    return _told(code.partition(" ")[0])
+    status = int(code.partition(" ")[0])
+    if status:
+        print(f"Exit code from docker inspect: {status}", file=sys.stderr)
+    return status
 
 
-def run_docker(settings: Settings, path: str) -> NoReturn:
+def run_docker(settings: ExecutorSettings, path: str) -> NoReturn:
     """Inspect or kill a container."""
     command = read_command(path)
     what, name = command.get("docker-command"), container_name(command.get("name", ""))
     if what == "inspect":
-        Docker(settings).become("inspect", "--type=container", f"--format={command['format']}", name)
+        DockerCli(settings).become(
+            "inspect", "--type=container", f"--format={command['format']}", name
+        )
     if what == "kill":
-        Docker(settings).become("kill", f"--signal={command['signal']}", name)
-    raise Refused(NOT_BUILT, f"docker {what} is not known here")
+        signal = command["signal"]
+        if not re.fullmatch("[A-Z]+", signal):
+            # An image's STOPSIGNAL with a digit: the NodeManager then stops trying, and the
+            # container keeps running (seen on 3.4.2).
+            text = f"Value for signal contains non-uppercase characters '{signal}'"
+            raise refuse_command(66, "Invalid docker kill command", text)
+        DockerCli(settings).become("kill", f"--signal={command['signal']}", name)
+    raise ExecutorRefused(NOT_BUILT, f"docker {what} is not known here")
 
 
 # --- the command line ---
 
 
-def options(settings: Settings, argv: list[str]) -> int:
-    """Carry out what is asked for by an option."""
-    docker = Docker(settings)
+def options(settings: ExecutorSettings, argv: list[str]) -> int:
+    """Run the operation of a command-line option."""
+    docker = DockerCli(settings)
     if argv[0] == "--checksetup":
         return OK
     if argv[0] == "--run-docker":
@@ -450,31 +588,38 @@ def options(settings: Settings, argv: list[str]) -> int:
         print(words, end="", file=sys.stderr)
         return OK if status == 0 else NOT_BUILT
     if argv[0] == "--module-gpu" and settings.gpus:
-        return OK  # the devices do not exist, so there is nothing to keep a process away from
-    raise Refused(DISABLED, f"Feature disabled: {argv[0]}")
+        return OK  # the devices do not exist, so access needs no limit
+    raise ExecutorRefused(DISABLED, f"Feature disabled: {argv[0]}")
 
 
-def operation(settings: Settings, argv: list[str]) -> int:
-    """Carry out one of the numbered operations."""
+def operation(settings: ExecutorSettings, argv: list[str]) -> int:
+    """Run one of the numbered operations."""
     run_as, user, number, *rest = argv
     if number == "3":
         return delete(settings, rest)
+    # The first lines of container-executor's output; the NodeManager quotes them if a call fails.
+    print(
+        f"main : command provided {number}\nmain : run as user is {run_as}\nmain : "
+        f"requested yarn user is {user}",
+        flush=True,
+    )
     places = Places(settings, run_as, user)
     if number == "0":
         localize(places, rest)
     calls = {"1": launch, "2": send_signal, "4": launch_docker, "6": sync_sysfs}
     if number not in calls:
-        raise Refused(DISABLED, f"Feature disabled: operation {number}")
+        raise ExecutorRefused(DISABLED, f"Feature disabled: operation {number}")
     return calls[number](places, rest)
 
 
 def main(argv: list[str], settings_file: Path) -> int:
-    """Do what a NodeManager asks for; whatever goes wrong becomes one line and an exit status."""
+    """Run one call of a NodeManager; an error becomes a message and an exit status."""
     try:
-        settings = Settings(json.loads(settings_file.read_text()))
+        settings = ExecutorSettings(json.loads(settings_file.read_text()))
         return options(settings, argv) if argv[0].startswith("--") else operation(settings, argv)
-    except Refused as problem:
-        print(problem, file=sys.stderr)
+    except ExecutorRefused as problem:
+        if str(problem):
+            print(problem, file=sys.stderr)
         return problem.status
     except (OSError, ValueError, KeyError, IndexError) as problem:
         print(f"container-executor: {type(problem).__name__}: {problem}", file=sys.stderr)

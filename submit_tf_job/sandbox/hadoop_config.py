@@ -1,17 +1,19 @@
-"""Hadoop's configuration files for a sandbox, as text.
+"""Generate Hadoop's configuration files for a sandbox.
 
-Keys whose value is not Hadoop's default carry the reason. Everything the services API needs stands in the files: its ApiServer keeps
-one static configuration that sees neither `-D` arguments nor anything programmatic.
+Comments give the reasons for values that differ from Hadoop's defaults. All properties of the
+services API are in the files, because its ApiServer keeps one static configuration without `-D`
+arguments and programmatic changes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from submit_tf_job.sandbox import docker, hardening
-from submit_tf_job.sandbox.model import DOMAIN
-from submit_tf_job.sandbox.state import Layout, State
+from submit_tf_job.sandbox.options import DOMAIN
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from submit_tf_job.sandbox.versions import line_of
 
 __all__ = ["OPENS", "client_files", "daemon_files", "resolv_conf"]
@@ -25,6 +27,37 @@ _ENV_WHITELIST = (
     "JAVA_HOME,HADOOP_COMMON_HOME,HADOOP_HDFS_HOME,HADOOP_CONF_DIR,CLASSPATH_PREPEND_DISTCACHE,HADOOP_YARN_HOME,HADOOP_HOME,PATH,LANG,TZ,"
     "LD_LIBRARY_PATH,JDK_JAVA_OPTIONS"
 )
+
+# Intervals and time-outs that are shorter than Hadoop's defaults, so that jobs start and end sooner
+# and failures are detected sooner. `up --default-timeouts` omits them, as most clusters use the
+# defaults (docs/sandbox.md, "What differs").
+_QUICK_CORE = {
+    "hadoop.registry.zk.session.timeout.ms": "10000",
+    "hadoop.registry.zk.connection.timeout.ms": "5000",
+    # Otherwise a finished service's AM stays 24 to 35 s in its shutdown hook, and keeps its name,
+    # its memory and its logs.
+    "hadoop.service.shutdown.timeout": "3s",
+    "ipc.client.connect.retry.interval": "500",
+}
+_QUICK_RM = {
+    "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
+    "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
+    # With less, AMs of four services started together are declared dead on a small machine.
+    "yarn.am.liveness-monitor.expiry-interval-ms": "120000",
+    "yarn.resourcemanager.connect.max-wait.ms": "120000",
+}
+_QUICK_NM = {
+    # The monitor also determines a container's address; with the default of 3 s short containers
+    # never get one.
+    "yarn.nodemanager.container-monitor.interval-ms": "500",
+    "yarn.client.nodemanager-connect.max-wait-ms": "10000",
+    "yarn.client.nodemanager-connect.retry-interval-ms": "500",
+}
+_QUICK_SERVICES = {
+    # The default of 30 s delays STABLE and the start of dependent components.
+    "yarn.service.readiness-check-interval.seconds": "1",
+    "yarn.service.container-failure.retry-interval-ms": "1000",
+}
 
 _LOG4J = """log4j.rootLogger=INFO,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -45,40 +78,44 @@ log4j.logger.org.apache.zookeeper=WARN
 """
 
 
-def daemon_files(state: State, layout: Layout, rm_id: str | None = None) -> dict[str, str]:
+def daemon_files(state: SandboxState, layout: Layout, rm_id: str | None = None) -> dict[str, str]:
     """Return the files of the daemons' configuration directory by name.
 
     Args:
         state: The sandbox.
         layout: Its files.
-        rm_id: The one of two ResourceManagers that reads them; None for every other reader.
+        rm_id: The ResourceManager that reads them, where the sandbox has two; else None.
     """
-    identity = {"yarn.resourcemanager.ha.id": rm_id} if rm_id else {}
+    yarn = {
+        **_yarn_client(state),
+        **_yarn_rm(state, layout),
+        **_yarn_nm(state, layout),
+        **_yarn_services(state, layout),
+        **hardening.yarn_daemons(state, layout),
+        **docker.nodemanager(state, layout),
+    }
+    if rm_id:
+        yarn["yarn.resourcemanager.ha.id"] = rm_id
+    core = _core_client(state) | _core_daemons(state, layout)
+    hdfs = _hdfs_client(state) | _hdfs_daemons(state, layout)
+    files = {
+        "core-site.xml": core | hardening.core_daemons(state, layout),
+        "hdfs-site.xml": hdfs | hardening.hdfs_daemons(state, layout),
+        "yarn-site.xml": yarn,
+        **hardening.ssl_files(state, layout),
+        **docker.resource_files(state),
+        "capacity-scheduler.xml": _scheduler(),
+    }
     return {
-        "core-site.xml": _xml({**_core_client(state), **_core_daemons(state, layout), **hardening.core_daemons(state, layout)}),
-        "hdfs-site.xml": _xml({**_hdfs_client(state), **_hdfs_daemons(state, layout), **hardening.hdfs_daemons(state, layout)}),
-        "yarn-site.xml": _xml(
-            {
-                **_yarn_client(state),
-                **_yarn_rm(state, layout),
-                **_yarn_nm(state, layout),
-                **_yarn_services(state, layout),
-                **hardening.yarn_daemons(state, layout),
-                **docker.nodemanager(state, layout),
-                **identity,
-            }
-        ),
-        **{name: _xml(properties) for name, properties in hardening.ssl_files(state, layout).items()},
-        **{name: _xml(properties) for name, properties in docker.resource_files(state).items()},
-        "capacity-scheduler.xml": _xml(_scheduler()),
+        **{name: _xml(properties) for name, properties in files.items()},
         "zoo.cfg": _zookeeper(state, layout),
         "log4j.properties": _LOG4J,
         "yarnservice-log4j.properties": _AM_LOG4J,
     }
 
 
-def client_files(state: State) -> dict[str, str]:
-    """Return the files that a client needs, and no more: a job spec may carry them inline."""
+def client_files(state: SandboxState) -> dict[str, str]:
+    """Return the files that a client needs, and no others: a job spec may contain them inline."""
     return {
         "core-site.xml": _xml(_core_client(state)),
         "hdfs-site.xml": _xml(_hdfs_client(state)),
@@ -86,77 +123,81 @@ def client_files(state: State) -> dict[str, str]:
     }
 
 
-def resolv_conf(state: State, host: str) -> str:
-    """Return the containers' resolv.conf: Registry DNS, which forwards foreign names to the host's own servers.
+def resolv_conf(state: SandboxState, host: str) -> str:
+    """Return the containers' resolv.conf: Registry DNS, which forwards other names to the host's
+    servers.
 
     Args:
         state: The sandbox.
         host: The host's resolv.conf; its search list and options are kept.
     """
-    kept = [line for line in host.splitlines() if line.split()[:1] in (["search"], ["domain"], ["options"])]
+    kept = re.findall(r"^[ \t]*(?:search|domain|options)(?=\s|$).*", host, re.MULTILINE)
     return "\n".join([f"nameserver {state.dns_address}", *kept]) + "\n"
 
 
 def _xml(properties: Mapping[str, str]) -> str:
     rows = "".join(
-        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n" for name, value in properties.items()
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in properties.items()
     )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{rows}</configuration>\n'
 
 
-def _core_client(state: State) -> dict[str, str]:
+def _quick(state: SandboxState, properties: Mapping[str, str]) -> Mapping[str, str]:
+    return {} if state.default_timeouts else properties
+
+
+def _core_client(state: SandboxState) -> dict[str, str]:
     return {
         "fs.defaultFS": state.hdfs_uri,
         "hadoop.security.authentication": "kerberos" if state.secure else "simple",
         "hadoop.registry.zk.quorum": f"localhost:{state.ports['zookeeper']}",
         "hadoop.registry.zk.root": "/registry",
-        # Switches on the services API's check of names against DNS rules; Registry DNS itself does not look at it.
+        # Enables the services API's check of names against DNS rules; Registry DNS itself ignores
+        # it.
         "hadoop.registry.dns.enabled": "true",
         "hadoop.registry.dns.domain-name": DOMAIN,
     }
 
 
-def _core_daemons(state: State, layout: Layout) -> dict[str, str]:
+def _core_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
     user = state.user
     return {
         "hadoop.tmp.dir": str(layout.run / "tmp"),
         **hardening.proxy_users(state),
-        # Who a request without user.name is; the default dr.who has no HDFS home.
+        # The user of requests without user.name; the default dr.who has no HDFS home.
         "hadoop.http.staticuser.user": user,
         "hadoop.security.group.mapping": "org.apache.hadoop.security.ShellBasedUnixGroupsMapping",
-        # Users that the machine does not have would cost a failing `id` each.
+        # Without it, Hadoop calls `id` for users, which fails for those without an account.
         "hadoop.user.group.static.mapping.overrides": hardening.groups(state),
-        "hadoop.registry.zk.session.timeout.ms": "10000",
-        "hadoop.registry.zk.connection.timeout.ms": "5000",
         "hadoop.registry.secure": "false",
         "hadoop.registry.dns.bind-address": state.dns_address,
         "hadoop.registry.dns.bind-port": str(state.dns_port),
         "hadoop.registry.dns.dns-ttl": "1",
         "hadoop.zk.address": f"localhost:{state.ports['zookeeper']}",
-        # A ResourceManager that was killed is replaced when its session has run out.
+        # A killed ResourceManager is replaced when its session expires.
         "hadoop.zk.timeout-ms": "4000" if state.ha else "10000",
-        # A finished service's AM otherwise lingers 24 to 35 s in its shutdown hook, and holds its memory and its logs.
-        "hadoop.service.shutdown.timeout": "3s",
         "ipc.client.connect.max.retries": "10",
-        "ipc.client.connect.retry.interval": "500",
+        **_quick(state, _QUICK_CORE),
     }
 
 
-def _hdfs_client(state: State) -> dict[str, str]:
+def _hdfs_client(state: SandboxState) -> dict[str, str]:
     return {
         "dfs.replication": "1",
         "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
-        "dfs.namenode.http-address": f"{state.hdfs_host}:{state.ports['namenode_http']}",  # WebHDFS, for whoever has nothing better
+        # WebHDFS, for clients without another protocol
+        "dfs.namenode.http-address": f"{state.hdfs_host}:{state.ports['namenode_http']}",
         **hardening.hdfs_client(state),
     }
 
 
-def _hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
+def _hdfs_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
     ports, host = state.ports, state.hdfs_host
     return {
         "dfs.namenode.name.dir": f"file://{layout.namenode}",
         "dfs.datanode.data.dir": f"file://{layout.run / 'dn'}",
-        # The machine's own name may lead to an address that changes.
+        # The machine's own name may resolve to an address that changes.
         "dfs.datanode.hostname": host,
         "dfs.datanode.address": f"{host}:{ports['datanode']}",
         "dfs.datanode.http.address": f"{host}:{ports['datanode_http']}",
@@ -165,13 +206,14 @@ def _hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
         "dfs.namenode.datanode.registration.ip-hostname-check": "false",
         "dfs.heartbeat.interval": "1",
         "dfs.namenode.heartbeat.recheck-interval": "5000",
-        # With the default a disk with less than 100 MB free keeps the NameNode in safe mode for ever.
+        # With the default a disk with less than 100 MB free keeps the NameNode in safe mode for
+        # ever.
         "dfs.namenode.resource.du.reserved": "1048576",
         "dfs.datanode.du.reserved": "0",
     }
 
 
-def _yarn_client(state: State) -> dict[str, str]:
+def _yarn_client(state: SandboxState) -> dict[str, str]:
     return {
         **hardening.rm_addresses(state),
         **hardening.yarn_client(state),
@@ -181,75 +223,73 @@ def _yarn_client(state: State) -> dict[str, str]:
     }
 
 
-def _yarn_rm(state: State, layout: Layout) -> dict[str, str]:
+def _yarn_rm(state: SandboxState, layout: Layout) -> dict[str, str]:
     return {
-        # The pages of UI 2 are in an archive of their own.
+        # The pages of UI 2 are in a separate archive.
         "yarn.webapp.ui2.enable": "false",
-        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
         "yarn.scheduler.minimum-allocation-mb": "128",
         "yarn.scheduler.maximum-allocation-mb": str(state.memory_mib),
         "yarn.scheduler.maximum-allocation-vcores": str(state.vcores),
         # Caps the services API's own default of 20 attempts.
         "yarn.resourcemanager.am.max-attempts": "4",
-        "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
-        # Shorter, and the AMs of four services started together are declared dead on a small machine.
-        "yarn.am.liveness-monitor.expiry-interval-ms": "120000",
         "yarn.dispatcher.drain-events.timeout": "5000",
         "yarn.acl.enable": "false",
         "yarn.admin.acl": "*",
-        # A killed ResourceManager that `up` starts again knows its applications and leaves their containers alone.
+        # A killed ResourceManager that `up` restarts recovers its applications and keeps their
+        # containers.
         "yarn.resourcemanager.recovery.enabled": "true",
-        "yarn.resourcemanager.store.class": "org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore",
-        # Also after a first start nothing would be scheduled for the default of 10 s; with one node there is nobody to wait for.
+        "yarn.resourcemanager.store.class": "org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore",  # noqa: E501
+        # With the default nothing is scheduled for 10 s, even after a first start; a single node
+        # has no others to wait for.
         "yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "0",
-        "yarn.resourcemanager.connect.max-wait.ms": "120000",
-        # Default 30 s: the first NodeManager would come late, and after a restart of the ResourceManager everyone.
+        # The default of 30 s delays the first NodeManager, and all after a restart of the
+        # ResourceManager.
         "yarn.resourcemanager.connect.retry-interval.ms": "500" if state.ha else "1000",
+        **_quick(state, _QUICK_RM),
         "yarn.timeline-service.enabled": "false",
-        # By default in /tmp, where another sandbox that starts at the same moment takes the files away.
+        # The default is in /tmp, where another sandbox that starts at the same time removes the
+        # files.
         "yarn.node-labels.fs-store.root-dir": f"file://{layout.run}/node-labels",
         "yarn.node-attribute.fs-store.root-dir": f"file://{layout.run}/node-attribute",
     }
 
 
-def _yarn_nm(state: State, layout: Layout) -> dict[str, str]:
+def _yarn_nm(state: SandboxState, layout: Layout) -> dict[str, str]:
     ports = state.ports
     return {
         "yarn.nodemanager.hostname": "localhost",
         "yarn.nodemanager.address": f"localhost:{ports['nm']}",
         "yarn.nodemanager.localizer.address": f"localhost:{ports['nm_localizer']}",
-        f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"localhost:{ports['nm_http']}",
+        f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"localhost:{ports['nm_http']}",  # noqa: E501
         "yarn.nodemanager.resource.memory-mb": str(state.memory_mib),
         "yarn.nodemanager.resource.cpu-vcores": str(state.vcores),
         "yarn.nodemanager.local-dirs": str(layout.nm_local),
         "yarn.nodemanager.log-dirs": str(layout.nm_log),
-        "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",
-        # The monitor is also what finds out a container's address; at the default of 3 s short containers never get one.
-        "yarn.nodemanager.container-monitor.interval-ms": "500",
+        "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",  # noqa: E501
         "yarn.nodemanager.vmem-check-enabled": "false",
         "yarn.nodemanager.pmem-check-enabled": "true",
-        # With the default nothing is ever killed for its memory, despite the check.
+        # With the default no container is ever killed for its memory, despite the check.
         "yarn.nodemanager.resource.memory.enforced": "false",
         # A disk that is 90 % full would make the node UNHEALTHY.
         "yarn.nodemanager.disk-health-checker.enable": "false",
         "yarn.nodemanager.env-whitelist": _ENV_WHITELIST,
         **_container_path(state),
-        # HOME of containers; must exist, also inside images, and be writable.
+        # HOME of containers; it must exist, also inside images, and be writable.
         "yarn.nodemanager.user-home-dir": "/tmp",  # noqa: S108 - what images have
-        # Long enough to look at a failed container's directory, short enough not to fill the disk.
+        # Long enough to inspect a failed container's directory, short enough not to fill the disk.
         "yarn.nodemanager.delete.debug-delay-sec": "600",
         "yarn.nodemanager.recovery.enabled": "true" if state.recovery else "false",
         "yarn.nodemanager.recovery.dir": str(layout.run / "nm-recovery"),
         "yarn.log-aggregation.retain-seconds": "86400",
-        "yarn.client.nodemanager-connect.max-wait-ms": "10000",
-        "yarn.client.nodemanager-connect.retry-interval-ms": "500",
+        **_quick(state, _QUICK_NM),
     }
 
 
-def _container_path(state: State) -> dict[str, str]:
-    """Put directories on the PATH of containers.
+def _container_path(state: SandboxState) -> dict[str, str]:
+    """Return the property that adds directories to the PATH of containers.
 
-    A whitelisted variable is exported as `${PATH:-value}`, and bash gives itself a PATH where it finds none: only admin-env gets through.
+    A whitelisted variable is exported as `${PATH:-value}`, and bash sets a default PATH where none
+    is set, so only admin-env has an effect.
     """
     if not state.container_path:
         return {}
@@ -257,15 +297,17 @@ def _container_path(state: State) -> dict[str, str]:
     return {"yarn.nodemanager.admin-env": f"MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX,PATH={path}"}
 
 
-def _yarn_services(state: State, layout: Layout) -> dict[str, str]:
+def _yarn_services(state: SandboxState, layout: Layout) -> dict[str, str]:
     line = line_of(state.hadoop_version)
-    options = [_AM_OPTIONS, *([OPENS] if line.am_java_opts else []), *hardening.java_options(state, layout)]
+    options = [
+        _AM_OPTIONS,
+        *([OPENS] if line.am_java_opts else []),
+        *hardening.java_options(state, layout),
+    ]
     properties = {
         "yarn.service.am.java.opts": " ".join(options),
         "yarn.service.am-resource.memory": "512",
-        # Default 30 s: STABLE, and the start of whatever depends on it, would come that late.
-        "yarn.service.readiness-check-interval.seconds": "1",
-        "yarn.service.container-failure.retry-interval-ms": "1000",
+        **_quick(state, _QUICK_SERVICES),
     }
     if line.services_classpath:
         properties["yarn.service.classpath"] = f"{state.jars}/*"
@@ -275,10 +317,10 @@ def _yarn_services(state: State, layout: Layout) -> dict[str, str]:
 def _scheduler() -> dict[str, str]:
     root = "yarn.scheduler.capacity.root"
     properties = {
-        # Default 0.1: the second service would stay ACCEPTED for ever.
+        # With the default of 0.1 the second service stays ACCEPTED for ever.
         "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
         # The default calculator ignores vcores.
-        "yarn.scheduler.capacity.resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+        "yarn.scheduler.capacity.resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",  # noqa: E501
         "yarn.scheduler.capacity.node-locality-delay": "-1",
         "yarn.scheduler.capacity.maximum-applications": "10000",
         "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": "true",
@@ -297,9 +339,9 @@ def _scheduler() -> dict[str, str]:
     return properties
 
 
-def _zookeeper(state: State, layout: Layout) -> str:
-    # The admin server would listen on 8080; the health check needs the four-letter words.
+def _zookeeper(state: SandboxState, layout: Layout) -> str:
+    # By default the admin server listens on 8080; the health check needs four-letter commands.
     return (
-        f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={layout.run / 'zk'}\nclientPort={state.ports['zookeeper']}\n"
+        f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={layout.run / 'zk'}\nclientPort={state.ports['zookeeper']}\n"  # noqa: E501
         "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,srvr,stat,mntr\n"
     )

@@ -1,13 +1,13 @@
-"""What Kerberos, a second ResourceManager and TLS add to Hadoop's configuration; nothing in a simple sandbox.
+"""Generate Hadoop's configuration for Kerberos, a second ResourceManager and TLS.
 
-All of it came up as it stands here on Hadoop 3.4.2; what a key is for is said where its name does not.
+It is empty in a simple sandbox. Tested on Hadoop 3.4.2; comments explain the less obvious keys.
 """
 
 from __future__ import annotations
 
-from submit_tf_job.sandbox.certificates import STORE_WORD
-from submit_tf_job.sandbox.kdc import GATEWAY, USERS, service_of
-from submit_tf_job.sandbox.state import Layout, State
+from submit_tf_job.sandbox.kdc import GATEWAY, USERS, datanode_of, service_of
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox.tls import STORE_WORD
 
 __all__ = [
     "RM_IDS",
@@ -28,15 +28,20 @@ RM_IDS = ("rm1", "rm2")
 _RM = "yarn.resourcemanager"
 
 
-def java_options(state: State, layout: Layout) -> list[str]:
-    """Return what every JVM has to be told."""
+def java_options(state: SandboxState, layout: Layout) -> list[str]:
+    """Return the options of every JVM."""
     return [f"-Djava.security.krb5.conf={layout.krb5_conf}"] if state.secure else []
 
 
-def proxy_users(state: State) -> dict[str, str]:
-    """Return who may act for whom. With Kerberos the ResourceManager has a name of its own, and the gateway is there to be tried."""
+def proxy_users(state: SandboxState) -> dict[str, str]:
+    """Return the proxy-user rules. With Kerberos the ResourceManager has a separate principal, and
+    the gateway may act for users.
+    """
     if not state.secure:
-        return {f"hadoop.proxyuser.{state.user}.hosts": "*", f"hadoop.proxyuser.{state.user}.groups": "*"}
+        return {
+            f"hadoop.proxyuser.{state.user}.hosts": "*",
+            f"hadoop.proxyuser.{state.user}.groups": "*",
+        }
     return {
         "hadoop.proxyuser.rm.hosts": "*",
         "hadoop.proxyuser.rm.groups": "*",
@@ -45,64 +50,78 @@ def proxy_users(state: State) -> dict[str, str]:
     }
 
 
-def groups(state: State) -> str:
-    """Return the groups of users, whatever the machine thinks of them."""
+def groups(state: SandboxState) -> str:
+    """Return the static groups of users, independent of the machine's."""
     user = state.user
     if not state.secure:
         return f"{user}={user};alice=users;bob=users;dr.who=;"
-    # The NameNode's own principal is superuser because it starts it; this makes the sandbox's user one, as in a simple sandbox.
-    people = {**dict.fromkeys(USERS, "users"), user: f"{user},supergroup,users", GATEWAY: GATEWAY}
-    daemons = {**dict.fromkeys(("rm", "nm", "dn", "HTTP"), "hadoop"), "nn": "supergroup", "dr.who": ""}
+    # The NameNode's principal is superuser because it starts the NameNode; this makes the sandbox's
+    # user a superuser too, as in a simple sandbox.
+    people = {
+        **dict.fromkeys((*USERS, state.submitter), "users"),
+        user: f"{user},supergroup,users",
+        GATEWAY: GATEWAY,
+    }
+    daemons = {
+        **dict.fromkeys(("rm", "nm", "dn", "HTTP"), "hadoop"),
+        "nn": "supergroup",
+        "dr.who": "",
+    }
     return "".join(f"{name}={members};" for name, members in {**daemons, **people}.items())
 
 
-def core_daemons(state: State, layout: Layout) -> dict[str, str]:
-    """Return core-site.xml's part."""
+def core_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+    """Return the properties of core-site.xml."""
     if not state.secure:
         return {}
     http = "hadoop.http.authentication"
     return {
-        # Who may call which RPC; on, it would want a hadoop-policy.xml.
+        # Authorization of RPCs by service, which would need a hadoop-policy.xml.
         "hadoop.security.authorization": "false",
-        # Without it a secure ResourceManager asks nobody who he is, and everyone is dr.who.
-        "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
+        # Without it a secure ResourceManager authenticates no request, and every user is dr.who.
+        "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",  # noqa: E501
         f"{http}.type": "kerberos",
-        f"{http}.kerberos.principal": service_of("HTTP"),
+        f"{http}.kerberos.principal": _web_principal(state),
         f"{http}.kerberos.keytab": str(layout.keytab(service_of("HTTP"))),
-        # Two ResourceManagers must take each other's cookies.
+        # Two ResourceManagers must accept each other's cookies.
         f"{http}.signature.secret.file": str(layout.http_secret),
         f"{http}.simple.anonymous.allowed": "false",
     }
 
 
-def hdfs_client(state: State) -> dict[str, str]:
-    """Return what an HDFS client must know."""
+def _web_principal(state: SandboxState) -> str:
+    """Return the principal of web servers; `*` for all of the keytab, where they have two names."""
+    return "*" if state.docker else service_of("HTTP")
+
+
+def hdfs_client(state: SandboxState) -> dict[str, str]:
+    """Return the properties that an HDFS client needs."""
     return {"dfs.namenode.kerberos.principal": service_of("nn")} if state.secure else {}
 
 
-def hdfs_daemons(state: State, layout: Layout) -> dict[str, str]:
-    """Return hdfs-site.xml's part."""
+def hdfs_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+    """Return the properties of hdfs-site.xml."""
     if not state.secure:
         return {}
     return {
         "dfs.namenode.keytab.file": str(layout.keytab(service_of("nn"))),
         "dfs.namenode.kerberos.internal.spnego.principal": service_of("HTTP"),
-        "dfs.datanode.kerberos.principal": service_of("dn"),
-        "dfs.datanode.keytab.file": str(layout.keytab(service_of("dn"))),
-        "dfs.web.authentication.kerberos.principal": service_of("HTTP"),
+        "dfs.datanode.kerberos.principal": datanode_of(state),
+        "dfs.datanode.keytab.file": str(layout.keytab(datanode_of(state))),
+        "dfs.web.authentication.kerberos.principal": _web_principal(state),
         "dfs.web.authentication.kerberos.keytab": str(layout.keytab(service_of("HTTP"))),
         # A DataNode without it aborts.
         "dfs.block.access.token.enable": "true",
-        # A DataNode otherwise wants ports that only root may listen on.
+        # Otherwise a DataNode requires ports that only root may listen on.
         "ignore.secure.ports.for.testing": "true",
     }
 
 
-def rm_addresses(state: State) -> dict[str, str]:
+def rm_addresses(state: SandboxState) -> dict[str, str]:
     """Return the addresses of the ResourceManager, or of both.
 
-    With two of them there must be none without a suffix, and no ResourceManager can find out by itself which one it is, as both are on
-    loopback: each has a configuration directory of its own with `yarn.resourcemanager.ha.id`.
+    With two, every address has a suffix. A ResourceManager cannot derive its own id, as both are on
+    loopback: each has a separate configuration directory with `yarn.resourcemanager.ha.id`.
     """
     if not state.ha:
         return {f"{_RM}.hostname": "localhost", **_addresses(state, "rm", "")}
@@ -118,7 +137,7 @@ def rm_addresses(state: State) -> dict[str, str]:
     }
 
 
-def _addresses(state: State, rm: str, suffix: str) -> dict[str, str]:
+def _addresses(state: SandboxState, rm: str, suffix: str) -> dict[str, str]:
     ports = state.ports
     web = "webapp.https.address" if state.tls else "webapp.address"
     return {
@@ -130,14 +149,14 @@ def _addresses(state: State, rm: str, suffix: str) -> dict[str, str]:
     }
 
 
-def yarn_client(state: State) -> dict[str, str]:
-    """Return what a YARN client must know beside the addresses."""
+def yarn_client(state: SandboxState) -> dict[str, str]:
+    """Return the properties that a YARN client needs beside the addresses."""
     policy = {"yarn.http.policy": "HTTPS_ONLY"} if state.tls else {}
     return {**policy, **({f"{_RM}.principal": service_of("rm")} if state.secure else {})}
 
 
-def yarn_daemons(state: State, layout: Layout) -> dict[str, str]:
-    """Return yarn-site.xml's part."""
+def yarn_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+    """Return the properties of yarn-site.xml."""
     if not state.secure:
         return {}
     return {
@@ -147,8 +166,8 @@ def yarn_daemons(state: State, layout: Layout) -> dict[str, str]:
     }
 
 
-def ssl_files(state: State, layout: Layout) -> dict[str, dict[str, str]]:
-    """Return the files that say where the certificates are."""
+def ssl_files(state: SandboxState, layout: Layout) -> dict[str, dict[str, str]]:
+    """Return ssl-client.xml and ssl-server.xml, which name the certificate stores."""
     if not state.tls:
         return {}
     files = {}

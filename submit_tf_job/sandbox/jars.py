@@ -1,4 +1,4 @@
-"""Get Hadoop's jars: once per version, through Maven, into a directory that all sandboxes share."""
+"""Download Hadoop's jars with Maven, once per version, into a directory for all sandboxes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line
 
-__all__ = ["MAVEN_TIMEOUT_S", "JarSet", "ensure_jars", "find_maven", "jars_of_home", "render_pom", "run_maven"]
+__all__ = [
+    "MAVEN_TIMEOUT_S",
+    "JarSet",
+    "copy_artifact",
+    "ensure_jars",
+    "find_maven",
+    "jars_of_home",
+    "render_pom",
+]
 
 MAVEN_TIMEOUT_S = 900.0
 
@@ -34,14 +42,16 @@ _COMMON = (
     "hadoop-yarn-server-common",
     "hadoop-yarn-server-resourcemanager",
     "hadoop-yarn-server-nodemanager",
-    # RMContext and RMAppImpl link to it even with the timeline service off, and the RM declares it as `provided`.
+    # RMContext and RMAppImpl link to it even with the timeline service off, and the RM declares it
+    # as `provided`.
     "hadoop-yarn-server-timelineservice",
 )
 _SERVICES = ("hadoop-yarn-services-core", "hadoop-yarn-services-api")
-# services-api depends on hadoop-common's *test* jar at compile scope, whose core-site.xml and log4j.properties would shadow ours.
+# services-api depends on hadoop-common's *test* jar at compile scope, whose core-site.xml and
+# log4j.properties would shadow the sandbox's.
 _SERVICES_EXCLUDES = ((_HADOOP, "hadoop-common"),)
 
-# file name pattern -> why it must not be there
+# file name pattern -> the reason why such a jar conflicts
 _FORBIDDEN = {
     r".*-tests\.jar": "holds test configuration that shadows the sandbox's",
     r"jersey-server-2.*": "breaks the ResourceManager's Jersey 1",
@@ -57,7 +67,7 @@ class JarSet:
     Attributes:
         version: Hadoop version.
         directory: Directory that holds every jar.
-        tarball: The jars as `service-dep.tar.gz`, for the lines whose service AM takes nothing else.
+        tarball: The jars as `service-dep.tar.gz`, for the lines whose service AM requires it.
     """
 
     version: str
@@ -65,25 +75,32 @@ class JarSet:
     tarball: Path | None = None
 
 
-def ensure_jars(version: str, cache_dir: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> JarSet:
-    """Return the jars of a Hadoop version, fetching them first if the cache does not have them.
+def ensure_jars(
+    version: str, cache_dir: Path, environ: Mapping[str, str], progress: Callable[[str], None]
+) -> JarSet:
+    """Return the jars of a Hadoop version; download them if they are not in the cache.
 
     Args:
         version: Hadoop version, one of `versions.MAVEN_VERSIONS`.
         cache_dir: Directory shared by all sandboxes of this user.
-        environ: Environment; PATH is searched for `mvn`, all of it is passed on to Maven.
+        environ: Environment; PATH is searched for `mvn`, and Maven inherits all of it.
         progress: Called with one line per step.
 
     Raises:
-        SandboxError: when the version cannot be had, Maven is missing, or Maven fails.
+        SandboxError: The version is not available, Maven is missing, or Maven fails.
     """
     line = maven_line(version)
     home = cache_dir / f"hadoop-{version}"
-    jars = JarSet(version, home / "jars", None if line.services_classpath else home / "service-dep.tar.gz")
+    tarball = None
+    if not line.services_classpath:
+        tarball = home / "service-dep.tar.gz"
+    jars = JarSet(version, home / "jars", tarball)
     if jars.directory.is_dir():
         return jars
     lock = cache_dir / f"hadoop-{version}.lock"
-    with file_lock(lock, MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")):
+    with file_lock(
+        lock, MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")
+    ):
         if not jars.directory.is_dir():
             mvn = find_maven(environ)
             progress(f"fetching Hadoop {version} through Maven (once; about 100 MB)")
@@ -96,24 +113,24 @@ def find_maven(environ: Mapping[str, str]) -> str:
     if mvn is None:
         raise SandboxError(
             "mvn was not found on PATH; the sandbox fetches Hadoop's jars with Maven",
-            hint="install Maven (Debian, Ubuntu: apt-get install maven), or give the directory of an unpacked Hadoop",
+            hint="install Maven (Debian, Ubuntu: apt-get install maven), or give the directory "
+            "of an unpacked Hadoop",
         )
     return mvn
 
 
 def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str, str]) -> None:
-    """Fill a temporary directory and rename it, so that `home` is there only when it is complete."""
+    """Fill a temporary directory and rename it, so that `home` exists only when it is complete."""
     work = Path(tempfile.mkdtemp(prefix=f".hadoop-{version}-", dir=home.parent))
     try:
         work.chmod(0o755)
         (work / "pom.xml").write_text(render_pom(version, line))
         jars = work / "jars"
-        quiet = (mvn, "-q", "-B")
-        copy = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}")
-        run_maven([*quiet, "-f", str(work / "pom.xml"), *copy], work, environ)
-        for artifact in _SERVICES if line.services_alone else ():
-            alone = ("dependency:copy", f"-Dartifact={_HADOOP}:{artifact}:{version}", f"-DoutputDirectory={jars}")
-            run_maven([*quiet, *alone], work, environ)
+        goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
+        _run_maven([mvn, "-q", "-B", *goal, "-DincludeScope=runtime"], jars, environ)
+        if line.services_alone:
+            for artifact in _SERVICES:
+                copy_artifact(mvn, f"{_HADOOP}:{artifact}:{version}", jars, environ)
         check_jars(jars, version)
         if not line.services_classpath:
             _pack(jars, work / "service-dep.tar.gz")
@@ -123,11 +140,18 @@ def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str,
         raise
 
 
-def run_maven(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> None:
+def copy_artifact(mvn: str, artifact: str, directory: Path, environ: Mapping[str, str]) -> None:
+    """Download one artifact, without its dependencies, into a directory."""
+    goal = ["dependency:copy", f"-Dartifact={artifact}"]
+    _run_maven([mvn, "-q", "-B", *goal], directory, environ)
+
+
+def _run_maven(argv: list[str], directory: Path, environ: Mapping[str, str]) -> None:
+    """Run Maven in the directory's parent, with the directory as output."""
     try:
         done = subprocess.run(
-            argv,
-            cwd=cwd,
+            [*argv, f"-DoutputDirectory={directory}"],
+            cwd=directory.parent,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -137,9 +161,14 @@ def run_maven(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SandboxError(f"Maven did not finish within {MAVEN_TIMEOUT_S:.0f} s", hint="check the network and try again") from None
+        raise SandboxError(
+            f"Maven did not finish within {MAVEN_TIMEOUT_S:.0f} s",
+            hint="check the network and try again",
+        ) from None
     if done.returncode != 0:
-        errors = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("[ERROR]")][:6]
+        errors = [
+            line for line in (done.stdout + done.stderr).splitlines() if line.startswith("[ERROR]")
+        ][:6]
         raise SandboxError(
             "Maven could not fetch Hadoop's jars:\n" + "\n".join(errors),
             hint="check the network and Maven's settings (proxy, mirror), and try again",
@@ -147,24 +176,33 @@ def run_maven(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> None:
 
 
 def _pack(jars: Path, target: Path) -> None:
-    """Write what `yarn app -enableFastLaunch` would; jars are compressed already, so level 1."""
+    """Write the tarball of `yarn app -enableFastLaunch`; level 1, as jars are compressed."""
     with tarfile.open(target, "w:gz", compresslevel=1) as tar:
         for jar in sorted(jars.glob("*.jar")):
             tar.add(jar.resolve(), arcname=jar.name)
 
 
 def render_pom(version: str, line: Line) -> str:
-    """Write the pom whose dependencies are the sandbox's classpath."""
-    wanted = [Coordinate(_HADOOP, artifact, version) for artifact in (*_COMMON, line.registry_artifact)]
+    """Return the pom.xml whose dependencies are the sandbox's classpath."""
+    wanted = [
+        Coordinate(_HADOOP, artifact, version) for artifact in (*_COMMON, line.registry_artifact)
+    ]
     if not line.services_alone:
-        wanted += [Coordinate(_HADOOP, artifact, version, _SERVICES_EXCLUDES) for artifact in _SERVICES]
+        wanted += [
+            Coordinate(_HADOOP, artifact, version, _SERVICES_EXCLUDES) for artifact in _SERVICES
+        ]
     wanted += [Coordinate("org.slf4j", line.log_backend), *line.extra]
     template = resources.files("submit_tf_job.sandbox").joinpath("pom.xml.template").read_text()
-    return template.replace("%HADOOP_VERSION%", escape(version)).replace("%DEPENDENCIES%", "\n".join(_dependency(c) for c in wanted))
+    return template.replace("%HADOOP_VERSION%", escape(version)).replace(
+        "%DEPENDENCIES%", "\n".join(_dependency(c) for c in wanted)
+    )
 
 
 def _dependency(coordinate: Coordinate) -> str:
-    parts = [f"<groupId>{coordinate.group}</groupId>", f"<artifactId>{coordinate.artifact}</artifactId>"]
+    parts = [
+        f"<groupId>{coordinate.group}</groupId>",
+        f"<artifactId>{coordinate.artifact}</artifactId>",
+    ]
     if coordinate.version:
         parts.append(f"<version>{coordinate.version}</version>")
     if coordinate.excludes:
@@ -176,11 +214,13 @@ def _dependency(coordinate: Coordinate) -> str:
     return f"    <dependency>{''.join(parts)}</dependency>"
 
 
-def check_jars(directory: Path, version: str, hint: str = "remove the directory and try again") -> None:
-    """Refuse a set of jars that is known to give daemons which fail in obscure ways.
+def check_jars(
+    directory: Path, version: str, hint: str = "remove the directory and try again"
+) -> None:
+    """Check for missing and conflicting jars, which make daemons fail with unrelated errors.
 
     Raises:
-        SandboxError: naming the jar that is missing or must not be there.
+        SandboxError: A jar is missing or conflicts; the message names it.
     """
     names = sorted(jar.name for jar in directory.glob("*.jar"))
     for artifact in (*_COMMON, *_SERVICES):
@@ -192,31 +232,47 @@ def check_jars(directory: Path, version: str, hint: str = "remove the directory 
                 raise SandboxError(f"{name} in {directory} {reason}", hint=hint)
     backends = [name for name in names if name.startswith(("slf4j-reload4j-", "slf4j-log4j12-"))]
     if len(backends) != 1:
-        raise SandboxError(f"expected one logging backend in {directory}, found {', '.join(backends) or 'none'}", hint=hint)
+        raise SandboxError(
+            f"expected one logging backend in {directory}, found {', '.join(backends) or 'none'}",
+            hint=hint,
+        )
 
 
 def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
-    """Gather the jars of an unpacked Hadoop as links in one directory.
+    """Link the jars of an unpacked Hadoop into one directory.
 
     The service AM's classpath is one wildcard, so the jars must be in one directory.
 
     Args:
         hadoop_home: Directory with `share/hadoop`.
-        target: Directory to make.
+        target: Directory to create.
 
     Raises:
-        SandboxError: when it is not a Hadoop home, or its services API is missing.
+        SandboxError: It is not a Hadoop home, or its services API is missing.
     """
     share = hadoop_home / "share" / "hadoop"
     version = _version_of_home(share)
     line = line_of(version)
     target.mkdir(parents=True, exist_ok=True)
-    for part in ("common/lib", "common", "hdfs/lib", "hdfs", "yarn/lib", "yarn", "yarn/timelineservice"):
+    for part in (
+        "common/lib",
+        "common",
+        "hdfs/lib",
+        "hdfs",
+        "yarn/lib",
+        "yarn",
+        "yarn/timelineservice",
+    ):
         for jar in sorted((share / part).glob("*.jar")):
             link = target / jar.name
             if not jar.name.endswith("-tests.jar") and not link.is_symlink():
                 link.symlink_to(jar.resolve())
-    check_jars(target, version, hint=f"{hadoop_home} has to be a complete Hadoop with the YARN services API, as Apache packs it")
+    check_jars(
+        target,
+        version,
+        hint=f"{hadoop_home} has to be a complete Hadoop with the YARN services API, as Apache "
+        f"packs it",
+    )
     if line.services_classpath:
         return JarSet(version, target)
     tarball = target.parent / "service-dep.tar.gz"
@@ -225,11 +281,13 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
 
 
 def _version_of_home(share: Path) -> str:
-    names = [jar.name for jar in (share / "common").glob("hadoop-common-*.jar") if not jar.name.endswith("-tests.jar")]
-    found = [match.group(1) for name in names if (match := re.fullmatch(r"hadoop-common-(\d+\.\d+.*)\.jar", name))]
+    names = [jar.name for jar in (share / "common").glob("hadoop-common-*.jar")]
+    matches = [re.fullmatch(r"hadoop-common-(\d+\.\d+.*)(?<!-tests)\.jar", name) for name in names]
+    found = [match[1] for match in matches if match]
     if len(found) != 1:
         raise SandboxError(
-            f"{share.parents[1]} is not an unpacked Hadoop: there is not one share/hadoop/common/hadoop-common-<version>.jar",
+            f"{share.parents[1]} is not an unpacked Hadoop: there is not one "
+            f"share/hadoop/common/hadoop-common-<version>.jar",
             hint="give the directory that has bin, etc and share in it",
         )
     return found[0]

@@ -1,21 +1,24 @@
-"""A KDC of the sandbox's own: MIT's from the distribution, with database, configuration and keytabs in the sandbox's directory."""
+"""Create the sandbox's MIT KDC, with all its files in the sandbox's directory."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.model import REALM
-from submit_tf_job.sandbox.state import Layout, State
+from submit_tf_job.sandbox.options import REALM
+from submit_tf_job.sandbox.processes import run
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 
 __all__ = [
     "GATEWAY",
     "KDC_MAIN",
     "USERS",
+    "datanode_of",
     "find_programs",
+    "job_keytab",
     "kdc_argv",
     "kdc_environment",
     "kdc_path",
@@ -27,13 +30,12 @@ __all__ = [
 
 KDC_MAIN = "krb5kdc"
 
-# Alice and bob are nobody on this machine; the gateway may act for whoever is in the group `users`.
+# Alice and bob have no account on this machine; the gateway may act for the group `users`.
 USERS = ("alice", "bob")
 GATEWAY = "gw"
 
-_DAEMONS = ("nn", "dn", "rm", "nm", "HTTP")
+_DAEMONS = ("nn", "rm", "nm", "HTTP")
 _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/mit/sbin")
-_TIMEOUT_S = 60.0
 
 
 def principal_of(user: str) -> str:
@@ -41,39 +43,59 @@ def principal_of(user: str) -> str:
     return f"{user}@{REALM}"
 
 
-def service_of(name: str) -> str:
-    """Return the principal of a daemon, or of a user's jobs: YARN wants one with a host."""
-    return f"{name}/localhost@{REALM}"
+def service_of(name: str, host: str = "localhost") -> str:
+    """Return the principal of a daemon, or of a user's jobs: YARN requires one with a host."""
+    return f"{name}/{host}@{REALM}"
 
 
-def principals(user: str) -> tuple[str, ...]:
-    """Return every principal of a sandbox that `user` runs."""
-    users = tuple(dict.fromkeys((user, *USERS, GATEWAY)))
-    return (*map(service_of, _DAEMONS), *map(principal_of, users), *map(service_of, users))
+def datanode_of(state: SandboxState) -> str:
+    """Return the DataNode's principal.
+
+    Hadoop's RPC client connects from the address of its principal's host (ipc.Client), and clients
+    of HDFS are sent to the address from which the DataNode connected.
+    """
+    return service_of("dn", state.hdfs_host)
+
+
+def principals(state: SandboxState) -> tuple[str, ...]:
+    """Return all principals of a sandbox that have a separate keytab."""
+    users = tuple(dict.fromkeys((state.user, state.submitter, *USERS, GATEWAY)))
+    daemons = (*map(service_of, _DAEMONS), datanode_of(state))
+    return (*daemons, *map(principal_of, users), *map(service_of, users))
+
+
+def job_keytab(state: SandboxState, layout: Layout) -> Path:
+    """Return the keytab of the submitter's jobs, at the same path on the node and in containers."""
+    path = layout.keytab(service_of(state.submitter))
+    return layout.exposed / "keytabs" / path.name if state.docker else path
 
 
 def find_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Find the programs of a KDC; distributions put them where users' PATH does not lead.
+    """Find the programs of a KDC; distributions put them outside a user's PATH.
 
     Raises:
-        SandboxError: when one is missing.
+        SandboxError: One is missing.
     """
     path = os.pathsep.join([environ.get("PATH") or os.defpath, *_SBIN])
-    found = {name: shutil.which(name, path=path) for name in (KDC_MAIN, "kdb5_util", "kadmin.local")}
-    missing = [name for name, where in found.items() if where is None]
-    if missing:
-        raise SandboxError(
-            f"{missing[0]} was not found; a sandbox with Kerberos runs a KDC of its own",
-            hint="install MIT Kerberos (Debian, Ubuntu: apt-get install krb5-kdc krb5-admin-server)",
-        )
-    return {name: where for name, where in found.items() if where is not None}
+    found = {
+        name: shutil.which(name, path=path) for name in (KDC_MAIN, "kdb5_util", "kadmin.local")
+    }
+    for name, where in found.items():
+        if where is None:
+            raise SandboxError(
+                f"{name} was not found; a sandbox with Kerberos runs a KDC of its own",
+                hint="install MIT Kerberos (Debian, Ubuntu: apt-get install krb5-kdc "
+                "krb5-admin-server)",
+            )
+    return {name: str(where) for name, where in found.items()}
 
 
-def make_kdc(state: State, layout: Layout, environ: Mapping[str, str]) -> None:
-    """Write the configuration, make the database, and put every principal's keys into a keytab of its own.
+def make_kdc(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
+    """Write the configuration, create the database, and write each principal's keys to a separate
+    keytab.
 
     Raises:
-        SandboxError: when a program of MIT Kerberos is missing or fails.
+        SandboxError: A program of MIT Kerberos is missing or fails.
     """
     programs = find_programs(environ)
     for directory in (layout.kdc, layout.keytabs):
@@ -83,57 +105,79 @@ def make_kdc(state: State, layout: Layout, environ: Mapping[str, str]) -> None:
     layout.http_secret.touch(0o600)
     layout.http_secret.write_text(os.urandom(32).hex())
     own = {**environ, **kdc_environment(layout)}
-    # The master key is stashed beside the database: whoever can read the one can read the other.
+    # The master key may be stored beside the database: both have the same readers.
     _run([programs["kdb5_util"], "create", "-s", "-r", REALM, "-P", os.urandom(16).hex()], own)
-    _run([programs["kadmin.local"], "-r", REALM], own, _orders(principals(state.user), layout))
-    absent = [principal for principal in principals(state.user) if not layout.keytab(principal).is_file()]
+    names = principals(state)
+    orders = "".join(_order(name, layout.keytab(name)) for name in names)
+    if state.hdfs_host != "localhost":
+        # Clients of WebHDFS request a ticket for the host that they call; one keytab has both
+        # names.
+        orders += _order(service_of("HTTP", state.hdfs_host), layout.keytab(service_of("HTTP")))
+    _run([programs["kadmin.local"], "-r", REALM], own, orders)
+    absent = [principal for principal in names if not layout.keytab(principal).is_file()]
     if absent:
         raise SandboxError(f"kadmin.local made no keytab for {', '.join(absent)}")
+    if state.docker:
+        _give_keytab(state, layout)
+
+
+def _give_keytab(state: SandboxState, layout: Layout) -> None:
+    """Copy the keytab of the submitter's jobs to a directory that containers can access, readable
+    by that user only.
+    """
+    layout.job_keytabs.mkdir(mode=0o755, exist_ok=True)
+    source = layout.keytab(service_of(state.submitter))
+    target = layout.job_keytabs / source.name
+    shutil.copyfile(source, target)
+    target.chmod(0o400)
+    shutil.chown(target, state.submitter)
 
 
 def kdc_environment(layout: Layout) -> dict[str, str]:
-    """Return the variables that keep MIT Kerberos away from the system's files."""
+    """Return the variables that keep MIT Kerberos from reading the system's files."""
     return {"KRB5_CONFIG": str(layout.krb5_conf), "KRB5_KDC_PROFILE": str(layout.kdc / "kdc.conf")}
 
 
 def kdc_argv(layout: Layout, marker: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the KDC's command line; it takes no notice of what stands after `--`."""
+    """Return the KDC's command line, with the marker after `--`, where the KDC ignores it."""
     find_programs(environ)
     return [KDC_MAIN, "-n", "-r", REALM, "-P", str(layout.kdc / "pid"), "--", marker]
 
 
 def kdc_path(path: str) -> str:
-    """Return a PATH on which the KDC is found under its plain name, by which `down` knows it again."""
+    """Return a PATH with the KDC under its plain name, by which `down` recognises it."""
     return os.pathsep.join([path, *_SBIN])
 
 
-def _orders(names: Iterable[str], layout: Layout) -> str:
-    return "".join(f"addprinc -randkey {name}\nktadd -norandkey -k {layout.keytab(name)} {name}\n" for name in names)
+def _order(name: str, keytab: Path) -> str:
+    return f"addprinc -randkey {name}\nktadd -norandkey -k {keytab} {name}\n"
 
 
 def _run(argv: list[str], environ: Mapping[str, str], orders: str = "") -> None:
-    try:
-        done = subprocess.run(argv, env=dict(environ), input=orders, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SandboxError(f"{argv[0]} could not be run: {error}") from None
+    done = run(argv, environ, stdin=orders)
     if done.returncode != 0:
-        raise SandboxError(f"{argv[0]} failed (exit status {done.returncode}): {done.stderr.strip()}")
+        raise SandboxError(
+            f"{argv[0]} failed (exit status {done.returncode}): {done.stderr.strip()}"
+        )
 
 
-def _krb5_conf(state: State) -> str:
-    # Names are taken as they are written: no DNS decides what `localhost` is called. TCP, because UDP answers are cut at 1,465 bytes.
+def _krb5_conf(state: SandboxState) -> str:
+    # Host names are used as written: without DNS canonicalization of `localhost`, and without a
+    # container's domain, which MIT 1.20 appends in a container. TCP, because UDP responses are
+    # truncated at 1,465 bytes.
     return f"""[libdefaults]
   default_realm = {REALM}
   dns_lookup_kdc = false
   dns_lookup_realm = false
   dns_canonicalize_hostname = false
+  qualify_shortname = ""
   rdns = false
   forwardable = true
   udp_preference_limit = 1
 
 [realms]
   {REALM} = {{
-    kdc = 127.0.0.1:{state.ports["kdc"]}
+    kdc = {state.kdc_address}
   }}
 
 [domain_realm]
@@ -141,8 +185,8 @@ def _krb5_conf(state: State) -> str:
 """
 
 
-def _kdc_conf(state: State, layout: Layout) -> str:
-    address = f"127.0.0.1:{state.ports['kdc']}"
+def _kdc_conf(state: SandboxState, layout: Layout) -> str:
+    address = state.kdc_address
     return f"""[kdcdefaults]
   kdc_listen = {address}
   kdc_tcp_listen = {address}

@@ -1,4 +1,4 @@
-"""Bring a sandbox up, heal it, look at it, and take it down."""
+"""Start a sandbox, repair it, report its status, and remove it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import config, daemons, docker, ports
+from submit_tf_job.sandbox import daemons, docker, hadoop_config, port_blocks
 from submit_tf_job.sandbox.access import require_gssapi
-from submit_tf_job.sandbox.certificates import make_certificates
+from submit_tf_job.sandbox.bridge import bridge_problem
 from submit_tf_job.sandbox.engine import end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS
 from submit_tf_job.sandbox.jars import JarSet, ensure_jars, jars_of_home
-from submit_tf_job.sandbox.java import find_java_home
+from submit_tf_job.sandbox.jvm import find_java_home
 from submit_tf_job.sandbox.kdc import find_programs, make_kdc, principal_of
+from submit_tf_job.sandbox.libhadoop import ensure_native
 from submit_tf_job.sandbox.locks import file_lock
-from submit_tf_job.sandbox.model import (
+from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
     REALM,
     DaemonStatus,
     KerberosInfo,
+    Mode,
     Resolver,
     SandboxDirs,
     SandboxInfo,
@@ -37,12 +40,19 @@ from submit_tf_job.sandbox.model import (
     check_name,
     profile_name,
 )
-from submit_tf_job.sandbox.native import ensure_native
+from submit_tf_job.sandbox.processes import end
 from submit_tf_job.sandbox.profile import remove_profile, write_profile
 from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
 from submit_tf_job.sandbox.shutdown import end_everything
-from submit_tf_job.sandbox.startup import Progress, alive, refuse_taken_ports, start_daemons, wait_until_well
-from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
+from submit_tf_job.sandbox.startup import (
+    Progress,
+    alive,
+    refuse_taken_ports,
+    start_daemons,
+    wait_until_well,
+)
+from submit_tf_job.sandbox.tls import make_certificates
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION, line_of
 from submit_tf_job.sandbox.web import NotWell
 
@@ -50,7 +60,7 @@ __all__ = ["Sandbox"]
 
 _LOCK_TIMEOUT_S = 300.0
 
-# Nominal: what the NodeManager offers, whatever the machine has.
+# Nominal resources of the NodeManager, independent of the machine's.
 _MEMORY_MIB = 12288
 _VCORES = 16
 
@@ -62,10 +72,10 @@ class Sandbox:
     """One sandbox of this machine, by name.
 
     Example:
-        >>> sandbox = Sandbox("default", SandboxDirs.standard(os.environ))
+        >>> sandbox = Sandbox("default", SandboxDirs(Path("/srv/state"), Path("/srv/cache"), Path("/srv/config")))
         >>> info = sandbox.up(SandboxOptions(), os.environ, print)
         >>> sandbox.down()
-    """
+    """  # noqa: E501
 
     def __init__(self, name: str, dirs: SandboxDirs) -> None:
         check_name(name)
@@ -73,16 +83,20 @@ class Sandbox:
         self._dirs = dirs
         self._layout = Layout(dirs.state_dir.absolute() / name)
 
-    def up(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress = _silent) -> SandboxInfo:
-        """Start the sandbox, or only what of it is dead; return when everything is well.
+    def up(
+        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress = _silent
+    ) -> SandboxInfo:
+        """Start the sandbox, or its dead daemons; return when all are healthy.
 
         Args:
-            options: What is asked of the sandbox; must not contradict a sandbox that is there already.
-            environ: Environment; JAVA_HOME, PATH and a few more are used, nothing else reaches the daemons.
+            options: The options; must not differ from those of an existing sandbox.
+            environ: Environment; JAVA_HOME, PATH and a few more are used, the daemons inherit no
+                others.
             progress: Called with one line per step.
 
         Raises:
-            SandboxError: naming the daemon that did not start, with the end of its log; what this call started has been ended again.
+            SandboxError: A daemon did not start; the message has its name and the end of its log.
+                The processes that this call started have been ended.
         """
         begun = time.monotonic()
         with self._lock(progress):
@@ -96,20 +110,22 @@ class Sandbox:
                 state = self._first_start_or_nothing(options, environ, progress)
                 started = state.daemon_names
             write_profile(state, self._layout)
+            if state.docker and (cut_off := bridge_problem(state.engine)):
+                progress(f"warning: containers on a bridge cannot reach one another: {cut_off}")
         return replace(self._info(state), started=tuple(started), seconds=time.monotonic() - begun)
 
     def down(self, *, keep: bool = False, progress: Progress = _silent) -> bool:
         """End every process of the sandbox, containers too, and remove its files and its profile.
 
         Args:
-            keep: Leave configuration, data and logs; a later `up` continues with them.
+            keep: Keep configuration, data and logs; a later `up` continues with them.
             progress: Called with one line per step.
 
         Returns:
-            Whether there was anything to end or to remove.
+            Whether anything was ended or removed.
 
         Raises:
-            SandboxError: when a process could not be ended.
+            SandboxError: A process could not be ended.
         """
         with self._lock(progress):
             there = self._layout.home.exists()
@@ -125,10 +141,10 @@ class Sandbox:
         return there or ended
 
     def status(self) -> SandboxStatus:
-        """Return what is there now, daemon by daemon.
+        """Return the status of each daemon.
 
         Raises:
-            SandboxError: when the state file cannot be read.
+            SandboxError: The state file cannot be read.
         """
         state = load_state(self._layout)
         if state is None:
@@ -136,62 +152,82 @@ class Sandbox:
         rows = tuple(self._daemon_status(name, state) for name in state.daemon_names)
         if not any(row.alive for row in rows):
             return SandboxStatus(self.name, "down", rows)
-        return SandboxStatus(self.name, "up" if all(row.healthy for row in rows) else "degraded", rows, self._info(state))
+        health: Literal["up", "degraded"] = "degraded"
+        if all(row.healthy for row in rows):
+            health = "up"
+        return SandboxStatus(self.name, health, rows, self._info(state))
 
     def logs(self, daemon: str, tail: int | None = None) -> str:
         """Return a daemon's log.
 
         Args:
             daemon: One of `ALL_DAEMONS`.
-            tail: Only so many of its last lines.
+            tail: Number of its last lines; None for all.
 
         Raises:
-            SandboxError: when there is no such daemon or no such log.
+            SandboxError: The daemon or its log does not exist.
         """
         if daemon not in ALL_DAEMONS:
-            raise SandboxError(f"there is no daemon {daemon!r}", hint=f"daemons are {', '.join(ALL_DAEMONS)}")
+            raise SandboxError(
+                f"there is no daemon {daemon!r}", hint=f"daemons are {', '.join(ALL_DAEMONS)}"
+            )
         path = self._layout.log(daemon)
         if not path.is_file():
-            raise SandboxError(f"the sandbox {self.name} has no log of {daemon}", hint="`sandbox up` first")
-        return path.read_text(errors="replace") if tail is None else daemons.log_tail(path, tail)
+            raise SandboxError(
+                f"the sandbox {self.name} has no log of {daemon}", hint="`sandbox up` first"
+            )
+        if tail is None:
+            return path.read_text(errors="replace")
+        return daemons.log_tail(path, tail)
 
     @property
     def _lock_path(self) -> Path:
         return self._dirs.state_dir.absolute() / f"{self.name}.lock"
 
     def _lock(self, progress: Progress) -> contextlib.AbstractContextManager[None]:
-        return file_lock(self._lock_path, _LOCK_TIMEOUT_S, lambda: progress(f"another process is working on the sandbox {self.name}"))
+        return file_lock(
+            self._lock_path,
+            _LOCK_TIMEOUT_S,
+            lambda: progress(f"another process is working on the sandbox {self.name}"),
+        )
 
     def _profile_path(self) -> Path:
         return self._dirs.config_dir.absolute() / "profiles.d" / f"{profile_name(self.name)}.yaml"
 
-    def _first_start_or_nothing(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> State:
+    def _first_start_or_nothing(
+        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
+    ) -> SandboxState:
         try:
             return self._first_start(options, environ, progress)
         except BaseException:
             end_engine(self._layout.docker, keep_data=True)
-            # With a state file there are logs to look at; without one there is nothing worth keeping.
+            # With a state file the directory has logs of daemons; without one nothing is worth
+            # keeping.
             if not self._layout.state_file.exists():
                 shutil.rmtree(self._layout.home, ignore_errors=True)
             raise
 
-    def _first_start(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> State:
+    def _first_start(
+        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
+    ) -> SandboxState:
         _check_path(self._layout.home)
         user = _user_name()
         java_home = find_java_home(environ)
         docker.check_options(options, environ)
         native = self._prepare_kerberos(options, environ, progress)
         jars = self._jars(options, environ, progress)
-        # Mostly the same ports for the same sandbox.
-        first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % ports.BLOCKS
-        with ports.pick_block(first_block) as block:
+        # The same sandbox mostly gets the same ports.
+        first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % port_blocks.BLOCKS
+        with port_blocks.pick_block(first_block) as block:
             resolver: Resolver = "system"
             if "docker" not in (options.modes or ()):
                 resolver, why_not = choose_resolver(options.resolver or "auto", block, environ)
                 if why_not:
                     progress(f"containers will not find names by the system's resolver: {why_not}")
             hosts = hosts_file_text()
-            state = self._new_state(options, user, java_home, jars, block, resolver, hosts is not None)
+            state = self._new_state(
+                options, user, java_home, jars, block, resolver, hosts is not None
+            )
             state = self._with_docker(replace(state, native=native), options)
             self._write_files(state, hosts, environ)
             save_state(self._layout, state)
@@ -202,58 +238,76 @@ class Sandbox:
         save_state(self._layout, state)
         return state
 
-    def _with_docker(self, state: State, options: SandboxOptions) -> State:
-        """Choose addresses for the Docker Engine; HDFS and Registry DNS have the one that its containers can reach."""
+    def _with_docker(self, state: SandboxState, options: SandboxOptions) -> SandboxState:
+        """Choose addresses for the Docker Engine; HDFS and Registry DNS listen on the one that its
+        containers can connect to.
+        """
         if not state.docker:
             return state
         engine = make_bridge(self._layout.docker)
-        if not ports.port_is_free(53, engine.address):
+        if not port_blocks.port_is_free(53, engine.address):
             raise SandboxError(
-                f"port 53 of {engine.address} is in use, by a DNS server that listens on every address",
+                f"port 53 of {engine.address} is in use, by a DNS server that listens on "
+                f"every address",
                 hint="have that server listen on the addresses that it serves",
             )
-        executor = options.container_executor
         return replace(
             state,
             network=engine.number,
             dns_address=engine.address,
             gpus=options.gpus or 0,
-            executor=str(executor.absolute()) if executor else None,
+            executor=_absolute(options.container_executor),
             mounts=options.mounts or (),
         )
 
-    def _prepare_kerberos(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> str | None:
-        """Find what Kerberos needs, before anything is made; return the directory of libhadoop.so."""
+    def _prepare_kerberos(
+        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
+    ) -> str | None:
+        """Find the programs and libraries of Kerberos before anything is created; return the
+        directory of libhadoop.so.
+        """
         if "kerberos" not in (options.modes or ()):
             return None
         version = options.hadoop_version or DEFAULT_VERSION
         if options.hadoop_home is None and not line_of(version).am_java_opts:
             raise SandboxError(
-                f"a sandbox with Kerberos cannot be had of Hadoop {version}: its ApplicationMaster cannot be told where Kerberos is",
+                f"a sandbox with Kerberos cannot be had of Hadoop {version}: its "
+                f"ApplicationMaster cannot be told where Kerberos is",
                 hint="choose 3.3.5 or 3.4.2, or leave kerberos out",
             )
         require_gssapi()
         find_programs(environ)
-        return str(ensure_native(options.hadoop_home, self._dirs.cache_dir.absolute(), environ, progress))
+        return str(
+            ensure_native(options.hadoop_home, self._dirs.cache_dir.absolute(), environ, progress)
+        )
 
     def _new_state(
-        self, options: SandboxOptions, user: str, java_home: Path, jars: JarSet, block: int, resolver: Resolver, hosts_file: bool
-    ) -> State:
-        block_ports = ports.block_ports(block)
-        system = resolver == "system"
-        return State(
+        self,
+        options: SandboxOptions,
+        user: str,
+        java_home: Path,
+        jars: JarSet,
+        block: int,
+        resolver: Resolver,
+        hosts_file: bool,
+    ) -> SandboxState:
+        block_ports = port_blocks.block_ports(block)
+        dns_address, dns_port = "127.0.0.1", block_ports["dns"]
+        if resolver == "system":
+            dns_address, dns_port = port_blocks.dns_address(block), 53
+        return SandboxState(
             name=self.name,
             hadoop_version=jars.version,
-            hadoop_home=str(options.hadoop_home.absolute()) if options.hadoop_home else None,
+            hadoop_home=_absolute(options.hadoop_home),
             jars=str(jars.directory),
-            tarball=str(jars.tarball) if jars.tarball else None,
+            tarball=_absolute(jars.tarball),
             java_home=str(java_home),
             user=user,
             block=block,
             ports=block_ports,
             resolver=resolver,
-            dns_address=ports.dns_address(block) if system else "127.0.0.1",
-            dns_port=53 if system else block_ports["dns"],
+            dns_address=dns_address,
+            dns_port=dns_port,
             hosts_file=hosts_file,
             container_path=tuple(str(path.absolute()) for path in options.container_path or ()),
             memory_mib=options.memory_mib or _MEMORY_MIB,
@@ -261,49 +315,79 @@ class Sandbox:
             profile_path=str(self._profile_path()),
             home=str(self._layout.home),
             modes=options.modes or (),
-            # The NodeManager's recovery store is leveldb, whose native library exists for this processor only.
+            default_timeouts=bool(options.default_timeouts),
+            # The NodeManager's recovery store is leveldb, whose native library exists for this
+            # processor only.
             recovery=platform.machine() in ("x86_64", "AMD64"),
         )
 
-    def _jars(self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress) -> JarSet:
+    def _jars(
+        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
+    ) -> JarSet:
         if options.hadoop_home is None:
-            return ensure_jars(options.hadoop_version or DEFAULT_VERSION, self._dirs.cache_dir.absolute(), environ, progress)
+            return ensure_jars(
+                options.hadoop_version or DEFAULT_VERSION,
+                self._dirs.cache_dir.absolute(),
+                environ,
+                progress,
+            )
         jars = jars_of_home(options.hadoop_home.absolute(), self._layout.home / "jars")
         if options.hadoop_version not in (None, jars.version):
-            raise SandboxError(f"{options.hadoop_home} holds Hadoop {jars.version}, not {options.hadoop_version}")
+            raise SandboxError(
+                f"{options.hadoop_home} holds Hadoop {jars.version}, not {options.hadoop_version}"
+            )
         return jars
 
-    def _write_files(self, state: State, hosts: str | None, environ: Mapping[str, str]) -> None:
+    def _write_files(
+        self, state: SandboxState, hosts: str | None, environ: Mapping[str, str]
+    ) -> None:
         layout = self._layout
         layout.make()
         if state.secure:
             make_kdc(state, layout, environ)
         if state.tls:
             make_certificates(state, layout, environ)
-        directories = {layout.conf: None, **({layout.rm_conf(n): rm_id for n, rm_id in enumerate(RM_IDS, 1)} if state.ha else {})}
+        directories: dict[Path, str | None] = {layout.conf: None}
+        if state.ha:
+            directories |= {layout.rm_conf(n): rm_id for n, rm_id in enumerate(RM_IDS, 1)}
         for directory, rm_id in directories.items():
             directory.mkdir(exist_ok=True)
-            for name, text in config.daemon_files(state, layout, rm_id).items():
+            for name, text in hadoop_config.daemon_files(state, layout, rm_id).items():
                 (directory / name).write_text(text)
-        for name, text in config.client_files(state).items():
+        for name, text in hadoop_config.client_files(state).items():
             (layout.client_conf / name).write_text(text)
         if hosts is not None:
             (layout.conf / "hosts").write_text(hosts)
         if state.resolver == "system" and not state.docker:
-            (layout.conf / "resolv.conf").write_text(config.resolv_conf(state, Path("/etc/resolv.conf").read_text(errors="replace")))
+            (layout.conf / "resolv.conf").write_text(
+                hadoop_config.resolv_conf(
+                    state, Path("/etc/resolv.conf").read_text(errors="replace")
+                )
+            )
 
-    def _heal(self, state: State, environ: Mapping[str, str], progress: Progress) -> tuple[State, tuple[str, ...]]:
+    def _heal(
+        self, state: SandboxState, environ: Mapping[str, str], progress: Progress
+    ) -> tuple[SandboxState, tuple[str, ...]]:
+        if daemons.gave_up(state):
+            # Only a restart makes such a NodeManager healthy again.
+            end([state.daemons["nodemanager"]], grace_s=5.0)
         dead = _dead(state)
         try:
             return self._start_again(dead, state, environ, progress), dead
         except SandboxError:
-            # A process that was killed takes a moment to go, and may have been looked at before.
+            # A killed process takes a moment to end, so the first check may have found it alive.
             died = _dead(state)
             if died == dead:
                 raise
             return self._start_again(died, state, environ, progress), died
 
-    def _start_again(self, dead: tuple[str, ...], state: State, environ: Mapping[str, str], progress: Progress) -> State:
+    def _start_again(
+        self,
+        dead: tuple[str, ...],
+        state: SandboxState,
+        environ: Mapping[str, str],
+        progress: Progress,
+    ) -> SandboxState:
         if not dead:
             wait_until_well(state, self._layout, _silent)
             return state
@@ -311,9 +395,9 @@ class Sandbox:
             require_gssapi()
         if state.hadoop_home is None:
             ensure_jars(state.hadoop_version, Path(state.jars).parent.parent, environ, progress)
-        with ports.keep_block(state.block, timeout_s=5.0):
+        with port_blocks.keep_block(state.block, timeout_s=5.0):
             if "dockerd" in dead:
-                restore_bridge(state.engine)  # after `down --keep` the others' address is not there
+                restore_bridge(state.engine)  # removed by `down --keep`; other daemons listen on it
             for name in dead:
                 refuse_taken_ports(name, state)
             return start_daemons(dead, state, self._layout, environ, progress)
@@ -321,23 +405,27 @@ class Sandbox:
     def _remove_home(self) -> None:
         shutil.rmtree(self._layout.home, ignore_errors=True)
         if self._layout.home.exists():
-            raise SandboxError(f"{self._layout.home} could not be removed completely", hint="look at what is in it, and remove it")
+            raise SandboxError(
+                f"{self._layout.home} could not be removed completely",
+                hint="look at what is in it, and remove it",
+            )
 
-    def _daemon_status(self, name: str, state: State) -> DaemonStatus:
-        process = state.daemons.get(name)
-        reason = ""
+    def _daemon_status(self, name: str, state: SandboxState) -> DaemonStatus:
+        pid, reason = None, ""
+        if name in state.daemons:
+            pid = state.daemons[name].pid
         try:
             daemons.check(name, state)
         except NotWell as problem:
             reason = str(problem)
-        # It may have died of the same cause, and in the same moment, as the answer.
+        # Check after the health check: the process may have ended during that check.
         is_there = alive(state, name)
         if not is_there:
             reason = "it is not running"
-        pid = process.pid if process else None
-        return DaemonStatus(name, pid, is_there, not reason, reason, daemons.daemon_ports(name, state), self._layout.log(name))
+        ports, log = daemons.daemon_ports(name, state), self._layout.log(name)
+        return DaemonStatus(name, pid, is_there, not reason, reason, ports, log)
 
-    def _info(self, state: State) -> SandboxInfo:
+    def _info(self, state: SandboxState) -> SandboxInfo:
         return SandboxInfo(
             name=self.name,
             profile=profile_name(self.name),
@@ -360,12 +448,12 @@ class Sandbox:
             docker=docker.docker_info(state) if state.docker else None,
         )
 
-    def _kerberos_info(self, state: State) -> KerberosInfo:
-        layout = self._layout
-        return KerberosInfo(REALM, f"127.0.0.1:{state.ports['kdc']}", layout.krb5_conf, layout.keytabs, principal_of(state.user))
+    def _kerberos_info(self, state: SandboxState) -> KerberosInfo:
+        layout, principal = self._layout, principal_of(state.submitter)
+        return KerberosInfo(REALM, state.kdc_address, layout.krb5_conf, layout.keytabs, principal)
 
 
-def _dead(state: State) -> tuple[str, ...]:
+def _dead(state: SandboxState) -> tuple[str, ...]:
     return tuple(name for name in state.daemon_names if not alive(state, name))
 
 
@@ -373,36 +461,54 @@ def _user_name() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        raise SandboxError(f"the user id {os.geteuid()} has no name on this machine, and Hadoop cannot log in without one") from None
+        raise SandboxError(
+            f"the user id {os.geteuid()} has no name on this machine, and Hadoop cannot "
+            f"log in without one"
+        ) from None
 
 
 def _check_path(home: Path) -> None:
-    """Refuse a directory whose path Hadoop would take apart: lists are split at commas, classpaths at colons, URIs need no escapes."""
+    """Refuse a path that Hadoop would split: it splits lists at commas and classpaths at colons.
+    URIs must need no escapes.
+    """
     if not re.fullmatch(r"[A-Za-z0-9/._@+=-]+", str(home)):
-        raise SandboxError(f"Hadoop cannot work in {home}", hint="use a directory whose path has only letters, digits and / . _ @ + = -")
+        raise SandboxError(
+            f"Hadoop cannot work in {home}",
+            hint="use a directory whose path has only letters, digits and / . _ @ + = -",
+        )
 
 
-def _refuse_changes(state: State, options: SandboxOptions) -> None:
-    """Refuse options that a running sandbox was not started with.
+def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
+    """Refuse options that differ from those of the running sandbox.
 
     Raises:
-        SandboxError: naming the first one.
+        SandboxError: An option differs; the message names the first one.
     """
-    container_path = None if options.container_path is None else tuple(str(path.absolute()) for path in options.container_path)
+    container_path = modes = resolver = None
+    if options.container_path is not None:
+        container_path = tuple(str(path.absolute()) for path in options.container_path)
+    if options.modes is not None:
+        modes = _modes_word(options.modes)
+    if options.resolver != "auto":
+        resolver = options.resolver
     asked_and_running = {
         "Hadoop": (options.hadoop_version, state.hadoop_version),
-        "the Hadoop home": (str(options.hadoop_home.absolute()) if options.hadoop_home else None, state.hadoop_home),
+        "the Hadoop home": (_absolute(options.hadoop_home), state.hadoop_home),
         "the containers' path": (container_path, state.container_path),
-        "the resolver": (None if options.resolver == "auto" else options.resolver, state.resolver),
+        "the resolver": (resolver, state.resolver),
         "memory": (options.memory_mib, state.memory_mib),
         "vcores": (options.vcores, state.vcores),
         "GPUs": (options.gpus, state.gpus),
         "the container-executor": (
-            str(options.container_executor.absolute()) if options.container_executor else None,
+            _absolute(options.container_executor),
             state.executor or "of its own",
         ),
         "mounts": (options.mounts, state.mounts),
-        "the profile": (None if options.modes is None else "+".join(options.modes) or "simple", "+".join(state.modes) or "simple"),
+        "the time-outs": (
+            _TIMEOUTS_OF.get(options.default_timeouts),
+            _TIMEOUTS_OF[state.default_timeouts],
+        ),
+        "the profile": (modes, _modes_word(state.modes)),
     }
     for what, (asked, running) in asked_and_running.items():
         if asked is not None and asked != running:
@@ -412,5 +518,20 @@ def _refuse_changes(state: State, options: SandboxOptions) -> None:
             )
 
 
+_TIMEOUTS_OF: dict[bool | None, str] = {True: "of Hadoop", False: "of the sandbox"}
+
+
+def _modes_word(modes: tuple[Mode, ...]) -> str:
+    return "+".join(modes) or "simple"
+
+
+def _absolute(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    return str(path.absolute())
+
+
 def _show(value: object) -> str:
-    return ":".join(map(str, value)) or "(none)" if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return ":".join(map(str, value)) or "(none)"
+    return str(value)

@@ -1,4 +1,4 @@
-"""Locks between processes, for as long as a piece of work takes."""
+"""Locks between processes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ __all__ = ["file_lock", "reserve"]
 
 
 def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
-    """Reserve something among all processes of this machine, of whatever user; the kernel lets go when the process dies.
+    """Reserve a name among all processes of this machine, of any user; the kernel releases it when
+    the process dies.
 
-    An abstract socket has no file that could be left behind or belong to another user, and lives in the network namespace as ports and
-    addresses do.
+    The lock is an abstract socket: it has no file that could remain or belong to another user, and
+    belongs to the network namespace as ports and addresses do.
 
     Args:
-        what: What is reserved, by a name.
+        what: The name.
 
     Returns:
-        What holds it until it is left, `None` where another process has it.
+        A context manager that releases the name at its exit; None if another process has it.
     """
     holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -38,16 +39,19 @@ def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
 
 
 @contextlib.contextmanager
-def file_lock(path: Path, timeout_s: float, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold an exclusive lock on a file while the body runs; the kernel drops it when the process dies.
+def file_lock(
+    path: Path, timeout_s: float, waiting: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Hold an exclusive lock on a file while the body runs; the kernel releases it when the process
+    dies.
 
     Args:
-        path: The lock file; made if missing. The body may remove it.
-        timeout_s: How long to wait for another holder.
+        path: The lock file; created if missing. The body may remove it.
+        timeout_s: Seconds to wait for another holder.
         waiting: Called once if another process holds the lock.
 
     Raises:
-        SandboxError: when another process still holds the lock after `timeout_s`.
+        SandboxError: Another process still holds the lock after `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
     told = False
@@ -58,7 +62,8 @@ def file_lock(path: Path, timeout_s: float, waiting: Callable[[], None] = lambda
                 return
         if time.monotonic() > deadline:
             raise SandboxError(
-                f"another process has held {path} for {timeout_s:.0f} s", hint="wait for it to end, or end it, and try again"
+                f"another process has held {path} for {timeout_s:.0f} s",
+                hint="wait for it to end, or end it, and try again",
             )
         if not told:
             waiting()
@@ -71,13 +76,15 @@ def _open(path: Path) -> IO[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("w")
     except OSError as error:
-        raise SandboxError(f"{path} cannot be written: {error.strerror}", hint="is it another user's?") from None
+        raise SandboxError(
+            f"{path} cannot be written: {error.strerror}", hint="is it another user's?"
+        ) from None
 
 
 def _try(handle: IO[str], path: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The last holder may have removed the file; then this lock excludes nobody.
+        # The last holder may have removed the file; then this lock excludes no process.
         return os.path.samestat(os.fstat(handle.fileno()), path.stat())
     except (BlockingIOError, FileNotFoundError):
         return False

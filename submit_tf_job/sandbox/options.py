@@ -1,4 +1,4 @@
-"""What goes into the sandbox and what comes out of it, as values."""
+"""Options and results of the sandbox's operations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from submit_tf_job.errors import SandboxError, UsageError
-from submit_tf_job.settings import directories
 
 __all__ = [
     "ALL_DAEMONS",
@@ -17,6 +16,7 @@ __all__ = [
     "DOMAIN",
     "MODES",
     "REALM",
+    "RUN_AS",
     "DaemonStatus",
     "DockerInfo",
     "KerberosInfo",
@@ -38,16 +38,29 @@ ResolverChoice = Literal["auto", "system", "direct"]
 
 Mode = Literal["kerberos", "ha", "tls", "docker"]
 
-# What `up --profile` takes beside `simple`, in the order in which a combination is written.
+# The values of `up --profile` beside `simple`, in the order in which a combination is written.
 MODES: tuple[Mode, ...] = ("kerberos", "ha", "tls", "docker")
 
 DOMAIN = "sandbox.test"
 REALM = "SANDBOX.TEST"
 
-# In the order in which they are shown; also the names that `logs` takes.
-ALL_DAEMONS = ("dockerd", "kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2", "nodemanager", "registrydns")
+# The user that containers of a sandbox with Docker run as; it exists on every machine.
+RUN_AS = "nobody"
+
+# In the order in which they are shown; also the names that `logs` accepts.
+ALL_DAEMONS = (
+    "dockerd",
+    "kdc",
+    "zookeeper",
+    "namenode",
+    "datanode",
+    "resourcemanager",
+    "resourcemanager2",
+    "nodemanager",
+    "registrydns",
+)
 _MORE: dict[Mode, str] = {"docker": "dockerd", "kerberos": "kdc", "ha": "resourcemanager2"}
-# Those of a simple sandbox.
+# The daemons of a simple sandbox.
 DAEMONS = tuple(name for name in ALL_DAEMONS if name not in _MORE.values())
 
 
@@ -58,29 +71,30 @@ def daemons_of(modes: Collection[Mode]) -> tuple[str, ...]:
 
 
 def parse_modes(words: Iterable[str]) -> tuple[Mode, ...]:
-    """Read what `--profile` was given, such as `kerberos+ha`, each mode once and in their usual order.
+    """Parse the value of `--profile`, such as `kerberos+ha` or `kerberos,ha`, each mode once and in
+    canonical order.
 
     Raises:
-        UsageError: when a word is no mode, or `simple` stands beside one.
+        UsageError: A word is not a mode, or `simple` is combined with one.
     """
-    asked = [part for word in words for part in word.split("+")]
+    asked = [part for word in words for part in re.split("[+,]", word)]
     unknown = [part for part in asked if part not in ("simple", *MODES)]
     if unknown:
-        raise UsageError(f"--profile takes simple, {', '.join(MODES)}, or several of the latter as kerberos+ha+tls, not {unknown[0]!r}")
+        raise UsageError(
+            f"--profile takes simple, {', '.join(MODES)}, or several of the latter as "
+            f"kerberos+ha+tls, not {unknown[0]!r}"
+        )
     if "simple" in asked and set(asked) != {"simple"}:
         raise UsageError("--profile simple means without the others; leave it out")
-    if {"docker", "kerberos"} <= set(asked):
-        # A secure NodeManager runs each container as the user who submitted it, and the sandbox's users are nobody on this machine.
-        raise UsageError("--profile docker and kerberos cannot be had together; docker goes with ha and tls")
     return tuple(mode for mode in MODES if mode in asked)
 
 
 @dataclass(frozen=True)
 class SandboxDirs:
-    """Where sandboxes live.
+    """The directories of sandboxes.
 
     Attributes:
-        state_dir: Holds one directory per sandbox: configuration, data, logs.
+        state_dir: Holds one directory for each sandbox: configuration, data, logs.
         cache_dir: Holds the jars, shared by all sandboxes.
         config_dir: Directory of the settings; the profile goes to `profiles.d` in it.
     """
@@ -89,33 +103,27 @@ class SandboxDirs:
     cache_dir: Path
     config_dir: Path
 
-    @classmethod
-    def standard(cls, environ: Mapping[str, str], config_dir: Path | None = None) -> SandboxDirs:
-        """Return the directories that belong to an environment.
-
-        Args:
-            environ: Environment; HOME and the XDG variables count.
-            config_dir: Where the settings are, if not in their usual place.
-        """
-        usual = directories(environ)
-        return cls(usual.state / "sandbox", usual.cache, config_dir or usual.config)
-
 
 @dataclass(frozen=True)
 class SandboxOptions:
-    """What a user may ask of `up`; None means: as the sandbox was started, or the default.
+    """The options of `up`; None means the existing sandbox's value, or else the default.
 
     Attributes:
         hadoop_version: Hadoop version, default `versions.DEFAULT_VERSION`.
         hadoop_home: An unpacked Hadoop whose jars are used instead of Maven's.
-        container_path: Directories put first on the PATH of containers, such as the `bin` of a virtual environment with TensorFlow.
-        resolver: How containers find names: `system` (root only), `direct`, or `auto`.
-        memory_mib: Memory that the NodeManager offers; nominal, the machine need not have it. Default 12288.
+        container_path: Directories put first on the PATH of containers, such as the `bin` of a
+            virtual environment with TensorFlow.
+        resolver: How containers resolve names: `system` (root only), `direct`, or `auto`.
+        memory_mib: Memory that the NodeManager offers; nominal, the machine need not have it.
+            Default 12288.
         vcores: Cores that it offers, likewise nominal. Default 16.
-        modes: What it has beyond a simple cluster: Kerberos, two ResourceManagers, TLS, Docker. Default none.
-        gpus: With Docker: GPUs that the NodeManager offers and the machine need not have. Default none.
+        modes: Additions to a simple cluster: Kerberos, two ResourceManagers, TLS, Docker. Default
+            none.
+        gpus: With Docker: GPUs that the NodeManager offers and the machine need not have. Default
+            none.
         container_executor: With Docker: Hadoop's own container-executor, instead of the sandbox's.
-        mounts: With Docker: what of this machine jobs may mount, `/dir` to read or `/dir:rw`.
+        mounts: With Docker: directories that jobs may mount, `/dir` to read or `/dir:rw`.
+        default_timeouts: Keep Hadoop's default intervals and time-outs for jobs. Default no.
     """
 
     hadoop_version: str | None = None
@@ -128,6 +136,7 @@ class SandboxOptions:
     gpus: int | None = None
     container_executor: Path | None = None
     mounts: tuple[str, ...] | None = None
+    default_timeouts: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +144,7 @@ class DockerInfo:
     """The Docker Engine of a sandbox.
 
     Attributes:
-        host: What DOCKER_HOST must be to reach it.
+        host: The value of DOCKER_HOST for it.
         address: Address of this machine on its bridge; HDFS and Registry DNS listen there.
         networks: Networks that jobs may use.
         executor: The container-executor in use; None for the sandbox's own.
@@ -151,14 +160,14 @@ class DockerInfo:
 
 @dataclass(frozen=True)
 class KerberosInfo:
-    """Where the Kerberos of a sandbox is.
+    """The Kerberos realm of a sandbox.
 
     Attributes:
         realm: Its realm.
         kdc: `address:port` of its KDC.
         krb5_conf: Configuration for clients: `KRB5_CONFIG`.
         keytabs: Directory with a keytab per principal, `alice.keytab` and `alice.localhost.keytab`.
-        principal: Who the profile logs in as.
+        principal: The principal that the profile logs in as.
     """
 
     realm: str
@@ -174,7 +183,7 @@ class SandboxInfo:
 
     Attributes:
         name: Its name.
-        profile: Name of the settings profile that reaches it.
+        profile: Name of its settings profile.
         profile_path: File of that profile.
         hadoop_version: Hadoop version.
         user: OS user that the daemons run as; HDFS superuser, and owner of every container process.
@@ -184,12 +193,12 @@ class SandboxInfo:
         rm_url, nm_url, namenode_url: Web addresses.
         rm_urls: Web addresses of all ResourceManagers, `rm_url` first.
         dns_server: `address:port` of Registry DNS.
-        resolver: `system` if containers' own resolver knows Registry DNS, else `direct`.
+        resolver: `system` if containers' own resolver uses Registry DNS, else `direct`.
         ports: Every port, by purpose.
-        started: Daemons that this `up` started; empty if all were well.
-        seconds: How long this `up` took.
-        modes: What it has beyond a simple cluster.
-        ca_file: CA that its certificates are checked against, None without TLS.
+        started: Daemons that this `up` started; empty if all were healthy.
+        seconds: Duration of this `up`.
+        modes: Its additions to a simple cluster.
+        ca_file: CA that signed its certificates, None without TLS.
         kerberos: None without Kerberos.
         docker: None without Docker.
     """
@@ -219,14 +228,14 @@ class SandboxInfo:
 
 @dataclass(frozen=True)
 class DaemonStatus:
-    """One daemon as it is now.
+    """The status of one daemon.
 
     Attributes:
         name: One of `ALL_DAEMONS`.
         pid: Its process, None if it never started.
-        alive: The process is there, and is ours.
-        healthy: It answers as it should.
-        reason: What is wrong, "" if nothing.
+        alive: Whether the process exists and belongs to this sandbox.
+        healthy: Whether its health check passes.
+        reason: Why it is not healthy, or "".
         ports: Ports it listens on.
         log: Its log file.
     """
@@ -242,7 +251,7 @@ class DaemonStatus:
 
 @dataclass(frozen=True)
 class SandboxStatus:
-    """A sandbox as it is now: `down` (not there), `up` (all healthy) or `degraded`."""
+    """The status of a sandbox: `down` (does not exist), `up` (all healthy) or `degraded`."""
 
     name: str
     state: Literal["down", "up", "degraded"]
@@ -251,13 +260,16 @@ class SandboxStatus:
 
 
 def check_name(name: str) -> None:
-    """Refuse a sandbox name that would not do as a directory and as a profile name.
+    """Refuse a sandbox name that is not valid as a directory and as a profile name.
 
     Raises:
-        SandboxError: when the name does not fit.
+        SandboxError: The name is not valid.
     """
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", name):
-        raise SandboxError(f"{name!r} is no name for a sandbox", hint="use up to 32 lower-case letters, digits and hyphens")
+        raise SandboxError(
+            f"{name!r} is not a valid sandbox name",
+            hint="use up to 32 lower-case letters, digits and hyphens",
+        )
 
 
 def profile_name(name: str) -> str:

@@ -1,8 +1,10 @@
-"""Ports of a sandbox: one block of 25, taken whole, so that two sandboxes can never mix.
+"""Choose the ports of a sandbox: one block of 25, reserved as a whole, so that two sandboxes never
+share ports.
 
-A NodeManager checks no cluster id: one that finds another sandbox's ResourceManager on the port it was told joins that and runs
-its containers (seen). So a block is taken only if *every* port in it is free, and it stays reserved from the choice until the daemons
-listen. From then on any one living daemon keeps the block from being chosen by others, also while another daemon is dead.
+A NodeManager does not check a cluster id: if another sandbox's ResourceManager listens on the
+configured port, it joins that cluster and runs its containers. So a block is used only if *every*
+port in it is free, and it stays reserved until the daemons listen. From then on any running daemon
+keeps others from choosing the block, even while another daemon is dead.
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ from typing import Protocol
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import reserve
 
-__all__ = ["BLOCKS", "PORT_NAMES", "Reserve", "block_ports", "dns_address", "pick_block", "port_is_free", "reserve_block"]
+__all__ = [
+    "BLOCKS",
+    "PORT_NAMES",
+    "Reserve",
+    "block_ports",
+    "dns_address",
+    "pick_block",
+    "port_is_free",
+    "reserve_block",
+]
 
 # Below the ephemeral range (32768) and below the range of job tasks (20000 to 32767).
 _FIRST = 10000
@@ -49,7 +60,7 @@ PORT_NAMES = (
 
 
 class Reserve(Protocol):
-    """Reserve a block for this process, or say that another process has it."""
+    """Reserve a block for this process, or return None where another process has it."""
 
     def __call__(self, block: int) -> contextlib.AbstractContextManager[object] | None: ...
 
@@ -70,11 +81,14 @@ def reserve_block(block: int) -> contextlib.AbstractContextManager[object] | Non
 
 
 def port_is_free(port: int, address: str = "") -> bool:
-    """Say whether nothing listens on a port, TCP or UDP, on the address (default: on any address)."""
+    """Return whether nothing listens on a port, TCP or UDP, on the address (default: on any
+    address).
+    """
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         with socket.socket(socket.AF_INET, kind) as probe:
             if kind == socket.SOCK_STREAM:
-                # Connections of a daemon that just ended (TIME_WAIT) do not keep the next one from listening.
+                # Connections of a daemon that just ended (TIME_WAIT) do not keep the next one from
+                # listening.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((address, port))
@@ -84,16 +98,18 @@ def port_is_free(port: int, address: str = "") -> bool:
 
 
 @contextlib.contextmanager
-def pick_block(first: int, reserve: Reserve = reserve_block, is_free: Callable[[int], bool] = port_is_free) -> Iterator[int]:
+def pick_block(
+    first: int, reserve: Reserve = reserve_block, is_free: Callable[[int], bool] = port_is_free
+) -> Iterator[int]:
     """Choose a block whose ports are all free, and keep it reserved while the body runs.
 
     Args:
         first: Block to try first; the next ones follow.
         reserve: Reserves one block between processes.
-        is_free: Says whether a port is free.
+        is_free: Returns whether a port is free.
 
     Raises:
-        SandboxError: when every block is in use.
+        SandboxError: Every block is in use.
     """
     for step in range(BLOCKS):
         block = (first + step) % BLOCKS
@@ -104,17 +120,23 @@ def pick_block(first: int, reserve: Reserve = reserve_block, is_free: Callable[[
             if all(is_free(_FIRST + block * _SIZE + offset) for offset in range(_SIZE)):
                 yield block
                 return
-    raise SandboxError(f"no {_SIZE} free ports in a row between {_FIRST} and {_FIRST + BLOCKS * _SIZE - 1}", hint="end what uses them")
+    raise SandboxError(
+        f"no {_SIZE} free ports in a row between {_FIRST} and {_FIRST + BLOCKS * _SIZE - 1}",
+        hint="end what uses them",
+    )
 
 
 @contextlib.contextmanager
 def keep_block(
-    block: int, timeout_s: float, reserve: Reserve = reserve_block, sleep: Callable[[float], None] = time.sleep
+    block: int,
+    timeout_s: float,
+    reserve: Reserve = reserve_block,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[None]:
     """Reserve the block that a sandbox already has, while the body restarts some of its daemons.
 
     Raises:
-        SandboxError: when another process holds the block for longer than `timeout_s`.
+        SandboxError: Another process holds the block for longer than `timeout_s`.
     """
     waited = 0.0
     while True:
@@ -122,7 +144,10 @@ def keep_block(
         if held is not None:
             break
         if waited >= timeout_s:
-            raise SandboxError("another sandbox is taking this sandbox's ports", hint="`sandbox down` this one, then `sandbox up`")
+            raise SandboxError(
+                "another sandbox is taking this sandbox's ports",
+                hint="`sandbox down` this one, then `sandbox up`",
+            )
         sleep(0.1)
         waited += 0.1
     with held:

@@ -1,4 +1,4 @@
-"""Start, recognise and end processes, without ever touching one that is not ours."""
+"""Start, recognise and end processes of sandboxes, and no others."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ __all__ = [
     "marked_processes",
     "marker",
     "named_processes",
+    "run",
 ]
 
 _PROC = Path("/proc")
@@ -31,13 +32,16 @@ _PROC = Path("/proc")
 # State of a listening socket in /proc/net/tcp.
 _LISTEN = "0A"
 
-# The shell ends at once, so that the daemon is nobody's child: no zombie in a long-lived caller, no pipe held open.
+# The shell ends at once, so that the daemon is not a child of the caller: it leaves no zombie in a
+# long-lived caller, and keeps no pipe open.
 _LAUNCH = 'umask 022; cd "$1" || exit 1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that cannot be mistaken for a later one with the same number: `start_ticks` is field 22 of /proc/<pid>/stat."""
+    """A process, identified by PID and start time, as PIDs are reused: `start_ticks` is field 22 of
+    /proc/<pid>/stat.
+    """
 
     pid: int
     start_ticks: int
@@ -57,7 +61,7 @@ def _stat(pid: int, proc: Path = _PROC) -> _Stat | None:
         text = (proc / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # The second field is the program's name in brackets and may hold anything, brackets too.
+    # The second field is the program's name in brackets, and may itself contain brackets.
     fields = text[text.rfind(")") + 2 :].split()
     if len(fields) < 20:
         return None
@@ -65,21 +69,51 @@ def _stat(pid: int, proc: Path = _PROC) -> _Stat | None:
 
 
 def is_alive(process: Process, proc: Path = _PROC) -> bool:
-    """Say whether the process is still there: the same one, and not a zombie."""
-    stat = _stat(process.pid, proc)
-    return stat is not None and stat.state not in ("Z", "X") and stat.start_ticks == process.start_ticks
+    """Return whether the process exists, with the same start time, and is not a zombie."""
+    return _identify(process.pid, proc) == process
 
 
 def _identify(pid: int, proc: Path = _PROC) -> Process | None:
     stat = _stat(pid, proc)
-    return None if stat is None or stat.state in ("Z", "X") else Process(pid, stat.start_ticks)
+    if stat is None or stat.state in ("Z", "X"):
+        return None
+    return Process(pid, stat.start_ticks)
+
+
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    stdin: str = "",
+    timeout_s: float = 60.0,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; return its status and output.
+
+    Raises:
+        SandboxError: It could not be started, or did not end in time.
+    """
+    try:
+        return subprocess.run(
+            argv,
+            cwd=cwd,
+            env=dict(environ),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SandboxError(f"{argv[0]} could not be run: {error}") from None
 
 
 def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path) -> Process:
-    """Start a daemon in a session of its own, its output appended to a log file.
+    """Start a daemon in a separate session, and append its output to a log file.
 
     Raises:
-        SandboxError: when the shell that starts it failed.
+        SandboxError: The shell that starts it failed.
     """
     done = subprocess.run(
         ["/bin/sh", "-c", _LAUNCH, "sh", str(cwd), str(log), *argv],
@@ -94,22 +128,25 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path
     if done.returncode != 0 or not done.stdout.strip().isdigit():
         raise SandboxError(f"could not start {argv[0]}: {done.stderr.strip()}")
     pid = int(done.stdout)
-    # One that is gone already is told by its log; with no start time it is never taken for alive.
+    # A process that has already ended has no start time, and so counts as dead; its log has the
+    # reason.
     return _identify(pid) or Process(pid, 0)
 
 
 def marker(home: Path) -> str:
-    """Return the argument that every daemon of a sandbox carries on its command line."""
+    """Return the argument that marks the command line of every daemon of a sandbox."""
     return f"-Dsubmit_tf_job.sandbox={home}"
 
 
-def marked_processes(home: Path, mains: Mapping[str, str], proc: Path = _PROC) -> dict[Process, str]:
-    """Find the daemons of a sandbox by their command line, also those that no state file knows.
+def marked_processes(
+    home: Path, mains: Mapping[str, str], proc: Path = _PROC
+) -> dict[Process, str]:
+    """Find the daemons of a sandbox by their command line, even without a state file.
 
     Args:
         home: Directory of the sandbox.
         mains: Main class -> daemon.
-        proc: For tests.
+        proc: Root of procfs, for tests.
 
     Returns:
         Process -> daemon.
@@ -125,21 +162,29 @@ def marked_processes(home: Path, mains: Mapping[str, str], proc: Path = _PROC) -
 
 
 def named_processes(names: Iterable[str], needle: str, proc: Path = _PROC) -> list[Process]:
-    """Find processes by the beginning of their program's name and by what stands in their command line.
+    """Find processes by a prefix of their program's name and a part of their command line.
 
     Args:
-        names: What the kernel calls them; of a longer name its beginning is enough.
-        needle: What one of their arguments contains.
-        proc: For tests.
+        names: Prefixes of their names in /proc/<pid>/comm, which has at most 15 characters.
+        needle: Text that their command line contains.
+        proc: Root of procfs, for tests.
     """
-    starts = tuple(names)
-    every = [process for process in _all(proc) if _read(proc / str(process.pid) / "comm").decode(errors="replace").startswith(starts)]
-    return [process for process in every if needle.encode() in _read(proc / str(process.pid) / "cmdline")]
+    starts = tuple(name.encode() for name in names)
+    return [
+        process
+        for process in _all(proc)
+        if _read(proc / str(process.pid) / "comm").startswith(starts)
+        and needle.encode() in _read(proc / str(process.pid) / "cmdline")
+    ]
 
 
 def group_members(group: str, proc: Path = _PROC) -> list[Process]:
-    """Find the processes in a control group, and in those below it, whichever hierarchy says so."""
-    return [process for process in _all(proc) if any(path.startswith(f"/{group}/") for path in _groups(process.pid, proc))]
+    """Find the processes in a control group and those below it, in each cgroup hierarchy."""
+    return [
+        process
+        for process in _all(proc)
+        if any(path.startswith(f"/{group}/") for path in _groups(process.pid, proc))
+    ]
 
 
 def _groups(pid: int, proc: Path) -> list[str]:
@@ -150,21 +195,32 @@ def _groups(pid: int, proc: Path) -> list[str]:
 def container_processes(local_dir: Path, proc: Path = _PROC) -> list[Process]:
     """Find the processes of containers that a NodeManager with this local directory launched.
 
-    A container of DefaultContainerExecutor is a session of its own and outlives its NodeManager. Its processes are known by LOCAL_DIRS in
-    their environment, by their session, or by a working directory in the local directory and no terminal (a user's shell has one).
+    A container of DefaultContainerExecutor is a separate session and outlives its NodeManager. Its
+    processes are identified by LOCAL_DIRS in their environment, by their session, or by a working
+    directory in the local directory without a terminal (a user's shell has one).
     """
     processes = {process.pid: process for process in _all(proc)}
     stats = {pid: stat for pid in processes if (stat := _stat(pid, proc))}
     spared = _ancestors(os.getpid(), stats)
-    launched = {pid for pid in stats if _has_local_dir(_read(proc / str(pid) / "environ"), local_dir)}
+    launched = {
+        pid for pid in stats if _has_local_dir(_read(proc / str(pid) / "environ"), local_dir)
+    }
     sessions = {stats[pid].session for pid in launched}
-    inside = {pid for pid, stat in stats.items() if stat.terminal == 0 and _cwd_is_below(proc / str(pid) / "cwd", local_dir)}
-    same_session = {pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0}
+    inside = {
+        pid
+        for pid, stat in stats.items()
+        if stat.terminal == 0 and _cwd_is_below(proc / str(pid) / "cwd", local_dir)
+    }
+    same_session = {
+        pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0
+    }
     return [processes[pid] for pid in sorted((launched | inside | same_session) - spared)]
 
 
 def listens(process: Process, port: int, proc: Path = _PROC) -> bool:
-    """Say whether it is this process, and no other, that listens on a TCP port; True where the kernel does not tell."""
+    """Return whether this process, and no other, listens on a TCP port; True where /proc does not
+    list the port.
+    """
     inodes = set()
     for table in ("tcp", "tcp6"):
         for line in _read(proc / "net" / table).decode().splitlines()[1:]:
@@ -172,7 +228,9 @@ def listens(process: Process, port: int, proc: Path = _PROC) -> bool:
             if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
                 inodes.add(f"socket:[{fields[9]}]")
     try:
-        return not inodes or any(_target(link) in inodes for link in (proc / str(process.pid) / "fd").iterdir())
+        return not inodes or any(
+            _target(link) in inodes for link in (proc / str(process.pid) / "fd").iterdir()
+        )
     except OSError:
         return False
 
@@ -186,9 +244,9 @@ def _target(link: Path) -> str:
 
 def _has_local_dir(environ: bytes, local_dir: Path) -> bool:
     entries = environ.split(b"\0")
-    return any(entry.startswith(b"LOCAL_DIRS=" + str(local_dir).encode() + b"/") for entry in entries) and any(
-        entry.startswith(b"CONTAINER_ID=") for entry in entries
-    )
+    return any(
+        entry.startswith(b"LOCAL_DIRS=" + str(local_dir).encode() + b"/") for entry in entries
+    ) and any(entry.startswith(b"CONTAINER_ID=") for entry in entries)
 
 
 def _cwd_is_below(link: Path, directory: Path) -> bool:
@@ -213,30 +271,40 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
-        # Gone, or another user's: then it is none of ours.
+        # Ended, or another user's, and so not a process of this sandbox.
         return b""
 
 
-def end(processes: Iterable[Process], grace_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """End processes: SIGTERM, wait, SIGKILL what is left, wait until it is gone.
+def end(
+    processes: Iterable[Process], grace_s: float, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """End processes: SIGTERM, wait, SIGKILL the rest, wait until all have ended.
 
     Args:
-        processes: What to end; one that is gone, or whose number now belongs to another process, is left alone.
+        processes: The processes; those that have ended, or whose PID now belongs to another
+            process, are skipped.
         grace_s: Seconds between SIGTERM and SIGKILL; 0 for SIGKILL at once.
         sleep: For tests.
 
     Raises:
-        SandboxError: when a process survives SIGKILL for ten seconds.
+        SandboxError: A process survives SIGKILL for ten seconds.
     """
     left = list(processes)
     if grace_s > 0:
         left = _signal_and_wait(left, signal.SIGTERM, grace_s, sleep)
     left = _signal_and_wait(left, signal.SIGKILL, 10.0, sleep)
     if left:
-        raise SandboxError(f"could not end the processes {', '.join(str(process.pid) for process in left)}")
+        raise SandboxError(
+            f"could not end the processes {', '.join(str(process.pid) for process in left)}"
+        )
 
 
-def _signal_and_wait(processes: list[Process], number: signal.Signals, timeout_s: float, sleep: Callable[[float], None]) -> list[Process]:
+def _signal_and_wait(
+    processes: list[Process],
+    number: signal.Signals,
+    timeout_s: float,
+    sleep: Callable[[float], None],
+) -> list[Process]:
     left = [process for process in processes if is_alive(process)]
     for process in left:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Choose how containers find `chief-0.<service>.<user>.sandbox.test`."""
+"""Choose how containers resolve `chief-0.<service>.<user>.sandbox.test`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.model import Resolver, ResolverChoice
-from submit_tf_job.sandbox.ports import dns_address, port_is_free
+from submit_tf_job.sandbox.options import Resolver, ResolverChoice
+from submit_tf_job.sandbox.port_blocks import dns_address, port_is_free
 
-__all__ = ["choose_resolver", "hosts_file_text", "why_not_system"]
+__all__ = ["PRIVATE_MOUNTS", "choose_resolver", "hosts_file_text", "why_not_system"]
 
-_TRY = ("unshare", "-m", "--propagation", "private", "/bin/sh", "-c", "mount --bind /dev/null /etc/resolv.conf")
+# Runs a command in a separate mount namespace.
+PRIVATE_MOUNTS = ("unshare", "-m", "--propagation", "private")
+_TRY = (*PRIVATE_MOUNTS, "/bin/sh", "-c", "mount --bind /dev/null /etc/resolv.conf")
 
 
 def why_not_system(
-    block: int, environ: Mapping[str, str], etc: Path = Path("/etc"), is_root: Callable[[], bool] = lambda: os.geteuid() == 0
+    block: int,
+    environ: Mapping[str, str],
+    etc: Path = Path("/etc"),
+    is_root: Callable[[], bool] = lambda: os.geteuid() == 0,
 ) -> str:
-    """Say what keeps containers from using the system's resolver for the sandbox's names; "" if nothing does.
+    """Return why containers cannot use the system's resolver for the sandbox's names; "" where they
+    can.
 
-    The system's resolver asks port 53 of the servers in /etc/resolv.conf. So Registry DNS must get port 53 of some loopback address, and
-    the NodeManager a mount namespace in which /etc/resolv.conf is its own; containers inherit it.
+    The system's resolver sends queries to port 53 of the servers in /etc/resolv.conf. So Registry
+    DNS needs port 53 of a loopback address, and the NodeManager needs a mount namespace with a
+    separate /etc/resolv.conf, which containers inherit.
     """
     if not is_root():
         return "only root may listen on port 53 and have a mount namespace"
@@ -35,23 +42,39 @@ def why_not_system(
     except OSError:
         switch = ""
     if re.search(r"^\s*hosts:.*\bresolve\b", switch, re.MULTILINE):
-        return "/etc/nsswitch.conf sends host names to systemd-resolved, which does not read /etc/resolv.conf"
+        return (
+            "/etc/nsswitch.conf sends host names to systemd-resolved, which does not read "
+            "/etc/resolv.conf"
+        )
     try:
-        tried = subprocess.run(_TRY, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False)
+        tried = subprocess.run(
+            _TRY,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"`unshare -m` does not work here: {error}"
     if tried.returncode != 0:
         return f"`unshare -m` and a bind mount do not work here: {tried.stderr.strip()}"
     if not port_is_free(53, dns_address(block)):
-        return f"port 53 of {dns_address(block)} is in use, by a DNS server that listens on every address"
+        return (
+            f"port 53 of {dns_address(block)} is in use, by a DNS server that listens on every "
+            f"address"
+        )
     return ""
 
 
-def choose_resolver(wanted: ResolverChoice, block: int, environ: Mapping[str, str]) -> tuple[Resolver, str]:
-    """Return the way to use, and why it is not the better one.
+def choose_resolver(
+    wanted: ResolverChoice, block: int, environ: Mapping[str, str]
+) -> tuple[Resolver, str]:
+    """Return the resolver to use, and why the other one cannot be used.
 
     Raises:
-        SandboxError: when `system` was asked for and cannot be had.
+        SandboxError: `system` was requested and is not available.
     """
     if wanted == "direct":
         return "direct", ""
@@ -59,15 +82,19 @@ def choose_resolver(wanted: ResolverChoice, block: int, environ: Mapping[str, st
     if not reason:
         return "system", ""
     if wanted == "system":
-        raise SandboxError(f"the system's resolver cannot be used: {reason}", hint="use the resolver `direct`, or `auto`")
+        raise SandboxError(
+            f"the system's resolver cannot be used: {reason}",
+            hint="use the resolver `direct`, or `auto`",
+        )
     return "direct", reason
 
 
 def hosts_file_text(etc: Path = Path("/etc"), name: str = "") -> str | None:
-    """Return a hosts file for the daemons, None if the machine knows its own name.
+    """Return the text of a hosts file for the daemons, None if the machine resolves its own name.
 
-    Hadoop's daemons look up the machine's own name as they start, and a NodeManager gives its containers the address found there. Where the
-    name leads nowhere, Java is told to take names from this file instead.
+    Hadoop's daemons resolve the machine's own name when they start, and a NodeManager passes the
+    address to its containers. Where the name does not resolve, Java reads names from this file
+    instead.
     """
     name = name or socket.gethostname()
     try:

@@ -1,4 +1,4 @@
-"""What a sandbox remembers of itself between two commands, and where its files are."""
+"""The state that a sandbox keeps between two commands, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.engine import Engine
-from submit_tf_job.sandbox.model import Mode, Resolver, daemons_of
+from submit_tf_job.sandbox.options import RUN_AS, Mode, Resolver, daemons_of
 from submit_tf_job.sandbox.processes import Process
 
-__all__ = ["Layout", "State", "load_state", "save_state"]
+__all__ = ["Layout", "SandboxState", "load_state", "save_state"]
 
 _FORMAT = 2
 
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def kdc(self) -> Path:
-        """Database and configuration of the KDC."""
+        """Directory with database and configuration of the KDC."""
         return self.home / "kdc"
 
     @property
@@ -66,17 +66,22 @@ class Layout:
         return self.home / "keytabs"
 
     def keytab(self, principal: str) -> Path:
-        """Return the keytab of a principal: `alice/localhost@REALM` is in `alice.localhost.keytab`."""
+        """Return a principal's keytab: `alice.localhost.keytab` for `alice/localhost@REALM`."""
         return self.keytabs / f"{principal.partition('@')[0].replace('/', '.')}.keytab"
 
     @property
+    def job_keytabs(self) -> Path:
+        """Directory of the keytab that containers of Docker may read; only with Kerberos."""
+        return self.home / "job-keytabs"
+
+    @property
     def http_secret(self) -> Path:
-        """What web servers sign their cookies with."""
+        """The secret with which web servers sign their cookies."""
         return self.keytabs / "http.secret"
 
     @property
     def tls(self) -> Path:
-        """Certificates and their stores."""
+        """Directory with certificates and their stores."""
         return self.home / "tls"
 
     @property
@@ -85,12 +90,12 @@ class Layout:
 
     @property
     def docker(self) -> Path:
-        """Images, containers and log of the Docker Engine."""
+        """Directory of the Docker Engine's data."""
         return self.home / "docker"
 
     @property
     def exposed(self) -> Path:
-        """Where the NodeManager's directories are to be seen by containers of Docker."""
+        """Parent of the NodeManager's directories as mounted for containers of Docker."""
         return Engine(self.docker, 0).run
 
     @property
@@ -99,7 +104,7 @@ class Layout:
 
     @property
     def programs(self) -> Path:
-        """Where the sandbox's own container-executor and nvidia-smi are."""
+        """Directory with the sandbox's own container-executor and nvidia-smi."""
         return self.home / "bin"
 
     @property
@@ -114,30 +119,38 @@ class Layout:
         return self.run / "log" / f"{daemon}.log"
 
     def make(self) -> None:
-        """Make every directory that the daemons do not make themselves."""
-        # HDFS asks where its web pages are and the jars do not hold the directories; empty ones are enough.
-        pages = [self.webroot / "webapps" / part for part in ("hdfs", "datanode", "secondary", "static")]
-        data = [self.run / part for part in ("zk", "nn", "dn", "nm-local", "nm-log", "nm-recovery", "tmp", "log")]
+        """Create every directory that the daemons do not create themselves."""
+        # HDFS requires the directories of its web pages, which the jars do not contain; empty ones
+        # are enough.
+        pages = [
+            self.webroot / "webapps" / part for part in ("hdfs", "datanode", "secondary", "static")
+        ]
+        data = [
+            self.run / part
+            for part in ("zk", "nn", "dn", "nm-local", "nm-log", "nm-recovery", "tmp", "log")
+        ]
         for directory in (self.conf, self.client_conf, *pages, *data):
             directory.mkdir(parents=True, exist_ok=True)
 
 
 @dataclass(frozen=True)
-class State:
+class SandboxState:
     """One sandbox, as chosen at its first `up`, and its processes.
 
     Attributes:
-        ready: A first `up` came to its end; otherwise the next one starts over.
+        ready: Whether the first `up` has succeeded; otherwise the next one starts from scratch.
         block: Block of ports.
         dns_address, dns_port: Where Registry DNS listens.
         home: Directory of the sandbox.
-        modes: What it has beyond a simple cluster.
+        modes: Its additions to a simple cluster.
         native: Directory of libhadoop.so; None where it is not needed.
-        hosts_file: The daemons find names in a file of their own, because the machine's own name leads nowhere.
-        network: Which block of addresses its Docker Engine has.
+        hosts_file: Whether the daemons read names from a separate file, because the machine's own
+            name does not resolve.
+        network: Index of its Docker Engine's block of addresses.
         gpus: GPUs that the NodeManager offers.
-        executor: Hadoop's own container-executor; None for the sandbox's.
-        mounts: What jobs may mount into their containers.
+        executor: Path of Hadoop's own container-executor; None for the sandbox's.
+        mounts: Directories that jobs may mount into their containers.
+        default_timeouts: Whether Hadoop's default intervals and time-outs apply to jobs.
         daemons: Process of each daemon that was started.
     """
 
@@ -167,27 +180,42 @@ class State:
     gpus: int = 0
     executor: str | None = None
     mounts: tuple[str, ...] = ()
+    default_timeouts: bool = False
     daemons: Mapping[str, Process] = field(default_factory=dict)
 
     @property
     def secure(self) -> bool:
-        """Whether there is Kerberos."""
+        """Whether the sandbox uses Kerberos."""
         return "kerberos" in self.modes
 
     @property
     def ha(self) -> bool:
-        """Whether there are two ResourceManagers."""
+        """Whether the sandbox has two ResourceManagers."""
         return "ha" in self.modes
 
     @property
     def tls(self) -> bool:
-        """Whether YARN's web interfaces speak https, and only that. HDFS keeps to http."""
+        """Whether YARN's web interfaces use https only. HDFS always uses http."""
         return "tls" in self.modes
 
     @property
     def docker(self) -> bool:
-        """Whether containers are Docker's."""
+        """Whether containers run with Docker."""
         return "docker" in self.modes
+
+    @property
+    def submitter(self) -> str:
+        """The user who submits jobs through the sandbox's profile.
+
+        With Kerberos and Docker a NodeManager runs every container as its job's user, who must
+        exist on this machine and must not be root (LinuxContainerExecutor).
+        """
+        return RUN_AS if self.secure and self.docker else self.user
+
+    @property
+    def kdc_address(self) -> str:
+        """Address of the KDC, `address:port`; containers on a bridge cannot connect to loopback."""
+        return f"{self.engine.address if self.docker else '127.0.0.1'}:{self.ports['kdc']}"
 
     @property
     def engine(self) -> Engine:
@@ -197,7 +225,7 @@ class State:
 
     @property
     def hdfs_host(self) -> str:
-        """Where HDFS listens: containers on a bridge cannot reach loopback."""
+        """The address that HDFS listens on: containers on a bridge cannot connect to loopback."""
         return self.engine.address if self.docker else "localhost"
 
     @property
@@ -207,7 +235,7 @@ class State:
 
     @property
     def daemon_names(self) -> tuple[str, ...]:
-        """The daemons that it has."""
+        """The names of its daemons."""
         return daemons_of(self.modes)
 
     @property
@@ -229,23 +257,23 @@ class State:
     def _yarn_url(self, purpose: str) -> str:
         return f"{'https' if self.tls else 'http'}://localhost:{self.ports[purpose]}"
 
-    def with_daemon(self, name: str, process: Process) -> State:
+    def with_daemon(self, name: str, process: Process) -> SandboxState:
         """Return the state with one daemon's process replaced."""
         return replace(self, daemons={**self.daemons, name: process})
 
 
-def save_state(layout: Layout, state: State) -> None:
-    """Write the state so that a reader sees the old one or the new one, never a part."""
+def save_state(layout: Layout, state: SandboxState) -> None:
+    """Write the state atomically."""
     part = layout.state_file.with_suffix(".part")
     part.write_text(json.dumps({"format": _FORMAT, **asdict(state)}, indent=1) + "\n")
     part.replace(layout.state_file)
 
 
-def load_state(layout: Layout) -> State | None:
-    """Read the state, None if there is no sandbox.
+def load_state(layout: Layout) -> SandboxState | None:
+    """Read the state; None if the sandbox does not exist.
 
     Raises:
-        SandboxError: when the file was not written by this version of the package.
+        SandboxError: The file was not written by this version of the package.
     """
     try:
         data = cast("dict[str, Any]", json.loads(layout.state_file.read_text()))
@@ -255,10 +283,11 @@ def load_state(layout: Layout) -> State | None:
         data["modes"] = tuple(data["modes"])
         data["mounts"] = tuple(data.get("mounts", ()))
         data["daemons"] = {name: Process(**value) for name, value in data["daemons"].items()}
-        return State(**data)
+        return SandboxState(**data)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SandboxError(
-            f"{layout.state_file} cannot be read: {error}", hint="`sandbox down` ends and removes this sandbox all the same"
+            f"{layout.state_file} cannot be read: {error}",
+            hint="`sandbox down` ends and removes this sandbox all the same",
         ) from None

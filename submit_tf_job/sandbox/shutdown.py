@@ -4,35 +4,46 @@ from __future__ import annotations
 
 from submit_tf_job.sandbox import daemons
 from submit_tf_job.sandbox.engine import end_engine
-from submit_tf_job.sandbox.model import ALL_DAEMONS
-from submit_tf_job.sandbox.processes import container_processes, end, marked_processes
-from submit_tf_job.sandbox.state import Layout
+from submit_tf_job.sandbox.options import ALL_DAEMONS
+from submit_tf_job.sandbox.processes import Process, container_processes, end, marked_processes
+from submit_tf_job.sandbox.saved_state import Layout
 
-__all__ = ["end_everything"]
+__all__ = ["containers", "end_everything"]
+
+
+def containers(layout: Layout) -> list[Process]:
+    """Find the processes of the sandbox's containers, with and without Docker."""
+    directories = (layout.nm_local, layout.exposed / "nm-local")
+    return [process for path in directories for process in container_processes(path)]
 
 
 def end_everything(layout: Layout) -> bool:
-    """End a sandbox's processes, known or not to its state file; say whether there were any.
+    """End a sandbox's processes, even without a state file; return whether any existed.
 
     Raises:
-        SandboxError: when a process could not be ended.
+        SandboxError: A process could not be ended.
     """
-    running = marked_processes(layout.home, {daemon.main: daemon.name for daemon in daemons.TABLE.values()})
-    by_name = {name: [process for process, other in running.items() if other == name] for name in ALL_DAEMONS}
+    running = marked_processes(
+        layout.home, {daemon.main: daemon.name for daemon in daemons.TABLE.values()}
+    )
+    by_name = {
+        name: [process for process, other in running.items() if other == name]
+        for name in ALL_DAEMONS
+    }
     # Both ResourceManagers have one main class, and end together.
-    # The NodeManager ends its containers itself if it is asked to.
+    # On SIGTERM the NodeManager ends its containers itself.
     end(by_name.pop("nodemanager"), grace_s=5.0)
-    # Registry DNS does not end on SIGTERM, and even less once ZooKeeper is gone.
+    # Registry DNS does not end on SIGTERM, least of all after ZooKeeper has ended.
     end(by_name.pop("registrydns"), grace_s=0.5)
-    # dockerd is needed until its containers are gone.
+    # dockerd is needed until its containers have ended.
     by_name.pop("dockerd")
     end((process for processes in by_name.values() for process in processes), grace_s=3.0)
     found = bool(running)
     # A container that is being killed may have just started another process.
     for _ in range(5):
-        containers = [*container_processes(layout.nm_local), *container_processes(layout.exposed / "nm-local")]
-        if not containers:
+        left = containers(layout)
+        if not left:
             break
         found = True
-        end(containers, grace_s=1.0)
+        end(left, grace_s=1.0)
     return end_engine(layout.docker, keep_data=True) or found

@@ -1,4 +1,4 @@
-"""Start daemons together, and wait until the whole sandbox is well."""
+"""Start daemons together, and wait until the whole sandbox is healthy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 from time import monotonic, sleep
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import daemons, ports
+from submit_tf_job.sandbox import daemons, port_blocks
 from submit_tf_job.sandbox.docker import NETWORK
 from submit_tf_job.sandbox.engine import ensure_network
-from submit_tf_job.sandbox.hdfs import prepare_hdfs
-from submit_tf_job.sandbox.processes import Process, container_processes, end, is_alive
-from submit_tf_job.sandbox.shutdown import end_everything
-from submit_tf_job.sandbox.state import Layout, State, save_state
+from submit_tf_job.sandbox.namenode import prepare_hdfs
+from submit_tf_job.sandbox.processes import Process, end, is_alive
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, save_state
+from submit_tf_job.sandbox.shutdown import containers, end_everything
 from submit_tf_job.sandbox.web import NotWell
 
 __all__ = ["alive", "refuse_taken_ports", "start_daemons", "wait_until_well"]
@@ -26,58 +26,70 @@ _HDFS = ("namenode", "datanode")
 _LET_GO_S = 5.0
 
 
-def alive(state: State, name: str) -> bool:
-    """Say whether a daemon's process is there."""
+def alive(state: SandboxState, name: str) -> bool:
+    """Return whether a daemon's process exists."""
     process = state.daemons.get(name)
     return process is not None and is_alive(process)
 
 
-def refuse_taken_ports(name: str, state: State) -> None:
-    """Refuse to start a daemon whose ports another process has taken meanwhile.
+def refuse_taken_ports(name: str, state: SandboxState) -> None:
+    """Refuse to start a daemon whose ports another process uses.
 
     Raises:
-        SandboxError: naming the port.
+        SandboxError: A port is in use; the message names it.
     """
+    address = {"registrydns": state.dns_address}.get(name, "")
     for port in daemons.daemon_ports(name, state):
-        if not _is_let_go(port, state.dns_address if name == "registrydns" else ""):
+        if not _is_let_go(port, address):
             raise SandboxError(
-                f"{name} is dead and cannot be started again: another process listens on its port {port}",
+                f"{name} is dead and cannot be started again: another process listens on "
+                f"its port {port}",
                 hint="end that process, or `sandbox down` and `sandbox up`",
             )
 
 
 def _is_let_go(port: int, address: str) -> bool:
-    """Wait for a port a moment: a killed process is dead before the last of its threads has gone, and its sockets go with that one."""
+    """Wait briefly until a port is free: the sockets of a killed process close with its last
+    thread.
+    """
     deadline = monotonic() + _LET_GO_S
-    while not ports.port_is_free(port, address):
+    while not port_blocks.port_is_free(port, address):
         if monotonic() >= deadline:
             return False
         sleep(0.1)
     return True
 
 
-def start_daemons(names: Iterable[str], state: State, layout: Layout, environ: Mapping[str, str], progress: Progress) -> State:
-    """Start daemons and wait until the whole sandbox is well.
+def start_daemons(
+    names: Iterable[str],
+    state: SandboxState,
+    layout: Layout,
+    environ: Mapping[str, str],
+    progress: Progress,
+) -> SandboxState:
+    """Start daemons and wait until the whole sandbox is healthy.
 
     Args:
-        names: What to start; the others run already.
+        names: The daemons to start; the others already run.
         state: The sandbox.
         layout: Its files.
         environ: Environment of the caller.
         progress: Called with one line per step.
 
     Raises:
-        SandboxError: naming the daemon that failed, with the end of its log; what this call started has been ended again.
+        SandboxError: A daemon failed; the message has its name and the end of its log. The
+            processes that this call started have been ended.
     """
     names = tuple(names)
     progress(f"starting {', '.join(names)}")
     started: list[Process] = []
     try:
         if "kdc" in names:
-            # The others log in as they start, and end where they cannot.
+            # The other daemons log in when they start, and end if that fails.
             state = _start("kdc", state, layout, environ, started)
-            _wait("kdc", partial(daemons.check, "kdc", state), state, layout, monotonic() + START_TIMEOUT_S, needed=("kdc",))
-        # Formatting takes seconds, in which the daemons that do not need HDFS come up.
+            check, deadline = partial(daemons.check, "kdc", state), monotonic() + START_TIMEOUT_S
+            _wait("kdc", check, state, layout, deadline, needed=("kdc",))
+        # Formatting takes seconds; meanwhile the daemons that do not need HDFS start.
         for name in (name for name in names if name not in ("kdc", *_HDFS)):
             state = _start(name, state, layout, environ, started)
         if "namenode" in names:
@@ -93,10 +105,16 @@ def start_daemons(names: Iterable[str], state: State, layout: Layout, environ: M
     return state
 
 
-def _start(name: str, state: State, layout: Layout, environ: Mapping[str, str], started: list[Process]) -> State:
+def _start(
+    name: str,
+    state: SandboxState,
+    layout: Layout,
+    environ: Mapping[str, str],
+    started: list[Process],
+) -> SandboxState:
     if name == "nodemanager" and not state.recovery:
-        # It would not know the containers that its predecessor left.
-        end(container_processes(layout.exposed / "nm-local" if state.docker else layout.nm_local), grace_s=1.0)
+        # It would not recover the containers of the previous NodeManager.
+        end(containers(layout), grace_s=1.0)
     process = daemons.start(name, state, layout, environ)
     started.append(process)
     state = state.with_daemon(name, process)
@@ -104,11 +122,12 @@ def _start(name: str, state: State, layout: Layout, environ: Mapping[str, str], 
     return state
 
 
-def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
-    """Wait until every daemon is well, HDFS has its directories, and the node is registered.
+def wait_until_well(state: SandboxState, layout: Layout, progress: Progress) -> None:
+    """Wait until every daemon is healthy, HDFS has its directories, and the node is registered.
 
     Raises:
-        SandboxError: naming the daemon that ended or never got well, with the end of its log.
+        SandboxError: A daemon ended or did not become healthy; the message has its name and the end
+            of its log.
     """
     deadline = monotonic() + START_TIMEOUT_S
     if state.docker:
@@ -124,14 +143,21 @@ def wait_until_well(state: State, layout: Layout, progress: Progress) -> None:
     _wait("nodemanager", partial(daemons.check_registered, state), state, layout, deadline)
 
 
-def _wait(name: str, check: Callable[[], None], state: State, layout: Layout, deadline: float, needed: Iterable[str] | None = None) -> None:
+def _wait(
+    name: str,
+    check: Callable[[], None],
+    state: SandboxState,
+    layout: Layout,
+    deadline: float,
+    needed: Iterable[str] | None = None,
+) -> None:
     while problem := _problem(check):
-        # Whichever daemon has ended is the one to name, not the one that waits for it.
+        # The error names the daemon that has ended, not the one that waits for it.
         for other in needed or state.daemon_names:
             if other in state.daemons and not alive(state, other):
                 raise _failure(other, "ended while it started", layout)
         if monotonic() > deadline:
-            raise _failure(name, f"is not well after {START_TIMEOUT_S:.0f} s: {problem}", layout)
+            raise _failure(name, f"is not healthy after {START_TIMEOUT_S:.0f} s: {problem}", layout)
         sleep(0.1)
 
 
@@ -145,4 +171,7 @@ def _problem(check: Callable[[], None]) -> str:
 
 def _failure(name: str, what: str, layout: Layout) -> SandboxError:
     log = layout.log(name)
-    return SandboxError(f"{name} {what}; the end of its log:\n{daemons.failure_excerpt(log)}", hint=f"the whole log is {log}")
+    return SandboxError(
+        f"{name} {what}; the end of its log:\n{daemons.failure_excerpt(log)}",
+        hint=f"the whole log is {log}",
+    )

@@ -1,4 +1,4 @@
-"""What differs between the Hadoop versions that the sandbox can run, as one table."""
+"""Table of the differences between the Hadoop versions that the sandbox can run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["DEFAULT_VERSION", "MAVEN_VERSIONS", "Coordinate", "Line", "line_of",
 
 DEFAULT_VERSION = "3.4.2"
 
-# `hadoop-yarn-services-api` was published for few versions only; of those, these four were run.
+# `hadoop-yarn-services-api` was published for few versions only; of those, these four are tested.
 MAVEN_VERSIONS = ("3.4.2", "3.3.5", "3.2.1", "3.1.3")
 
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One Maven artifact; an empty version means: as Hadoop's own bill of materials says."""
+    """One Maven artifact; an empty version means that of Hadoop's own bill of materials."""
 
     group: str
     artifact: str
@@ -26,16 +26,20 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Line:
-    """What one line of Hadoop releases needs in order to run here.
+    """The requirements of one line of Hadoop releases.
 
     Attributes:
         name: First two numbers of the version.
         registry_artifact: Artifact that holds Registry DNS; it was renamed in 3.3 (YARN-8845).
-        log_backend: The slf4j backend; Hadoop's bill of materials excludes it, and without one there are no logs.
-        services_alone: Fetch services-core and services-api without their descriptors: their parent pom was never published for 3.3.5.
-        extra: Artifacts that newer JDKs need and this line does not bring.
-        services_classpath: The service AM honours `yarn.service.classpath`; before 3.3 it only takes an uploaded tarball.
-        am_java_opts: `yarn.service.am.java.opts` may hold `--add-opens=java.base/...`; 3.2 refuses the slash, so JDK_JAVA_OPTIONS does it.
+        log_backend: The slf4j backend; Hadoop's bill of materials excludes it, and without one
+            nothing is logged.
+        services_alone: Whether to download services-core and services-api without their
+            descriptors: their parent pom was never published for 3.3.5.
+        extra: Artifacts that newer JDKs need and this line does not include.
+        services_classpath: Whether the service AM supports `yarn.service.classpath`; before 3.3 it
+            supports an uploaded tarball only.
+        am_java_opts: Whether `yarn.service.am.java.opts` may contain `--add-opens=java.base/...`;
+            3.2 rejects the slash, so JDK_JAVA_OPTIONS is used there.
     """
 
     name: str
@@ -47,7 +51,8 @@ class Line:
     am_java_opts: bool = True
 
 
-# ZooKeeper 3.4 clients never connect on JDK 14 and newer (UnresolvedAddressException for ever); JDK 11 dropped javax.activation.
+# ZooKeeper 3.4 clients never connect on JDK 14 and newer (UnresolvedAddressException for ever); JDK
+# 11 dropped javax.activation.
 _OLD_LINE_EXTRA = (
     Coordinate("com.sun.activation", "javax.activation", "1.2.0"),
     Coordinate("org.apache.zookeeper", "zookeeper", "3.5.10", (("*", "*"),)),
@@ -61,11 +66,28 @@ _LINES = {
         Line(
             "3.3",
             services_alone=True,
-            # What the two descriptors would have brought.
-            extra=(Coordinate("io.swagger", "swagger-annotations", "1.5.4"), Coordinate("org.yaml", "snakeyaml")),
+            # The dependencies that the two descriptors declare.
+            extra=(
+                Coordinate("io.swagger", "swagger-annotations", "1.5.4"),
+                Coordinate("org.yaml", "snakeyaml"),
+            ),
         ),
-        Line("3.2", "hadoop-yarn-registry", "slf4j-log4j12", extra=_OLD_LINE_EXTRA, services_classpath=False, am_java_opts=False),
-        Line("3.1", "hadoop-yarn-registry", "slf4j-log4j12", extra=_OLD_LINE_EXTRA, services_classpath=False, am_java_opts=False),
+        Line(
+            "3.2",
+            "hadoop-yarn-registry",
+            "slf4j-log4j12",
+            extra=_OLD_LINE_EXTRA,
+            services_classpath=False,
+            am_java_opts=False,
+        ),
+        Line(
+            "3.1",
+            "hadoop-yarn-registry",
+            "slf4j-log4j12",
+            extra=_OLD_LINE_EXTRA,
+            services_classpath=False,
+            am_java_opts=False,
+        ),
     )
 }
 
@@ -74,25 +96,28 @@ def line_of(version: str) -> Line:
     """Return the table row of a Hadoop version.
 
     Raises:
-        SandboxError: when the sandbox does not know this line of releases.
+        SandboxError: The sandbox does not support this line of releases.
     """
     line = _LINES.get(".".join(version.split(".")[:2]))
     if line is None:
         raise SandboxError(
-            f"the sandbox cannot run Hadoop {version}", hint=f"choose one of the lines {', '.join(sorted(_LINES, reverse=True))}"
+            f"the sandbox cannot run Hadoop {version}",
+            hint=f"choose one of the lines {', '.join(sorted(_LINES, reverse=True))}",
         )
     return line
 
 
 def maven_line(version: str) -> Line:
-    """Return the table row of a Hadoop version whose jars can be had through Maven.
+    """Return the table row of a Hadoop version whose jars Maven can download.
 
     Raises:
-        SandboxError: when Maven has no complete set of jars of that version.
+        SandboxError: Maven has no complete set of jars of that version.
     """
     if version not in MAVEN_VERSIONS:
         raise SandboxError(
-            f"Hadoop {version} cannot be had through Maven for the sandbox: its services API was not published, or does not work",
-            hint=f"choose one of {', '.join(MAVEN_VERSIONS)}, or give the directory of an unpacked Hadoop of that version",
+            f"Hadoop {version} cannot be had through Maven for the sandbox: its services "
+            f"API was not published, or does not work",
+            hint=f"choose one of {', '.join(MAVEN_VERSIONS)}, or give the directory of an "
+            f"unpacked Hadoop of that version",
         )
     return line_of(version)
