@@ -1,22 +1,32 @@
-"""For every test: Ctrl-C means something; and a Docker Engine for those that ask for one.
+"""Shared fixtures: the command line in this process, and a Docker Engine.
 
-A shell without job control starts what runs in the background with SIGINT ignored, and every child inherits that.
+A shell without job control starts what runs in the background with SIGINT ignored, and every child
+inherits that.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.command_line import Cli, Done
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+with suppress(ImportError):  # Airflow's environments have no hypothesis
+    from hypothesis import Phase, settings
+
+    settings.register_profile("gate", phases=[p for p in Phase if p is not Phase.shrink])
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,9 @@ class DockerHost:
 
     def __call__(self, *words: str, stdin: bytes = b"") -> str:
         """Call the docker CLI."""
-        done = subprocess.run(["docker", "-H", self.host, *words], input=stdin, capture_output=True, timeout=180)
+        done = subprocess.run(
+            ["docker", "-H", self.host, *words], input=stdin, capture_output=True, timeout=180
+        )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
@@ -47,7 +59,8 @@ class DockerHost:
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerHost]:
     """Start an engine, build the images, and take everything away at the end.
 
-    Where a machine cannot run one, the tests are skipped with the reason; with SUBMIT_TF_JOB_TEST_DOCKER=required they fail.
+    Where a machine cannot run one, the tests are skipped with the reason; with
+    SUBMIT_TF_JOB_TEST_DOCKER=required they fail.
     """
     from submit_tf_job.errors import SandboxError
     from submit_tf_job.sandbox.engine import find_programs, running_engine
@@ -60,8 +73,59 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerHost]:
         pytest.skip(str(error))
     with running_engine(tmp_path_factory.mktemp("docker") / "engine", os.environ) as engine:
         made = DockerHost(engine.host)
-        build = [sys.executable, str(Path(__file__).parents[1] / "docker/build"), "--packages", "base", "entrypoint", "no-exec"]
+        build = [
+            sys.executable,
+            str(Path(__file__).parents[1] / "docker/build"),
+            "--packages",
+            "base",
+            "entrypoint",
+            "no-exec",
+        ]
         subprocess.run(build, env={**os.environ, "DOCKER_HOST": made.host}, check=True, timeout=900)
         made("tag", "submit_tf_job/base:1", "python:3.11")
         made("tag", "submit_tf_job/base:1", "tensorflow/tensorflow:2.15.0")
         yield made
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty home, which is the working directory, in an environment without settings."""
+    from submit_tf_job.settings import load_settings
+
+    for name in list(os.environ):
+        if name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "XDG_")):
+            monkeypatch.delenv(name)
+    made = tmp_path / "home"
+    made.mkdir()
+    monkeypatch.setenv("HOME", str(made))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("SUBMIT_TF_JOB_USER", "alice")
+    monkeypatch.chdir(made)
+    monkeypatch.setattr(
+        load_settings,
+        "__kwdefaults__",
+        {**(load_settings.__kwdefaults__ or {}), "system_file": tmp_path / "none.yaml"},
+    )
+    return made
+
+
+@pytest.fixture
+def cli(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cli]:
+    """Yield a function that runs a command in this process; it must leave no signal handler."""
+    from submit_tf_job.cli import main
+
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*argv: str, stdin: bytes = b"") -> Done:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        status = main(list(argv))
+        captured = capsys.readouterr()
+        return Done(status, captured.out, captured.err)
+
+    yield run
+    assert signal.getsignal(signal.SIGTERM) is before, (
+        "a command must leave no signal handler behind"
+    )

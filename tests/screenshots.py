@@ -1,4 +1,6 @@
-"""`make screenshots`: draw what the tool shows on a terminal of 80 columns, on a sandbox of its own, into docs/images."""
+"""`make screenshots`: draw what the tool shows on a terminal of 80 columns, on a sandbox of its
+own, into docs/images.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ import yaml
 from rich.console import Console
 from rich.text import Text
 
-from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxOptions
+from submit_tf_job.sandbox import Sandbox, SandboxOptions
+from tests.fakes.sandbox import sandbox_dirs
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -42,10 +45,18 @@ JOBS = {
         "roles": {
             "chief": {**SMALL, "command": ["python3", "-c", TRAIN]},
             "worker": {**SMALL, "instances": 2, "command": "sleep 300"},
-            "tensorboard": {**SMALL, "command": "exec python3 -m http.server 26006", "ports": {"http": 26006}},
+            "tensorboard": {
+                **SMALL,
+                "command": "exec python3 -m http.server $TFJOB_PORT_HTTP",
+                "ports": {"http": "auto"},
+            },
         },
     },
-    "waits": {"strategy": "custom", "roles": {"chief": SMALL, "worker": {"memory": "7Gi", "instances": 40}}, "command": "sleep 300"},
+    "waits": {
+        "strategy": "custom",
+        "roles": {"chief": SMALL, "worker": {"memory": "7Gi", "instances": 40}},
+        "command": "sleep 300",
+    },
     "broken": {
         "strategy": "multi-worker",
         "roles": {
@@ -65,9 +76,14 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="screenshots-") as directory:
         home = Path(directory)
-        environ = {**os.environ, "HOME": directory, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+        environ = {
+            **os.environ,
+            "HOME": directory,
+            "PYTHONPATH": str(ROOT),
+            "TERM": "xterm-256color",
+        }
         environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-        sandbox = Sandbox("screenshots", SandboxDirs.standard(environ))
+        sandbox = Sandbox("screenshots", sandbox_dirs(environ))
         try:
             environ["SUBMIT_TF_JOB_PROFILE"] = sandbox.up(SandboxOptions(), environ, print).profile
             _draw_all(home, environ)
@@ -80,7 +96,9 @@ def _draw_all(home: Path, environ: dict[str, str]) -> None:
         return _on_terminal([sys.executable, "-m", "submit_tf_job", *words], home, environ)
 
     for name, content in JOBS.items():
-        (home / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, "image": "registry.example.com/ml/tf:2.15", **content}))
+        (home / f"{name}.yaml").write_text(
+            yaml.safe_dump({"name": name, "image": "registry.example.com/ml/tf:2.15", **content})
+        )
     run("submit", "digits.yaml", "--detach", "-q")
     run("wait", "digits", "--for", "ready", "-q")
     _save("failed", "submit_tf_job submit broken.yaml", run("submit", "broken.yaml"))
@@ -89,14 +107,20 @@ def _draw_all(home: Path, environ: dict[str, str]) -> None:
     _save("list", "submit_tf_job list", run("list"))
     _save("describe", "submit_tf_job describe digits", run("describe", "digits"))
     _save("pending", "submit_tf_job status waits", run("status", "waits"))
-    _save("watch", "submit_tf_job watch digits --lines", _last_frame(run("watch", "digits", "--lines")))
+    _save(
+        "watch",
+        "submit_tf_job watch digits --lines",
+        _last_frame(run("watch", "digits", "--lines")),
+    )
     _save("logs", "submit_tf_job logs digits --tail 4", run("logs", "digits", "--tail", "4"))
     for name in JOBS:
         run("delete", name, "--force", "-q")
 
 
 def _on_terminal(argv: list[str], cwd: Path, environ: dict[str, str], within_s: float = 60) -> str:
-    """Run a command on a terminal; one that goes on is left by Ctrl-C after six seconds of drawing."""
+    """Run a command on a terminal; one that goes on is left by Ctrl-C after six seconds of
+    drawing.
+    """
     main_end, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     process = subprocess.Popen(argv, cwd=cwd, env=environ, stdin=other, stdout=other, stderr=other)
@@ -128,7 +152,14 @@ def _last_frame(shown: str) -> str:
 
 
 def _save(name: str, command: str, shown: str) -> None:
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard", highlight=False)
+    console = Console(
+        record=True,
+        width=COLUMNS,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="standard",
+        highlight=False,
+    )
     console.print(Text(f"$ {command}", style="bold"))
     console.print(Text.from_ansi(shown.strip("\n")))
     (IMAGES / f"{name}.svg").write_text(console.export_svg(title=command, unique_id=name))

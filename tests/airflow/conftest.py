@@ -1,4 +1,4 @@
-"""What runs elsewhere is not collected here: `inside` and the DAGs run where Airflow is."""
+"""Exclude `inside` and the DAGs from collection: they run in Airflow's environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Does with an Airflow 2 what a person does in its UI, and prints what it says as JSON: drive2.py VERB DAG RUN [TASK [KEY]]."""
+"""Does with an Airflow 2 what a person does in its UI, and prints what it says as JSON: drive2.py
+VERB DAG RUN [TASK [KEY]].
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An Airflow of the test's own: its scheduler, triggerer, DAG processor and API server as processes, on loopback, in a home of its own."""
+"""An Airflow of the test's own: its scheduler, triggerer, DAG processor and API server as
+processes, on loopback, in a home of its own.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,26 @@ def environment(variable: str) -> Path:
     """Return the virtual environment with an Airflow that a variable names."""
     found = os.environ.get(variable)
     if not found:
-        pytest.fail(f"{variable} names no virtual environment with Airflow; run `make test`, or `make matrix`")
+        pytest.fail(
+            f"{variable} names no virtual environment with Airflow; run `make test`, or "
+            f"`make matrix`"
+        )
     return Path(found)
 
 
 def install(venv: Path, target: Path) -> Path:
-    """Install this checkout as a package of its own, without what it depends on, beside an Airflow that others use, too."""
-    pip = [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-compile"]
+    """Install this checkout as a package of its own, without what it depends on, beside an Airflow
+    that others use, too.
+    """
+    pip = [
+        venv / "bin/pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-compile",
+    ]
     subprocess.run([*map(str, pip), "--target", str(target), str(ROOT)], check=True, timeout=300)
     return target
 
@@ -58,30 +73,54 @@ class Airflow:
         connection: The connection `submit_tf_job_default`.
     """
 
-    def __init__(self, venv: Path, site: Path, home: Path, environ: Mapping[str, str], connection: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        venv: Path,
+        site: Path,
+        home: Path,
+        environ: Mapping[str, str],
+        connection: Mapping[str, Any],
+    ) -> None:
         self.venv, self.home, self.database = venv, home, home / "airflow.db"
-        self.major = int(next((venv / "lib").glob("python*/site-packages/apache_airflow-*.dist-info")).name.split("-")[1].split(".")[0])
+        self.major = int(
+            next((venv / "lib").glob("python*/site-packages/apache_airflow-*.dist-info"))
+            .name.split("-")[1]
+            .split(".")[0]
+        )
         self.marks = home / "marks"
         self.marks.mkdir(parents=True)
         shutil.copy(venv / "empty.db", self.database)
+        shutil.copytree(DAGS, home / "dags")
+        shutil.copy(site / "submit_tf_job/airflow/example_dags/digits.py", home / "dags")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environ = {
-            **{name: value for name, value in environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")},
+            **{
+                name: value
+                for name, value in environ.items()
+                if name not in ("PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")
+            },
             "PATH": f"{venv / 'bin'}:{environ.get('PATH', '/usr/bin:/bin')}",
             "PYTHONPATH": str(site),
             "SUBMIT_TF_JOB_TEST_MARKS": str(self.marks),
             "AIRFLOW_HOME": str(home),
-            "AIRFLOW_CONN_SUBMIT_TF_JOB_DEFAULT": json.dumps({"conn_type": "submit_tf_job", **connection}),
-            **{f"AIRFLOW__{name.upper().replace('.', '__')}": str(value) for name, value in self._settings().items()},
+            "AIRFLOW_CONN_SUBMIT_TF_JOB_DEFAULT": json.dumps(
+                {"conn_type": "submit_tf_job", **connection}
+            ),
+            **{
+                f"AIRFLOW__{name.upper().replace('.', '__')}": str(value)
+                for name, value in self._settings().items()
+            },
         }
 
     def _settings(self) -> dict[str, object]:
         return {
-            "core.dags_folder": DAGS,
+            "core.dags_folder": self.home / "dags",
             "core.load_examples": False,
-            "core.fernet_key": base64.urlsafe_b64encode(b"the key of this test alone, 32 b").decode(),
+            "core.fernet_key": base64.urlsafe_b64encode(
+                b"the key of this test alone, 32 b"
+            ).decode(),
             "core.executor": "LocalExecutor" if self.major >= 3 else "SequentialExecutor",
             "core.parallelism": 6,
             "core.test_connection": "Enabled",
@@ -107,14 +146,23 @@ class Airflow:
     @property
     def parts(self) -> tuple[str, ...]:
         """The processes that make it up."""
-        return ("api-server", "scheduler", "dag-processor", "triggerer") if self.major >= 3 else ("scheduler", "triggerer")
+        return (
+            ("api-server", "scheduler", "dag-processor", "triggerer")
+            if self.major >= 3
+            else ("scheduler", "triggerer")
+        )
 
     def start(self, *parts: str) -> None:
         """Start processes; all where none is named."""
         for part in parts or self.parts:
             with (self.home / f"{part}.log").open("ab") as log:
                 self.processes[part] = subprocess.Popen(
-                    [self.venv / "bin/airflow", part], env=self.environ, cwd=self.home, stdout=log, stderr=log, start_new_session=True
+                    [self.venv / "bin/airflow", part],
+                    env=self.environ,
+                    cwd=self.home,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
                 )
 
     def kill(self, part: str) -> None:
@@ -135,14 +183,20 @@ class Airflow:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
 
-    # --- asking it -------------------------------------------------------------------------------------------------------
+    # --- asking it --------------------------------------------------------------------------------
 
     def ask(self, method: str, path: str, *, tries_s: float = 0, **options: Any) -> Any:
         """Call its REST API."""
         give_up_at = time.monotonic() + tries_s
         while True:
             try:
-                answer = requests.request(method, f"{self.url}/api/v2{path}", timeout=60, headers=self._headers(), **options)
+                answer = requests.request(
+                    method,
+                    f"{self.url}/api/v2{path}",
+                    timeout=60,
+                    headers=self._headers(),
+                    **options,
+                )
                 if answer.status_code < 400:
                     return answer.json() if answer.content else None
                 said = answer.text
@@ -162,11 +216,23 @@ class Airflow:
 
     def tasks(self, dag: str, run: str) -> dict[str, tuple[str | None, int]]:
         """Return state and number of tries of each task."""
-        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=30)) as database:
-            rows = database.execute("select task_id, state, try_number from task_instance where dag_id = ? and run_id = ?", (dag, run))
+        with contextlib.closing(
+            sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=30)
+        ) as database:
+            rows = database.execute(
+                "select task_id, state, try_number from task_instance where dag_id = ? "
+                "and run_id = ?",
+                (dag, run),
+            )
             return {task: (state, tries) for task, state, tries in rows}
 
-    def until(self, dag: str, run: str, holds: Callable[[dict[str, tuple[str | None, int]]], bool], within_s: float = 150) -> Any:
+    def until(
+        self,
+        dag: str,
+        run: str,
+        holds: Callable[[dict[str, tuple[str | None, int]]], bool],
+        within_s: float = 150,
+    ) -> Any:
         """Wait until something holds of the tasks of a run."""
         give_up_at = time.monotonic() + within_s
         while not holds(seen := self.tasks(dag, run)):
@@ -181,7 +247,9 @@ class Airflow:
     def clear(self, dag: str, run: str, task: str) -> None:
         """Clear a task."""
         self.ask(
-            "POST", f"/dags/{dag}/clearTaskInstances", json={"dry_run": False, "dag_run_id": run, "task_ids": [task], "only_failed": False}
+            "POST",
+            f"/dags/{dag}/clearTaskInstances",
+            json={"dry_run": False, "dag_run_id": run, "task_ids": [task], "only_failed": False},
         )
 
     def instance(self, dag: str, run: str, task: str) -> str:
@@ -190,21 +258,32 @@ class Airflow:
 
     def xcom(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
         """Return what a task has told others."""
-        return self.ask("GET", f"{self.instance(dag, run, task)}/xcomEntries/{key}?deserialize=true")["value"]
+        return self.ask(
+            "GET", f"{self.instance(dag, run, task)}/xcomEntries/{key}?deserialize=true"
+        )["value"]
 
     def links(self, dag: str, run: str, task: str) -> dict[str, str]:
         """Return the links of a task in the UI."""
-        found: dict[str, str] = self.ask("GET", f"{self.instance(dag, run, task)}/links")["extra_links"]
+        found: dict[str, str] = self.ask("GET", f"{self.instance(dag, run, task)}/links")[
+            "extra_links"
+        ]
         return found
 
     def log_of(self, dag: str, run: str, task: str) -> str:
         """Return the task logs of all tries."""
-        files = sorted((self.home / "logs" / f"dag_id={dag}" / f"run_id={run}" / f"task_id={task}").rglob("*.log*"))
+        files = sorted(
+            (self.home / "logs" / f"dag_id={dag}" / f"run_id={run}" / f"task_id={task}").rglob(
+                "*.log*"
+            )
+        )
         return "\n".join(file.read_text(errors="replace") for file in files)
 
     def tails(self) -> str:
         """Return the last words of every process."""
-        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-1500:]}" for file in sorted(self.home.glob("*.log")))
+        return "\n".join(
+            f"--- {file.name}\n{file.read_text(errors='replace')[-1500:]}"
+            for file in sorted(self.home.glob("*.log"))
+        )
 
 
 class Airflow2(Airflow):
@@ -217,7 +296,9 @@ class Airflow2(Airflow):
         give_up_at = time.monotonic() + tries_s
         argv = [str(self.venv / "bin/python"), str(Path(__file__).with_name("drive2.py")), *words]
         while True:
-            done = subprocess.run(argv, env=self.environ, cwd=self.home, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                argv, env=self.environ, cwd=self.home, capture_output=True, text=True, timeout=120
+            )
             if done.returncode == 0:
                 return json.loads(done.stdout.splitlines()[-1])
             assert time.monotonic() < give_up_at, done.stderr + self.tails()

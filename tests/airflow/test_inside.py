@@ -1,4 +1,4 @@
-"""The tests that run where Airflow is, each as a pytest of that environment; and what an import costs there."""
+"""Tests that run in Airflow's environment, each as a pytest there; and import times."""
 
 from __future__ import annotations
 
@@ -17,8 +17,23 @@ SHARE = 0.03  # of some 1.5 s: 50 ms, on a machine like those that the goal was 
 
 def run_inside(venv: Path, site: Path, home: Path) -> str:
     """Run the tests of `inside` in an environment; return what they say in the end."""
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(site), "HOME": str(home), "AIRFLOW_HOME": str(home)}
-    argv = [str(venv / "bin/python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", "/dev/null"]
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(site),
+        "HOME": str(home),
+        "AIRFLOW_HOME": str(home),
+    }
+    argv = [
+        str(venv / "bin/python"),
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        "-c",
+        "/dev/null",
+    ]
     argv += [f"--rootdir={ROOT}", str(ROOT / "tests/airflow/inside")]
     done = subprocess.run(argv, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -40,7 +55,9 @@ def test_in_airflow_3(airflow3: Path, site3: Path, tmp_path: Path) -> None:
     assert " passed" in run_inside(airflow3, site3, tmp_path)
 
 
-def test_the_import_of_the_operator_costs_next_to_nothing_beside_airflow_s_own(airflow3: Path, site3: Path, tmp_path: Path) -> None:
+def test_the_import_of_the_operator_costs_next_to_nothing_beside_airflow_s_own(
+    airflow3: Path, site3: Path, tmp_path: Path
+) -> None:
     own, ours = measure_import(airflow3, site3, tmp_path, rounds=2)
     assert ours <= own * SHARE, f"{ours * 1000:.0f} ms after {own * 1000:.0f} ms"
 

@@ -1,4 +1,6 @@
-"""`python -m tests.bench [--quick]`: measure, print the ratios, write docs/performance.md; the exit status is 1 if a goal is missed."""
+"""`python -m tests.bench [--quick]`: measure, print the ratios, write docs/performance.md; the exit
+status is 1 if a goal is missed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ STARTUP_ROUNDS = 15
 def main() -> int:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
-    parser.add_argument("--quick", action="store_true", help="only what needs no cluster; prints, and writes no page")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="only what needs no cluster; prints, and writes no page",
+    )
     parser.add_argument("--rounds", type=int, default=5, help="rounds of jobs on the cluster")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the sandbox is taken down
@@ -59,7 +65,9 @@ def main() -> int:
 
 
 def _facts(load: float) -> dict[str, object]:
-    revision = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    revision = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    ).stdout.strip()
     return {
         "date": f"{datetime.now(timezone.utc):%Y-%m-%d}",
         "revision": revision or "unknown",

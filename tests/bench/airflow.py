@@ -1,4 +1,6 @@
-"""What the import of the Airflow operator costs beyond what Airflow itself costs, in one process after the other."""
+"""What the import of the Airflow operator costs beyond what Airflow itself costs, in one process
+after the other.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,25 @@ print(json.dumps([own - start, time.process_time() - own]))
 
 
 def measure_import(venv: Path, site: Path, home: Path, rounds: int) -> tuple[float, float]:
-    """Return the least CPU seconds of several runs: Airflow's own import, and what the operator adds to it."""
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(site), "AIRFLOW_HOME": str(home), "HOME": str(home)}
+    """Return the least CPU seconds of several runs: Airflow's own import, and what the operator
+    adds to it.
+    """
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(site),
+        "AIRFLOW_HOME": str(home),
+        "HOME": str(home),
+    }
     taken = []
     for _ in range(rounds + 1):
-        done = subprocess.run([venv / "bin/python", "-c", _SCRIPT], env=environ, cwd=home, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [venv / "bin/python", "-c", _SCRIPT],
+            env=environ,
+            cwd=home,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         taken.append(json.loads(done.stdout.splitlines()[-1]))
     own, ours = zip(*taken[1:], strict=True)  # the first one compiles
@@ -47,4 +63,12 @@ def import_rows(venv: Path, rounds: int) -> list[Row]:
         home = Path(directory)
         own, ours = measure_import(venv, install(venv, home / "site"), home, rounds)
     details = f"CPU: {ours * 1000:.0f} ms after {own:.1f} s of Airflow's own"
-    return [Row("import of the Airflow operator, beyond Airflow's own", f"{GOAL_S * 1000:.0f} ms", ours / GOAL_S, 1.0, details)]
+    return [
+        Row(
+            "import of the Airflow operator, beyond Airflow's own",
+            f"{GOAL_S * 1000:.0f} ms",
+            ours / GOAL_S,
+            1.0,
+            details,
+        )
+    ]

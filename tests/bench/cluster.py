@@ -1,10 +1,14 @@
-"""On a real cluster: from the submission to the first line of the user's program, and from the program's end to the tool's.
+"""On a real cluster: from the submission to the first line of the user's program, and from the
+program's end to the tool's.
 
-Every job runs the same program, which writes the time at its first and at its last line. Three ways to start it take turns:
+Every job runs the same program, which writes the time at its first and at its last line. Three ways
+to start it take turns:
 
 - `tool`: `submit_tf_job submit`, timed from the start of its process;
-- `bare`: the very service that `render` prints, sent by a ten-line script, timed from the moment before the POST;
-- `plain`: that service without the bootstrap, with the user's command as its launch command, sent by the same script.
+- `bare`: the very service that `render` prints, sent by a ten-line script, timed from the moment
+  before the POST;
+- `plain`: that service without the bootstrap, with the user's command as its launch command, sent
+  by the same script.
 """
 
 from __future__ import annotations
@@ -23,25 +27,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from tests.bench.measure import Row, Times, clean_environment
+from tests.fakes.sandbox import sandbox_dirs
 
 __all__ = ["Bench", "ClusterTimes", "bench_sandbox", "cluster_rows", "measure_cluster"]
 
 ROOT = Path(__file__).parents[2]
 BARE_POST = Path(__file__).with_name("bare_post.py")
 GOAL = 1.1
-LINGER_S = 5.0  # YARN's service AM sleeps this long, "in case there's a client polling", before it unregisters (ServiceUtils)
+# YARN's service AM sleeps this long, "in case there's a client polling", before it unregisters
+# (ServiceUtils)
+LINGER_S = 5.0
 JOB_S = 180
-PROGRAM = "import sys, time; first = time.time(); time.sleep(1); open(sys.argv[1], 'w').write(f'{first} {time.time()}')\n"
+PROGRAM = (
+    "import sys, time; first = time.time(); time.sleep(1); open(sys.argv[1], "
+    "'w').write(f'{first} {time.time()}')\n"
+)
 
 
 @dataclass
 class ClusterTimes:
-    """Seconds, one per round: until YARN accepted the job, and from there to the first line, by way; and what came after the last line."""
+    """Seconds, one per round: until YARN accepted the job, and from there to the first line, by
+    way; and what came after the last line.
+    """
 
-    accepted: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": [], "plain": []})
-    first_line: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": [], "plain": []})
+    accepted: dict[str, list[float]] = field(
+        default_factory=lambda: {"tool": [], "bare": [], "plain": []}
+    )
+    first_line: dict[str, list[float]] = field(
+        default_factory=lambda: {"tool": [], "bare": [], "plain": []}
+    )
     end_to_yarn: list[float] = field(default_factory=list)
     yarn_to_exit: list[float] = field(default_factory=list)
 
@@ -56,8 +72,23 @@ class Bench:
 
     def tool(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run one command."""
-        argv = [sys.executable, "-m", "submit_tf_job", *map(str, words), "--profile", self.info.profile]
-        return subprocess.run(argv, env=self.environ, cwd=self.home, capture_output=True, text=True, timeout=JOB_S, check=True)
+        argv = [
+            sys.executable,
+            "-m",
+            "submit_tf_job",
+            *map(str, words),
+            "--profile",
+            self.info.profile,
+        ]
+        return subprocess.run(
+            argv,
+            env=self.environ,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=JOB_S,
+            check=True,
+        )
 
     def get(self, path: str) -> dict[str, Any]:
         """Ask the ResourceManager."""
@@ -75,7 +106,15 @@ class Bench:
         times, path = self.home / f"{name}.times", self.home / f"{name}.json"
         roles, command = {"worker": {"memory": "256Mi"}}, self.command(name)
         path.write_text(
-            json.dumps({"name": name, "image": "library/python:3.11", "strategy": "single", "command": command, "roles": roles})
+            json.dumps(
+                {
+                    "name": name,
+                    "image": "library/python:3.11",
+                    "strategy": "single",
+                    "command": command,
+                    "roles": roles,
+                }
+            )
         )
         return path, times
 
@@ -86,7 +125,8 @@ def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
     ways = {"tool": _by_tool, "bare": _by_bare_post, "plain": _by_plain_post}
     with bench_sandbox() as bench:
         for number in range(-1, rounds):
-            order = list(ways)[number % 3 :] + list(ways)[: number % 3]  # nobody always comes after the same neighbour
+            # nobody always comes after the same neighbour
+            order = list(ways)[number % 3 :] + list(ways)[: number % 3]
             for way in order:
                 run = ways[way](bench, f"{way}-{number + 1}")
                 bench.tool("delete", run.name, "--force")
@@ -97,7 +137,10 @@ def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
                 if run.exit is not None:
                     times.end_to_yarn.append(run.finished - run.last)
                     times.yarn_to_exit.append(run.exit - run.finished)
-                say(f"{run.name}: accepted after {run.accepted - run.start:.2f} s, first line {run.first - run.accepted:.2f} s later")
+                say(
+                    f"{run.name}: accepted after {run.accepted - run.start:.2f} s, first "
+                    f"line {run.first - run.accepted:.2f} s later"
+                )
     return times
 
 
@@ -107,7 +150,7 @@ def bench_sandbox() -> Iterator[Bench]:
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         home = Path(directory)
         environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
-        sandbox = Sandbox("bench", SandboxDirs.standard(environ))
+        sandbox = Sandbox("bench", sandbox_dirs(environ))
         try:
             yield Bench(sandbox.up(SandboxOptions(), environ, lambda _line: None), environ, home)
         finally:
@@ -153,7 +196,9 @@ def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
     path = times.with_suffix(".body")
     path.write_text(body)
     argv = [sys.executable, str(BARE_POST), bench.info.rm_url, bench.info.user, str(path)]
-    done = subprocess.run(argv, env=bench.environ, capture_output=True, text=True, timeout=JOB_S, check=True)
+    done = subprocess.run(
+        argv, env=bench.environ, capture_output=True, text=True, timeout=JOB_S, check=True
+    )
     deadline = time.monotonic() + JOB_S
     while not times.exists() or len(times.read_text().split()) < 2:
         assert time.monotonic() < deadline, f"{name} did not run"
@@ -162,25 +207,47 @@ def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
 
 
 def _run(bench: Bench, name: str, start: float, times: Path, exit_at: float | None = None) -> _Run:
-    app = next(app for app in bench.get("/ws/v1/cluster/apps")["apps"]["app"] if app["name"] == name)
+    app = next(
+        app for app in bench.get("/ws/v1/cluster/apps")["apps"]["app"] if app["name"] == name
+    )
     first, last = map(float, times.read_text().split())
-    return _Run(name, start, app["startedTime"] / 1000, first, last, app["finishedTime"] / 1000, exit_at)
+    return _Run(
+        name, start, app["startedTime"] / 1000, first, last, app["finishedTime"] / 1000, exit_at
+    )
 
 
 def cluster_rows(times: ClusterTimes) -> list[Row]:
     """Compare the ways, and split the end."""
     rows = []
-    floors = (("bare", "bare POST of the same service", GOAL), ("plain", "bare POST of a service without the bootstrap", None))
+    floors = (
+        ("bare", "bare POST of the same service", GOAL),
+        ("plain", "bare POST of a service without the bootstrap", None),
+    )
     for floor, about, goal in floors:
-        tool_before, floor_before = (statistics.median(times.accepted[way]) for way in ("tool", floor))
-        tool_after, floor_after = (statistics.median(times.first_line[way]) for way in ("tool", floor))
+        tool_before, floor_before = (
+            statistics.median(times.accepted[way]) for way in ("tool", floor)
+        )
+        tool_after, floor_after = (
+            statistics.median(times.first_line[way]) for way in ("tool", floor)
+        )
         raw = (tool_before + tool_after) / (floor_before + floor_after)
-        # Once accepted, the same bytes run on the same cluster: what differs there is the machine's noise, so both share one median.
+        # Once accepted, the same bytes run on the same cluster: what differs there is the machine's
+        # noise, so both share one median.
         shared = statistics.median(times.first_line["tool"] + times.first_line["bare"])
-        ratio = (tool_before + shared) / (floor_before + (shared if floor == "bare" else floor_after))
-        before, after = f"{tool_before:.1f} s and {floor_before:.1f} s", f"{tool_after:.1f} s and {floor_after:.1f} s"
-        details = f"accepted after {before}; first line after another {after}; ratio of these sums {raw:.2f}"
-        rows.append(Row("submission → first line, `submit_tf_job submit`", about, ratio, goal, details))
+        ratio = (tool_before + shared) / (
+            floor_before + (shared if floor == "bare" else floor_after)
+        )
+        before, after = (
+            f"{tool_before:.1f} s and {floor_before:.1f} s",
+            f"{tool_after:.1f} s and {floor_after:.1f} s",
+        )
+        details = (
+            f"accepted after {before}; first line after another {after}; ratio of these sums "
+            f"{raw:.2f}"
+        )
+        rows.append(
+            Row("submission → first line, `submit_tf_job submit`", about, ratio, goal, details)
+        )
     whole = Times.of([a + b for a, b in zip(times.end_to_yarn, times.yarn_to_exit, strict=True)])
     yarn = Times.of(times.end_to_yarn)
     ours = Times.of(times.yarn_to_exit)
@@ -190,7 +257,8 @@ def cluster_rows(times: ClusterTimes) -> list[Row]:
             "last line → the ResourceManager's own end of the application",
             whole.median / yarn.median,
             None,
-            f"medians: {yarn.median:.1f} s to YARN's end, {LINGER_S:g} s of it YARN's own pause; then {ours.median:.1f} s to the exit",
+            f"medians: {yarn.median:.1f} s to YARN's end, {LINGER_S:g} s of it YARN's own "
+            f"pause; then {ours.median:.1f} s to the exit",
         )
     )
     return rows

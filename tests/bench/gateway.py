@@ -1,4 +1,6 @@
-"""The gateway against the calls that it makes itself: submissions per second on one ResourceManager, and what it adds to one of them."""
+"""The gateway against the calls that it makes itself: submissions per second on one
+ResourceManager, and what it adds to one of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import requests
 
-from submit_tf_job import api
+from submit_tf_job import operations
 from submit_tf_job.gateway.callers import line_of
 from submit_tf_job.settings import Settings, load_settings
 from tests.bench.cluster import bench_sandbox
@@ -31,7 +33,9 @@ Submit = Callable[[str], None]
 
 
 def measure_gateway(rounds: int) -> list[Row]:
-    """Measure on a sandbox how many, and on a ResourceManager that always takes the same time how much later."""
+    """Measure on a sandbox how many, and on a ResourceManager that always takes the same time how
+    much later.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         home = Path(directory)
         with served_cluster() as cluster:
@@ -44,10 +48,17 @@ def measure_gateway(rounds: int) -> list[Row]:
             added = _added(home, settings, ("--rm", cluster.url, "--user", "alice"), rounds * 40)
         with bench_sandbox() as bench:
             settings = load_settings(profile=bench.info.profile, environ=bench.environ, cwd=home)
-            return [_rate(home, settings, ("--profile", bench.info.profile), dict(bench.environ), rounds), added]
+            return [
+                _rate(
+                    home, settings, ("--profile", bench.info.profile), dict(bench.environ), rounds
+                ),
+                added,
+            ]
 
 
-def _gateway(home: Path, settings: Settings, options: tuple[str, ...], environ: dict[str, str] | None = None) -> Process:
+def _gateway(
+    home: Path, settings: Settings, options: tuple[str, ...], environ: dict[str, str] | None = None
+) -> Process:
     callers = home / "callers"
     callers.write_text(line_of(settings.user, TOKEN))
     callers.chmod(0o600)
@@ -55,12 +66,14 @@ def _gateway(home: Path, settings: Settings, options: tuple[str, ...], environ: 
 
 
 def _direct(settings: Settings) -> Submit:
-    """Return what the gateway does for a request, without the gateway; each thread has its connection, as each caller has."""
-    cluster = api.connect(settings)
+    """Return what the gateway does for a request, without the gateway; each thread has its
+    connection, as each caller has.
+    """
+    cluster = operations.connect(settings)
 
     def submit(name: str) -> None:
-        job = api.load_job(Path("body.json"), settings, text=_body(name), host_files=False)
-        api.submit(api.make_plan(job, settings, submission=f"bench-{name}"), cluster)
+        job = operations.load_job(Path("body.json"), settings, text=_body(name), host_files=False)
+        operations.submit(operations.make_plan(job, settings, submission=f"bench-{name}"), cluster)
 
     return submit
 
@@ -72,8 +85,14 @@ def _by(gateway: Process) -> Submit:
     def submit(name: str) -> None:
         if not hasattr(kept, "http"):
             kept.http = requests.Session()
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Idempotency-Key": name}
-        answer = kept.http.post(f"{gateway.url}/v1/jobs", data=_body(name), headers=headers, timeout=60)
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": "application/json",
+            "Idempotency-Key": name,
+        }
+        answer = kept.http.post(
+            f"{gateway.url}/v1/jobs", data=_body(name), headers=headers, timeout=60
+        )
         assert answer.status_code == 201, answer.text
 
     return submit
@@ -104,23 +123,38 @@ def _added(home: Path, settings: Settings, options: tuple[str, ...], count: int)
         gateway.end(signal.SIGKILL)
     p99 = {way: statistics.quantiles(series, n=100)[98] for way, series in times.items()}
     half = {way: statistics.median(series) for way, series in times.items()}
-    details = f"{count} each: medians {half['gateway'] * 1000:.1f} ms and {half['direct'] * 1000:.1f} ms"
+    details = (
+        f"{count} each: medians {half['gateway'] * 1000:.1f} ms and {half['direct'] * 1000:.1f} ms"
+    )
     details += f", p99 {p99['gateway'] * 1000:.1f} ms and {p99['direct'] * 1000:.1f} ms"
     what = "p99 of a submission through the gateway, less that of the direct call"
-    return Row(what, f"{ADDED_S * 1000:g} ms", (p99["gateway"] - p99["direct"]) / ADDED_S, 1.0, details)
+    return Row(
+        what, f"{ADDED_S * 1000:g} ms", (p99["gateway"] - p99["direct"]) / ADDED_S, 1.0, details
+    )
 
 
-def _rate(home: Path, settings: Settings, options: tuple[str, ...], environ: dict[str, str], rounds: int) -> Row:
+def _rate(
+    home: Path, settings: Settings, options: tuple[str, ...], environ: dict[str, str], rounds: int
+) -> Row:
     """Submit several at once, turn by turn; what was submitted is deleted before the next turn."""
     gateway = _gateway(home, settings, options, environ)
     try:
         by_gateway = _by(gateway)
-        ways = {"gateway": [by_gateway] * AT_ONCE, "direct": [_direct(settings) for _ in range(AT_ONCE)]}
-        seconds = {way: [_round(submits, f"{way}-{number}", settings) for number in range(rounds + 1)][1:] for way, submits in ways.items()}
+        ways = {
+            "gateway": [by_gateway] * AT_ONCE,
+            "direct": [_direct(settings) for _ in range(AT_ONCE)],
+        }
+        seconds = {
+            way: [_round(submits, f"{way}-{number}", settings) for number in range(rounds + 1)][1:]
+            for way, submits in ways.items()
+        }
     finally:
         gateway.end(signal.SIGTERM)
     rates = {way: AT_ONCE * 2 / statistics.median(series) for way, series in seconds.items()}
-    details = f"medians of {rounds}: {rates['gateway']:.1f} and {rates['direct']:.1f} submissions per second, {AT_ONCE} at once"
+    details = (
+        f"medians of {rounds}: {rates['gateway']:.1f} and {rates['direct']:.1f} submissions "
+        f"per second, {AT_ONCE} at once"
+    )
     return Row(
         "a submission through the gateway",
         "the direct call, on the same ResourceManager",
@@ -141,8 +175,8 @@ def _round(submits: list[Submit], prefix: str, settings: Settings) -> float:
         start = time.perf_counter()
         list(pool.map(work, range(AT_ONCE)))
         taken = time.perf_counter() - start
-    cluster = api.connect(settings)
+    cluster = operations.connect(settings)
     for name in (name for mine in names for name in mine):
-        api.delete(cluster, name, force=True)
+        operations.delete(cluster, name, force=True)
     cluster.client.close()
     return taken

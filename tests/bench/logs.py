@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from submit_tf_job.sandbox.state import Layout, load_state
+from submit_tf_job.sandbox.saved_state import Layout, load_state
 from tests.bench.cluster import JOB_S, Bench, bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
 
@@ -16,7 +16,10 @@ __all__ = ["measure_logs"]
 
 GOAL = 1.0
 TASKS = 8
-LARGE = "for i in range(1100000): print('%010d step loss=%d the quick brown fox' % (i, (i * 7919) % 1000003))"
+LARGE = (
+    "for i in range(1100000): print('%010d step loss=%d the quick brown fox' % (i, (i * 7919) "
+    "% 1000003))"
+)
 SMALL = "for i in range(2000): print('step', i, 'loss', 1 / (i + 1))"
 
 
@@ -32,7 +35,11 @@ def measure_logs(rounds: int) -> list[Row]:
                 ["many", "worker-3"],
                 ["-applicationId", many, "-containerId", _container(bench, "many", 3)],
             ),
-            ("`logs` of one task, 50 MB", ["large", "worker-0"], ["-applicationId", large, "-containerId", _container(bench, "large", 0)]),
+            (
+                "`logs` of one task, 50 MB",
+                ["large", "worker-0"],
+                ["-applicationId", large, "-containerId", _container(bench, "large", 0)],
+            ),
             (
                 "`logs --tail` of the same",
                 ["large", "worker-0", "--tail", "40", "--file", "stdout.txt"],
@@ -58,7 +65,12 @@ def _collected(bench: Bench, name: str, program: str, tasks: int) -> str:
     spec.write_text(json.dumps(content))
     app_id: str = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
     deadline = time.monotonic() + JOB_S
-    while bench.get(f"/ws/v1/cluster/apps/{app_id}?user.name={bench.info.user}")["app"]["logAggregationStatus"] != "SUCCEEDED":
+    while (
+        bench.get(f"/ws/v1/cluster/apps/{app_id}?user.name={bench.info.user}")["app"][
+            "logAggregationStatus"
+        ]
+        != "SUCCEEDED"
+    ):
         assert time.monotonic() < deadline, f"the logs of {name} were not collected"
         time.sleep(0.5)
     return app_id
@@ -73,12 +85,21 @@ def _compare(bench: Bench, rounds: int, what: str, ours: list[str], theirs: list
     state = load_state(Layout(bench.info.home))
     assert state is not None
     tool = [sys.executable, "-m", "submit_tf_job", "logs", *ours, "--profile", bench.info.profile]
-    java = ["java", "-cp", f"{Layout(bench.info.home).conf}:{state.jars}/*", "org.apache.hadoop.yarn.client.cli.LogsCLI"]
+    java = [
+        "java",
+        "-cp",
+        f"{Layout(bench.info.home).conf}:{state.jars}/*",
+        "org.apache.hadoop.yarn.client.cli.LogsCLI",
+    ]
     hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
     runs: dict[str, Callable[[], Sample]] = {
         "tool": lambda: run_process(tool, bench.environ, bench.home),
-        "java": lambda: run_process([*java, *theirs, "-appOwner", bench.info.user], hadoop, bench.home),
+        "java": lambda: run_process(
+            [*java, *theirs, "-appOwner", bench.info.user], hadoop, bench.home
+        ),
     }
     samples = interleave(runs, rounds)
     mine, floor = samples.wall("tool").median, samples.wall("java").median
-    return Row(what, "Hadoop's LogsCLI", mine / floor, GOAL, f"medians: {mine:.2f} s and {floor:.2f} s")
+    return Row(
+        what, "Hadoop's LogsCLI", mine / floor, GOAL, f"medians: {mine:.2f} s and {floor:.2f} s"
+    )

@@ -1,7 +1,8 @@
 """Run commands turn by turn, and compare what they took within one run.
 
-Machines drift and neighbours disturb, so no time stands alone: each command is run once per round, and a ratio is one of the same rounds.
-CPU time is compared beside the wall clock, because a busy machine changes it little.
+Machines drift and neighbours disturb, so no time stands alone: each command is run once per round,
+and a ratio is one of the same rounds. CPU time is compared beside the wall clock, because a busy
+machine changes it little.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Samples:
         return Times.of([run.cpu_s for run in self._runs[name]])
 
     def cpu_ratio(self, name: str, floor: str) -> float:
-        """Compare the least CPU times of two commands: the one figure that neighbours on the machine can hardly spoil."""
+        """Compare the least CPU times of two commands: the one figure that neighbours on the
+        machine can hardly spoil.
+        """
         return self.cpu(name).least / self.cpu(floor).least
 
 
@@ -78,18 +81,26 @@ class Row:
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """Make an environment without the user's settings, with a bytecode cache of its own that the first round fills for everybody alike."""
+    """Make an environment without the user's settings, with a bytecode cache of its own that the
+    first round fills for everybody alike.
+    """
     prefixes = ("SUBMIT_TF_JOB_", "HADOOP_", "XDG_", "PYTHON")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path(os.environ["HOME"]) / ".cache")
-    return environ | {"HOME": str(home), "XDG_CACHE_HOME": cache, "PYTHONPYCACHEPREFIX": str(home / "pycache")}
+    return environ | {
+        "HOME": str(home),
+        "XDG_CACHE_HOME": cache,
+        "PYTHONPYCACHEPREFIX": str(home / "pycache"),
+    }
 
 
 def run_process(argv: Sequence[object], environ: Mapping[str, str], cwd: Path) -> Sample:
     """Run one process to its end; one that fails is no measurement."""
     words = [str(word) for word in argv]
     start = time.perf_counter()
-    with subprocess.Popen(words, env=environ, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        words, env=environ, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -98,7 +109,9 @@ def run_process(argv: Sequence[object], environ: Mapping[str, str], cwd: Path) -
     return Sample(wall_s, usage.ru_utime + usage.ru_stime)
 
 
-def interleave(runs: Mapping[str, Callable[[], Sample]], rounds: int, *, warm_up: int = 1) -> Samples:
+def interleave(
+    runs: Mapping[str, Callable[[], Sample]], rounds: int, *, warm_up: int = 1
+) -> Samples:
     """Run everything once per round, after rounds that do not count."""
     samples = Samples(list(runs))
     for number in range(-warm_up, rounds):

@@ -16,17 +16,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.fleet import Fleet, Selection
-from submit_tf_job.sandbox.state import Layout, load_state
+from submit_tf_job.operations.listing import JobSelection, Listing
+from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.yarn.auth import SimpleAuth
-from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
 
 __all__ = ["FleetTimes", "measure_fleet", "measure_fleet_rows", "measure_status"]
 
 STATUS_GOAL = 1 / 6
-RECORDED = Path(__file__).with_name("application.json")  # as a ResourceManager of Hadoop 3.4.2 answered
+# as a ResourceManager of Hadoop 3.4.2 answered
+RECORDED = Path(__file__).with_name("application.json")
 LOOKS = 40
 
 
@@ -37,10 +38,30 @@ def measure_status(rounds: int) -> list[Row]:
         app_id = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
         state = load_state(Layout(bench.info.home))
         assert state is not None
-        tool = [sys.executable, "-m", "submit_tf_job", "status", app_id, "--profile", bench.info.profile]
+        tool = [
+            sys.executable,
+            "-m",
+            "submit_tf_job",
+            "status",
+            app_id,
+            "--profile",
+            bench.info.profile,
+        ]
         classpath = f"{Layout(bench.info.home).conf}:{state.jars}/*"
-        java = ["java", "-cp", classpath, "org.apache.hadoop.yarn.client.cli.ApplicationCLI", "application", "-status", app_id]
-        hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
+        java = [
+            "java",
+            "-cp",
+            classpath,
+            "org.apache.hadoop.yarn.client.cli.ApplicationCLI",
+            "application",
+            "-status",
+            app_id,
+        ]
+        hadoop = {
+            "PATH": os.environ["PATH"],
+            "HADOOP_USER_NAME": bench.info.user,
+            "LC_ALL": "C.UTF-8",
+        }
         runs: dict[str, Callable[[], Sample]] = {
             "tool": lambda: run_process(tool, bench.environ, bench.home),
             "java": lambda: run_process(java, hadoop, bench.home),
@@ -48,9 +69,18 @@ def measure_status(rounds: int) -> list[Row]:
         samples = interleave(runs, rounds)
     ours, theirs = samples.wall("tool"), samples.wall("java")
     details = (
-        f"least of {rounds} rounds; medians {ours.median:.2f} s and {theirs.median:.2f} s; CPU {samples.cpu_ratio('tool', 'java'):.2f}"
+        f"least of {rounds} rounds; medians {ours.median:.2f} s and {theirs.median:.2f} s; CPU "
+        f"{samples.cpu_ratio('tool', 'java'):.2f}"
     )
-    return [Row("`status` of a job, both witnesses", "Hadoop's ApplicationCLI -status", ours.least / theirs.least, STATUS_GOAL, details)]
+    return [
+        Row(
+            "`status` of a job, with its report",
+            "Hadoop's ApplicationCLI -status",
+            ours.least / theirs.least,
+            STATUS_GOAL,
+            details,
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -73,9 +103,13 @@ class FleetTimes:
 def measure_fleet(jobs: int, looks: int = LOOKS) -> FleetTimes:
     """Watch jobs that run, on a server that replays the recorded answer under as many ids."""
     with _replaying(jobs) as (url, asked):
-        client = Client([url], SimpleAuth("alice"))
-        fleet = Fleet(lambda: Selection(user="alice").jobs(client.apps(user="alice")), clock=time.monotonic, sleep=lambda _seconds: None)
-        watched = fleet.watch()
+        client = ResourceManager([url], SimpleAuth("alice"))
+        listing = Listing(
+            lambda: JobSelection(user="alice").jobs(client.apps(user="alice")),
+            clock=time.monotonic,
+            sleep=lambda _seconds: None,
+        )
+        watched = listing.watch()
         tracemalloc.start()
         try:
             assert all(len(seen) == jobs for seen, _changed in islice(watched, 5))
@@ -94,14 +128,28 @@ def measure_fleet(jobs: int, looks: int = LOOKS) -> FleetTimes:
 def measure_fleet_rows() -> list[Row]:
     """Compare a thousand jobs with one."""
     one, many = measure_fleet(1), measure_fleet(1000)
-    details = f"{many.requests} requests for {many.looks} looks at {many.jobs} jobs; memory grew by {many.grown / 1024:.0f} KiB meanwhile"
-    return [Row("requests of `watch` for 1,000 jobs", "for one job", many.requests / one.requests, 1.0, details)]
+    details = (
+        f"{many.requests} requests for {many.looks} looks at {many.jobs} jobs; memory grew by "
+        f"{many.grown / 1024:.0f} KiB meanwhile"
+    )
+    return [
+        Row(
+            "requests of `watch` for 1,000 jobs",
+            "for one job",
+            many.requests / one.requests,
+            1.0,
+            details,
+        )
+    ]
 
 
 @contextmanager
 def _replaying(jobs: int) -> Iterator[tuple[str, list[str]]]:
     application: dict[str, Any] = json.loads(RECORDED.read_text())
-    rows = [{**application, "id": f"application_1700000000000_{number:04}", "name": f"job-{number}"} for number in range(1, jobs + 1)]
+    rows = [
+        {**application, "id": f"application_1700000000000_{number:04}", "name": f"job-{number}"}
+        for number in range(1, jobs + 1)
+    ]
     body, asked = json.dumps({"apps": {"app": rows}}).encode(), list[str]()
 
     class Handler(BaseHTTPRequestHandler):

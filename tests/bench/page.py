@@ -24,6 +24,15 @@ wall clock stands beside it. What keeps it small: only the module of the command
 is never imported; `requests` is imported at the first request, `yaml` at the first file, `jsonschema`, `fsspec` and `hdfs_native` only
 where they are used. `tests/bench/test_bench.py` asserts this by name.
 
+The methods of dataclasses are generated at the first instance of each class (`deferred.py`): 4.5 million instructions for a frozen class of six
+fields, where the whole hello-world application takes 247 million. Counted by valgrind on Python 3.11 with typer 0.27 (2026-11-23), where the import
+of typer is a third lighter than for the table above: `version` 292 million instructions (351 before), `status` of a job that is over
+801 (910 before). That is 3.2 times hello world, and its CPU time was 3.1 times (median of 7 runs, turn by turn): typer and `requests` alone are
+574 million, 2.3 times, and typer and the standard library's `http.client` 316, 1.3 times.
+
+**The bootstrap.** A job of one task without files that runs `true`, from the start of Python to its end: 385 million instructions (418 before), where
+the same bare Python 3.11 takes 137. It writes no bytecode, and a task without files imports no module for tars.
+
 **Size.** `specs/parameter-server.yaml` with 10 and with 10,000 workers, without a staging directory, so that all files travel inside. The
 service carries counts; TF_CONFIG is built inside each container.
 
@@ -38,7 +47,7 @@ the acceptance, and the part after it is shared. The ratio of the plain medians 
 application's end. Before it: the container's end, its way through NodeManager and ApplicationMaster, and the {linger:g} seconds that YARN's
 service ApplicationMaster sleeps before it unregisters. After it: the tool's next look, and the verdict.
 
-**Status.** `submit_tf_job status` of a job that is over, with both witnesses, against Hadoop's own ApplicationCLI -status, which asks the
+**Status.** `submit_tf_job status` of a job that is over, with its report, against Hadoop's own ApplicationCLI -status, which asks the
 ResourceManager alone; each a process of its own, turn by turn.
 
 **Many jobs.** The client of `watch` on a server that replays a recorded answer under 1,000 ids: requests counted, memory traced.

@@ -1,4 +1,6 @@
-"""Kerberos and two ResourceManagers: what an exchange costs, and how long a failover takes longer than it must."""
+"""Kerberos and two ResourceManagers: what an exchange costs, and how long a failover takes longer
+than it must.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from submit_tf_job.api.cluster import connect
-from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
+from submit_tf_job.operations.cluster import connect
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.settings import Settings, load_settings
-from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.measure import Row, clean_environment
+from tests.fakes.sandbox import sandbox_dirs
 
 __all__ = ["measure_secure"]
 
@@ -27,7 +30,7 @@ def measure_secure(rounds: int) -> list[Row]:
     """Measure on a sandbox of its own with Kerberos and two ResourceManagers."""
     with tempfile.TemporaryDirectory() as home:
         environ = clean_environment(Path(home))
-        sandbox = Sandbox(f"bench{os.getpid()}", SandboxDirs.standard(environ))
+        sandbox = Sandbox(f"bench{os.getpid()}", sandbox_dirs(environ))
         try:
             info = sandbox.up(SandboxOptions(modes=("kerberos", "ha")), environ)
             settings = load_settings(profile=info.profile, environ=environ, cwd=Path("/"))
@@ -46,21 +49,36 @@ def _exchanges(settings: Settings, calls: int) -> Row:
         cookies.append(_timed(client.cluster_info))
         client.close()
     first, second = statistics.median(negotiated), statistics.median(cookies)
-    details = f"medians of {calls}: {second * 1000:.1f} ms and {first * 1000:.1f} ms, connection included"
-    return Row("a call with the cookie", "the first call of a session, with its SPNEGO exchange", second / first, 1.0, details)
+    details = (
+        f"medians of {calls}: {second * 1000:.1f} ms and {first * 1000:.1f} ms, connection included"
+    )
+    return Row(
+        "a call with the cookie",
+        "the first call of a session, with its SPNEGO exchange",
+        second / first,
+        1.0,
+        details,
+    )
 
 
-def _failovers(sandbox: Sandbox, info: SandboxInfo, settings: Settings, environ: dict[str, str], rounds: int) -> Row:
-    """Kill the active ResourceManager while a client asks; count from the moment that another one would have answered."""
+def _failovers(
+    sandbox: Sandbox, info: SandboxInfo, settings: Settings, environ: dict[str, str], rounds: int
+) -> Row:
+    """Kill the active ResourceManager while a client asks; count from the moment that another one
+    would have answered.
+    """
     late, whole = [], []
     for _ in range(rounds):
         client = connect(settings).client
         client.apps()
-        active = client.funnel.rms.urls[0]
+        active = client.http.rms.urls[0]
         probe = _Probe(settings, next(url for url in info.rm_urls if url != active))
         daemon = "resourcemanager" if active == info.rm_urls[0] else "resourcemanager2"
         killed = time.monotonic()
-        os.kill(next(row.pid or 0 for row in sandbox.status().daemons if row.name == daemon), signal.SIGKILL)
+        os.kill(
+            next(row.pid or 0 for row in sandbox.status().daemons if row.name == daemon),
+            signal.SIGKILL,
+        )
         probe.start()
         client.apps(deadline=client.deadline(120))
         answered = time.monotonic()
@@ -69,8 +87,17 @@ def _failovers(sandbox: Sandbox, info: SandboxInfo, settings: Settings, environ:
         whole.append(answered - killed)
         client.close()
         sandbox.up(SandboxOptions(), environ)
-    details = f"worst of {rounds}; from the kill to the answer {', '.join(f'{seconds:.1f}' for seconds in whole)} s, YARN's election in it"
-    return Row("seconds from an active ResourceManager to our next answer", "1 s", max(late), FAILOVER_GOAL, details)
+    details = (
+        f"worst of {rounds}; from the kill to the answer "
+        f"{', '.join(f'{seconds:.1f}' for seconds in whole)} s, YARN's election in it"
+    )
+    return Row(
+        "seconds from an active ResourceManager to our next answer",
+        "1 s",
+        max(late),
+        FAILOVER_GOAL,
+        details,
+    )
 
 
 class _Probe(threading.Thread):
@@ -78,7 +105,9 @@ class _Probe(threading.Thread):
 
     def __init__(self, settings: Settings, url: str) -> None:
         super().__init__(daemon=True)
-        self._client = Client([url], connect(settings).client.auth, ca_file=settings["ca_file"])
+        self._client = ResourceManager(
+            [url], connect(settings).client.auth, ca_file=settings.ca_file
+        )
         self.answered = 0.0
 
     def run(self) -> None:

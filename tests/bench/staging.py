@@ -1,4 +1,6 @@
-"""On a real HDFS: files staged by the tool, against Hadoop's own FsShell -put of the same; and what files cost a job."""
+"""On a real HDFS: files staged by the tool, against Hadoop's own FsShell -put of the same; and what
+files cost a job.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from submit_tf_job.api.cluster import storage_of
-from submit_tf_job.sandbox.state import Layout, load_state
+from submit_tf_job.operations.cluster import storage_of
+from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.settings import load_settings
 from tests.bench.cluster import Bench, bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
@@ -33,11 +35,22 @@ def measure_staging(rounds: int) -> list[Row]:
         large, small, many = bench.home / "large", bench.home / "small", bench.home / "many"
         _fill(large, 1, 1_000_000_000)
         _fill(small, 2_000, 50_000)
-        # FsShell sleeps up to 0.4 s at each file's end (dfs.client.block.write.locateFollowingBlock.initial.delay.ms), a quarter of an
-        # hour for all of them: it gets a tenth, and is to be beaten by as much as if that were all.
+        # FsShell sleeps up to 0.4 s at each file's end
+        # (dfs.client.block.write.locateFollowingBlock.initial.delay.ms), a quarter of an hour for
+        # all of them: it gets a tenth, and is to be beaten by as much as if that were all.
         rows = [
-            _against_put(bench, min(rounds, ROUNDS), "1 file of 1 GB staged", large, "the same", large, SAME),
-            _against_put(bench, 1, "2,000 files of 50 kB staged", small, "200 of them", small / "000", FIVE_TIMES_FASTER),
+            _against_put(
+                bench, min(rounds, ROUNDS), "1 file of 1 GB staged", large, "the same", large, SAME
+            ),
+            _against_put(
+                bench,
+                1,
+                "2,000 files of 50 kB staged",
+                small,
+                "200 of them",
+                small / "000",
+                FIVE_TIMES_FASTER,
+            ),
         ]
         shutil.rmtree(large)
         _fill(many, 10_000, 10_000)
@@ -54,7 +67,8 @@ def _fill(directory: Path, count: int, size: int) -> None:
         with path.open("wb") as out:
             for _ in range(max(1, size // 1_000_000)):
                 out.write(os.urandom(min(size, 1_000_000)))
-        os.utime(path, (time.time() - 60, time.time() - 60))  # the young are not remembered, and a user's files are seldom young
+        # the young are not remembered, and a user's files are seldom young
+        os.utime(path, (time.time() - 60, time.time() - 60))
 
 
 def _spec(bench: Bench, name: str, files: Path | None) -> Path:
@@ -67,14 +81,22 @@ def _spec(bench: Bench, name: str, files: Path | None) -> Path:
     return path
 
 
-def _against_put(bench: Bench, rounds: int, what: str, files: Path, about: str, put_files: Path, goal: float) -> Row:
+def _against_put(
+    bench: Bench, rounds: int, what: str, files: Path, about: str, put_files: Path, goal: float
+) -> Row:
     state = load_state(Layout(bench.info.home))
     assert state is not None
     settings = load_settings(profile=bench.info.profile, environ=bench.environ, cwd=bench.home)
     storage = storage_of(settings)
     home = storage.home(bench.info.user)
     numbers = itertools.count()
-    java = ["java", "-cp", f"{Layout(bench.info.home).conf}:{state.jars}/*", "org.apache.hadoop.fs.FsShell", "-put"]
+    java = [
+        "java",
+        "-cp",
+        f"{Layout(bench.info.home).conf}:{state.jars}/*",
+        "org.apache.hadoop.fs.FsShell",
+        "-put",
+    ]
     hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
 
     def put() -> Sample:
@@ -84,30 +106,46 @@ def _against_put(bench: Bench, rounds: int, what: str, files: Path, about: str, 
         return sample
 
     def stage() -> Sample:
-        shutil.rmtree(Path(bench.environ["XDG_CACHE_HOME"]) / "submit_tf_job" / "hashes", ignore_errors=True)  # hashing counts
+        # hashing counts
+        shutil.rmtree(
+            Path(bench.environ["XDG_CACHE_HOME"]) / "submit_tf_job" / "hashes", ignore_errors=True
+        )
         sample = _stage(bench, _spec(bench, "staged", files))
         storage.remove(f"{home}/.submit_tf_job", recursive=True)
         return sample
 
-    # The first gigabyte that a DataNode ever takes is slow, whoever sends it; both read the same files, the tool first.
+    # The first gigabyte that a DataNode ever takes is slow, whoever sends it; both read the same
+    # files, the tool first.
     samples = interleave({"tool": stage, "put": put}, rounds, warm_up=int(goal == SAME))
     mine, floor = samples.wall("tool").median, samples.wall("put").median
     return Row(
-        what, f"`hdfs dfs -put` (FsShell) of {about}", mine / floor, goal, f"medians: {mine:.1f} s, hashing included, and {floor:.1f} s"
+        what,
+        f"`hdfs dfs -put` (FsShell) of {about}",
+        mine / floor,
+        goal,
+        f"medians: {mine:.1f} s, hashing included, and {floor:.1f} s",
     )
 
 
 def _stage(bench: Bench, spec: Path) -> Sample:
-    return run_process([sys.executable, STAGE_ONLY, spec, bench.info.profile], bench.environ, bench.home)
+    return run_process(
+        [sys.executable, STAGE_ONLY, spec, bench.info.profile], bench.environ, bench.home
+    )
 
 
 def _unchanged(bench: Bench, rounds: int, files: Path) -> Row:
     with_files, without = _spec(bench, "unchanged", files), _spec(bench, "bare", None)
     _stage(bench, with_files)
-    runs: dict[str, Callable[[], Sample]] = {"files": lambda: _stage(bench, with_files), "none": lambda: _stage(bench, without)}
+    runs: dict[str, Callable[[], Sample]] = {
+        "files": lambda: _stage(bench, with_files),
+        "none": lambda: _stage(bench, without),
+    }
     samples = interleave(runs, rounds)
     mine, floor = samples.wall("files").median, samples.wall("none").median
-    details = f"the ratio is the seconds that they add: medians {mine:.2f} s, and {floor:.2f} s without files"
+    details = (
+        f"the ratio is the seconds that they add: medians {mine:.2f} s, and {floor:.2f} s "
+        f"without files"
+    )
     return Row("10,000 unchanged files recognised", "one second", mine - floor, A_SECOND, details)
 
 
@@ -124,5 +162,13 @@ def _first_line(bench: Bench, rounds: int, files: Path) -> Row:
             if number >= 0:
                 times[with_files].append(first - start)
     mine, floor = statistics.median(times[True]), statistics.median(times[False])
-    details = f"medians: {mine:.1f} s and {floor:.1f} s; 2,000 files of 50 kB, staged anew for each job"
-    return Row("submission → first line, with `files`", "the same job without files", mine / floor, None, details)
+    details = (
+        f"medians: {mine:.1f} s and {floor:.1f} s; 2,000 files of 50 kB, staged anew for each job"
+    )
+    return Row(
+        "submission → first line, with `files`",
+        "the same job without files",
+        mine / floor,
+        None,
+        details,
+    )

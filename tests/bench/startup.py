@@ -1,4 +1,6 @@
-"""How long `version`, `render` and `status` take, against a hello-world typer application in the same environment."""
+"""How long `version`, `render` and `status` take, against a hello-world typer application in the
+same environment.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         answer = ANSWERS.get(self.path.partition("?")[0])
-        body = json.dumps(answer if answer is not None else {"RemoteException": {"exception": "NotFoundException"}}).encode()
+        body = json.dumps(
+            answer
+            if answer is not None
+            else {"RemoteException": {"exception": "NotFoundException"}}
+        ).encode()
         self.send_response(200 if answer is not None else 404)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -80,7 +86,9 @@ def resource_manager() -> Iterator[str]:
 
 
 def measure_startup(rounds: int) -> Samples:
-    """Run bare Python, hello world (alone, and with what a command must import), and the three commands, turn by turn."""
+    """Run bare Python, hello world (alone, and with what a command must import), and the three
+    commands, turn by turn.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, resource_manager() as url:
         home = Path(directory)
         environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
@@ -95,7 +103,10 @@ def measure_startup(rounds: int) -> Samples:
             "render": [*tool, "render", SPEC],
             "status": [*tool, "status", "mnist", "--rm", url],
         }
-        return interleave({n: lambda argv=argv: run_process(argv, environ, home) for n, argv in commands.items()}, rounds)  # type: ignore[misc]
+        return interleave(
+            {n: lambda argv=argv: run_process(argv, environ, home) for n, argv in commands.items()},  # type: ignore[misc]
+            rounds,
+        )
 
 
 def startup_rows(samples: Samples) -> list[Row]:
@@ -105,7 +116,16 @@ def startup_rows(samples: Samples) -> list[Row]:
         wall, floor, bare = samples.wall(name), samples.wall("hello"), samples.wall("python")
         details = (
             f"wall: min {wall.least / floor.least:.2f}, median {wall.median / floor.median:.2f}; "
-            f"against `python -c pass`: CPU {samples.cpu_ratio(name, 'python'):.0f}, wall min {wall.least / bare.least:.0f}"
+            f"against `python -c pass`: CPU {samples.cpu_ratio(name, 'python'):.0f}, wall "
+            f"min {wall.least / bare.least:.0f}"
         )
-        rows.append(Row(f"`{name}`, CPU time", "hello-world typer application", samples.cpu_ratio(name, "hello"), goal, details))
+        rows.append(
+            Row(
+                f"`{name}`, CPU time",
+                "hello-world typer application",
+                samples.cpu_ratio(name, "hello"),
+                goal,
+                details,
+            )
+        )
     return rows

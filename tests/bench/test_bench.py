@@ -1,4 +1,6 @@
-"""Guards of what does not depend on the machine: sizes exactly, start-up as a ratio of CPU times with generous slack, imports by name."""
+"""Guards of what does not depend on the machine: sizes exactly, start-up as a ratio of CPU times
+with generous slack, imports by name.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ from tests.bench.size import SIZE_GOAL, posted_bytes
 from tests.bench.startup import GOALS, SPEC, measure_startup, resource_manager
 
 SLACK = 1.25
-# Where typer itself is light (0.21 takes a third of 0.29), a ratio to it says little of ours: then what a command may add to hello world
-# with the libraries that it must import, in starts of a bare Python. That alone is no guard: neighbours disturb small processes less.
+# Where typer itself is light (0.21 takes a third of 0.29), a ratio to it says little of ours: then
+# what a command may add to hello world
+# with the libraries that it must import, in starts of a bare Python. That alone is no guard:
+# neighbours disturb small processes less.
 ADDS = {"version": ("hello", 3), "render": ("hello, yaml", 13), "status": ("hello, requests", 10)}
 
 
 @pytest.fixture(scope="module")
 def startup() -> Samples:
-    return measure_startup(rounds=3)
+    return measure_startup(rounds=8)
 
 
 @pytest.mark.parametrize("command", GOALS)
@@ -38,7 +42,16 @@ def test_ten_thousand_workers_are_posted_in_as_many_bytes_as_ten() -> None:
 
 
 # What a command must not import, because others need it and it does not.
-HEAVY = ("rich", "jsonschema", "fsspec", "hdfs_native", "requests_kerberos", "asyncio", "submit_tf_job.sandbox", "submit_tf_job.bootstrap")
+HEAVY = (
+    "rich",
+    "jsonschema",
+    "fsspec",
+    "hdfs_native",
+    "requests_kerberos",
+    "asyncio",
+    "submit_tf_job.sandbox",
+    "submit_tf_job.container.main",
+)
 
 
 @pytest.mark.parametrize(
@@ -46,22 +59,59 @@ HEAVY = ("rich", "jsonschema", "fsspec", "hdfs_native", "requests_kerberos", "as
     [
         (
             ["version"],
-            (*HEAVY, "requests", "yaml", "submit_tf_job.yarn", "submit_tf_job.plan", "submit_tf_job.specfile", "submit_tf_job.job"),
+            (
+                *HEAVY,
+                "requests",
+                "yaml",
+                "submit_tf_job.yarn",
+                "submit_tf_job.plan",
+                "submit_tf_job.jobspec",
+                "submit_tf_job.observation",
+            ),
         ),
-        (["render", str(SPEC)], (*HEAVY, "requests", "urllib3", "ssl", "submit_tf_job.watch", "submit_tf_job.yarn.client")),
-        (["status", "mnist"], (*HEAVY, "submit_tf_job.plan", "submit_tf_job.specfile")),
+        (
+            ["render", str(SPEC)],
+            (
+                *HEAVY,
+                "requests",
+                "urllib3",
+                "ssl",
+                "submit_tf_job.operations.watch",
+                "submit_tf_job.yarn.resource_manager",
+            ),
+        ),
+        (
+            ["status", "mnist"],
+            (
+                *HEAVY,
+                "submit_tf_job.diagnose.cause",
+                "submit_tf_job.jobspec",
+                "submit_tf_job.logs",
+                "submit_tf_job.operations.change",
+                "submit_tf_job.plan",
+                "submit_tf_job.storage",
+                "submit_tf_job.yarn.reconcile",
+                "submit_tf_job.yarn.records",
+            ),
+        ),
     ],
     ids=["version", "render", "status"],
 )
-def test_a_command_imports_nothing_that_it_does_not_need(arguments: list[str], needless: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_command_imports_nothing_that_it_does_not_need(
+    arguments: list[str], needless: tuple[str, ...], tmp_path: Path
+) -> None:
     program = (
-        "import sys, typer; floor = set(sys.modules)\n"  # what typer imports (before 0.17: rich) is hello world's, too
-        "from submit_tf_job.cli import main; main(sys.argv[1:]); print('\\n' + ' '.join(set(sys.modules) - floor))"
+        # what typer imports (before 0.17: rich) is hello world's, too
+        "import sys, typer; floor = set(sys.modules)\n"
+        "from submit_tf_job.cli import main; main(sys.argv[1:]); print('\\n' + ' "
+        "'.join(set(sys.modules) - floor))"
     )
     with resource_manager() as url:
         environ = clean_environment(tmp_path) | {"SUBMIT_TF_JOB_RESOURCE_MANAGERS": url}
         argv = [sys.executable, "-c", program, *arguments]
-        done = subprocess.run(argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
     assert done.returncode == 0, done.stderr
     modules = set(done.stdout.splitlines()[-1].split())
     assert sorted(modules & set(needless)) == []
@@ -70,5 +120,6 @@ def test_a_command_imports_nothing_that_it_does_not_need(arguments: list[str], n
 def test_a_thousand_jobs_cost_one_request_for_each_look_and_no_memory() -> None:
     found = measure_fleet(1000, looks=25)
     assert found.requests == found.looks
-    # One look at a thousand jobs is more than that; the server in this very process may hold an answer just now.
+    # One look at a thousand jobs is more than that; the server in this very process may hold an
+    # answer just now.
     assert found.grown < 1_000_000, "what is kept of a look is replaced by the next"

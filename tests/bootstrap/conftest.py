@@ -12,9 +12,11 @@ from tests.bootstrap.harness import Cluster, cluster
 
 
 def interpreters() -> list[str]:
-    """Return the oldest and the newest Python that images are likely to have, as far as this machine has them."""
+    """Return the oldest and the newest Python that images are likely to have, as far as this
+    machine has them.
+    """
     found = []
-    for version in ("3.7", "3.13"):
+    for version in ("3.6", "3.13"):
         installed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
         path = str(installed[-1]) if installed else shutil.which(f"python{version}")
         if path:

@@ -1,4 +1,6 @@
-"""Run real bootstraps as processes on this machine, the way YARN would: one directory, one log directory, one identity each."""
+"""Run real bootstraps as processes on this machine, the way YARN would: one directory, one log
+directory, one identity each.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job import contract, tfconfig
+from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.plan import payload
 
 DOMAIN = "mnist.alice.sandbox.test"
@@ -61,10 +63,16 @@ class FakeDns:
             name, question = ".".join(labels), data[12 : at + 5]
             self.asked.append(name)
             if name.split(".")[0] in self.hidden or not name.endswith(DOMAIN):
-                self.sock.sendto(data[:2] + struct.pack(">HHHHH", 0x8183, 1, 0, 0, 0) + question, peer)
+                self.sock.sendto(
+                    data[:2] + struct.pack(">HHHHH", 0x8183, 1, 0, 0, 0) + question, peer
+                )
             else:
-                answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton("127.0.0.1")
-                self.sock.sendto(data[:2] + struct.pack(">HHHHH", 0x8580, 1, 1, 0, 0) + question + answer, peer)
+                answer = (
+                    b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton("127.0.0.1")
+                )
+                self.sock.sendto(
+                    data[:2] + struct.pack(">HHHHH", 0x8580, 1, 1, 0, 0) + question + answer, peer
+                )
 
     def close(self) -> None:
         host, port = self.address.split(":")
@@ -73,8 +81,17 @@ class FakeDns:
         self.sock.close()
 
 
-def role(count: int, duty: str, command: Any, **extra: Any) -> dict[str, Any]:
-    return {"count": count, "duty": duty, "command": command, "env": {}, "max_restarts": 0, "tolerate": 0, "gpus": 0, **extra}
+def role(count: int, role_kind: str, command: Any, **extra: Any) -> dict[str, Any]:
+    return {
+        "count": count,
+        "kind": role_kind,
+        "command": command,
+        "env": {},
+        "max_restarts": 0,
+        "tolerate": 0,
+        "gpus": 0,
+        **extra,
+    }
 
 
 def free(port: int) -> bool:
@@ -108,7 +125,10 @@ class Cluster:
             "host_suffix": None,
             "dns_server": self.dns.address,
             "ports": {"mode": "host", "first": 20000, "last": 32767},
-            "deciding": next(name for name, r in roles.items() if r["duty"] == contract.DUTY_DECIDES),
+            "deciding": next(
+                name for name, r in roles.items() if r["kind"] == contract.KIND_TRAINS
+            ),
+            "ends_with": "deciding-task",
             "cluster_roles": [name for name in ("chief", "worker", "ps") if name in roles],
             "legacy_master": False,
             "tf_config": "counts",
@@ -130,18 +150,26 @@ class Cluster:
     def ports(self) -> dict[str, int]:
         counts = {name: int(r["count"]) for name, r in self.task["roles"].items()}
         return {
-            f"{name}-{i}": tfconfig.task_port(self.task["ports"], counts, self.task["submission"], name, i)
+            f"{name}-{i}": tfconfig.task_port(
+                self.task["ports"], counts, self.task["submission"], name, i
+            )
             for name in counts
             for i in range(counts[name])
         }
 
     def rendezvous(self) -> int:
-        return tfconfig.rendezvous_port(self.task["ports"], self.task["submission"])
+        return tfconfig.rendezvous_ports(self.task["ports"], self.task["submission"])[0]
 
     def names(self) -> list[str]:
         return list(self.ports())
 
-    def start(self, *names: str, task: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None, shell: str = "") -> None:
+    def start(
+        self,
+        *names: str,
+        task: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+        shell: str = "",
+    ) -> None:
         """Start containers; a second start of a name is a later attempt on the same node."""
         for name in names or self.names():
             self.serial += 1
@@ -149,7 +177,9 @@ class Cluster:
             cwd, logs = self.root / "app" / container, self.root / "logs" / container
             (cwd / "conf").mkdir(parents=True)
             logs.mkdir(parents=True)
-            (cwd / "conf" / "bootstrap.py").write_text(payload.pack(task or self.task, files_tar(self.files) if self.files else None))
+            (cwd / "conf" / "bootstrap.py").write_text(
+                payload.pack(task or self.task, files_tar(self.files) if self.files else None)
+            )
             environment = {
                 "PATH": os.environ["PATH"],
                 "HOME": "/no/such/home",
@@ -205,7 +235,10 @@ class Cluster:
             if found:
                 return found
             time.sleep(0.02)
-        raise AssertionError("\n".join(f"--- {name}\n{self.stderr(name)}" for name in self.runs) + json.dumps(self.report(), indent=1))
+        raise AssertionError(
+            "\n".join(f"--- {name}\n{self.stderr(name)}" for name in self.runs)
+            + json.dumps(self.report(), indent=1)
+        )
 
     def printed(self, name: str, text: str, timeout_s: float = 60) -> None:
         self.until(lambda: text in self.stdout(name), timeout_s)

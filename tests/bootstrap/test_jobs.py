@@ -1,4 +1,4 @@
-"""Whole jobs of real bootstraps: how they start, how they end, and who is named."""
+"""Whole jobs of real bootstraps: start, end, and first cause."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job import contract
-from tests.bootstrap.harness import FOREVER, Cluster, alive, role
+from submit_tf_job.container import contract
+from submit_tf_job.container.ports import Reservation
+from tests.bootstrap.harness import DOMAIN, FOREVER, UNTIL_GO, Cluster, alive, free, role
 
 
 def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
     job = any_job
     job.files = {
-        "train.py": "import os; print('TF_CONFIG', os.environ['TF_CONFIG']); print('HOME', os.environ['HOME'])",
+        "train.py": "import os; print('TF_CONFIG', os.environ['TF_CONFIG']); print('HOME', "
+        "os.environ['HOME'])",
         "lib/run.sh": "echo shipped",
     }
     job.job(
         {
-            "chief": role(1, "decides", ["python3", "train.py"]),
+            "chief": role(1, "trains", ["python3", "train.py"]),
             "worker": role(2, "serves", FOREVER),
             "ps": role(1, "serves", FOREVER),
             "evaluator": role(1, "evaluates", "sleep 0.5; lib/run.sh"),
             "tensorboard": role(
-                1, "sidecar", 'echo "$TFJOB_ROLE-$TFJOB_INDEX of $TFJOB_COUNT at $TFJOB_PORT tf=$TF_CONFIG"; exec sleep 600'
+                1,
+                "sidecar",
+                'echo "$TFJOB_ROLE-$TFJOB_INDEX of $TFJOB_COUNT at $TFJOB_PORT '
+                'tf=$TF_CONFIG"; exec sleep 600',
             ),
         }
     )
@@ -75,35 +80,131 @@ def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
         "tensorboard-0": "ended",
     }
     outcome = job.outcome("chief-0")
-    assert (outcome["task"], outcome["status"], outcome["exit"], outcome["job"]) == ("chief-0", 0, 0, "succeeded")
-    assert [n for n in job.dns.asked if n.startswith(("tensorboard", "evaluator"))] == []
+    assert (outcome["task"], outcome["status"], outcome["exit"], outcome["job"]) == (
+        "chief-0",
+        0,
+        0,
+        "succeeded",
+    )
+    assert [n for n in job.dns.asked if n.startswith("tensorboard")] == []
+
+
+def test_variables_of_other_systems_have_the_addresses_of_tf_config(job: Cluster) -> None:
+    job.job(
+        {
+            "chief": role(
+                1, "trains", "echo $TFJOB_HOSTS_WORKER; echo $CLUSTER_SPEC; echo $TF_CONFIG"
+            ),
+            "worker": role(2, "trains", "echo $TASK_INDEX of $TASK_NUM"),
+        },
+        variables=["cloud", "tony"],
+    )
+    job.start()
+    assert set(job.wait_all().values()) == {0}
+    hosts, spec, config = job.stdout("chief-0").splitlines()
+    made = json.loads(config)
+    assert made["environment"] == "cloud"
+    assert json.loads(spec) == made["cluster"]
+    assert hosts == ",".join(made["cluster"]["worker"])
+    assert job.stdout("worker-1") == "1 of 3\n"
+
+
+def test_tasks_that_run_outside_of_their_image_are_reported(job: Cluster) -> None:
+    """These are plain processes, which YARN was asked to run in an image."""
+    asked = {contract.ENV_RUNTIME: "docker", contract.ENV_IMAGE: "company/tf:2.15"}
+    roles = {"chief": role(1, "trains", ["true"]), "worker": role(1, "trains", ["true"])}
+    job.job(roles, image_policy="warn")
+    job.start(env=asked)
+    assert [job.wait("chief-0"), job.wait("worker-0")] == [0, 0]
+    report = job.report("chief-0")
+    assert sorted(report["image_ignored"]) == ["chief-0", "worker-0"]
+    (warning,) = report["warnings"]
+    assert warning.endswith(
+        "runs as a plain process of its node: the NodeManager there does not run the "
+        "image company/tf:2.15"
+    )
+    for task in ("chief-0", "worker-0"):
+        assert "the image company/tf:2.15" in job.stderr(task)
+
+
+def test_a_worker_that_does_not_run_in_its_image_ends_the_job(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", ["sleep", "60"]), "worker": role(1, "trains", ["true"])})
+    job.start("chief-0")
+    job.start("worker-0", env={contract.ENV_RUNTIME: "docker", contract.ENV_IMAGE: "co/tf:2.15"})
+    assert job.wait("worker-0") == contract.EXIT_IMAGE_IGNORED
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    first = job.report("chief-0")["first_failure"]
+    assert (first["task"], first["reason"]) == ("worker-0", "image-ignored")
+    assert "did not run the image co/tf:2.15, but a plain process of its node" in first["message"]
+    assert "starting: true" not in job.stderr("worker-0")
+
+
+def test_workdir_is_where_the_command_starts(any_job: Cluster, tmp_path: Path) -> None:
+    job = any_job
+    job.files = {"src/here.txt": "here"}
+    chief = role(1, "trains", "cat here.txt; pwd", workdir="src")
+    job.job({"chief": chief, "worker": role(1, "trains", "pwd", workdir=str(tmp_path))})
+    job.start()
+    assert [job.wait("chief-0"), job.wait("worker-0")] == [0, 0]
+    assert job.stdout("chief-0").startswith("here/")
+    assert job.stdout("chief-0").endswith("/src\n")
+    assert job.stdout("worker-0") == f"{tmp_path}\n"
+
+
+def test_a_workdir_that_does_not_exist_is_the_failure(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", "true", workdir="no/such")})
+    job.start()
+    assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
+    first = job.report("chief-0")["first_failure"]
+    assert first["reason"] == "workdir-missing"
+    assert "/no/such does not exist, or is not a directory" in first["message"]
 
 
 def test_failing_worker_ends_the_job_and_is_named(any_job: Cluster) -> None:
     job = any_job
     job.job(
         {
-            "chief": role(1, "decides", FOREVER),
-            "worker": role(2, "trains", '[ $TFJOB_INDEX = 0 ] && exec sleep 600; echo "it broke" >&2; exit 3'),
+            "chief": role(1, "trains", FOREVER),
+            "worker": role(
+                2, "trains", '[ $TFJOB_INDEX = 0 ] && exec sleep 600; echo "it broke" >&2; exit 3'
+            ),
         }
     )
     job.start()
-    assert job.wait_all() == {"chief-0": contract.EXIT_JOB_FAILED, "worker-0": contract.EXIT_JOB_FAILED, "worker-1": 3}
+    assert job.wait_all() == {
+        "chief-0": contract.EXIT_JOB_FAILED,
+        "worker-0": contract.EXIT_JOB_FAILED,
+        "worker-1": 3,
+    }
     report = job.report()
     assert report["state"] == "failed"
     first = report["first_failure"]
-    assert (first["task"], first["status"], first["signal"], first["reason"]) == ("worker-1", 3, None, "exited")
-    assert (first["message"], first["host"], first["last_lines"]) == ("worker-1 ended with status 3", "node-of-worker-1", ["it broke"])
+    assert (first["task"], first["status"], first["signal"], first["reason"]) == (
+        "worker-1",
+        3,
+        None,
+        "exited",
+    )
+    assert (first["message"], first["host"], first["last_lines"]) == (
+        "worker-1 exited with status 3",
+        "node-of-worker-1",
+        ["it broke"],
+    )
     assert job.outcome("chief-0")["first_failure"] == "worker-1"
     assert report["roles"]["worker"]["failed"] == 1
 
 
-def test_killed_bootstrap_is_the_cause_although_the_chief_failed_right_after(any_job: Cluster) -> None:
+def test_killed_bootstrap_is_the_cause_before_the_chiefs_failure(
+    any_job: Cluster,
+) -> None:
     job = any_job
     job.job(
         {
             "chief": role(
-                1, "decides", "while kill -0 $(cat ../pid) 2>&-; do sleep 0.05; done; sleep 0.1; echo UnavailableError >&2; exit 1"
+                1,
+                "trains",
+                "while kill -0 $(cat ../pid) 2>&-; do sleep 0.05; done; sleep 0.1; echo "
+                "UnavailableError >&2; exit 1",
             ),
             "worker": role(1, "trains", "echo $$ >../pid; echo up; sleep 600; true"),
         },
@@ -125,18 +226,52 @@ def test_killed_bootstrap_is_the_cause_although_the_chief_failed_right_after(any
 
 
 def test_lost_worker_alone_fails_the_job_after_the_grace(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(2, "trains", FOREVER)}, grace_s=1)
+    job.job({"chief": role(1, "trains", FOREVER), "worker": role(2, "trains", FOREVER)}, grace_s=1)
     job.start()
     job.started("worker-0", "worker-1")
     job.kill("worker-1")
     assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
     assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
     first = job.report()["first_failure"]
-    assert (first["task"], first["reason"], first["host"]) == ("worker-1", "lost", "node-of-worker-1")
+    assert (first["task"], first["reason"], first["host"]) == (
+        "worker-1",
+        "lost",
+        "node-of-worker-1",
+    )
+
+
+def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_its_end_later(
+    job: Cluster,
+) -> None:
+    """The suspension is longer than `grace`, and no command fails: nor does the job."""
+    ends = f"{UNTIL_GO.replace('go', 'end')}; exit 0"
+    job.job({"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", ends)}, grace_s=4)
+    job.start()
+    job.started("chief-0", "worker-0")
+    job.kill("chief-0", signal.SIGSTOP)
+    try:
+        # after three pings without an answer
+        job.until(lambda: "went away" in job.stderr("worker-0"))
+        (job.root / "app" / "end").touch()
+        time.sleep(8)
+        assert "takes connections and does not answer; waiting up to" in job.stderr("worker-0")
+        assert job.runs["worker-0"].poll() is None
+        job.go()
+    finally:
+        job.kill("chief-0", signal.SIGCONT)
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+    assert job.report()["state"] == "succeeded"
+    assert any("chief-0 stood still for" in warning for warning in job.report()["warnings"])
 
 
 def test_own_failure_of_the_deciding_task(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "exit 22"), "worker": role(1, "trains", FOREVER), "board": role(1, "sidecar", FOREVER)})
+    job.job(
+        {
+            "chief": role(1, "trains", "exit 22"),
+            "worker": role(1, "trains", FOREVER),
+            "board": role(1, "sidecar", FOREVER),
+        }
+    )
     job.start()
     assert job.wait_all() == {
         "chief-0": contract.EXIT_RESERVED_STATUS,
@@ -149,87 +284,218 @@ def test_own_failure_of_the_deciding_task(job: Cluster) -> None:
 
 
 def test_killed_command(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "kill -9 $$")})
+    job.job({"chief": role(1, "trains", "kill -9 $$")})
     job.start()
     assert job.wait("chief-0") == 137
     first = job.report()["first_failure"]
-    assert (first["signal"], first["reason"], first["message"]) == (9, "killed", "chief-0 was killed by SIGKILL (often a memory limit)")
+    assert (first["signal"], first["reason"], first["message"]) == (
+        9,
+        "killed",
+        "chief-0 was killed by SIGKILL (often a memory limit)",
+    )
 
 
 def test_missing_task_is_named_at_the_deadline(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(3, "trains", "echo ran")}, start_timeout_s=1)
+    job.job(
+        {"chief": role(1, "trains", "echo ran"), "worker": role(3, "trains", "echo ran")},
+        start_timeout_s=1,
+    )
     job.start("chief-0", "worker-0")
     assert job.wait("chief-0") == contract.EXIT_PEERS_MISSING
     assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
     report = job.report()
-    assert (report["wanted"], report["arrived"], report["missing"]) == (4, 2, ["worker-1", "worker-2"])
+    assert (report["wanted"], report["arrived"], report["missing"]) == (
+        4,
+        2,
+        ["worker-1", "worker-2"],
+    )
     assert report["first_failure"]["reason"] == "peers-missing"
-    assert report["first_failure"]["message"] == "2 of 4 tasks had not arrived after 1 s: worker-1, worker-2"
+    assert (
+        report["first_failure"]["message"]
+        == "2 of 4 tasks had not arrived after 1 s: worker-1, worker-2"
+    )
     assert "ran" not in job.stdout("chief-0") + job.stdout("worker-0")
 
 
-def test_name_that_does_not_resolve_is_named_at_the_deadline(job: Cluster) -> None:
-    job.dns.hidden.add("worker-1")
-    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(2, "trains", "echo ran")}, start_timeout_s=1)
-    job.start()
-    assert job.wait_all() == {
-        "chief-0": contract.EXIT_PEERS_MISSING,
-        "worker-0": contract.EXIT_JOB_FAILED,
-        "worker-1": contract.EXIT_JOB_FAILED,
-    }
-    assert job.report()["first_failure"]["message"].endswith("names that DNS does not know yet: worker-1")
+SHOW = 'printf "%s %s" "$TFJOB_PORT" "$TF_CONFIG"'
 
 
-def test_late_name_delays_the_start_only(job: Cluster) -> None:
-    job.dns.hidden.add("worker-0")
-    job.job({"chief": role(1, "decides", "true"), "worker": role(1, "trains", "true")})
+def cluster_of(job: Cluster, name: str) -> tuple[int, dict[str, list[str]]]:
+    """Return the port that a task got, and the cluster that it was given."""
+    port, _, value = job.stdout(name).partition(" ")
+    cluster: dict[str, list[str]] = json.loads(value)["cluster"]
+    return int(port), cluster
+
+
+def test_names_that_dns_does_not_have_do_not_delay_the_start(job: Cluster) -> None:
+    job.dns.hidden |= {"worker-0", "worker-1"}
+    job.job({"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)})
     job.start()
-    job.until(lambda: job.dns.asked.count("worker-0.mnist.alice.sandbox.test") >= 2)
-    assert job.report()["state"] == "waiting"
-    job.dns.hidden.clear()
     assert set(job.wait_all().values()) == {0}
+    start = job.report()["start"]
+    assert start["launched_at"] <= start["arrived_at"] <= start["at"] < start["arrived_at"] + 1
+    assert start["by_address"] == 3
+    ports = job.ports()
+    for name in job.names():
+        assert cluster_of(job, name)[1] == {
+            "chief": [f"127.0.0.1:{ports['chief-0']}"],
+            "worker": [f"127.0.0.1:{ports['worker-0']}", f"127.0.0.1:{ports['worker-1']}"],
+        }
+
+
+def test_names_that_vanish_before_the_start_fail_the_job(job: Cluster) -> None:
+    job.job(
+        {"chief": role(1, "trains", FOREVER), "worker": role(2, "trains", FOREVER)},
+        names_gone_s=1.0,
+    )
+    job.start("chief-0", "worker-0")
+    job.until(
+        lambda: {f"{name}.{DOMAIN}" for name in ("chief-0", "worker-0")} <= set(job.dns.asked)
+    )
+    job.until(lambda: (job.report().get("arrived"), job.report()["missing"]) == (2, ["worker-1"]))
+    job.dns.hidden = {"chief-0", "worker-0"}
+    assert job.wait("chief-0") == contract.EXIT_NAMES_VANISHED
+    assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
+    assert job.report()["first_failure"]["reason"] == "names-vanished"
+    assert (
+        contract.NAMES_VANISHED
+        in job.outcome("chief-0")["message"] + job.report()["first_failure"]["message"]
+    )
+
+
+def test_names_that_vanish_are_a_warning_where_programs_have_addresses(job: Cluster) -> None:
+    job.job(
+        {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", UNTIL_GO)},
+        names_gone_s=1.0,
+    )
+    job.start()
+    job.started("chief-0", "worker-0")
+    job.dns.hidden = {"chief-0", "worker-0"}
+    job.until(
+        lambda: any(contract.NAMES_VANISHED in text for text in job.report().get("warnings", []))
+    )
+    job.go()
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
 
 
 def test_no_deciding_task(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "true"), "worker": role(1, "trains", "true")}, start_timeout_s=1)
+    job.job(
+        {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")},
+        start_timeout_s=1,
+    )
     job.start("worker-0")
     assert job.wait("worker-0") == contract.EXIT_PEERS_MISSING
     assert job.outcome("worker-0")["reason"] == "peers-missing"
 
 
 @pytest.mark.parametrize("name", ["worker-0", "chief-0"])
-def test_port_in_use(job: Cluster, name: str) -> None:
-    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(1, "trains", "echo ran")})
-    port = job.ports()[name]
+def test_task_whose_port_is_in_use_takes_another_that_all_are_given(
+    job: Cluster, name: str
+) -> None:
+    job.job({"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)})
+    expected = job.ports()
     with socket.socket() as sock:
-        sock.bind(("127.0.0.1", port))
+        sock.bind(("127.0.0.1", expected[name]))
         sock.listen()
         job.start()
-        statuses = job.wait_all()
-    assert statuses.pop(name) == contract.EXIT_PORT_IN_USE
-    assert set(statuses.values()) == {contract.EXIT_JOB_FAILED}
+        assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+    taken, cluster = cluster_of(job, name)
+    assert taken != expected[name]
+    addresses = {**expected, name: taken}
+    for task in job.names():
+        assert cluster_of(job, task) == (
+            addresses[task],
+            {role: [f"127.0.0.1:{addresses[role + '-0']}"] for role in ("chief", "worker")},
+        )
+    line = f"port {expected[name]} of this task is in use; port {taken} is taken instead"
+    assert line in job.stderr(name)
+    assert cluster_of(job, name)[1] == cluster
+
+
+def test_tasks_of_jobs_on_one_node_do_not_take_the_port_of_a_program_that_still_loads(
+    job: Cluster,
+) -> None:
+    loading = f"{SHOW}; {UNTIL_GO}"  # it has its port, and does not listen yet
+    job.job({"chief": role(1, "trains", loading), "worker": role(1, "trains", loading)})
+    job.start()
+    job.started("chief-0", "worker-0")
+    port = job.ports()["worker-0"]
+    assert free(port)
+    with pytest.raises(OSError, match="in use"):
+        Reservation(port)
+    job.go()
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+    Reservation(port).drop()
+
+
+def test_rendezvous_port_that_is_in_use_is_passed_over(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")})
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", job.rendezvous()))
+        job.start()
+        assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+
+
+def test_restarted_task_whose_known_port_is_in_use_says_so(job: Cluster) -> None:
+    once = "[ -e ../first ] || { touch ../first; exit 3; }; " + UNTIL_GO
+    job.job(
+        {
+            "chief": role(1, "trains", UNTIL_GO),
+            "worker": role(1, "trains", once, max_restarts=1),
+        }
+    )
+    port = job.ports()["worker-0"]
+    job.start()
+    assert job.wait("worker-0") == 3
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", port))
+        sock.listen()
+        job.start("worker-0")
+        assert job.wait("worker-0") == contract.EXIT_PORT_IN_USE
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
     first = job.report()["first_failure"]
-    assert (first["task"], first["reason"]) == (name, "port-in-use")
-    assert f"port {port} of {name} cannot be used on host node-of-{name}: Address already in use" in first["message"]
-    assert "ran" not in job.stdout("chief-0") + job.stdout("worker-0")
+    assert (first["task"], first["reason"]) == ("worker-0", "port-in-use")
+    assert f"port {port} of worker-0 cannot be used on host node-of-worker-0" in first["message"]
 
 
 @pytest.mark.parametrize(
     ("command", "status", "reason", "words"),
     [
-        (["nosuchcommand", "x"], 127, "command-not-found", "the command 'nosuchcommand' was not found in the container"),
+        (
+            ["nosuchcommand", "x"],
+            127,
+            "command-not-found",
+            "the command 'nosuchcommand' was not found in the container",
+        ),
         (["./train.py"], 126, "not-executable", "Permission denied"),
         (["./broken.sh"], 126, "not-executable", "its first line does not exist"),
-        ("nosuchcommand x", 127, "command-not-found", "ended with status 127"),
+        ("nosuchcommand x", 127, "command-not-found", "exited with status 127"),
     ],
 )
-def test_command_that_cannot_start(job: Cluster, command: object, status: int, reason: str, words: str) -> None:
+def test_command_that_cannot_start(
+    job: Cluster, command: object, status: int, reason: str, words: str
+) -> None:
     job.files = {"train.py": "1", "broken.sh": "#!/no/such/interpreter\n"}
-    job.job({"chief": role(1, "decides", command), "board": role(1, "sidecar", FOREVER)})
+    job.job({"chief": role(1, "trains", command), "board": role(1, "sidecar", FOREVER)})
     job.start()
     assert job.wait_all() == {"chief-0": status, "board-0": contract.EXIT_JOB_FAILED}
     assert job.report()["first_failure"]["reason"] == reason
     assert words in job.report()["first_failure"]["message"]
+
+
+def test_a_text_command_fails_where_a_part_of_its_pipeline_does(job: Cluster) -> None:
+    job.job({"worker": role(1, "trains", "(echo epoch; exit 3) | tee log")})
+    job.start()
+    assert job.wait("worker-0") == 3
+    assert job.stdout("worker-0") == "epoch\n"
+    assert job.report()["state"] == "failed"
+
+
+def test_a_text_command_can_switch_pipefail_off(job: Cluster) -> None:
+    job.job({"worker": role(1, "trains", "set +o pipefail; (echo epoch; exit 3) | tee log")})
+    job.start()
+    assert job.wait("worker-0") == 0
 
 
 def test_single_task_waits_for_nothing(any_job: Cluster) -> None:
@@ -237,7 +503,14 @@ def test_single_task_waits_for_nothing(any_job: Cluster) -> None:
     job.job(
         {
             "worker": role(
-                1, "decides", ["python3", "-c", "import os; print(os.environ.get('TF_CONFIG'), os.environ['CUDA_VISIBLE_DEVICES'] == '')"]
+                1,
+                "trains",
+                [
+                    "python3",
+                    "-c",
+                    "import os; print(os.environ.get('TF_CONFIG'), "
+                    "os.environ['CUDA_VISIBLE_DEVICES'] == '')",
+                ],
             )
         }
     )
@@ -249,14 +522,14 @@ def test_single_task_waits_for_nothing(any_job: Cluster) -> None:
 
 
 def test_several_tasks_in_the_deciding_role(job: Cluster) -> None:
-    job.job({"worker": role(3, "decides", "sleep 0.$TFJOB_INDEX")})
+    job.job({"worker": role(3, "trains", "sleep 0.$TFJOB_INDEX")})
     job.start()
     assert job.wait_all() == {"worker-0": 0, "worker-1": 0, "worker-2": 0}
     assert job.report()["roles"]["worker"]["succeeded"] == 3
 
 
 def test_trainer_that_fails_after_the_deciding_task_was_done_fails_the_job(job: Cluster) -> None:
-    job.job({"worker": role(2, "decides", "sleep 0.$TFJOB_INDEX; exit ${TFJOB_INDEX}")})
+    job.job({"worker": role(2, "trains", "sleep 0.$TFJOB_INDEX; exit ${TFJOB_INDEX}")})
     job.start()
     assert job.wait_all() == {"worker-0": contract.EXIT_JOB_FAILED, "worker-1": 1}
     assert job.report()["state"] == "failed"
@@ -264,9 +537,14 @@ def test_trainer_that_fails_after_the_deciding_task_was_done_fails_the_job(job: 
 
 
 def test_trainer_that_never_finishes_fails_the_job(job: Cluster) -> None:
-    job.job({"worker": role(2, "decides", "[ $TFJOB_INDEX = 0 ] || exec sleep 600")}, finish_timeout_s=1)
+    job.job(
+        {"worker": role(2, "trains", "[ $TFJOB_INDEX = 0 ] || exec sleep 600")}, finish_timeout_s=1
+    )
     job.start()
-    assert job.wait_all() == {"worker-0": contract.EXIT_JOB_FAILED, "worker-1": contract.EXIT_JOB_FAILED}
+    assert job.wait_all() == {
+        "worker-0": contract.EXIT_JOB_FAILED,
+        "worker-1": contract.EXIT_JOB_FAILED,
+    }
     first = job.report()["first_failure"]
     assert (first["task"], first["reason"], first["message"]) == (
         "worker-1",
@@ -276,18 +554,23 @@ def test_trainer_that_never_finishes_fails_the_job(job: Cluster) -> None:
 
 
 def test_evaluator_that_never_finishes_is_a_warning(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "true"), "evaluator": role(1, "evaluates", FOREVER)}, finish_timeout_s=1)
+    job.job(
+        {"chief": role(1, "trains", "true"), "evaluator": role(1, "evaluates", FOREVER)},
+        finish_timeout_s=1,
+    )
     job.start()
     assert job.wait_all() == {"chief-0": 0, "evaluator-0": 0}
     assert job.report()["state"] == "succeeded"
-    assert job.report()["warnings"] == ["not finished 1 s after chief-0 was done, and ended: evaluator-0"]
+    assert job.report()["warnings"] == [
+        "not finished 1 s after chief-0 was done, and ended: evaluator-0"
+    ]
 
 
 def test_failing_sidecar_is_a_warning(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 0.5"), "board": role(1, "sidecar", "exit 5")})
+    job.job({"chief": role(1, "trains", "sleep 0.5"), "board": role(1, "sidecar", "exit 5")})
     job.start()
     assert job.wait_all() == {"chief-0": 0, "board-0": 5}
-    assert job.report()["warnings"] == ["board-0 ended with status 5"]
+    assert job.report()["warnings"] == ["board-0 exited with status 5"]
 
 
 def test_sigterm_reaches_the_whole_group_of_the_command(any_job: Cluster) -> None:
@@ -296,8 +579,9 @@ def test_sigterm_reaches_the_whole_group_of_the_command(any_job: Cluster) -> Non
         {
             "chief": role(
                 1,
-                "decides",
-                "trap 'echo chief told; exit 0' TERM; (trap 'echo child told; exit' TERM; echo up; while :; do sleep 0.1; done) & wait",
+                "trains",
+                "trap 'echo chief told; exit 0' TERM; (trap 'echo child told; exit' TERM; "
+                "echo up; while :; do sleep 0.1; done) & wait",
             ),
             "worker": role(1, "serves", FOREVER),
         }
@@ -306,15 +590,20 @@ def test_sigterm_reaches_the_whole_group_of_the_command(any_job: Cluster) -> Non
     job.printed("chief-0", "up")
     job.kill("chief-0", signal.SIGTERM)
     assert job.wait("chief-0") == contract.EXIT_TERMINATED
-    job.until(lambda: "child told" in job.stdout("chief-0") and "chief told" in job.stdout("chief-0"), 5)
+    job.until(
+        lambda: "child told" in job.stdout("chief-0") and "chief told" in job.stdout("chief-0"), 5
+    )
     assert job.report()["state"] == "stopped"
     assert job.report()["first_failure"] is None
 
 
 def test_other_signals_are_forwarded_and_end_nothing(job: Cluster) -> None:
-    block = "import signal as s; w = {s.SIGHUP, s.SIGUSR1}; s.pthread_sigmask(s.SIG_BLOCK, w); print('up')"
+    block = (
+        "import signal as s; w = {s.SIGHUP, s.SIGUSR1}; s.pthread_sigmask(s.SIG_BLOCK, w); "
+        "print('up')"
+    )
     wait = block + "; print(s.sigwait(w).name); print(s.sigwait(w).name)"
-    job.job({"chief": role(1, "decides", [sys.executable, "-c", wait])})
+    job.job({"chief": role(1, "trains", [sys.executable, "-c", wait])})
     job.start()
     job.printed("chief-0", "up")
     job.kill("chief-0", signal.SIGHUP)
@@ -326,7 +615,12 @@ def test_other_signals_are_forwarded_and_end_nothing(job: Cluster) -> None:
 
 
 def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 0.5"), "ps": role(1, "serves", "trap '' TERM; echo up; while :; do sleep 0.1; done")})
+    job.job(
+        {
+            "chief": role(1, "trains", "sleep 0.5"),
+            "ps": role(1, "serves", "trap '' TERM; echo up; while :; do sleep 0.1; done"),
+        }
+    )
     job.start()
     assert job.wait_all() == {"chief-0": 0, "ps-0": 0}
     assert job.outcome("ps-0")["signal"] == 9
@@ -334,7 +628,12 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
 
 def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
     job.job(
-        {"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait")},
+        {
+            "chief": role(1, "trains", FOREVER),
+            "worker": role(
+                1, "trains", "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait"
+            ),
+        },
         settle_s=0.3,
     )
     job.start()
@@ -349,16 +648,18 @@ def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
 
 
 def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 600 & echo $!")})
+    job.job({"chief": role(1, "trains", "sleep 600 & echo $!")})
     job.start()
     assert job.wait("chief-0") == 0
     assert not alive(int(job.stdout("chief-0")))
 
 
-def test_a_bootstrap_that_dies_when_it_has_just_begun_its_command_takes_it_along(tmp_path: Path) -> None:
+def test_bootstrap_killed_right_after_the_start_ends_the_command(
+    tmp_path: Path,
+) -> None:
     program = """if True:
         import os, signal, subprocess
-        from submit_tf_job.bootstrap.child import Child
+        from submit_tf_job.container.child import Child
 
         class Dies(subprocess.Popen):
             def __init__(self, argv, **more):
@@ -372,7 +673,14 @@ def test_a_bootstrap_that_dies_when_it_has_just_begun_its_command_takes_it_along
         Child("sleep 600 & echo $! > pid; wait", {"PATH": os.environ["PATH"]})
     """
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environ,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     pid, give_up_at = int((tmp_path / "pid").read_text()), time.monotonic() + 5
     while alive(pid):
@@ -382,7 +690,7 @@ def test_a_bootstrap_that_dies_when_it_has_just_begun_its_command_takes_it_along
 
 @pytest.mark.parametrize("command", ["echo $$; sleep 600; true", "sleep 600 & echo $!; wait"])
 def test_killed_bootstrap_takes_the_command_with_it(job: Cluster, command: str) -> None:
-    job.job({"chief": role(1, "decides", command)})
+    job.job({"chief": role(1, "trains", command)})
     job.start()
     job.printed("chief-0", "\n")
     pid = int(job.stdout("chief-0"))
@@ -392,7 +700,7 @@ def test_killed_bootstrap_takes_the_command_with_it(job: Cluster, command: str) 
 
 
 def test_sigterm_while_waiting(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "echo ran"), "worker": role(2, "trains", "echo ran")})
+    job.job({"chief": role(1, "trains", "echo ran"), "worker": role(2, "trains", "echo ran")})
     job.start("chief-0", "worker-0")
     job.until(lambda: job.report().get("arrived") == 2)
     for name in ("worker-0", "chief-0"):
@@ -403,14 +711,19 @@ def test_sigterm_while_waiting(job: Cluster) -> None:
 
 
 def test_addresses_of_peers_are_kept_off_a_proxy(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "echo $no_proxy"), "worker": role(1, "trains", "echo $no_proxy")})
+    job.job(
+        {
+            "chief": role(1, "trains", "echo $no_proxy"),
+            "worker": role(1, "trains", "echo $no_proxy"),
+        }
+    )
     job.start(env={"http_proxy": "http://proxy:3128", "no_proxy": "localhost"})
     assert set(job.wait_all().values()) == {0}
     assert job.stdout("chief-0") == job.stdout("worker-0") == "localhost,sandbox.test,127.0.0.1\n"
 
 
 def test_broken_task_description(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "true")})
+    job.job({"chief": role(1, "trains", "true")})
     job.start("chief-0", task={**job.task, "ports": {}})
     assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
     assert job.outcome("chief-0")["message"] == "the bootstrap failed: KeyError('mode')"
@@ -418,17 +731,28 @@ def test_broken_task_description(job: Cluster) -> None:
 
 
 def test_progress_and_metrics_reach_the_report(job: Cluster) -> None:
-    write = 'echo \'{"step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": "x"}}\' >p; mv p $TFJOB_PROGRESS_FILE; exec sleep 600'
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", write)})
+    write = (
+        'echo \'{"step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": "x"}}\' >p; mv p '
+        "$TFJOB_PROGRESS_FILE; exec sleep 600"
+    )
+    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", write)})
     job.start()
     progress = job.until(lambda: job.report().get("progress"))
     del progress["at"]
-    assert progress == {"task": "worker-0", "step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": None}}
+    assert progress == {
+        "task": "worker-0",
+        "step": 3,
+        "total": 10,
+        "metrics": {"loss": 0.5, "bad": None},
+    }
 
 
-def test_files_land_where_they_should_and_hadoop_conf_is_found(job: Cluster) -> None:
+def test_files_and_hadoop_conf_are_delivered(job: Cluster) -> None:
     job.files = {"hadoop-conf/core-site.xml": "<configuration/>", "a/b.txt": "deep"}
-    job.job({"chief": role(1, "decides", 'cat a/b.txt; ls "$HADOOP_CONF_DIR"; echo "[$JAVA_HOME]"')}, hadoop_conf="inline")
+    job.job(
+        {"chief": role(1, "trains", 'cat a/b.txt; ls "$HADOOP_CONF_DIR"; echo "[$JAVA_HOME]"')},
+        hadoop_conf="inline",
+    )
     job.start(env={"JAVA_HOME": "/no/such/jdk", "HADOOP_CONF_DIR": "/no/such/conf"})
     assert job.wait("chief-0") == 0
     assert job.stdout("chief-0") == "deepcore-site.xml\n[]\n"
@@ -436,7 +760,7 @@ def test_files_land_where_they_should_and_hadoop_conf_is_found(job: Cluster) -> 
 
 def test_marker_of_a_finished_task(any_job: Cluster) -> None:
     job = any_job
-    job.job({"chief": role(1, "decides", "echo ran; exit 7")})
+    job.job({"chief": role(1, "trains", "echo ran; exit 7")})
     job.start()
     assert job.wait("chief-0") == 7
     report = job.report()
@@ -445,14 +769,15 @@ def test_marker_of_a_finished_task(any_job: Cluster) -> None:
     assert job.stdout("chief-0") == ""
     assert job.report() == report
     assert job.outcome("chief-0")["status"] == 7
-    job.application = "container_1700000000000_0000"  # the same submission started once more is another application
+    # the same submission started once more is another application
+    job.application = "container_1700000000000_0000"
     job.start()
     assert job.wait("chief-0") == 7
     assert job.stdout("chief-0") == "ran\n"
 
 
-def test_identity_that_makes_no_sense(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "true")})
+def test_invalid_identity(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", "true")})
     job.start("chief-1")
     assert job.wait("chief-1") == contract.EXIT_BOOTSTRAP_ERROR
     assert job.outcome("chief-1")["reason"] == "bootstrap-error"
@@ -461,15 +786,15 @@ def test_identity_that_makes_no_sense(job: Cluster) -> None:
 
 def test_files_that_would_land_outside(job: Cluster) -> None:
     job.files = {"../evil": "x"}
-    job.job({"chief": role(1, "decides", "echo ran")})
+    job.job({"chief": role(1, "trains", "echo ran")})
     job.start()
     assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
     assert job.report()["first_failure"]["reason"] == "bootstrap-error"
     assert not Path(job.places["chief-0"][0].parent / "evil").exists()
 
 
-def test_a_sidecar_that_comes_after_the_end_is_told(job: Cluster) -> None:
-    job.job({"main": role(1, "decides", "true"), "helper": role(1, "sidecar", FOREVER)})
+def test_late_sidecar_is_informed_of_the_end(job: Cluster) -> None:
+    job.job({"main": role(1, "trains", "true"), "helper": role(1, "sidecar", FOREVER)})
     job.start("main-0")
     time.sleep(2)
     start = time.monotonic()

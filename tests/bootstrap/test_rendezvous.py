@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import contract
+from submit_tf_job.container import contract
 from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
 
-# Ends as the first argument says when it is started for the first time, and well when it is started again.
+# Ends as the first argument says when it is started for the first time, and well when it is started
+# again.
 FAIL_ONCE = 'echo "attempt $TFJOB_ATTEMPT"; [ $TFJOB_ATTEMPT = 1 ] || %s'
 
 
@@ -49,7 +50,12 @@ def hello(job: Cluster, role: str = "worker", index: int = 0, **extra: Any) -> b
 
 
 def test_restarted_worker_is_counted_and_comes_back(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", UNTIL_GO), "worker": role(1, "trains", FAIL_ONCE % "exit 3", max_restarts=1)})
+    job.job(
+        {
+            "chief": role(1, "trains", UNTIL_GO),
+            "worker": role(1, "trains", FAIL_ONCE % "exit 3", max_restarts=1),
+        }
+    )
     job.start()
     assert job.wait("worker-0") == 3
     job.start("worker-0")  # as YARN would
@@ -60,14 +66,16 @@ def test_restarted_worker_is_counted_and_comes_back(job: Cluster) -> None:
     report = job.report()
     assert report["roles"]["worker"]["restarts"] == 1
     assert report["first_failure"] is None
-    assert "worker-0 ended with status 3; restart 1 of 1" in events(job)
+    assert "worker-0 exited with status 3; restart 1 of 1" in events(job)
 
 
 def test_one_failure_more_than_allowed_is_the_cause(job: Cluster) -> None:
     job.job(
         {
-            "chief": role(1, "decides", FOREVER),
-            "worker": role(2, "serves", "[ $TFJOB_INDEX = 0 ] && exec sleep 600; exit 4", max_restarts=1),
+            "chief": role(1, "trains", FOREVER),
+            "worker": role(
+                2, "serves", "[ $TFJOB_INDEX = 0 ] && exec sleep 600; exit 4", max_restarts=1
+            ),
         }
     )
     job.start()
@@ -81,16 +89,26 @@ def test_one_failure_more_than_allowed_is_the_cause(job: Cluster) -> None:
 
 def test_tolerated_failure_is_a_warning(job: Cluster) -> None:
     job.job(
-        {"chief": role(1, "decides", "sleep 1"), "worker": role(3, "serves", "[ $TFJOB_INDEX = 1 ] && exit 4; exec sleep 600", tolerate=1)}
+        {
+            "chief": role(1, "trains", "sleep 1"),
+            "worker": role(
+                3, "serves", "[ $TFJOB_INDEX = 1 ] && exit 4; exec sleep 600", tolerate=1
+            ),
+        }
     )
     job.start()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "worker-1": 4, "worker-2": 0}
-    assert job.report()["warnings"] == ["worker-1 ended with status 4; tolerated (1 of 1)"]
+    assert job.report()["warnings"] == ["worker-1 exited with status 4; tolerated (1 of 1)"]
 
 
 def test_lost_worker_with_restarts_left_comes_back_as_a_new_attempt(job: Cluster) -> None:
     job.job(
-        {"chief": role(1, "decides", UNTIL_GO), "worker": role(1, "serves", "echo attempt $TFJOB_ATTEMPT; exec sleep 600", max_restarts=1)}
+        {
+            "chief": role(1, "trains", UNTIL_GO),
+            "worker": role(
+                1, "serves", "echo attempt $TFJOB_ATTEMPT; exec sleep 600", max_restarts=1
+            ),
+        }
     )
     job.start()
     job.printed("worker-0", "attempt 0")
@@ -103,7 +121,13 @@ def test_lost_worker_with_restarts_left_comes_back_as_a_new_attempt(job: Cluster
 
 
 def test_lost_worker_without_restarts_that_comes_back_ends_the_job(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", "echo $TFJOB_ATTEMPT; exec sleep 600")}, grace_s=30)
+    job.job(
+        {
+            "chief": role(1, "trains", FOREVER),
+            "worker": role(1, "serves", "echo $TFJOB_ATTEMPT; exec sleep 600"),
+        },
+        grace_s=30,
+    )
     job.start()
     job.printed("worker-0", "0")
     job.kill("worker-0")
@@ -115,8 +139,8 @@ def test_lost_worker_without_restarts_that_comes_back_ends_the_job(job: Cluster)
     assert job.report()["first_failure"]["reason"] == "lost"
 
 
-def test_task_that_was_done_is_told_so_by_the_rendezvous(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")})
+def test_finished_task_gets_finished(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", "echo ran")})
     job.start()
     assert job.wait("worker-0") == 0
     for marker in (job.root / "app").glob("tfjob-done-*"):
@@ -124,12 +148,19 @@ def test_task_that_was_done_is_told_so_by_the_rendezvous(job: Cluster) -> None:
     job.start("worker-0")
     assert job.wait("worker-0") == 0
     assert job.stdout("worker-0") == ""
-    assert "this task has had its end" in job.stderr("worker-0")
+    assert "this task has ended before" in job.stderr("worker-0")
 
 
 def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
     job = any_job
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", FOREVER), "board": role(1, "sidecar", FOREVER)}, grace_s=1)
+    job.job(
+        {
+            "chief": role(1, "trains", FOREVER),
+            "worker": role(1, "serves", FOREVER),
+            "board": role(1, "sidecar", FOREVER),
+        },
+        grace_s=1,
+    )
     job.start()
     job.started("worker-0", "board-0")
     job.kill("chief-0")
@@ -137,11 +168,16 @@ def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
     assert job.wait("board-0") == contract.EXIT_DECIDER_LOST
 
 
-def test_restarted_decider_finds_everybody_again(any_job: Cluster) -> None:
+def test_restarted_decider_reconnects_all_tasks(any_job: Cluster) -> None:
     job = any_job
     job.job(
         {
-            "chief": role(1, "decides", "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5", max_restarts=2),
+            "chief": role(
+                1,
+                "trains",
+                "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5",
+                max_restarts=2,
+            ),
             "worker": role(2, "serves", "echo up; exec sleep 600", max_restarts=1),
             "evaluator": role(1, "evaluates", f"echo up; {UNTIL_GO}"),
         },
@@ -167,7 +203,10 @@ def test_restarted_decider_finds_everybody_again(any_job: Cluster) -> None:
 
 def test_failed_decider_with_restarts_left_leaves_the_others_running(job: Cluster) -> None:
     job.job(
-        {"chief": role(1, "decides", FAIL_ONCE % "exit 5", max_restarts=1), "worker": role(1, "serves", "echo up; exec sleep 600")},
+        {
+            "chief": role(1, "trains", FAIL_ONCE % "exit 5", max_restarts=1),
+            "worker": role(1, "serves", "echo up; exec sleep 600"),
+        },
         grace_s=20,
     )
     job.start()
@@ -178,7 +217,7 @@ def test_failed_decider_with_restarts_left_leaves_the_others_running(job: Cluste
 
 
 def test_other_job_at_the_deciding_address(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "trains", "echo ran")})
+    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", "echo ran")})
     other = dict(job.task, submission="another", start_timeout_s=3)
     job.start("chief-0")
     job.until(lambda: job.report())
@@ -197,7 +236,13 @@ def test_other_job_at_the_deciding_address(job: Cluster) -> None:
 
 
 def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 0.2"), "worker": role(2, "trains", "sleep 0.2"), "board": role(1, "sidecar", FOREVER)})
+    job.job(
+        {
+            "chief": role(1, "trains", "sleep 0.2"),
+            "worker": role(2, "trains", "sleep 0.2"),
+            "board": role(1, "sidecar", FOREVER),
+        }
+    )
     job.start("chief-0", "worker-0")
     job.until(lambda: job.report().get("arrived") == 2)
     half_open = [socket.create_connection(("127.0.0.1", job.rendezvous())) for _ in range(20)]
@@ -225,8 +270,8 @@ def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
     assert job.stderr("chief-0").count("\n") < 18
 
 
-def test_messages_that_make_no_sense_after_a_good_hello(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", "sleep 1"), "board": role(2, "sidecar", FOREVER)})
+def test_invalid_messages_after_a_valid_hello(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", "sleep 1"), "board": role(2, "sidecar", FOREVER)})
     job.start("chief-0")
     job.until(lambda: job.report())
     strange: list[dict[str, Any]] = [
@@ -234,9 +279,18 @@ def test_messages_that_make_no_sense_after_a_good_hello(job: Cluster) -> None:
         {"t": "progress", "data": {"step": "x", "metrics": {"a": {}}}},
         {"t": "nonsense"},
         {"t": "running"},
-        {"t": "done", "status": "x", "signal": [], "ago": "y", "last_lines": [1, {}], "reason": None},
+        {
+            "t": "done",
+            "status": "x",
+            "signal": [],
+            "ago": "y",
+            "last_lines": [1, {}],
+            "reason": None,
+        },
     ]
-    assert b"welcome" in call(job, hello(job, "board", 1) + b"".join(json.dumps(m).encode() + b"\n" for m in strange))
+    assert b"welcome" in call(
+        job, hello(job, "board", 1) + b"".join(json.dumps(m).encode() + b"\n" for m in strange)
+    )
     assert job.wait("chief-0") == 0
     assert job.report()["state"] == "succeeded"
 
@@ -275,26 +329,36 @@ async def _simulated_task(port: int, task: dict[str, Any], index: int, started: 
 
 def test_two_hundred_tasks_cost_little(job: Cluster) -> None:
     count = 200
-    job.job({"chief": role(1, "decides", "ulimit -Sn; sleep 1.5"), "worker": role(count, "serves", FOREVER)})
+    job.job(
+        {
+            "chief": role(1, "trains", "ulimit -Sn; sleep 1.5"),
+            "worker": role(count, "serves", FOREVER),
+        }
+    )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     job.start("chief-0", shell="ulimit -Sn 64")
     started: list[float] = []
 
     async def simulate() -> list[int]:
-        return list(await asyncio.gather(*(_simulated_task(job.rendezvous(), job.task, i, started) for i in range(count))))
+        return list(
+            await asyncio.gather(
+                *(_simulated_task(job.rendezvous(), job.task, i, started) for i in range(count))
+            )
+        )
 
     statuses = asyncio.run(asyncio.wait_for(simulate(), 40))
     assert job.wait("chief-0") == 0
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert statuses == [0] * count
-    assert job.stdout("chief-0") == "64\n"  # the bootstrap needed more, the command gets what it would have had
+    # the bootstrap needed more, the command gets what it would have had
+    assert job.stdout("chief-0") == "64\n"
     assert job.report()["roles"]["worker"]["ended"] == count
     assert max(started) - min(started) < 2
     assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
 def test_idle_job_uses_no_cpu(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", FOREVER), "worker": role(1, "serves", FOREVER)})
+    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "serves", FOREVER)})
     job.start()
     job.started("worker-0")
 
@@ -311,7 +375,7 @@ def test_idle_job_uses_no_cpu(job: Cluster) -> None:
 
 
 def test_frozen_worker_is_not_lost_while_its_connection_lives(job: Cluster) -> None:
-    job.job({"chief": role(1, "decides", UNTIL_GO), "worker": role(1, "serves", FOREVER)}, grace_s=0)
+    job.job({"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "serves", FOREVER)}, grace_s=0)
     job.start()
     job.started("worker-0")
     job.kill("worker-0", signal.SIGSTOP)
@@ -322,16 +386,23 @@ def test_frozen_worker_is_not_lost_while_its_connection_lives(job: Cluster) -> N
 
 
 @pytest.mark.parametrize("tf_config", ["literal", "none"])
-def test_tf_config_of_the_environment_is_left_alone(job: Cluster, tf_config: str) -> None:
-    job.job({"chief": role(1, "decides", 'echo "$TF_CONFIG"'), "ps": role(1, "serves", FOREVER)}, tf_config=tf_config)
+def test_tf_config_of_the_environment_is_kept(job: Cluster, tf_config: str) -> None:
+    job.job(
+        {"chief": role(1, "trains", 'echo "$TF_CONFIG"'), "ps": role(1, "serves", FOREVER)},
+        tf_config=tf_config,
+    )
     job.start(env={contract.ENV_TF_CONFIG: '{"mine": 1}'})
     assert set(job.wait_all().values()) == {0}
     assert job.stdout("chief-0") == '{"mine": 1}\n'
 
 
-def test_task_that_gives_no_sign_of_life_after_a_failure_is_the_cause(job: Cluster) -> None:
-    """A dead node closes no connection; TensorFlow's heartbeat fails the others before ours notices."""
-    job.job({"chief": role(1, "decides", UNTIL_GO + "; exit 1"), "worker": role(2, "serves", FOREVER)})
+def test_silent_task_after_a_failure_is_the_cause(job: Cluster) -> None:
+    """A dead node closes no connection; TensorFlow's heartbeat fails the others before ours
+    notices.
+    """
+    job.job(
+        {"chief": role(1, "trains", UNTIL_GO + "; exit 1"), "worker": role(2, "serves", FOREVER)}
+    )
     job.start()
     job.started("worker-0", "worker-1")
     job.kill("worker-1", signal.SIGSTOP)

@@ -1,4 +1,6 @@
-"""A proxy on loopback between a client and a real ResourceManager, which loses, cuts, delays and repeats what passes through it."""
+"""A proxy on loopback between a client and a real ResourceManager, which loses, cuts, delays and
+repeats what passes through it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 WAIT_S = 130.0  # longer than any request takes
-GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<title>502 Bad Gateway</title>"
+GATEWAY = (
+    b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nConnection: "
+    b"close\r\n\r\n<title>502 Bad Gateway</title>"
+)
 
 
 @dataclass
@@ -20,20 +25,25 @@ class Fault:
     """What happens to one request.
 
     Attributes:
-        kind: `unsent`: it is not passed on; `cut-request`: half of it is; `lost`: it is, and nothing comes back; `cut-head`, `cut-body`:
-            of the answer a part; `reset`: the same, and the connection is reset; `delay`: the answer comes late; `gateway`: 502 instead
-            of the answer; `twice`, `twice-late`: it is sent again when it has been answered, and the first or the second answer is
-            passed on; `twice-at-once`: it is sent again 0.1 s later, and the first answer is passed on; `hold`, `hold-request`: the
-            answer, or the request, is kept until the client has gone.
+        kind: `unsent`: it is not passed on; `cut-request`: half of it is; `lost`: it is, and
+            nothing comes back; `cut-head`, `cut-body`: of the answer a part; `reset`: the same, and
+            the connection is reset; `delay`: the answer comes late; `gateway`: 502 instead of the
+            answer; `twice`, `twice-late`: it is sent again when it has been answered, and the first
+            or the second answer is passed on; `twice-at-once`: it is sent again 0.1 s later, and
+            the first answer is passed on; `hold`, `hold-request`: the answer, or the request, is
+            kept until the client has gone; `page`: it is not passed on, and `page` is the answer;
+            `taken-page`: it is passed on, and `page` is the answer.
         method: Which requests it hits.
         after: How many of those pass unharmed before.
         path: How the paths of those begin.
+        page: A whole HTTP answer.
     """
 
     kind: str
     method: str = ""
     after: int = 0
     path: str = ""
+    page: bytes = b""
 
     def hits(self, method: str, path: str) -> bool:
         """Say whether it hits this request, and count it."""
@@ -104,6 +114,11 @@ class Proxy:
         kind = fault.kind if fault else ""
         if kind == "unsent":
             return
+        if fault is not None and fault.page:
+            if kind == "taken-page":
+                self._ask(request)
+            client.sendall(fault.page)
+            return
         if kind == "hold-request":
             self._hold(client)
             return
@@ -154,7 +169,10 @@ class Proxy:
     def _ask(self, request: bytes, *, wait: bool = True) -> bytes:
         """Send a request and read the whole answer."""
         target = urlsplit(self.target)
-        with contextlib.suppress(OSError), socket.create_connection((target.hostname or "", target.port or 80), WAIT_S) as server:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((target.hostname or "", target.port or 80), WAIT_S) as server,
+        ):
             server.sendall(request)
             return _to_the_end(server) if wait else b""
         return b""
@@ -170,7 +188,14 @@ def _request(client: socket.socket) -> bytes:
         data += piece
     head, _, body = data.partition(b"\r\n\r\n")
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
-    length = next((int(line.partition(b":")[2]) for line in lines if line.lower().startswith(b"content-length:")), 0)
+    length = next(
+        (
+            int(line.partition(b":")[2])
+            for line in lines
+            if line.lower().startswith(b"content-length:")
+        ),
+        0,
+    )
     while len(body) < length:
         body += client.recv(65536)
     return b"\r\n".join([*lines, b"Connection: close"]) + b"\r\n\r\n" + body

@@ -1,8 +1,11 @@
-"""Jobs from a real Airflow, scheduler and triggerer as processes of their own, on a real cluster; killed at the worst moments."""
+"""Jobs from a real Airflow, scheduler and triggerer as processes of their own, on a real cluster;
+killed at the worst moments.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +16,21 @@ import requests
 
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings
-from tests.airflow.harness import AIRFLOW_2, AIRFLOW_3, ENDED, Airflow, Airflow2, environment, install
+from tests.airflow.harness import (
+    AIRFLOW_2,
+    AIRFLOW_3,
+    ENDED,
+    Airflow,
+    Airflow2,
+    environment,
+    install,
+)
 from tests.cluster.conftest import gone
 
 pytestmark = pytest.mark.cluster
+
+
+EXAMPLE = "submit_tf_job_digits"
 
 
 class Cluster:
@@ -32,7 +46,11 @@ class Cluster:
 
     def apps(self, begins: str) -> list[dict[str, Any]]:
         """Applications of this test whose name begins so, the oldest first."""
-        own = [app for app in self._all() if app["id"] not in self._before and app["name"].startswith(f"{begins}-")]
+        own = [
+            app
+            for app in self._all()
+            if app["id"] not in self._before and app["name"].startswith(f"{begins}-")
+        ]
         return sorted(own, key=lambda app: str(app["id"]))
 
     def running(self, begins: str) -> bool:
@@ -50,17 +68,37 @@ def cluster(cluster_settings: Settings) -> Cluster:
 
 
 @pytest.fixture
-def airflow(real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Airflow]:
+def airflow(
+    real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path
+) -> Iterator[Airflow]:
     """Airflow 3 in a home of its own, running."""
     venv = environment(AIRFLOW_3)
-    yield from started(Airflow(venv, install(venv, tmp_path / "site"), tmp_path / "airflow", session_environ, of(real_cluster)))
+    yield from started(
+        Airflow(
+            venv,
+            install(venv, tmp_path / "site"),
+            tmp_path / "airflow",
+            session_environ,
+            of(real_cluster),
+        )
+    )
 
 
 @pytest.fixture
-def airflow_2(real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Airflow]:
+def airflow_2(
+    real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path
+) -> Iterator[Airflow]:
     """Airflow 2 in a home of its own, running."""
     venv = environment(AIRFLOW_2)
-    yield from started(Airflow2(venv, install(venv, tmp_path / "site"), tmp_path / "airflow", session_environ, of(real_cluster)))
+    yield from started(
+        Airflow2(
+            venv,
+            install(venv, tmp_path / "site"),
+            tmp_path / "airflow",
+            session_environ,
+            of(real_cluster),
+        )
+    )
 
 
 def of(cluster: SandboxInfo) -> dict[str, Any]:
@@ -96,12 +134,28 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("which", [AIRFLOW_3, pytest.param(AIRFLOW_2, marks=pytest.mark.long)])
 def test_a_trigger_learns_why_it_is_cancelled(which: str, tmp_path: Path) -> None:
-    """The triggerer calls `on_kill` by the words of the cancellation alone; asgiref's own call loses them."""
+    """The triggerer calls `on_kill` by the words of the cancellation alone; asgiref's own call
+    loses them.
+    """
     venv = environment(which)
     site = install(venv, tmp_path / "site")
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(site)}
-    done = subprocess.run([venv / "bin/python", "-c", CANCELLED], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines()[-2:] == ["cancelled by a person", "and then another"], done.stderr
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "AIRFLOW_HOME": str(tmp_path),
+        "PYTHONPATH": str(site),
+    }
+    done = subprocess.run(
+        [venv / "bin/python", "-c", CANCELLED],
+        env=environ,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines()[-2:] == ["cancelled by a person", "and then another"], (
+        done.stderr
+    )
 
 
 def test_jobs_of_airflow_3(airflow: Airflow, cluster: Cluster) -> None:
@@ -114,22 +168,31 @@ def test_jobs_of_airflow_2(airflow_2: Airflow, cluster: Cluster) -> None:
 
 
 def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
-    """What ends well or badly, what is killed, and two crashes; all at once where the executor can."""
+    """What ends well or badly, what is killed, and two crashes; all at once where the executor
+    can.
+    """
     runs: list[str] = ["ends", "kills"] if airflow.major >= 3 else ["ends"]
     for dag in runs:
         airflow.run(dag, "one")
 
     if "kills" in runs:
         kills(airflow, cluster)
+        airflow.run(EXAMPLE, "by-hand")
 
     # A triggerer that dies takes nothing with it: another one goes on.
-    airflow.until("ends", "one", lambda tasks: tasks["deferred"][0] == "deferred" and cluster.running("waits"))
-    airflow.until("ends", "one", lambda _tasks: bool(airflow.links("ends", "one", "deferred")["TensorBoard"]))
+    airflow.until(
+        "ends", "one", lambda tasks: tasks["deferred"][0] == "deferred" and cluster.running("waits")
+    )
+    airflow.until(
+        "ends", "one", lambda _tasks: bool(airflow.links("ends", "one", "deferred")["TensorBoard"])
+    )
     airflow.kill("triggerer")
     airflow.start("triggerer")
     (airflow.marks / "go").touch()
 
-    ended = airflow.until("ends", "one", lambda tasks: all(state in ENDED for state, _ in tasks.values()))
+    ended = airflow.until(
+        "ends", "one", lambda tasks: all(state in ENDED for state, _ in tasks.values())
+    )
     assert ended == {
         "dies": ("success", 2),
         "deferred": ("success", 1),
@@ -141,13 +204,19 @@ def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
     # Its worker died between the POST and the answer: the next try found the job.
     (died,) = cluster.apps("dies")
     result = airflow.xcom("ends", "one", "dies")
-    assert (result["kind"], result["state"], result["confirmed"]) == ("Job", "SUCCEEDED", True), result
+    assert (result["kind"], result["state"], result["confirmed"]) == ("Job", "SUCCEEDED", True), (
+        result
+    )
     assert result["application_id"] == died["id"]
     assert "an earlier try submitted it" in airflow.log_of("ends", "one", "dies")
 
     (waited,) = cluster.apps("waits")
     result = airflow.xcom("ends", "one", "deferred")
-    assert (result["application_id"], result["state"], result["progress"]["step"]) == (waited["id"], "SUCCEEDED", 7), result
+    assert (result["application_id"], result["state"], result["progress"]["step"]) == (
+        waited["id"],
+        "SUCCEEDED",
+        7,
+    ), result
     links = airflow.links("ends", "one", "deferred")
     assert links["YARN application"] == f"{cluster.url}/cluster/app/{waited['id']}"
     assert requests.get(links["YARN application"], timeout=30).status_code == 200
@@ -166,12 +235,38 @@ def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
 
     # What succeeded has freed its name, unless it was told to keep it.
     services = {
-        name: requests.get(f"{cluster.url}/app/v1/services/{name}", timeout=30).status_code for name in (waited["name"], died["name"])
+        name: requests.get(f"{cluster.url}/app/v1/services/{name}", timeout=30).status_code
+        for name in (waited["name"], died["name"])
     }
     assert services == {waited["name"]: 404, died["name"]: 200}
     if "kills" not in runs:
         airflow.run("kills", "one")
         kills(airflow, cluster)
+        airflow.run(EXAMPLE, "by-hand")
+    example(airflow, cluster)
+
+
+def example(airflow: Airflow, cluster: Cluster) -> None:
+    """The example DAG runs as it ships, triggered by hand, and its log is written for people."""
+    ended = airflow.until(
+        EXAMPLE, "by-hand", lambda tasks: all(state in ENDED for state, _ in tasks.values()), 300
+    )
+    assert ended == dict.fromkeys(("train", "evaluate", "evaluated"), ("success", 1))
+    result = airflow.xcom(EXAMPLE, "by-hand", "train")
+    assert (
+        result["state"],
+        result["progress"]["step"],
+        result["roles"]["worker"]["succeeded"],
+    ) == ("SUCCEEDED", 10, 1), result
+    (evaluated,) = cluster.apps("evaluate")
+    assert airflow.xcom(EXAMPLE, "by-hand", "evaluated")["application_id"] == evaluated["id"]
+    log = airflow.log_of(EXAMPLE, "by-hand", "train")
+    assert " SUCCEEDED" in log
+    assert "RUNNING" in log, "the triggerer writes what it sees"
+    assert not re.search(r"TriggerEvent<|\{'kind'|<submit_tf_job\.| object at 0x", log), log
+    assert len(re.findall(r"RUNNING +step ", log)) <= 2, (
+        "ten steps of a second each, and a line every 30 s"
+    )
 
 
 def kills(airflow: Airflow, cluster: Cluster) -> None:
@@ -184,19 +279,37 @@ def kills(airflow: Airflow, cluster: Cluster) -> None:
     for begins in ("in-worker", "in-triggerer"):
         airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.over(begins), 60)  # type: ignore[misc]
         gone(cluster.apps(begins)[0]["name"])
-    assert airflow.tasks("kills", "one") == {"in_worker": ("failed", 1), "in_triggerer": ("failed", 1)}
+    assert airflow.tasks("kills", "one") == {
+        "in_worker": ("failed", 1),
+        "in_triggerer": ("failed", 1),
+    }
 
 
 @pytest.mark.long
-def test_a_task_that_is_cleared_while_it_waits_gets_another_job(airflow: Airflow, cluster: Cluster) -> None:
+def test_a_task_that_is_cleared_while_it_waits_gets_another_job(
+    airflow: Airflow, cluster: Cluster
+) -> None:
     airflow.run("kills", "two")
-    airflow.until("kills", "two", lambda tasks: tasks["in_triggerer"][0] == "deferred" and cluster.running("in-triggerer"))
+    airflow.until(
+        "kills",
+        "two",
+        lambda tasks: tasks["in_triggerer"][0] == "deferred" and cluster.running("in-triggerer"),
+    )
     (first,) = cluster.apps("in-triggerer")
     airflow.clear("kills", "two", "in_triggerer")
-    airflow.until("kills", "two", lambda _tasks: [app["state"] for app in cluster.apps("in-triggerer")][1:] == ["RUNNING"])
+    airflow.until(
+        "kills",
+        "two",
+        lambda _tasks: [app["state"] for app in cluster.apps("in-triggerer")][1:] == ["RUNNING"],
+    )
     old, new = cluster.apps("in-triggerer")
     assert (old["id"], new["name"]) == (first["id"], f"{first['name']}-1")
     assert old["state"] in ("FINISHED", "KILLED")
     airflow.mark_failed("kills", "two", "in_worker")
     airflow.mark_failed("kills", "two", "in_triggerer")
-    airflow.until("kills", "two", lambda _tasks: cluster.over("in-triggerer") and cluster.over("in-worker"), 60)
+    airflow.until(
+        "kills",
+        "two",
+        lambda _tasks: cluster.over("in-triggerer") and cluster.over("in-worker"),
+        60,
+    )

@@ -1,4 +1,6 @@
-"""Secrets of this test's own, planted wherever secrets live, and looked for in all that a run leaves behind."""
+"""Secrets of this test's own, planted wherever secrets live, and looked for in all that a run
+leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job import keytab
+from submit_tf_job.container.login import keytab
 from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import Profiled, Result, Tool
 from tests.cluster.proxy import Proxy
@@ -21,7 +23,8 @@ from tests.cluster.proxy import Proxy
 pytestmark = pytest.mark.cluster
 
 KEY_BYTES = 16  # the last bytes of an entry are its key, or its key and a version number of 32 bits
-COLLECTED_S = 60.0  # within which HDFS has removed what was deleted, and a NodeManager what it localised
+# within which HDFS has removed what was deleted, and a NodeManager what it localised
+COLLECTED_S = 60.0
 
 
 @dataclass
@@ -46,8 +49,14 @@ class Planted:
 
     def found(self, *roots: Path, but: tuple[Path, ...] = ()) -> list[str]:
         """Say where any of them is."""
-        told = [f"{what} in the output of {command}" for command, text in self.printed for what in self._in(text.encode())]
-        kept = [f"{what} in {path}" for path in _files(roots, but) for what in self._in(_content(path))]
+        told = [
+            f"{what} in the output of {command}"
+            for command, text in self.printed
+            for what in self._in(text.encode())
+        ]
+        kept = [
+            f"{what} in {path}" for path in _files(roots, but) for what in self._in(_content(path))
+        ]
         return told + kept
 
     def _in(self, content: bytes | mmap.mmap) -> Iterator[str]:
@@ -57,14 +66,20 @@ class Planted:
 def _files(roots: tuple[Path, ...], but: tuple[Path, ...]) -> Iterator[Path]:
     for root in roots:
         for path in root.rglob("*"):
-            if path.is_file() and not path.is_symlink() and not any(path.is_relative_to(place) for place in but):
+            if (
+                path.is_file()
+                and not path.is_symlink()
+                and not any(path.is_relative_to(place) for place in but)
+            ):
                 yield path
 
 
 def _content(path: Path) -> bytes | mmap.mmap:
     try:
         with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+            return (
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+            )
     except FileNotFoundError:
         return b""  # removed meanwhile
 
@@ -75,38 +90,78 @@ def _kept(path: Path, content: str) -> Path:
     return path
 
 
-def test_what_opens_a_gateway_is_nowhere_else(tool: Tool, real_cluster: SandboxInfo, tmp_path: Path) -> None:
+def test_what_opens_a_gateway_is_nowhere_else(
+    tool: Tool, real_cluster: SandboxInfo, tmp_path: Path
+) -> None:
     planted, vault = Planted(), tmp_path / "vault"
     vault.mkdir(mode=0o700)
-    token, password, delegation = planted.secret("bearer token"), planted.secret("password"), planted.secret("delegation token")
-    planted.secrets["user and password, encoded"] = base64.b64encode(f"{real_cluster.user}:{password}".encode())
+    token, password, delegation = (
+        planted.secret("bearer token"),
+        planted.secret("password"),
+        planted.secret("delegation token"),
+    )
+    planted.secrets["user and password, encoded"] = base64.b64encode(
+        f"{real_cluster.user}:{password}".encode()
+    )
     bearer = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "token", token))}
-    basic = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "password", f"{real_cluster.user}:{password}"))}
+    basic = {
+        "SUBMIT_TF_JOB_CREDENTIALS_FILE": str(
+            _kept(vault / "password", f"{real_cluster.user}:{password}")
+        )
+    }
     command = {"SUBMIT_TF_JOB_CREDENTIALS_COMMAND": shlex.join(["cat", str(vault / "token")])}
     bogus = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "delegation", delegation))}
     open_word = f"mark-{secrets.token_hex(8)}"  # no secret: it shows that what is there is found
-    spec = tool.spec("canary", strategy="single", command=f"echo {open_word}; sleep 300", roles={"worker": {"memory": "256Mi"}})
+    spec = tool.spec(
+        "canary",
+        strategy="single",
+        command=f"echo {open_word}; sleep 300",
+        roles={"worker": {"memory": "256Mi"}},
+    )
     with Proxy(real_cluster.rm_url, user=real_cluster.user).listening() as proxy:
-        by_token, by_password = ("--auth", "bearer", "--rm", proxy.url), ("--auth", "basic", "--rm", proxy.url)
+        by_token, by_password = (
+            ("--auth", "bearer", "--rm", proxy.url),
+            ("--auth", "basic", "--rm", proxy.url),
+        )
         assert planted.run(tool, "submit", spec, "--detach", *by_token, **bearer).status == 0
         tool.until("canary", lambda seen: seen["state"] == "RUNNING")
         assert planted.run(tool, "status", "canary", *by_password, **basic).status == 0
         assert open_word in planted.run(tool, "logs", "canary", *by_token, **command).stdout
-        assert planted.run(tool, "describe", "canary", "-o", "json", *by_token, **command).status == 0
+        assert (
+            planted.run(tool, "describe", "canary", "-o", "json", *by_token, **command).status == 0
+        )
         assert planted.run(tool, "stop", "canary", *by_password, **basic).status == 0
-    assert planted.run(tool, "status", "canary", *by_token, **bearer, SUBMIT_TF_JOB_TIMEOUTS_FAILOVER="1s").status == 7
-    assert planted.run(tool, "status", "canary", "--auth", "delegation-token", **bogus).status in (0, 4)
+    assert (
+        planted.run(
+            tool, "status", "canary", *by_token, **bearer, SUBMIT_TF_JOB_TIMEOUTS_FAILOVER="1s"
+        ).status
+        == 7
+    )
+    assert planted.run(tool, "status", "canary", "--auth", "delegation-token", **bogus).status in (
+        0,
+        4,
+    )
     (vault / "token").chmod(0o644)
     assert planted.run(tool, "list", *by_token, **bearer).status == 2
     assert planted.found(real_cluster.home, tmp_path, but=(vault,)) == []
     planted.secrets = {"the word": open_word.encode()}
     places = " ".join(planted.found(real_cluster.home))
-    assert all(part in places for part in ("output of logs", "resourcemanager.log", "serviceam.log", "stdout.txt", "/nm-local/", "/dn/")), (
-        "\n".join(places.split(" the word "))
-    )
+    assert all(
+        part in places
+        for part in (
+            "output of logs",
+            "resourcemanager.log",
+            "serviceam.log",
+            "stdout.txt",
+            "/nm-local/",
+            "/dn/",
+        )
+    ), "\n".join(places.split(" the word "))
 
 
-def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Profiled, session_environ: Mapping[str, str], tmp_path: Path) -> None:
+def test_a_keytab_is_gone_with_its_job(
+    kerberos_cluster: Profiled, session_environ: Mapping[str, str], tmp_path: Path
+) -> None:
     info = kerberos_cluster.info
     assert info.kerberos is not None
     own = (info.kerberos.keytabs / f"{info.user}.localhost.keytab").read_bytes()
@@ -117,12 +172,15 @@ def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Profiled, session_envir
     planted = Planted()
     for number, entry in enumerate(keytab.read(own)):
         planted.secrets[f"key {number} of the keytab"] = entry.raw[-4 - KEY_BYTES : -4]
-    before = [Path(line.partition(" in ")[2]) for line in planted.found(info.home)]  # other tests of the session put it on HDFS, too
+    # other tests of the session put it on HDFS, too
+    before = [Path(line.partition(" in ")[2]) for line in planted.found(info.home)]
     principal = keytab.read(own)[0].principal
     tool = Tool(session_environ, info.profile, tmp_path)
     kerberos = {"principal": principal, "keytab": str(vault / "job.keytab")}
     roles = {"worker": {"memory": "256Mi"}}
-    spec = tool.spec("keyed", strategy="single", command="echo up; sleep 300", roles=roles, kerberos=kerberos)
+    spec = tool.spec(
+        "keyed", strategy="single", command="echo up; sleep 300", roles=roles, kerberos=kerberos
+    )
     try:
         assert planted.run(tool, "submit", spec, "--detach").status == 0
         tool.until("keyed", lambda seen: seen["state"] == "RUNNING")
@@ -130,12 +188,16 @@ def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Profiled, session_envir
         assert planted.run(tool, "status", "keyed", "-o", "json").status == 0
         rendered = planted.run(tool, "render", spec)
         assert rendered.status == 0
-        assert "hadoop.auth" not in "".join(text for _, text in planted.printed), "a cookie was printed"
+        assert "hadoop.auth" not in "".join(text for _, text in planted.printed), (
+            "a cookie was printed"
+        )
         assert planted.run(tool, "stop", "keyed").status == 0
     finally:
         assert planted.run(tool, "delete", "keyed", "--force").status == 0
-    known = (vault, info.kerberos.keytabs, info.home / "kdc")  # where the test and the sandbox itself keep their keys
-    local = info.home / "run/nm-local"  # the sandbox keeps a container's directory for ten minutes, YARN by default for none
+    # where the test and the sandbox itself keep their keys
+    known = (vault, info.kerberos.keytabs, info.home / "kdc")
+    # the sandbox keeps a container's directory for ten minutes, YARN by default for none
+    local = info.home / "run/nm-local"
     deadline = time.monotonic() + COLLECTED_S
     while left := planted.found(info.home, tmp_path, but=(local, *known, *before)):
         assert time.monotonic() < deadline, "\n".join(left)

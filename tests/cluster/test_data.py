@@ -1,4 +1,6 @@
-"""Inputs and outputs on the real HDFS: two examples with TensorFlow, what is refused before the POST, and every way to reach HDFS."""
+"""Inputs and outputs on the real HDFS: two examples with TensorFlow, what is refused before the
+POST, and every way to reach HDFS.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.bootstrap import environment
-from submit_tf_job.bootstrap.info import Info
+from submit_tf_job.container import environment
+from submit_tf_job.container.info import Info
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.storage import Storage, open_storage
 from tests.cluster.conftest import SPECS, Tool, bare_python, gone, processes_of
@@ -33,15 +35,24 @@ SMALL = {"strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
 
 @pytest.fixture(scope="module")
 def hdfs(real_cluster: SandboxInfo) -> Storage:
-    return open_storage(real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user)
+    return open_storage(
+        real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user
+    )
 
 
 @pytest.fixture(scope="module")
 def records(real_cluster: SandboxInfo, hdfs: Storage, tensorflow: Path) -> str:
     """The digits as TFRecords on HDFS: six files to learn from, one to test with."""
-    environ = {"HADOOP_CONF_DIR": str(real_cluster.client_conf), "PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environ = {
+        "HADOOP_CONF_DIR": str(real_cluster.client_conf),
+        "PATH": "/usr/bin:/bin",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
     subprocess.run(
-        [tensorflow / "bin" / "python", SPECS / "tfrecord" / "put_records.py", f"hdfs://{RECORDS}"], env=environ, check=True, timeout=120
+        [tensorflow / "bin" / "python", SPECS / "tfrecord" / "put_records.py", f"hdfs://{RECORDS}"],
+        env=environ,
+        check=True,
+        timeout=120,
     )
     assert len(hdfs.list_dir(RECORDS)) == 7
     return RECORDS
@@ -51,10 +62,18 @@ def kill_one_when(hdfs: Storage, job: str, task: str, directory: str) -> str:
     """Kill the program of a task as soon as a directory holds something; return what."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        names = [item.name for item in hdfs.list_dir(directory) if item.name.startswith("epoch-")] if hdfs.exists(directory) else []
+        names = (
+            [item.name for item in hdfs.list_dir(directory) if item.name.startswith("epoch-")]
+            if hdfs.exists(directory)
+            else []
+        )
         for pid, command in processes_of(job).items() if names else ():
             environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if f"TFJOB_INSTANCE={task}".encode() in environ and "train.py" in command and b"TFJOB_ATTEMPT=0" in environ:
+            if (
+                f"TFJOB_INSTANCE={task}".encode() in environ
+                and "train.py" in command
+                and b"TFJOB_ATTEMPT=0" in environ
+            ):
                 os.kill(pid, signal.SIGKILL)
                 return names[-1]
         time.sleep(0.1)
@@ -66,7 +85,12 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
 ) -> None:
     tool.jobs += ["tfrecord", "batch-inference"]
     checkpoints = f"{MODEL}-checkpoints"
-    smaller = ["--set", 'command=[python, train.py, --epochs, "12", --steps, "30"]', "--set", "roles.worker.instances=1"]
+    smaller = [
+        "--set",
+        'command=[python, train.py, --epochs, "12", --steps, "30"]',
+        "--set",
+        "roles.worker.instances=1",
+    ]
     spec, epochs = SPECS / "tfrecord.yaml", smaller
     process = tool.start("submit", spec, *epochs)
     kill_one_when(hdfs, "tfrecord", "worker-0", checkpoints)
@@ -75,33 +99,40 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     assert "worker-0" in said
     gone("tfrecord")
     assert not hdfs.exists(MODEL)  # nothing half done
-    left = max(int(item.name[6:]) for item in hdfs.list_dir(checkpoints) if item.name.startswith("epoch-"))
+    left = max(
+        int(item.name[6:]) for item in hdfs.list_dir(checkpoints) if item.name.startswith("epoch-")
+    )
     assert 0 < left < 12
 
     again = tool("submit", spec, "--replace", *epochs, "-o", "json")
-    assert again.status == 0, again.stderr
+    assert again.status == 0, again.stderr + again.stdout
     metrics = json.loads(hdfs.read(f"{MODEL}/metrics.json"))
     assert (metrics["epochs"], metrics["resumed_from"]) == (12, left)
     assert metrics["test_accuracy"] > 0.85
     assert [item.name for item in hdfs.list_dir(MODEL)] == ["metrics.json", "model.keras"]
-    shares = [int(re.findall(r"(\d+) files are this task's", tool("logs", "tfrecord", task).stdout)[0]) for task in ("chief-0", "worker-0")]
+    shares = [
+        int(re.findall(r"(\d+) files are this task's", tool("logs", "tfrecord", task).stdout)[0])
+        for task in ("chief-0", "worker-0")
+    ]
     assert shares == [3, 3]
 
     done = tool("submit", SPECS / "batch-inference.yaml", "--set", "roles.infer.instances=2")
-    assert done.status == 0, done.stderr
+    assert done.status == 0, done.stderr + done.stdout
     found: dict[str, list[str]] = {}
     for task in hdfs.list_dir("/predictions/digits"):
         for file in hdfs.list_dir(task.path):
             assert file.name not in found
             found[file.name] = hdfs.read(file.path).decode().splitlines()[1:]
-    assert sorted(found) == sorted(item.name.replace(".tfrecord", ".csv") for item in hdfs.list_dir(records))
+    assert sorted(found) == sorted(
+        item.name.replace(".tfrecord", ".csv") for item in hdfs.list_dir(records)
+    )
     rows = [row.split(",") for lines in found.values() for row in lines]
     assert (len(rows), sum(map(len, found.values())) - len(found["test.csv"])) == (ALL, TRAINING)
     assert sum(label == predicted for label, predicted in rows) / ALL > 0.85
     assert [item.name for item in hdfs.list_dir("/predictions/digits")] == ["infer-0", "infer-1"]
 
 
-# --- before the POST --------------------------------------------------------------------------------------------------
+# --- before the POST ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +146,9 @@ def place(hdfs: Storage) -> Iterator[str]:
     hdfs.remove(root, recursive=True)
 
 
-def test_what_is_wrong_is_said_before_anything_is_posted(tool: Tool, real_cluster: SandboxInfo, hdfs: Storage, place: str) -> None:
+def test_what_is_wrong_is_said_before_anything_is_posted(
+    tool: Tool, real_cluster: SandboxInfo, hdfs: Storage, place: str
+) -> None:
     hdfs.mkdirs(f"{place}/roots", 0o700)
     hdfs.write(f"{place}/roots/x", b"x")
     spec = tool.spec(
@@ -132,31 +165,53 @@ def test_what_is_wrong_is_said_before_anything_is_posted(tool: Tool, real_cluste
     )
     done = tool("submit", spec, "--user", "alice", "-o", "json")
     assert done.status == 2, done
-    messages = {problem["path"]: problem for problem in json.loads(done.stderr)["details"]["problems"]}
+    messages = {
+        problem["path"]: problem for problem in json.loads(done.stderr)["details"]["problems"]
+    }
     lines = spec.read_text().splitlines()
-    assert all(lines[found["line"] - 1].strip().startswith(path.partition(".")[2]) for path, found in messages.items())
-    assert messages["inputs.few"]["message"].startswith(f"hdfs://{place}/in/*.txt: 3 files are too few for the 5 tasks")
-    assert messages["inputs.gone"]["message"] == f"hdfs://{place}/nothing is not there, as alice sees it"
-    for path, right in (("inputs.theirs", "EXECUTE"), ("outputs.theirs", "EXECUTE"), ("outputs.new", "WRITE")):
+    assert all(
+        lines[found["line"] - 1].strip().startswith(path.partition(".")[2])
+        for path, found in messages.items()
+    )
+    assert messages["inputs.few"]["message"].startswith(
+        f"hdfs://{place}/in/*.txt: 3 files are too few for the 5 tasks"
+    )
+    assert (
+        messages["inputs.gone"]["message"]
+        == f"hdfs://{place}/nothing is not there, as alice sees it"
+    )
+    for path, right in (
+        ("inputs.theirs", "EXECUTE"),
+        ("outputs.theirs", "EXECUTE"),
+        ("outputs.new", "WRITE"),
+    ):
         assert f"alice is not allowed there: {real_cluster.hdfs_uri}" in messages[path]["message"]
         assert f"Permission denied: user=alice, access={right}" in messages[path]["message"]
     assert tool("status", "refused", "--user", "alice").status == 5
     assert [item.name for item in hdfs.list_dir(place)] == ["in", "roots"]
 
 
-# --- every way to HDFS ------------------------------------------------------------------------------------------------
+# --- every way to HDFS ----------------------------------------------------------------------------
 
 
 def xml(values: dict[str, str]) -> str:
-    rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in values.items())
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in values.items()
+    )
     return f"<configuration>{rows}</configuration>"
 
 
 @pytest.fixture(scope="module")
 def conf(real_cluster: SandboxInfo, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration with a nameservice of two NameNodes, the first of which is dead, and a mount table of viewfs over it."""
+    """A configuration with a nameservice of two NameNodes, the first of which is dead, and a mount
+    table of viewfs over it.
+    """
     directory = tmp_path_factory.mktemp("conf")
-    rpc, web = real_cluster.hdfs_uri.partition("://")[2].rstrip("/"), real_cluster.namenode_url.partition("://")[2].rstrip("/")
+    rpc, web = (
+        real_cluster.hdfs_uri.partition("://")[2].rstrip("/"),
+        real_cluster.namenode_url.partition("://")[2].rstrip("/"),
+    )
     values = {
         "fs.defaultFS": "viewfs://all",
         "fs.viewfs.mounttable.all.link./all": "hdfs://ns1/",
@@ -173,10 +228,16 @@ def conf(real_cluster: SandboxInfo, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.parametrize("scheme", ["hdfs://ns1", "viewfs://all/all"])
-def test_our_storage_reads_nameservices_and_viewfs(real_cluster: SandboxInfo, place: str, conf: Path, scheme: str) -> None:
+def test_our_storage_reads_nameservices_and_viewfs(
+    real_cluster: SandboxInfo, place: str, conf: Path, scheme: str
+) -> None:
     storage = open_storage(scheme, hadoop_conf=conf, user=real_cluster.user)
     root = scheme.removeprefix("hdfs://ns1").removeprefix("viewfs://all") + place
-    assert [item.name for item in storage.list_dir(f"{root}/in")] == ["part 0.txt", "part 1.txt", "part 2.txt"]
+    assert [item.name for item in storage.list_dir(f"{root}/in")] == [
+        "part 0.txt",
+        "part 1.txt",
+        "part 2.txt",
+    ]
     assert storage.read(f"{root}/in/part 1.txt") == b"row 1\n"
     storage.write(f"{root}/written", b"x")
     storage.remove(f"{root}/written")
@@ -186,7 +247,7 @@ def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) ->
     """Run the copying as a task does, under some Python; return its last word."""
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        [str(python), "-m", "submit_tf_job.bootstrap.transfer"],
+        [str(python), "-m", "submit_tf_job.container.data.transfer"],
         input=json.dumps({"steps": [step]}),
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": root, **environ},
         capture_output=True,
@@ -200,21 +261,44 @@ def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) ->
 
 @pytest.mark.parametrize("library", ["hdfs-native", "standard library"])
 def test_a_task_copies_with_and_without_a_library(
-    real_cluster: SandboxInfo, hdfs: Storage, place: str, conf: Path, tensorflow: Path, tmp_path: Path, library: str
+    real_cluster: SandboxInfo,
+    hdfs: Storage,
+    place: str,
+    conf: Path,
+    tensorflow: Path,
+    tmp_path: Path,
+    library: str,
 ) -> None:
     python = tensorflow / "bin" / "python" if library == "hdfs-native" else bare_python(tmp_path)
-    uris = [f"{real_cluster.hdfs_uri.rstrip('/')}{place}", f"hdfs://ns1{place}", f"viewfs:///all{place}"]
+    uris = [
+        f"{real_cluster.hdfs_uri.rstrip('/')}{place}",
+        f"hdfs://ns1{place}",
+        f"viewfs:///all{place}",
+    ]
     uris.append(real_cluster.namenode_url.replace("http://", "webhdfs://").rstrip("/") + place)
     big = os.urandom(9_000_000)
     for number, uri in enumerate(uris):
         own = {
-            "HADOOP_CONF_DIR": str(conf if "ns1" in uri or "viewfs" in uri else real_cluster.client_conf),
+            "HADOOP_CONF_DIR": str(
+                conf if "ns1" in uri or "viewfs" in uri else real_cluster.client_conf
+            ),
             "HADOOP_USER_NAME": real_cluster.user,
         }
         to = tmp_path / f"down{number}"
-        step = {"do": "download", "name": "d", "uri": f"{uri}/in/*.txt", "to": str(to), "file": str(tmp_path / "list"), "share": None}
+        step = {
+            "do": "download",
+            "name": "d",
+            "uri": f"{uri}/in/*.txt",
+            "to": str(to),
+            "file": str(tmp_path / "list"),
+            "share": None,
+        }
         assert copied(python, own, step) == {"t": "done", "files": 3, "bytes": 18}, uri
-        assert sorted(path.read_text() for path in to.iterdir()) == ["row 0\n", "row 1\n", "row 2\n"]
+        assert sorted(path.read_text() for path in to.iterdir()) == [
+            "row 0\n",
+            "row 1\n",
+            "row 2\n",
+        ]
         share = [f"{uri}/in/part 2.txt"] if uri.startswith("hdfs") else []
         assert copied(python, own, {**step, "share": share, "to": f"{to}s"})["files"] == len(share)
 
@@ -223,11 +307,20 @@ def test_a_task_copies_with_and_without_a_library(
         (local / "deep" / "big").write_bytes(big)
         (local / "empty").touch()
         target = f"{place}/up-{number}-{library[:4]}"
-        up = {"do": "upload", "name": "m", "uri": uri.removesuffix(place) + target, "from": str(local), "overwrite": False, "mark": "x"}
+        up = {
+            "do": "upload",
+            "name": "m",
+            "uri": uri.removesuffix(place) + target,
+            "from": str(local),
+            "overwrite": False,
+            "mark": "x",
+        }
         assert copied(python, own, up) == {"t": "done", "files": 2, "bytes": len(big)}
         assert hdfs.read(f"{target}/deep/big") == big
         assert hdfs.stat(f"{target}/empty").size == 0
-        assert copied(python, own, up)["why"].endswith(": is there already, and overwrite: true was not said")
+        assert copied(python, own, up)["why"].endswith(
+            ": exists already; set overwrite: true to replace it"
+        )
         (local / "empty").unlink()
         assert copied(python, own, {**up, "overwrite": True})["t"] == "done"
         assert [item.name for item in hdfs.list_dir(target)] == ["deep"]
@@ -237,7 +330,16 @@ def test_a_task_copies_with_and_without_a_library(
     stranger = {"HADOOP_CONF_DIR": str(real_cluster.client_conf), "HADOOP_USER_NAME": "alice"}
     hdfs.mkdirs(f"{place}/mine", 0o700)
     refused = copied(
-        python, stranger, {"do": "download", "name": "d", "uri": f"hdfs://{place}/mine/x", "to": "/", "file": "/", "share": None}
+        python,
+        stranger,
+        {
+            "do": "download",
+            "name": "d",
+            "uri": f"hdfs://{place}/mine/x",
+            "to": "/",
+            "file": "/",
+            "share": None,
+        },
     )
     assert "Permission denied: user=alice, access=EXECUTE" in refused["why"]
     assert "\n" not in refused["why"]
@@ -245,18 +347,20 @@ def test_a_task_copies_with_and_without_a_library(
     assert "Permission denied: user=alice, access=" in refused["why"]
 
 
-# --- a job without TensorFlow: the whole way ---------------------------------------------------------------------------
+# --- a job without TensorFlow: the whole way ------------------------------------------------------
 
 
 def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
     tool: Tool, real_cluster: SandboxInfo, hdfs: Storage, place: str, tmp_path: Path
 ) -> None:
-    """Downloads and uploads by the standard library; a failed command keeps what it has written; a failed upload fails the job.
+    """Downloads and uploads by the standard library; a failed command keeps what it has written; a
+    failed upload fails the job.
 
     Each of the three jobs has its Hadoop configuration in another of the three ways.
     """
     program = (
-        "echo conf=$HADOOP_CONF_DIR; cat $TFJOB_INPUT_ONE; xargs -d '\\n' cat < $TFJOB_FILES_MANY > $TFJOB_OUTPUT_SUM/sum.txt; exit $STATUS"
+        "echo conf=$HADOOP_CONF_DIR; cat $TFJOB_INPUT_ONE; xargs -d '\\n' cat < "
+        "$TFJOB_FILES_MANY > $TFJOB_OUTPUT_SUM/sum.txt; exit $STATUS"
     )
     content: dict[str, Any] = {
         **SMALL,
@@ -270,7 +374,8 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
         },
         "outputs": {"sum": {"uri": f"hdfs://{place}/sum", "upload": True, "on_failure": "keep"}},
     }
-    # The configuration as an archive on HDFS, whose files lie in one directory, and as a directory of the nodes.
+    # The configuration as an archive on HDFS, whose files lie in one directory, and as a directory
+    # of the nodes.
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         tar.add(real_cluster.client_conf, "site")
@@ -299,11 +404,17 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
 
     failed = tool("wait", "plain-closed", "-o", "json")
     assert failed.status == 1
-    assert (failed.json["failure"]["reason"], failed.json["failure"]["status"]) == ("output-failed", 97)
-    assert f"the output sum could not be stored at file:///proc/{os.getpid()}/no" in failed.json["failure"]["message"]
+    assert (failed.json["failure"]["reason"], failed.json["failure"]["status"]) == (
+        "output-failed",
+        97,
+    )
+    assert (
+        f"the output sum could not be stored at file:///proc/{os.getpid()}/no"
+        in failed.json["failure"]["message"]
+    )
 
     def conf_of(job: str) -> str:
-        return str(re.findall(r"conf=(\S+)", tool("logs", job).stdout)[0])
+        return str(re.findall(r"conf=(/\S+)", tool("logs", job).stdout)[0])
 
     assert conf_of("plain-data").endswith("/hadoop-conf")
     assert conf_of("plain-bad").endswith("/tfjob-hadoop-conf/site")
@@ -318,24 +429,62 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
 def test_a_hadoop_home_laid_out_as_the_distribution_s_serves_java(
     real_cluster: SandboxInfo, session_environ: dict[str, str], place: str, tmp_path: Path
 ) -> None:
-    """CLASSPATH and LD_LIBRARY_PATH that the bootstrap makes for libhdfs, on Hadoop's own jars; libhdfs itself is on no index."""
-    jars = Path(session_environ["XDG_CACHE_HOME"], "submit_tf_job", f"hadoop-{real_cluster.hadoop_version}", "jars")
+    """CLASSPATH and LD_LIBRARY_PATH that the bootstrap makes for libhdfs, on Hadoop's own jars;
+    libhdfs itself is on no index.
+    """
+    jars = Path(
+        session_environ["XDG_CACHE_HOME"],
+        "submit_tf_job",
+        f"hadoop-{real_cluster.hadoop_version}",
+        "jars",
+    )
     home = tmp_path / "hadoop"
     for jar in jars.glob("*.jar"):
-        part = "hdfs" if jar.name.startswith("hadoop-hdfs") else "common" if jar.name.startswith("hadoop-common") else "common/lib"
-        target = home / "share/hadoop" / ("yarn" if jar.name.startswith("hadoop-yarn") else part) / jar.name
+        part = (
+            "hdfs"
+            if jar.name.startswith("hadoop-hdfs")
+            else "common"
+            if jar.name.startswith("hadoop-common")
+            else "common/lib"
+        )
+        target = (
+            home
+            / "share/hadoop"
+            / ("yarn" if jar.name.startswith("hadoop-yarn") else part)
+            / jar.name
+        )
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(jar)
     (home / "lib/native").mkdir(parents=True)
     (home / "lib/native/libhdfs.so").touch()
-    task = {"version": 1, "submission": "x", "deciding": "main", "job": "t", "cluster_roles": [], "ports": {"mode": "own-address"}}
-    roles = {"main": {"count": 1, "duty": "decides", "command": ["true"], "max_restarts": 0}}
-    env = {"PATH": session_environ["PATH"], "HOME": str(tmp_path), "TFJOB_INSTANCE": "main-0", "HADOOP_HOME": str(home)}
+    task = {
+        "version": 1,
+        "submission": "x",
+        "deciding": "main",
+        "job": "t",
+        "cluster_roles": [],
+        "ports": {"mode": "own-address"},
+    }
+    roles = {"main": {"count": 1, "kind": "trains", "command": ["true"], "max_restarts": 0}}
+    env = {
+        "PATH": session_environ["PATH"],
+        "HOME": str(tmp_path),
+        "TFJOB_INSTANCE": "main-0",
+        "HADOOP_HOME": str(home),
+    }
     made = dict(env)
     conf = {"hadoop_conf": str(real_cluster.client_conf)}
-    assert environment.prepare(Info({**task, **conf, "roles": roles}, env, str(tmp_path)), made) == []
+    assert (
+        environment.prepare(Info({**task, **conf, "roles": roles}, env, str(tmp_path)), made) == []
+    )
     assert "*" not in made["CLASSPATH"]
     assert any((Path(part) / "libjvm.so").is_file() for part in made["LD_LIBRARY_PATH"].split(":"))
     listing = ["java", "org.apache.hadoop.fs.FsShell", "-ls", f"{place}/in"]
-    done = subprocess.run(listing, env={**made, "HADOOP_USER_NAME": "alice"}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        listing,
+        env={**made, "HADOOP_USER_NAME": "alice"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert (done.returncode, done.stdout.count("part ")) == (0, 3), done.stderr

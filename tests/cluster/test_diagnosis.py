@@ -1,4 +1,6 @@
-"""Why a job failed: each cause made to happen on a real cluster; what Docker adds is in test_docker.py."""
+"""Why a job failed: each cause made to happen on a real cluster; what Docker adds is in
+test_docker.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import tfconfig
+from submit_tf_job.container import tfconfig
 from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import Result, Tool
 from tests.cluster.test_failures import script
@@ -51,53 +53,155 @@ for number in range(300):
     time.sleep(0.1)
 """
 SERVER = (
-    "import os, socket, tensorflow as tf; taken = socket.socket(); taken.bind(('0.0.0.0', 0)); taken.listen();"
-    " tf.distribute.Server({'worker': ['localhost:%d' % taken.getsockname()[1]]}, job_name='worker', task_index=0)"
+    "import os, socket, tensorflow as tf; taken = socket.socket(); taken.bind(('0.0.0.0', "
+    "0)); taken.listen();"
+    " tf.distribute.Server({'worker': ['localhost:%d' % taken.getsockname()[1]]}, "
+    "job_name='worker', task_index=0)"
 )
-WRONG_TASK = {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 3}}'}
+WRONG_TASK = {
+    "TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 3}}'
+}
 HDFS = {"hadoop": {"conf": "inline"}}
 
-# name → the job spec beyond its name, the code, the task, its status, words of the sentence, words of the hint
+# name → the job spec beyond its name, the code, the task, its status, words of the sentence, words
+# of the hint
 CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
     "why-pmem": (
-        {"roles": {"chief": {**SMALL, "command": "sleep 300"}, "worker": SMALL}, "strategy": "multi-worker"}
-        | {"command": ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(600)"]},
-        *("out-of-memory", "worker-0", -104, "of the 256 MB that its container may have", "roles.worker.memory is 256Mi: try "),
+        {
+            "roles": {"chief": {**SMALL, "command": "sleep 300"}, "worker": SMALL},
+            "strategy": "multi-worker",
+        }
+        | {
+            "command": [
+                "python3",
+                "-c",
+                "import time; held = bytearray(600 << 20); time.sleep(600)",
+            ]
+        },
+        *(
+            "out-of-memory",
+            "worker-0",
+            -104,
+            "of the 256 MB that its container may have",
+            "roles.worker.memory is 256Mi: try ",
+        ),
     ),
     "why-memory-error": (
         {"command": python("bytearray(1 << 50)")},
         *("out-of-memory", "worker-0", 1, "MemoryError", "roles.worker.memory is 256Mi: try 512Mi"),
     ),
-    "why-killed": ({"command": python("import os; os.kill(os.getpid(), 9)")}, "killed", "worker-0", 137, "SIGKILL", "is 256Mi: try 512Mi"),
+    "why-killed": (
+        {"command": python("import os; os.kill(os.getpid(), 9)")},
+        "killed",
+        "worker-0",
+        137,
+        "SIGKILL",
+        "is 256Mi: try 512Mi",
+    ),
     "why-bootstrap-killed": (
-        {"strategy": "multi-worker", "roles": PAIR, "grace": "5s", "command": by_role("sleep 300", "sleep 1; kill -9 $PPID")},
+        {
+            "strategy": "multi-worker",
+            "roles": PAIR,
+            "grace": "5s",
+            "command": by_role("sleep 300", "sleep 1; kill -9 $PPID"),
+        },
         *("killed", "worker-0", 137, "SIGKILL", "roles.worker.memory is 256Mi"),
     ),
     "why-terminated": (
-        {"strategy": "multi-worker", "roles": PAIR, "command": by_role("sleep 300", "kill -TERM $PPID; sleep 5")},
-        *("stopped-from-outside", "worker-0", 143, "SIGTERM", "preempted"),
+        {
+            "strategy": "multi-worker",
+            "roles": PAIR,
+            "command": by_role("sleep 300", "kill -TERM $PPID; sleep 5"),
+        },
+        *("stopped-from-outside", "worker-0", 143, "SIGTERM", "NodeManager"),
     ),
-    "why-module": ({"command": "python3 train.py", "files": ["train.py"]}, "module-missing", "worker-0", 1, "pandaz", "`files`"),
-    "why-no-program": ({"command": "python3 train-it.py"}, "program-missing", "worker-0", 2, "train-it.py", "`files`"),
-    "why-not-found": ({"command": "trainer train.py"}, "command-not-found", "worker-0", 127, "trainer", "PATH"),
-    "why-not-executable": ({"command": "/etc/passwd --verbose"}, "not-executable", "worker-0", 126, "/etc/passwd", "executable"),
-    "why-crash": ({"command": python("import os; os.kill(os.getpid(), 11)")}, "crashed", "worker-0", 139, "SIGSEGV", "FAULTHANDLER"),
-    "why-abort": ({"command": python("import os; os.abort()")}, "aborted", "worker-0", 134, "SIGABRT", "last lines"),
-    "why-disk": ({"command": python("open('/dev/full', 'w').write('x' * 99999)")}, "disk-full", "worker-0", 1, "no space left", "HDFS"),
-    "why-no-file": ({"command": python("open('/data/part-7')")}, "file-missing", "worker-0", 1, "/data/part-7", "mount"),
+    "why-module": (
+        {"command": "python3 train.py", "files": ["train.py"]},
+        "module-missing",
+        "worker-0",
+        1,
+        "pandaz",
+        "`files`",
+    ),
+    "why-no-program": (
+        {"command": "python3 train-it.py"},
+        "program-missing",
+        "worker-0",
+        2,
+        "train-it.py",
+        "`files`",
+    ),
+    "why-not-found": (
+        {"command": "trainer train.py"},
+        "command-not-found",
+        "worker-0",
+        127,
+        "trainer",
+        "PATH",
+    ),
+    "why-not-executable": (
+        {"command": "/etc/passwd --verbose"},
+        "not-executable",
+        "worker-0",
+        126,
+        "/etc/passwd",
+        "executable",
+    ),
+    "why-crash": (
+        {"command": python("import os; os.kill(os.getpid(), 11)")},
+        "crashed",
+        "worker-0",
+        139,
+        "SIGSEGV",
+        "FAULTHANDLER",
+    ),
+    "why-abort": (
+        {"command": python("import os; os.abort()")},
+        "aborted",
+        "worker-0",
+        134,
+        "SIGABRT",
+        "last lines",
+    ),
+    "why-disk": (
+        {"command": python("open('/dev/full', 'w').write('x' * 99999)")},
+        "disk-full",
+        "worker-0",
+        1,
+        "no space left",
+        "HDFS",
+    ),
+    "why-no-file": (
+        {"command": python("open('/data/part-7')")},
+        "file-missing",
+        "worker-0",
+        1,
+        "/data/part-7",
+        "mount",
+    ),
     "why-hdfs-permission": (
-        {"command": python("import fsspec; fsspec.open('hdfs:///x/y', 'wb').open()"), "env": {"HADOOP_USER_NAME": "alice"}, **HDFS},
+        {
+            "command": python("import fsspec; fsspec.open('hdfs:///x/y', 'wb').open()"),
+            "env": {"HADOOP_USER_NAME": "alice"},
+            **HDFS,
+        },
         *("hdfs-permission", "worker-0", 1, "user alice has no WRITE access to /", "owner"),
     ),
     "why-hdfs-path": (
-        {"command": python("import fsspec; fsspec.open('hdfs:///data/nothing.npz', 'rb').open()"), **HDFS},
+        {
+            "command": python(
+                "import fsspec; fsspec.open('hdfs:///data/nothing.npz', 'rb').open()"
+            ),
+            **HDFS,
+        },
         *("hdfs-path-missing", "worker-0", 1, "/data/nothing.npz", "exist"),
     ),
     "why-elsewhere": (
         {"strategy": "multi-worker", "roles": PAIR}
         | {
             "command": by_role(
-                "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'",
+                "python3 -c 'raise ConnectionError(\"UnavailableError: "
+                "/job:worker/replica:0/task:0\")'",
                 "sleep 1; python3 -c 'raise KeyError(\"label\")'",
             )
         },
@@ -108,7 +212,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
         *("module-missing", "worker-0", 1, "nosuchmodule", "image"),
     ),
     "why-tf-config": (
-        {"command": python("import tensorflow as tf; tf.distribute.MultiWorkerMirroredStrategy()"), "tf_config": "none"}
+        {
+            "command": python(
+                "import tensorflow as tf; tf.distribute.MultiWorkerMirroredStrategy()"
+            ),
+            "tf_config": "none",
+        }
         | {"env": WRONG_TASK, "roles": {"worker": LARGE}},
         *("tf-config-invalid", "worker-0", 1, "TF_CONFIG", "strategy"),
     ),
@@ -117,7 +226,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
         *("port-in-use", "worker-0", 1, "in use", "--replace"),
     ),
     "why-all-reduce": (
-        {"strategy": "multi-worker", "roles": {"chief": LARGE, "worker": LARGE}, "command": "python3 all_reduce.py"}
+        {
+            "strategy": "multi-worker",
+            "roles": {"chief": LARGE, "worker": LARGE},
+            "command": "python3 all_reduce.py",
+        }
         | {"files": ["all_reduce.py"]},
         *("peer-failed", "chief-0", 1, "it names worker-0", "ended first"),
     ),
@@ -126,7 +239,9 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
 
 @pytest.fixture(scope="module")
 def outcomes(
-    real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    real_cluster: SandboxInfo,
+    session_environ: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Future[Result]]]:
     """Run all the jobs, some at once: each takes 20 s, nearly all of it waiting."""
     tool = Tool(session_environ, real_cluster.profile, tmp_path_factory.mktemp("diagnosis"))
@@ -136,8 +251,13 @@ def outcomes(
     def run(name: str) -> Result:
         content = {"strategy": "single", "roles": {"worker": SMALL}, **CASES[name][0]}
         done = tool("submit", tool.spec(name, **content), "-o", "json")
-        if name != "why-grpc-port" and done.status == 1 and (done.json["root_cause"] or {}).get("code") == "port-in-use":
-            # Ports follow from the job, and dozens of jobs share this machine: two may meet, and this is the way out that is told.
+        if (
+            name != "why-grpc-port"
+            and done.status == 1
+            and (done.json["root_cause"] or {}).get("code") == "port-in-use"
+        ):
+            # Ports follow from the job, and dozens of jobs share this machine: two may meet, and
+            # this is the way out that is told.
             done = tool("submit", tool.spec(name, **content), "--replace", "-o", "json")
         return done
 
@@ -160,7 +280,9 @@ def test_each_cause_is_named(outcomes: dict[str, Future[Result]], name: str) -> 
     assert cause["container_id"].startswith("container_")
 
 
-def test_the_exception_and_its_place_are_told(outcomes: dict[str, Future[Result]], tool: Tool) -> None:
+def test_the_exception_and_its_place_are_told(
+    outcomes: dict[str, Future[Result]], tool: Tool
+) -> None:
     cause = outcomes["why-module"].result().json["root_cause"]
     assert cause["exception"] == "ModuleNotFoundError: No module named 'pandaz'"
     assert cause["facts"]["place"] == "train.py:5"
@@ -169,9 +291,65 @@ def test_the_exception_and_its_place_are_told(outcomes: dict[str, Future[Result]
     assert "ModuleNotFoundError: No module named 'pandaz'  (train.py:5)" in text.stdout
 
 
+def test_an_image_that_a_sandbox_does_not_run_is_reported_and_allowed(
+    outcomes: dict[str, Future[Result]], tool: Tool
+) -> None:
+    failed = outcomes["why-module"].result().json
+    words = (
+        "worker-0 on localhost runs as a plain process of its node: the NodeManager there "
+        "does not run the image"
+    )
+    assert [warning for warning in failed["warnings"] if words in warning] != []
+    assert failed["root_cause"]["facts"]["code"] == "module-missing"
+    assert "this sandbox has no Docker, and the image is not used" in failed["root_cause"]["hint"]
+    well = tool(
+        "submit",
+        tool.spec("image-unused", strategy="single", command="true", roles={"worker": SMALL}),
+        "-o",
+        "json",
+    )
+    assert (well.status, well.json["state"]) == (0, "SUCCEEDED")
+    assert any(words in warning for warning in well.json["warnings"])
+
+
+def test_an_image_that_a_cluster_does_not_run_is_the_root_cause(
+    real_cluster: SandboxInfo, tool: Tool
+) -> None:
+    """The same node as of a cluster that is not known to be a sandbox: DefaultContainerExecutor
+    ignores images.
+    """
+    profile = real_cluster.profile_path.with_name("not-a-sandbox.yaml")
+    profile.write_text(
+        real_cluster.profile_path.read_text().replace("sandbox: true", "sandbox: false")
+    )
+    other = Tool(tool.environ, "not-a-sandbox", tool.cwd)
+    no_module = {
+        "command": ["python3", "-c", "import library_of_the_image"],
+        "roles": {"worker": SMALL},
+    }
+    try:
+        done = other(
+            "submit", other.spec("image-ignored", strategy="single", **no_module), "-o", "json"
+        )
+        other.tidy()
+    finally:
+        profile.unlink()
+    cause = done.json["root_cause"]
+    assert (done.status, cause["code"], cause["facts"]["code"]) == (
+        1,
+        "image-ignored",
+        "module-missing",
+    ), cause
+    assert cause["sentence"].startswith(
+        "worker-0 did not run in its image but as a plain process of its node"
+    )
+
+
 def test_what_ended_because_of_it_is_told_apart(outcomes: dict[str, Future[Result]]) -> None:
     elsewhere = outcomes["why-elsewhere"].result().json
-    assert elsewhere["failure"]["task"] == "chief-0", "the one that ended first; the verdict stays as it is"
+    assert elsewhere["failure"]["task"] == "chief-0", (
+        "the one that ended first; the verdict stays as it is"
+    )
     (chief,) = elsewhere["root_cause"]["consequences"]
     assert chief["task"] == "chief-0"
     assert "it names worker-0" in chief["message"]
@@ -187,37 +365,61 @@ def test_a_killed_container_says_how_much_it_used(outcomes: dict[str, Future[Res
 def test_a_port_that_somebody_has(tool: Tool) -> None:
     submission = "0123456789abcdef"
     ports = {"mode": "host", "first": 20000, "last": 32767}
+    port = tfconfig.task_port(ports, {"chief": 1, "worker": 1}, submission, "worker", 0)
     with socket.socket() as taken:
-        taken.bind(("0.0.0.0", tfconfig.task_port(ports, {"chief": 1, "worker": 1}, submission, "worker", 0)))
+        taken.bind(("0.0.0.0", port))
         taken.listen()
-        spec = tool.spec("why-port", strategy="multi-worker", command="true", roles=PAIR)
+        command = f'test "$TFJOB_PORT" != {port} && echo "$TF_CONFIG"'
+        roles = {**PAIR, "worker": {**PAIR["worker"], "command": command}}
+        spec = tool.spec("why-port", strategy="multi-worker", command="true", roles=roles)
         done = tool("submit", spec, "--submission-id", submission, "-o", "json")
-    cause = done.json["root_cause"]
-    assert (cause["code"], cause["task"], cause["status"]) == ("port-in-use", "worker-0", 91), cause
-    assert "address already in use" in cause["sentence"].lower()
+    assert done.status == 0, done
+    said = tool("logs", "why-port", "worker-0", "--raw", "--file", "stderr.txt")
+    assert f"port {port} of this task is in use; port " in said.stdout, said
 
 
 def test_an_image_without_python(tool: Tool) -> None:
-    spec = tool.spec("why-no-python", strategy="single", command="true", python="/opt/none/python3", roles={"worker": SMALL})
+    spec = tool.spec(
+        "why-no-python",
+        strategy="single",
+        command="true",
+        python="/opt/none/python3",
+        roles={"worker": SMALL},
+    )
     done = tool("submit", spec, "-o", "json")
     assert (done.status, done.json["failure"]) == (1, None)
     cause = done.json["root_cause"]
-    assert (cause["code"], cause["task"], cause["status"]) == ("python-missing", "worker-0", 127), cause
+    assert (cause["code"], cause["task"], cause["status"]) == ("python-missing", "worker-0", 127), (
+        cause
+    )
     assert "/opt/none/python3" in cause["sentence"]
     again = tool("status", "why-no-python", "-o", "json").json["root_cause"]
     assert again["code"] == "python-missing", "from the collected logs"
 
 
 def test_a_container_that_never_ran_its_bootstrap_is_the_cause(tool: Tool, tmp_path: Path) -> None:
-    broken = script(tmp_path, 'case "$TFJOB_INSTANCE" in worker-*) echo no luck >&2; exit 7 ;; esac\nexec /usr/bin/python3 "$@"\n')
-    spec = tool.spec("why-never", strategy="multi-worker", command="sleep 600", python=broken, roles=PAIR)
+    broken = script(
+        tmp_path,
+        'case "$TFJOB_INSTANCE" in worker-*) echo no luck >&2; exit 7 ;; esac\nexec '
+        '/usr/bin/python3 "$@"\n',
+    )
+    spec = tool.spec(
+        "why-never", strategy="multi-worker", command="sleep 600", python=broken, roles=PAIR
+    )
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
     cause = done.json["root_cause"]
-    assert (cause["code"], cause["task"], cause["status"]) == ("container-failed", "worker-0", 7), cause
+    assert (cause["code"], cause["task"], cause["status"]) == ("container-failed", "worker-0", 7), (
+        cause
+    )
     assert "no luck" in cause["last_lines"]
 
 
 def test_a_job_that_succeeds_has_no_root_cause(tool: Tool) -> None:
-    done = tool("submit", tool.spec("why-not", strategy="single", command="true", roles={"worker": SMALL}), "-o", "json")
+    done = tool(
+        "submit",
+        tool.spec("why-not", strategy="single", command="true", roles={"worker": SMALL}),
+        "-o",
+        "json",
+    )
     assert (done.status, done.json["root_cause"]) == (0, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.probe import CHECKS
+from submit_tf_job.container.programs.probe import CHECKS
 from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import Result, Tool
 
@@ -32,7 +32,9 @@ def test_a_whole_cluster(tool: Tool) -> None:
     assert (done.status, broken(done), done.json["skipped"]) == (0, set(), [])
     warned = {name for name, status in statuses(done).items() if status == "warning"}
     assert warned == {"gpu", "placement"}
-    assert {"services-api", "queue", "registry-dns", "hdfs", "clock", "log-aggregation"} <= set(statuses(done))
+    assert {"services-api", "queue", "registry-dns", "hdfs", "clock", "log-aggregation"} <= set(
+        statuses(done)
+    )
     assert done.seconds < 20
 
 
@@ -83,7 +85,13 @@ def test_from_inside_containers(tool: Tool) -> None:
     found = statuses(done)
     assert (done.status, broken(done)) == (0, set()), done.stdout
     assert found["job"] == "ok"
-    assert {name for name in found if name.startswith("inside-")} == {f"inside-{name}" for name in CHECKS}
-    assert {found[f"inside-{name}"] for name in ("own-name", "peer-name", "hdfs", "python", "tensorflow")} == {"ok"}
+    assert {name for name in found if name.startswith("inside-")} == {
+        f"inside-{name}" for name in CHECKS
+    }
+    assert {
+        found[f"inside-{name}"]
+        for name in ("own-name", "peer-name", "hdfs", "python", "tensorflow")
+    } == {"ok"}
     name = next(f for f in done.json["findings"] if f["id"] == "job")["facts"]["application_id"]
-    assert tool("status", name, "-o", "json").json["state"] == "SUCCEEDED"  # the application is known, the service is gone
+    # the application is known, the service is gone
+    assert tool("status", name, "-o", "json").json["state"] == "SUCCEEDED"

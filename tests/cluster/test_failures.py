@@ -1,4 +1,6 @@
-"""What goes wrong on a real cluster: the verdict is right, within seconds, and says which task and why."""
+"""What goes wrong on a real cluster: the verdict is right, within seconds, and says which task and
+why.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def bootstrap_of(job: str, task: str) -> int:
     """Find the process of a task's bootstrap."""
     for pid, command in processes_of(job).items():
         environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
-        if f"TFJOB_INSTANCE={task}".encode() in environ and "bootstrap.py" in command and "bash" not in command.split()[0]:
+        if (
+            f"TFJOB_INSTANCE={task}".encode() in environ
+            and "bootstrap.py" in command
+            and "bash" not in command.split()[0]
+        ):
             return pid
     raise AssertionError(f"no bootstrap of {task} in {processes_of(job)}")
 
@@ -49,7 +55,12 @@ def test_a_worker_that_exits_3_fails_the_job_and_is_named(tool: Tool) -> None:
         strategy="multi-worker",
         roles={
             "chief": {**SMALL, "command": FOREVER},
-            "worker": {**SMALL, "instances": 2, "command": "if [ $TFJOB_INDEX = 1 ]; then echo cannot go on >&2; exit 3; fi; sleep 600"},
+            "worker": {
+                **SMALL,
+                "instances": 2,
+                "command": "if [ $TFJOB_INDEX = 1 ]; then echo cannot go on >&2; exit 3; fi; sleep "
+                "600",
+            },
         },
     )
     done = tool("submit", spec, "-o", "json")
@@ -58,7 +69,7 @@ def test_a_worker_that_exits_3_fails_the_job_and_is_named(tool: Tool) -> None:
     assert (result["state"], result["confirmed"]) == ("FAILED", True)
     assert (result["failure"]["task"], result["failure"]["status"]) == ("worker-1", 3)
     assert "cannot go on" in result["failure"]["last_lines"]
-    assert result["reason"] == "worker-1 ended with status 3"
+    assert result["reason"] == "worker-1 exited with status 3"
     gone("exits-3")
     text = tool("wait", "exits-3")
     assert text.status == 1
@@ -67,7 +78,12 @@ def test_a_worker_that_exits_3_fails_the_job_and_is_named(tool: Tool) -> None:
 
 
 def test_a_chief_that_is_killed_fails_the_job(tool: Tool) -> None:
-    spec = tool.spec("killed", strategy="multi-worker", command="exec sleep 600", roles={"chief": SMALL, "worker": SMALL})
+    spec = tool.spec(
+        "killed",
+        strategy="multi-worker",
+        command="exec sleep 600",
+        roles={"chief": SMALL, "worker": SMALL},
+    )
     assert tool("submit", spec, "--detach").status == 0
     running(tool, "killed")
     os.kill(command_of("killed", "chief-0", "sleep"), signal.SIGKILL)
@@ -79,7 +95,11 @@ def test_a_chief_that_is_killed_fails_the_job(tool: Tool) -> None:
 
 def test_a_worker_that_vanishes_is_the_cause_also_when_nobody_watches(tool: Tool) -> None:
     spec = tool.spec(
-        "vanished", strategy="multi-worker", command=FOREVER, grace="5s", roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}}
+        "vanished",
+        strategy="multi-worker",
+        command=FOREVER,
+        grace="5s",
+        roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}},
     )
     assert tool("submit", spec, "--detach").status == 0
     running(tool, "vanished")
@@ -92,6 +112,36 @@ def test_a_worker_that_vanishes_is_the_cause_also_when_nobody_watches(tool: Tool
     assert (done.json["root_cause"]["code"], done.json["root_cause"]["status"]) == ("killed", 137)
 
 
+def test_a_chief_that_was_suspended_for_longer_than_the_grace_hears_how_the_others_ended(
+    tool: Tool, tmp_path: Path
+) -> None:
+    ends = tmp_path / "ends"
+    for place in (tmp_path, *tmp_path.parents):
+        if place.owner() == tmp_path.owner() and str(place) not in ("/", "/tmp"):
+            place.chmod(place.stat().st_mode | 0o055)
+    waits = f"until [ -e {ends} ]; do sleep 0.2; done"
+    roles = {"chief": {**SMALL, "command": "sleep 25"}, "worker": {**SMALL, "command": waits}}
+    spec = tool.spec("suspended", strategy="multi-worker", grace="15s", roles=roles)
+    assert tool("submit", spec, "--detach").status == 0
+    running(tool, "suspended")
+    chief = bootstrap_of("suspended", "chief-0")
+    os.kill(chief, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + 60
+        while (
+            "went away" not in tool("logs", "suspended", "worker-0", "--file", "stderr.txt").stdout
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(1)
+        ends.touch()
+        time.sleep(25)  # longer than the grace
+    finally:
+        os.kill(chief, signal.SIGCONT)
+    done = tool("wait", "suspended", "-o", "json")
+    assert done.status == 0, (done.stdout, done.stderr)
+    assert any("chief-0 stood still for" in warning for warning in done.json["warnings"])
+
+
 def test_a_killed_application_master_comes_back_and_training_goes_on(tool: Tool) -> None:
     spec = tool.spec(
         "am-killed",
@@ -100,13 +150,16 @@ def test_a_killed_application_master_comes_back_and_training_goes_on(tool: Tool)
         roles={
             "main": {
                 **SMALL,
-                "command": "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do sleep 1; done; echo done",
+                "command": "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 "
+                "25; do sleep 1; done; echo done",
             },
             "worker": {**SMALL, "command": "date >> /tmp/am-killed-$TFJOB_SUBMISSION_ID"},
         },
     )
     assert tool("submit", spec, "--detach").status == 0
-    seen = tool.until("am-killed", lambda seen: seen["roles"].get("worker", {}).get("succeeded") == 1)
+    seen = tool.until(
+        "am-killed", lambda seen: seen["roles"].get("worker", {}).get("succeeded") == 1
+    )
     trainer = bootstrap_of("am-killed", "main-0")
     master = next(
         int(entry.name)
@@ -148,7 +201,8 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_stop_it(tool: Tool) -> No
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == 130
     assert stderr.splitlines()[-1] == (
-        "interrupted goes on. Follow it again: submit_tf_job wait interrupted    Stop it: submit_tf_job stop interrupted"
+        "Job interrupted is still running. Reattach: submit_tf_job wait interrupted    "
+        "Stop: submit_tf_job stop interrupted"
     )
     assert tool.status("interrupted")["state"] == "RUNNING"
     again = tool("submit", spec, "--detach", "-o", "json")
@@ -195,12 +249,20 @@ def test_a_finished_submission_tells_its_verdict_again_and_replace_runs_it_anew(
 @pytest.mark.parametrize(
     ("name", "command", "status", "words"),
     [
-        ("not-found", ["no-such-program"], 127, "the command 'no-such-program' was not found in the container"),
+        (
+            "not-found",
+            ["no-such-program"],
+            127,
+            "the command 'no-such-program' was not found in the container",
+        ),
         ("not-executable", ["/etc/passwd"], 126, "not"),
         ("status-22", "exit 22", 22, "22"),
+        ("piped", "(echo epoch 1; exit 3) | tee log", 3, "3"),
     ],
 )
-def test_statuses_of_commands_are_explained(tool: Tool, name: str, command: object, status: int, words: str) -> None:
+def test_statuses_of_commands_are_explained(
+    tool: Tool, name: str, command: object, status: int, words: str
+) -> None:
     spec = tool.spec(name, strategy="single", command=command, roles={"worker": SMALL})
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
@@ -208,7 +270,9 @@ def test_statuses_of_commands_are_explained(tool: Tool, name: str, command: obje
     assert words in done.json["reason"]
 
 
-def test_a_node_is_healthy_after_a_command_that_exits_22(tool: Tool, real_cluster: SandboxInfo) -> None:
+def test_a_node_is_healthy_after_a_command_that_exits_22(
+    tool: Tool, real_cluster: SandboxInfo
+) -> None:
     spec = tool.spec("healthy", strategy="single", command="exit 24", roles={"worker": SMALL})
     assert tool("submit", spec).status == 1
     spec = tool.spec("healthy-after", strategy="single", command="true", roles={"worker": SMALL})
@@ -239,16 +303,20 @@ def test_a_missing_task_is_named_at_the_start_deadline(tool: Tool) -> None:
         (
             "too-large",
             {"roles": {"worker": {"memory": "999Gi"}}},
-            "too-large.yaml:7:5: roles.worker.memory: 1022976 MiB is more than the 12288 MiB one container may have here",
+            "too-large.yaml:7:5: roles.worker.memory: 1022976 MiB is more than the 12288 "
+            "MiB one container may have here",
         ),
         (
             "no-gpus",
             {"roles": {"worker": {"memory": "256Mi", "gpus": 1}}},
-            "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or set gpu_resource",
+            "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or "
+            "set gpu_resource",
         ),
     ],
 )
-def test_what_the_cluster_refuses_leaves_the_name_free(tool: Tool, name: str, change: dict[str, object], sentence: str) -> None:
+def test_what_the_cluster_refuses_leaves_the_name_free(
+    tool: Tool, name: str, change: dict[str, object], sentence: str
+) -> None:
     content = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}, **change}
     refused = tool("submit", tool.spec(name, **content))
     assert refused.status == 9, refused.stderr
@@ -266,7 +334,9 @@ def test_an_unknown_user_is_refused(tool: Tool) -> None:
 
 
 def test_another_user_has_jobs_of_their_own(tool: Tool) -> None:
-    spec = tool.spec("of-alice", strategy="single", command="echo hello $USER", roles={"worker": SMALL})
+    spec = tool.spec(
+        "of-alice", strategy="single", command="echo hello $USER", roles={"worker": SMALL}
+    )
     theirs = tool("submit", spec, "--user", "alice", "-o", "json")
     assert theirs.status == 0, theirs.stderr
     assert theirs.json["user"] == "alice"
@@ -274,21 +344,37 @@ def test_another_user_has_jobs_of_their_own(tool: Tool) -> None:
     assert tool("delete", "of-alice", "--user", "alice").status == 0
 
 
-def test_a_container_that_fails_before_its_bootstrap_ends_the_job(tool: Tool, tmp_path: Path) -> None:
-    python = script(tmp_path, 'case "$TFJOB_INSTANCE" in worker-*) exit 7 ;; esac\nexec /usr/bin/python3 "$@"\n')
-    spec = tool.spec("no-python", strategy="multi-worker", command=FOREVER, python=python, roles={"chief": SMALL, "worker": SMALL})
+def test_a_container_that_fails_before_its_bootstrap_ends_the_job(
+    tool: Tool, tmp_path: Path
+) -> None:
+    python = script(
+        tmp_path, 'case "$TFJOB_INSTANCE" in worker-*) exit 7 ;; esac\nexec /usr/bin/python3 "$@"\n'
+    )
+    spec = tool.spec(
+        "no-python",
+        strategy="multi-worker",
+        command=FOREVER,
+        python=python,
+        roles={"chief": SMALL, "worker": SMALL},
+    )
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
-    assert done.json["reason"] == "the container of worker-0 failed before its bootstrap could run, so the job was stopped"
+    assert (
+        done.json["reason"]
+        == "the container of worker-0 failed before its bootstrap could run, so the job was stopped"
+    )
     gone("no-python")
 
 
 def test_an_unreachable_cluster_is_7_and_says_so(tool: Tool) -> None:
     spec = tool.spec("nowhere", strategy="single", command="true", roles={"worker": SMALL})
-    with socket.socket() as taken:  # bound and not listening: refused, whoever else is on this machine
+    # bound and not listening: refused, whoever else is on this machine
+    with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        started = [tool.start(*words, "--rm", url) for words in (("status", "nowhere"), ("submit", spec))]
+        started = [
+            tool.start(*words, "--rm", url) for words in (("status", "nowhere"), ("submit", spec))
+        ]
         for process in started:
             said = process.communicate(timeout=400)[1]
             assert process.returncode == 7, said
@@ -316,27 +402,44 @@ def script(directory: Path, text: str) -> str:
 
 
 def test_yarn_says_succeeded_but_the_command_never_ran(tool: Tool, tmp_path: Path) -> None:
-    """An entry point that swallows the command: the container ends with 0, and no outcome is left."""
-    spec = tool.spec("swallowed", strategy="single", command="true", python=script(tmp_path, "exit 0\n"), roles={"worker": SMALL})
+    """An entry point that swallows the command: the container ends with 0, and no outcome is
+    left.
+    """
+    spec = tool.spec(
+        "swallowed",
+        strategy="single",
+        command="true",
+        python=script(tmp_path, "exit 0\n"),
+        roles={"worker": SMALL},
+    )
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
     result = done.json
     assert result["yarn"]["final_status"] == "SUCCEEDED"
     assert (result["state"], result["evidence"]) == ("FAILED", "missing")
     assert result["root_cause"]["code"] == "command-never-ran"
-    assert result["reason"] == "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran"
+    assert (
+        result["reason"]
+        == "YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran"
+    )
     later = tool("wait", "swallowed", "-o", "json")
-    assert (later.status, later.json["evidence"]) == (1, "missing"), "from the aggregated logs alone"
+    assert (later.status, later.json["evidence"]) == (1, "missing"), (
+        "from the aggregated logs alone"
+    )
 
 
 def test_the_task_says_succeeded_but_yarn_says_failed(tool: Tool, tmp_path: Path) -> None:
     """A container that fails after the bootstrap said that all was well."""
     python = script(tmp_path, '/usr/bin/python3 "$@"\nexit 9\n')
-    spec = tool.spec("contradicted", strategy="single", command="true", python=python, roles={"worker": SMALL})
+    spec = tool.spec(
+        "contradicted", strategy="single", command="true", python=python, roles={"worker": SMALL}
+    )
     done = tool("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
     assert (done.json["yarn"]["final_status"], done.json["confirmed"]) == ("FAILED", False)
-    assert done.json["reason"].startswith("the deciding task says that it succeeded, but YARN says FAILED")
+    assert done.json["reason"].startswith(
+        "the deciding task reports success, but YARN reports FAILED"
+    )
 
 
 @pytest.mark.long
@@ -347,7 +450,9 @@ def test_a_killed_resource_manager_comes_back_and_the_watch_goes_on(
     process = tool.start("submit", spec, "-o", "json")
     time.sleep(3)
     running(tool, "rm-killed")
-    manager = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager")
+    manager = next(
+        daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager"
+    )
     assert manager is not None
     os.kill(manager, signal.SIGKILL)
     time.sleep(3)

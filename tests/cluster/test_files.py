@@ -1,4 +1,6 @@
-"""Files on the real HDFS: what reaches a task, what goes wrong on the way, and what is left behind (nothing)."""
+"""Files on the real HDFS: what reaches a task, what goes wrong on the way, and what is left behind
+(nothing).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import ClusterUnavailable, Refused, UsageError
-from submit_tf_job.job import HostFile
+from submit_tf_job.jobspec.digests import sha256_of
+from submit_tf_job.jobspec.job import HostFile
 from submit_tf_job.plan import Upload
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from submit_tf_job.sandbox.state import Layout, load_state
-from submit_tf_job.specfile.digests import sha256_of
-from submit_tf_job.staging import Sent, stage
+from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.storage import Storage, open_storage
+from submit_tf_job.storage.staging import Sent, stage
 from tests.cluster.conftest import Tool
 
 pytestmark = pytest.mark.cluster
@@ -45,7 +47,12 @@ while not os.path.exists(sys.argv[1]):
 
 @pytest.fixture
 def storage(real_cluster: SandboxInfo) -> Storage:
-    return open_storage(real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user, timeout_s=15)
+    return open_storage(
+        real_cluster.hdfs_uri,
+        hadoop_conf=real_cluster.client_conf,
+        user=real_cluster.user,
+        timeout_s=15,
+    )
 
 
 def staged_of(storage: Storage, cluster: SandboxInfo, job: str) -> str:
@@ -69,28 +76,53 @@ def a_tree(directory: Path) -> None:
     with tarfile.open(directory / "data.tar.gz", "w:gz") as tar:
         tar.add(directory / "tree" / "run.sh", "in/run.sh")
         tar.add(directory / "tree" / "link.sh", "in/link.sh")
-    wheel(directory / "one-1.0-py3-none-any.whl", {"one.py": "", "one-1.0.data/scripts/tool-of-one": "#!/bin/sh\necho of one\n"})
+    wheel(
+        directory / "one-1.0-py3-none-any.whl",
+        {"one.py": "", "one-1.0.data/scripts/tool-of-one": "#!/bin/sh\necho of one\n"},
+    )
     wheel(directory / "two-1.0-py3-none-any.whl", {"two.py": ""})
 
 
-def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, real_cluster: SandboxInfo, storage: Storage) -> None:
+def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
+    tool: Tool, real_cluster: SandboxInfo, storage: Storage
+) -> None:
     a_tree(tool.cwd)
     job = f"files-{secrets.token_hex(3)}"
-    files = ["program.py", "tr*", "large.bin", {"src": "data.tar.gz", "dst": "data", "unpack": True}, {"wheels": ["two-*.whl"]}]
-    content = {"strategy": "multi-worker", "roles": ROLES, "files": files, "python": {"wheels": ["one-*.whl"]}}
+    files = [
+        "program.py",
+        "tr*",
+        "large.bin",
+        {"src": "data.tar.gz", "dst": "data", "unpack": True},
+        {"wheels": ["two-*.whl"]},
+    ]
+    content = {
+        "strategy": "multi-worker",
+        "roles": ROLES,
+        "files": files,
+        "python": {"wheels": ["one-*.whl"]},
+    }
     spec = tool.spec(job, **content, command=["python3", "program.py", str(tool.cwd / "go")])
     first = tool("submit", spec, "--detach")
     assert first.status == 0, first.stderr
     assert "uploading 17.8 MB for" in first.stderr
-    before = {item.path: item.modified_ms for item in storage.list_dir(staged_of(storage, real_cluster, job))}
-    assert {item.mode for item in storage.list_dir(staged_of(storage, real_cluster, job))} == {0o700}
+    before = {
+        item.path: item.modified_ms
+        for item in storage.list_dir(staged_of(storage, real_cluster, job))
+    }
+    assert {item.mode for item in storage.list_dir(staged_of(storage, real_cluster, job))} == {
+        0o700
+    }
     tool.until(job, lambda found: found["state"] == "RUNNING")
     kept = tool("staging", "gc", "--older-than", "1s", "-o", "json").json
     assert [item["name"] for item in kept["kept"]] == [job]
     assert job not in [item["name"] for item in kept["removed"]]
     (tool.cwd / "go").write_text("")
     assert tool("wait", job).status == 0
-    found = [json.loads(line.partition("FOUND ")[2]) for line in tool("logs", job).stdout.splitlines() if "FOUND " in line]
+    found = [
+        json.loads(line.partition("FOUND ")[2])
+        for line in tool("logs", job).stdout.splitlines()
+        if "FOUND " in line
+    ]
     assert len(found) == 2
     for one in found:
         assert one["text"] == "sehr schön"
@@ -98,20 +130,33 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, rea
         assert one["run"] == "of one"
         assert {name: mode & 0o700 for name, mode in one["modes"].items()} == {
             "tree/a b/ü 日本.txt": 0o600,
-            **dict.fromkeys(("tree/run.sh", "tree/link.sh", "data/in/run.sh", "data/in/link.sh"), 0o700),
+            **dict.fromkeys(
+                ("tree/run.sh", "tree/link.sh", "data/in/run.sh", "data/in/link.sh"), 0o700
+            ),
         }
-        assert [module.split("/")[-2:] for module in one["modules"]] == [["site", "one.py"], [".tfjob-packages", "two.py"]]
+        assert [module.split("/")[-2:] for module in one["modules"]] == [
+            ["site", "one.py"],
+            [".tfjob-packages", "two.py"],
+        ]
     assert found[0]["packages"] == found[1]["packages"], "unpacked once on a node"
     assert found[0]["large_at"] == found[1]["large_at"]
     again = tool("submit", spec, "--replace", "--detach")
     assert again.status == 0, again.stderr
     assert "uploading" not in again.stderr, "nothing has changed"
-    assert before.items() <= {item.path: item.modified_ms for item in storage.list_dir(staged_of(storage, real_cluster, job))}.items()
+    assert (
+        before.items()
+        <= {
+            item.path: item.modified_ms
+            for item in storage.list_dir(staged_of(storage, real_cluster, job))
+        }.items()
+    )
     assert tool("delete", job, "--force").status == 0
     assert not storage.exists(staged_of(storage, real_cluster, job))
 
 
-def test_what_a_dead_client_left_is_swept(tool: Tool, real_cluster: SandboxInfo, storage: Storage) -> None:
+def test_what_a_dead_client_left_is_swept(
+    tool: Tool, real_cluster: SandboxInfo, storage: Storage
+) -> None:
     ghost = staged_of(storage, real_cluster, "ghost")
     stage([Upload(f"{real_cluster.hdfs_uri}{ghost}/{'0' * 64}/x.tar", b"x" * 1000)], storage)
     time.sleep(1.1)
@@ -120,31 +165,59 @@ def test_what_a_dead_client_left_is_swept(tool: Tool, real_cluster: SandboxInfo,
     assert f"ghost: would be removed, 1 kB, last submitted {time.strftime('%Y')}" in dry.stdout
     assert storage.exists(ghost)
     swept = tool("staging", "gc", "--older-than", "1s", "-o", "json").json
-    assert ("ghost", 1000, [ghost]) in [(item["name"], item["bytes"], item["paths"]) for item in swept["removed"]]
+    assert ("ghost", 1000, [ghost]) in [
+        (item["name"], item["bytes"], item["paths"]) for item in swept["removed"]
+    ]
     assert not storage.exists(ghost)
 
 
-def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: SandboxInfo, storage: Storage, tmp_path: Path) -> None:
+def test_one_clear_message_and_nothing_left(
+    tool: Tool, real_cluster: SandboxInfo, storage: Storage, tmp_path: Path
+) -> None:
     job = f"bad-{secrets.token_hex(3)}"
     (tool.cwd / "large.bin").write_bytes(os.urandom(2 * MIB))
-    content = {"command": "true", "strategy": "single", "roles": {"worker": {"memory": "256Mi"}}, "files": ["large.bin"]}
+    content = {
+        "command": "true",
+        "strategy": "single",
+        "roles": {"worker": {"memory": "256Mi"}},
+        "files": ["large.bin"],
+    }
     spec = tool.spec(job, **content)
     refused = tool("submit", spec, "--set", "queue=nowhere")
     assert refused.status == 9, refused.stderr
-    assert not storage.exists(staged_of(storage, real_cluster, job)), "what a refused submission had sent is gone"
+    assert not storage.exists(staged_of(storage, real_cluster, job)), (
+        "what a refused submission had sent is gone"
+    )
 
-    theirs = Tool({**tool.environ, "SUBMIT_TF_JOB_STAGING": f"{real_cluster.hdfs_uri}/user/bob/staging"}, tool.profile, tool.cwd)
+    theirs = Tool(
+        {**tool.environ, "SUBMIT_TF_JOB_STAGING": f"{real_cluster.hdfs_uri}/user/bob/staging"},
+        tool.profile,
+        tool.cwd,
+    )
     stranger = theirs("submit", spec, "--user", "alice")
     assert stranger.status == 4
-    assert "error: alice cannot put the job's files where they are to be staged: " in stranger.stderr
+    assert (
+        "error: alice cannot put the job's files where they are to be staged: " in stranger.stderr
+    )
     assert "Permission denied: user=alice" in stranger.stderr
 
     state = load_state(Layout(real_cluster.home))
     assert state
-    admin = ["java", "-cp", f"{real_cluster.client_conf}:{state.jars}/*", "org.apache.hadoop.hdfs.tools.DFSAdmin"]
+    admin = [
+        "java",
+        "-cp",
+        f"{real_cluster.client_conf}:{state.jars}/*",
+        "org.apache.hadoop.hdfs.tools.DFSAdmin",
+    ]
     storage.mkdirs("/tmp/full", 0o777)
-    subprocess.run([*admin, "-setSpaceQuota", "1m", "/tmp/full"], check=True, timeout=60, capture_output=True)
-    full = Tool({**tool.environ, "SUBMIT_TF_JOB_STAGING": f"{real_cluster.hdfs_uri}/tmp/full"}, tool.profile, tool.cwd)
+    subprocess.run(
+        [*admin, "-setSpaceQuota", "1m", "/tmp/full"], check=True, timeout=60, capture_output=True
+    )
+    full = Tool(
+        {**tool.environ, "SUBMIT_TF_JOB_STAGING": f"{real_cluster.hdfs_uri}/tmp/full"},
+        tool.profile,
+        tool.cwd,
+    )
     no_room = full("submit", spec)
     assert no_room.status == 9
     assert "error: there is no room for the job's files: " in no_room.stderr
@@ -153,7 +226,9 @@ def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: SandboxInf
     storage.remove("/tmp/full", recursive=True)
 
     (tool.cwd / "requirements.txt").write_text("--no-index\nnothing-of-the-kind==9.9\n")
-    unresolved = tool("submit", tool.spec(job, **content, python={"requirements": "requirements.txt"}))
+    unresolved = tool(
+        "submit", tool.spec(job, **content, python={"requirements": "requirements.txt"})
+    )
     assert unresolved.status == 2
     assert "'requirements.txt' does not resolve" in unresolved.stderr
     assert "pip says: " in unresolved.stderr
@@ -183,9 +258,9 @@ def place(storage: Storage, real_cluster: SandboxInfo) -> Iterator[str]:
 KILLED = """\
 import os, signal, sys
 from pathlib import Path
-from submit_tf_job.job import HostFile
+from submit_tf_job.jobspec.job import HostFile
 from submit_tf_job.plan import Upload
-from submit_tf_job.staging import stage
+from submit_tf_job.storage.staging import stage
 from submit_tf_job.storage import open_storage
 uri, path, conf, root = sys.argv[1:]
 def told(sent):
@@ -195,10 +270,15 @@ stage([Upload(uri, HostFile(Path(path), os.path.getsize(path), "0" * 64))], open
 """
 
 
-def test_a_client_that_is_killed_is_gone_on_with(real_cluster: SandboxInfo, storage: Storage, big: HostFile, place: str) -> None:
+def test_a_client_that_is_killed_is_gone_on_with(
+    real_cluster: SandboxInfo, storage: Storage, big: HostFile, place: str
+) -> None:
     words = [place, str(big.path), str(real_cluster.client_conf), real_cluster.hdfs_uri]
     environ = {**os.environ, "HADOOP_USER_NAME": real_cluster.user}
-    assert subprocess.run([sys.executable, "-c", KILLED, *words], env=environ, check=False).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run([sys.executable, "-c", KILLED, *words], env=environ, check=False).returncode
+        == -signal.SIGKILL
+    )
     [sent] = stage([Upload(place, big)], storage, user=real_cluster.user)
     assert 0 < sent.sent <= 80 * MIB, "what had arrived is not sent again"
     same_as(storage, place, big)
@@ -212,7 +292,8 @@ def same_as(storage: Storage, place: str, big: HostFile) -> None:
     assert len(storage.list_dir(place.rpartition("/")[0])) == 1
 
 
-@pytest.mark.parametrize("daemon", ["datanode", pytest.param("namenode", marks=pytest.mark.long)])  # it is waited for
+# it is waited for
+@pytest.mark.parametrize("daemon", ["datanode", pytest.param("namenode", marks=pytest.mark.long)])
 def test_a_daemon_that_dies_in_the_middle(
     daemon: str,
     sandbox: Sandbox,
@@ -238,17 +319,26 @@ def test_a_daemon_that_dies_in_the_middle(
         assert killed
     finally:
         sandbox.up(SandboxOptions(container_path=(tensorflow / "bin",)), session_environ, print)
-    [sent] = stage([Upload(place, big)], open_storage(real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user))
+    [sent] = stage(
+        [Upload(place, big)],
+        open_storage(
+            real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user
+        ),
+    )
     assert 0 < sent.sent < big.size, "it went on where it had ended"
     same_as(storage, place, big)
 
 
-def test_a_file_that_changes_while_it_is_sent(real_cluster: SandboxInfo, storage: Storage, big: HostFile, place: str) -> None:
+def test_a_file_that_changes_while_it_is_sent(
+    real_cluster: SandboxInfo, storage: Storage, big: HostFile, place: str
+) -> None:
     def change(sent: Sent) -> None:
         if 50 * MIB < sent.done < 60 * MIB:
             big.path.write_bytes(b"other")
 
-    with pytest.raises(UsageError, match=r"big was changed after the job spec had been read; nothing was submitted"):
+    with pytest.raises(
+        UsageError, match=r"big was changed after the job spec had been read; nothing was submitted"
+    ):
         stage([Upload(place, big)], storage, user=real_cluster.user, told=change)
     assert storage.list_dir(place.rpartition("/")[0]) == []
 
@@ -257,7 +347,9 @@ def test_a_file_that_changes_while_it_is_sent(real_cluster: SandboxInfo, storage
 
 
 @pytest.mark.long
-def test_two_gigabytes_and_ten_thousand_files(tool: Tool, real_cluster: SandboxInfo, storage: Storage) -> None:
+def test_two_gigabytes_and_ten_thousand_files(
+    tool: Tool, real_cluster: SandboxInfo, storage: Storage
+) -> None:
     job = f"much-{secrets.token_hex(3)}"
     for number in range(10_000):
         path = tool.cwd / "many" / f"{number // 100}" / f"{number}.txt"
@@ -266,9 +358,16 @@ def test_two_gigabytes_and_ten_thousand_files(tool: Tool, real_cluster: SandboxI
     with (tool.cwd / "huge.bin").open("wb") as out:
         for _ in range(2048):
             out.write(os.urandom(4096) * 256)
-    program = "import os; print('COUNT', sum(len(names) for _, _, names in os.walk('many')), os.path.getsize('huge.bin'))"
+    program = (
+        "import os; print('COUNT', sum(len(names) for _, _, names in os.walk('many')), "
+        "os.path.getsize('huge.bin'))"
+    )
     spec = tool.spec(
-        job, command=["python3", "-c", program], strategy="single", roles={"worker": {"memory": "256Mi"}}, files=["many", "huge.bin"]
+        job,
+        command=["python3", "-c", program],
+        strategy="single",
+        roles={"worker": {"memory": "256Mi"}},
+        files=["many", "huge.bin"],
     )
     peak = subprocess.run(
         ["/usr/bin/env", "python3", "-c", PEAK, *tool.argv("submit", spec)],

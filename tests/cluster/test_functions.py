@@ -1,4 +1,6 @@
-"""A Python function as a job: what it returns or raises comes back, from the cluster and from this machine alike."""
+"""A Python function as a job: what it returns or raises comes back, from the cluster and from this
+machine alike.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,17 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import Client, JobFailed, NoSuchJob, UsageError, functions
-from submit_tf_job.functions import RemoteTraceback, remote, run, start
+from submit_tf_job import Client, JobFailed, NoSuchJob, UsageError
+from submit_tf_job.sdk import functions
+from submit_tf_job.sdk.functions import RemoteTraceback, remote, run, start
 from submit_tf_job.settings import Settings
 
 ONE = {"image": "library/python:3.11", "roles": {"worker": {"memory": "256Mi"}}}
-TWO = {"image": "library/python:3.11", "strategy": "multi-worker", "roles": {"worker": {"instances": 2, "memory": "256Mi"}}}
+TWO = {
+    "image": "library/python:3.11",
+    "strategy": "multi-worker",
+    "roles": {"worker": {"instances": 2, "memory": "256Mi"}},
+}
 
 
 class Unlucky(Exception):
@@ -77,19 +84,27 @@ def test_a_function_that_leaves(client: Client) -> None:
         run(leaves, 5, job=ONE, client=client, timeout_s=240)
 
 
-# --- the same call on this machine --------------------------------------------------------------------------------------
+# --- the same call on this machine ----------------------------------------------------------------
 
 
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, session_environ: dict[str, str]) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in [name for name in os.environ if name.startswith(("SUBMIT_TF_JOB_", "HADOOP_")) and "_TEST_" not in name]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith(("SUBMIT_TF_JOB_", "HADOOP_")) and "_TEST_" not in name
+    ]:
         monkeypatch.delenv(name)
 
 
 @pytest.mark.usefixtures("nobody")
 def test_the_same_call_here() -> None:
-    assert run(where, "ho", times=2, job=TWO, local=True) == {"said": "hoho", "task": "worker-0", "peers": 2}
+    assert run(where, "ho", times=2, job=TWO, local=True) == {
+        "said": "hoho",
+        "task": "worker-0",
+        "peers": 2,
+    }
     with pytest.raises(Unlucky, match="1 is too much") as caught:
         run(unlucky, 1, job=TWO, local=True)
     assert "in task worker-1" in str(caught.value.__cause__)
@@ -118,7 +133,7 @@ def test_what_cannot_be_sent_back(monkeypatch: pytest.MonkeyPatch) -> None:
         run(lambda: bytes(17 * 1024 * 1024), job=ONE, local=True)
     with pytest.raises(UsageError, match="no command of its own"):
         run(where, "x", job={**ONE, "command": "true"}, local=True)
-    monkeypatch.setattr("submit_tf_job.functions.sys.version_info", (3, 7))
+    monkeypatch.setattr("submit_tf_job.sdk.functions.sys.version_info", (3, 7))
     with pytest.raises(JobFailed, match=r"made by Python 3\.7"):
         run(where, "x", job=ONE, local=True)
 

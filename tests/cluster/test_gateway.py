@@ -1,9 +1,12 @@
-"""The gateway as a process of its own, called by programs that have nothing but HTTP, on a real cluster; killed in the middle of it."""
+"""The gateway as a process of its own, called by programs that have nothing but HTTP, on a real
+cluster; killed in the middle of it.
+"""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import secrets
 import signal
@@ -19,13 +22,18 @@ import requests
 
 from submit_tf_job.gateway.callers import line_of, new_token
 from tests.cluster.conftest import Tool, gone
+from tests.gateway import generated
 from tests.gateway.conftest import Receiver, receiver, until
 
 __all__ = ["receiver"]
 
 pytestmark = pytest.mark.cluster
 
-JOB: dict[str, Any] = {"image": "library/python:3.11", "strategy": "single", "roles": {"worker": {"memory": "128Mi"}}}
+JOB: dict[str, Any] = {
+    "image": "library/python:3.11",
+    "strategy": "single",
+    "roles": {"worker": {"memory": "128Mi"}},
+}
 
 
 class Served:
@@ -33,24 +41,49 @@ class Served:
 
     def __init__(self, tool: Tool, callers: dict[str, str], directory: Path, hook: str) -> None:
         self._tool, self._port, self.log = tool, 0, directory / "gateway.log"
-        (directory / "key").write_text(f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}")
+        (directory / "key").write_text(
+            f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+        )
         (directory / "key").chmod(0o600)
-        self._more = ["--webhook-to", hook, "--webhook-key", str(directory / "key"), "--state", f"sqlite://{directory}/state.db"]
-        self._tokens = callers
+        self._more = [
+            "--webhook-to",
+            hook,
+            "--webhook-key",
+            str(directory / "key"),
+            "--state",
+            f"sqlite://{directory}/state.db",
+        ]
+        self.tokens = callers
         self._file = directory / "callers"
-        self._file.write_text("".join(f"{line_of(name, token)}\n" for name, token in callers.items()))
+        self._file.write_text(
+            "".join(f"{line_of(name, token)}\n" for name, token in callers.items())
+        )
         self._file.chmod(0o600)
         self.start()
 
     def start(self) -> None:
-        argv = [*self._tool.argv("gateway"), "serve", "--callers", str(self._file), "--port", str(self._port), *self._more]
-        argv = [word for word in argv if word not in ("--profile", self._tool.profile)] + ["--profile", self._tool.profile]
+        argv = [
+            *self._tool.argv("gateway"),
+            "serve",
+            "--callers",
+            str(self._file),
+            "--port",
+            str(self._port),
+            *self._more,
+        ]
+        argv = [word for word in argv if word not in ("--profile", self._tool.profile)] + [
+            "--profile",
+            self._tool.profile,
+        ]
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(argv, env=self._tool.environ, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = subprocess.Popen(
+                argv, env=self._tool.environ, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
         assert said.startswith("listening on http://127.0.0.1:"), (said, self.log.read_text())
         self._port = int(said.rpartition(":")[2])
+        self.url = said.split()[-1]
 
     def end(self, how: signal.Signals) -> int:
         self.process.send_signal(how)
@@ -60,14 +93,25 @@ class Served:
         return status
 
     def ask(self, method: str, path: str, caller: str = "", **options: Any) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self._tokens[caller or next(iter(self._tokens))]}", **options.pop("headers", {})}
-        return requests.request(method, f"http://127.0.0.1:{self._port}{path}", headers=headers, timeout=150, **options)
+        headers = {
+            "Authorization": f"Bearer {self.tokens[caller or next(iter(self.tokens))]}",
+            **options.pop("headers", {}),
+        }
+        return requests.request(
+            method, f"{self.url}{path}", headers=headers, timeout=150, **options
+        )
 
-    def post(self, name: str, key: str, caller: str = "", *, hook: str = "", **content: Any) -> requests.Response:
+    def post(
+        self, name: str, key: str, caller: str = "", *, hook: str = "", **content: Any
+    ) -> requests.Response:
         headers = {"Idempotency-Key": key, **({"Webhook-Url": hook} if hook else {})}
-        return self.ask("POST", "/v1/jobs", caller, json={**JOB, "name": name, **content}, headers=headers)
+        return self.ask(
+            "POST", "/v1/jobs", caller, json={**JOB, "name": name, **content}, headers=headers
+        )
 
-    def until(self, name: str, holds: Callable[[dict[str, Any]], bool], caller: str = "") -> dict[str, Any]:
+    def until(
+        self, name: str, holds: Callable[[dict[str, Any]], bool], caller: str = ""
+    ) -> dict[str, Any]:
         deadline = time.monotonic() + 60
         while True:
             seen: dict[str, Any] = self.ask("GET", f"/v1/jobs/{name}", caller).json()
@@ -90,14 +134,20 @@ def served(tool: Tool, me: str, tmp_path: Path, receiver: tuple[Receiver, str]) 
     if made.process.returncode is None:
         made.end(signal.SIGKILL)
     tool("delete", "gw-bobs", "--user", "bob", "--force")
-    assert not [token for token in made._tokens.values() if token in made.log.read_text()]
+    assert not [token for token in made.tokens.values() if token in made.log.read_text()]
 
 
-def test_killed_between_post_and_answer_it_loses_nothing_and_makes_nothing_twice(served: Served, tool: Tool) -> None:
-    """Killed at three moments of the same request, it is started again, and a scheduler repeats itself."""
+def test_killed_between_post_and_answer_it_loses_nothing_and_makes_nothing_twice(
+    served: Served, tool: Tool
+) -> None:
+    """Killed at three moments of the same request, it is started again, and a scheduler repeats
+    itself.
+    """
     tool.jobs.append("gw-once")
     for delay_s in (0.3, 1.0, 2.0):
-        asking = threading.Thread(target=_ignore, args=(lambda: served.post("gw-once", "run-7", command="sleep 300"),))
+        asking = threading.Thread(
+            target=_ignore, args=(lambda: served.post("gw-once", "run-7", command="sleep 300"),)
+        )
         asking.start()
         time.sleep(delay_s)
         served.end(signal.SIGKILL)
@@ -108,14 +158,38 @@ def test_killed_between_post_and_answer_it_loses_nothing_and_makes_nothing_twice
     app = first.json()["application_id"]
     seen = served.until("gw-once", lambda job: job["state"] == "RUNNING")
     assert seen["application_id"] == app
-    assert served.post("gw-once", "run-7", command="sleep 300").json() == {**first.json(), "adopted": True}
+    assert served.post("gw-once", "run-7", command="sleep 300").json() == {
+        **first.json(),
+        "adopted": True,
+    }
     served.end(signal.SIGKILL)
     served.start()
-    assert served.post("gw-once", "run-7", command="sleep 301").json()["code"] == "key-reused", "another body, told by the cluster alone"
+    assert served.post("gw-once", "run-7", command="sleep 301").json()["code"] == "key-reused", (
+        "another body, told by the cluster alone"
+    )
     mine = [job for job in served.ask("GET", "/v1/jobs").json()["jobs"] if job["name"] == "gw-once"]
     assert [job["application_id"] for job in mine] == [app], mine
     assert served.ask("DELETE", "/v1/jobs/gw-once?force=true").json()["deleted"] is True
     gone("gw-once")
+
+
+def test_generated_client_submits_and_waits(served: Served, tool: Tool, tmp_path: Path) -> None:
+    tool.jobs.append("gw-generated")
+    directory = tmp_path / "client"
+    directory.mkdir()
+    assert generated.generate(directory) == ""
+    (directory / "train.py").write_text("print('made by a generated client')")
+    # does not fit into the service, so it is staged
+    (directory / "large.bin").write_bytes(bytes(range(256)) * 8192)
+    command = "python3 train.py && sha256sum large.bin && ls -l train.py"
+    spec = {**JOB, "name": "gw-generated", "command": command, "files": ["train.py", "large.bin"]}
+    token = next(iter(served.tokens.values()))
+    said = generated.run(directory, served.url, token, spec, "train.py", "large.bin")
+    assert hashlib.sha256((directory / "large.bin").read_bytes()).hexdigest() in said["logs"]
+    assert (said["state"], said["deleted"], said["missing"]) == ("SUCCEEDED", True, "no-such-job")
+    assert "made by a generated client" in said["logs"]
+    assert said["tasks"] == ["worker-0"]
+    gone("gw-generated")
 
 
 def _ignore(call: Callable[[], object]) -> None:
@@ -131,29 +205,61 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(
     heard, hook = receiver
     posted = served.post("gw-life", "run-1", command=command, hook=f"{hook}/mine")
     assert posted.status_code == 201, posted.text
-    # Of another name: the ApplicationMasters of one cluster share a directory by the service's name, which its first user owns.
-    theirs = served.post("gw-bobs", "run-1", "bob", command="echo from bob; sleep 300", hook=f"{hook}/bobs")
+    # Of another name: the ApplicationMasters of one cluster share a directory by the service's
+    # name, which its first user owns.
+    theirs = served.post(
+        "gw-bobs", "run-1", "bob", command="echo from bob; sleep 300", hook=f"{hook}/bobs"
+    )
     assert theirs.status_code == 201, theirs.text
 
-    events = [served.ask("GET", f"/v1/jobs/{posted.json()['application_id']}/events", stream=True) for _ in range(3)]
-    logs = served.ask("GET", "/v1/jobs/gw-life/logs?follow=true&file=stdout.txt", stream=True, headers={"Accept": "application/x-ndjson"})
+    events = [
+        served.ask("GET", f"/v1/jobs/{posted.json()['application_id']}/events", stream=True)
+        for _ in range(3)
+    ]
+    logs = served.ask(
+        "GET",
+        "/v1/jobs/gw-life/logs?follow=true&file=stdout.txt",
+        stream=True,
+        headers={"Accept": "application/x-ndjson"},
+    )
     lines = [json.loads(line) for line in logs.iter_lines()]
-    assert [line["text"] for line in lines if line["kind"] == "LogLine"] == [f"line {n}" for n in range(1, 7)], lines
+    assert [line["text"] for line in lines if line["kind"] == "LogLine"] == [
+        f"line {n}" for n in range(1, 7)
+    ], lines
     for stream in events:
-        jobs = [json.loads(line[6:]) for line in stream.iter_lines(decode_unicode=True) if line.startswith("data: ")]
-        assert (jobs[-1]["state"], jobs[-1]["confirmed"], jobs[-1]["user"]) == ("SUCCEEDED", True, me), jobs[-1]
+        jobs = [
+            json.loads(line[6:])
+            for line in stream.iter_lines(decode_unicode=True)
+            if line.startswith("data: ")
+        ]
+        assert (jobs[-1]["state"], jobs[-1]["confirmed"], jobs[-1]["user"]) == (
+            "SUCCEEDED",
+            True,
+            me,
+        ), jobs[-1]
         assert "RUNNING" in [job["state"] for job in jobs]
     assert "line 6" in served.ask("GET", "/v1/jobs/gw-life/logs?tail=1").text
 
     bobs = served.until("gw-bobs", lambda job: job["state"] == "RUNNING", "bob")
     assert bobs["user"] == "bob"
-    assert served.ask("POST", f"/v1/jobs/{bobs['application_id']}/stop").status_code == 403
-    assert served.ask("GET", f"/v1/jobs/{bobs['application_id']}/logs").status_code == 403
+    routes = [("GET", ""), ("DELETE", ""), ("POST", "/stop")]
+    routes += [("GET", f"/{page}") for page in ("description", "webhooks", "logs", "events")]
+    for method, page in routes:
+        answer = served.ask(method, f"/v1/jobs/{bobs['application_id']}{page}", me)
+        assert (answer.status_code, answer.json()["code"]) == (404, "no-such-job"), (
+            page,
+            answer.text,
+        )
     everybody = served.ask("GET", "/v1/jobs?user=*&limit=1000").json()["jobs"]
-    assert {(job["name"], job["user"]) for job in everybody} >= {("gw-life", me), ("gw-bobs", "bob")}
+    assert {(job["name"], job["user"]) for job in everybody} >= {
+        ("gw-life", me),
+        ("gw-bobs", "bob"),
+    }
 
     watching = served.ask("GET", "/v1/jobs/gw-bobs/events", "bob", stream=True)
-    following = served.ask("GET", "/v1/jobs/gw-bobs/logs?follow=true&file=stdout.txt", "bob", stream=True)
+    following = served.ask(
+        "GET", "/v1/jobs/gw-bobs/logs?follow=true&file=stdout.txt", "bob", stream=True
+    )
     said = following.iter_lines()
     assert next(said) == b"from bob"
     start = time.monotonic()
@@ -163,8 +269,14 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(
     assert list(said) == [], "the stream has an end, and no error"
     served.start()
     assert served.ask("POST", "/v1/jobs/gw-bobs/stop?wait=true", "bob").json()["state"] == "STOPPED"
-    until(lambda: len(heard.jobs) == 2, "both ends are told, one of them to a gateway that was started after the job")
-    told = {job["name"]: (job["state"], job["user"]) for job in (json.loads(body)["data"] for body, _ in heard.received)}
+    until(
+        lambda: len(heard.jobs) == 2,
+        "both ends are told, one of them to a gateway that was started after the job",
+    )
+    told = {
+        job["name"]: (job["state"], job["user"])
+        for job in (json.loads(body)["data"] for body, _ in heard.received)
+    }
     assert told == {"gw-life": ("SUCCEEDED", me), "gw-bobs": ("STOPPED", "bob")}
     assert set(heard.had.values()) == {1}
     for caller, name in ((me, "gw-life"), ("bob", "gw-bobs")):
@@ -172,11 +284,22 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(
         assert served.ask("GET", f"/v1/jobs/{name}", caller).status_code == 404
         gone(name)
 
-    hostile = {"application/json": b"[" * 500_000, "application/yaml": b"a: !!python/name:os.system", "text/html": b"<a>"}
+    hostile = {
+        "application/json": b"[" * 500_000,
+        "application/yaml": b"a: !!python/name:os.system",
+        "text/html": b"<a>",
+    }
     for media, body in hostile.items():
         answer = served.ask("POST", "/v1/jobs", data=body, headers={"Content-Type": media})
         assert answer.status_code in (415, 422), answer.text
         assert answer.headers["content-type"] == "application/problem+json"
     entries = [json.loads(line) for line in served.log.read_text().splitlines()]
     assert {entry["event"] for entry in entries} == {"request", "webhook"}
-    assert {entry["status"] for entry in entries if entry["event"] == "request"} <= {0, 200, 201, 403, 404, 415, 422}
+    assert {entry["status"] for entry in entries if entry["event"] == "request"} <= {
+        0,
+        200,
+        201,
+        404,
+        415,
+        422,
+    }

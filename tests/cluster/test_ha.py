@@ -1,4 +1,6 @@
-"""Two ResourceManagers, and what happens to them while a job is submitted, followed and stopped: the verdict is right each time."""
+"""Two ResourceManagers, and what happens to them while a job is submitted, followed and stopped:
+the verdict is right each time.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.api.cluster import connect
+from submit_tf_job.operations.cluster import connect
 from submit_tf_job.sandbox import SandboxOptions
 from submit_tf_job.settings import load_settings
+from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
 from submit_tf_job.yarn.states import AppState
 from tests.cluster.conftest import Profiled, Tool, a_sandbox_of, gone
 
@@ -47,7 +50,10 @@ class Pair:
     def active(self) -> int | None:
         """Which of them leads."""
         for number, url in enumerate(self.cluster.info.rm_urls):
-            if self.get(f"{url}/ws/v1/cluster/info").get("clusterInfo", {}).get("haState") == "ACTIVE":
+            if (
+                self.get(f"{url}/ws/v1/cluster/info").get("clusterInfo", {}).get("haState")
+                == "ACTIVE"
+            ):
                 return number
         return None
 
@@ -69,7 +75,9 @@ class Pair:
         """All applications of a job, as the active one tells them."""
         number = self.active()
         assert number is not None
-        found = self.get(f"{self.cluster.info.rm_urls[number]}/ws/v1/cluster/apps").get("apps") or {}
+        found = (
+            self.get(f"{self.cluster.info.rm_urls[number]}/ws/v1/cluster/apps").get("apps") or {}
+        )
         return [app for app in found.get("app", []) if app["name"] == name]
 
     def heal(self) -> tuple[str, ...]:
@@ -103,8 +111,12 @@ def tool(pair: Pair, session_environ: dict[str, str], tmp_path: Path) -> Iterato
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
-    """Wait for a command, and let no traceback pass."""
-    stdout, stderr = process.communicate(timeout=180)
+    """Wait for a command, and let no traceback pass.
+
+    A service that a dead ResourceManager left is deleted only when its POST cannot be at work any
+    more (`IN_FLIGHT_S`, 180 s).
+    """
+    stdout, stderr = process.communicate(timeout=IN_FLIGHT_S + 180)
     assert "Traceback" not in stderr, stderr
     return process.returncode, json.loads(stdout), stderr
 
@@ -112,15 +124,21 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
 def one_application(pair: Pair, name: str) -> dict[str, Any]:
     """The one application of a job."""
     found = pair.apps(name)
-    assert len(found) == 1, [(app["id"], app["state"], app["finalStatus"], app["diagnostics"]) for app in found]
+    assert len(found) == 1, [
+        (app["id"], app["state"], app["finalStatus"], app["diagnostics"]) for app in found
+    ]
     return found[0]
 
 
-@pytest.mark.parametrize("later_s", [0.0, 0.3])
-def test_the_active_one_is_killed_while_it_takes_a_job(tool: Tool, pair: Pair, later_s: float) -> None:
+@pytest.mark.parametrize("later_s", [pytest.param(0.0, marks=pytest.mark.long), 0.3])
+def test_the_active_one_is_killed_while_it_takes_a_job(
+    tool: Tool, pair: Pair, later_s: float
+) -> None:
     name = f"submitting-{int(later_s * 10)}"
     ran = tool.cwd / f"{name}.ran"
-    spec = tool.spec(name, strategy="single", command=f"sleep 3; echo trained >> {ran}", roles={"worker": SMALL})
+    spec = tool.spec(
+        name, strategy="single", command=f"sleep 3; echo trained >> {ran}", roles={"worker": SMALL}
+    )
     info = pair.cluster.info
     stored = f"{info.namenode_url}/webhdfs/v1/user/{info.user}/.yarn/services/{name}/{name}.json?op=GETFILESTATUS&user.name={info.user}"
     submitting = tool.start("submit", spec, "-o", "json")
@@ -131,7 +149,8 @@ def test_the_active_one_is_killed_while_it_takes_a_job(tool: Tool, pair: Pair, l
     pair.kill_active()
     status, job, stderr = ended(submitting)
     assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
-    # One whose answer was lost may stand beside it: killed by the tool, or dead by itself of an id that its AM did not find.
+    # One whose answer was lost may stand beside it: killed by the tool, or dead by itself of an id
+    # that its AM did not find.
     others = [app for app in pair.apps(name) if app["id"] != job["application_id"]]
     assert {app["finalStatus"] for app in others} <= {"KILLED", "FAILED"}, others
     assert ran.read_text() == "trained\n", "the job ran once"
@@ -140,7 +159,9 @@ def test_the_active_one_is_killed_while_it_takes_a_job(tool: Tool, pair: Pair, l
     gone(name)
 
 
-def test_the_active_one_is_killed_while_a_job_is_followed_and_while_one_is_stopped(tool: Tool, pair: Pair) -> None:
+def test_the_active_one_is_killed_while_a_job_is_followed_and_while_one_is_stopped(
+    tool: Tool, pair: Pair
+) -> None:
     spec = tool.spec("followed", strategy="single", command="sleep 25", roles={"worker": SMALL})
     following = tool.start("submit", spec, "-o", "json")
     stopped = tool.spec("stopped", strategy="single", command="sleep 600", roles={"worker": SMALL})
@@ -162,12 +183,15 @@ def test_the_active_one_is_killed_while_a_job_is_followed_and_while_one_is_stopp
 
 
 def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, pair: Pair) -> None:
-    spec = tool.spec("alone", strategy="single", command="sleep 15; exit 4", roles={"worker": SMALL})
+    end = tool.cwd / "end"
+    command = f"until [ -e {end} ]; do sleep 0.2; done; exit 4"
+    spec = tool.spec("alone", strategy="single", command=command, roles={"worker": SMALL})
     assert tool("submit", spec, "--detach").status == 0
     following = tool.start("wait", "alone", "-o", "json")
     tool.until("alone", lambda seen: seen["state"] == "RUNNING")
     for name in MANAGERS:
         pair.kill(name)
+    end.touch()
     unreachable = tool("status", "alone", timeout=60)
     assert unreachable.status == 7, unreachable.stderr
     assert all(url in unreachable.stderr for url in pair.cluster.info.rm_urls)
@@ -175,7 +199,11 @@ def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, 
     assert following.poll() is None, "nobody gives up after half a minute"
     assert pair.heal() == MANAGERS
     status, job, stderr = ended(following)
-    assert (status, job["state"], job["reason"]) == (1, "FAILED", "worker-0 ended with status 4"), stderr
+    assert (status, job["state"], job["reason"]) == (
+        1,
+        "FAILED",
+        "worker-0 exited with status 4",
+    ), stderr
     assert "cannot be reached" in stderr or "could be reached" in stderr
     one_application(pair, "alone")
     gone("alone")
@@ -183,7 +211,9 @@ def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, 
 
 @pytest.mark.long
 def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, pair: Pair) -> None:
-    spec = tool.spec("tough", strategy="single", command="sleep 30; echo trained", roles={"worker": SMALL})
+    spec = tool.spec(
+        "tough", strategy="single", command="sleep 30; echo trained", roles={"worker": SMALL}
+    )
     assert tool("submit", spec, "--detach").status == 0
     following = tool.start("wait", "tough", "-o", "json")
     tool.until("tough", lambda seen: seen["state"] == "RUNNING")
@@ -204,16 +234,24 @@ def _master_of(name: str) -> int:
             command = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if b"/java\0" in command[:80] and b"ServiceMaster" in command and f"-service_name\0{name}\0".encode() in command:
+        if (
+            b"/java\0" in command[:80]
+            and b"ServiceMaster" in command
+            and f"-service_name\0{name}\0".encode() in command
+        ):
             return int(entry.name)
     raise AssertionError(f"no ApplicationMaster of {name}")
 
 
-def test_an_answer_comes_within_two_seconds_of_there_being_one(tool: Tool, pair: Pair, session_environ: dict[str, str]) -> None:
+def test_an_answer_comes_within_two_seconds_of_there_being_one(
+    tool: Tool, pair: Pair, session_environ: dict[str, str]
+) -> None:
     spec = tool.spec("asked", strategy="single", command="sleep 600", roles={"worker": SMALL})
     assert tool("submit", spec, "--detach").status == 0
     app_id = tool.until("asked", lambda seen: seen["state"] == "RUNNING")["application_id"]
-    client = connect(load_settings(profile=pair.cluster.info.profile, environ=session_environ, cwd=Path("/"))).client
+    client = connect(
+        load_settings(profile=pair.cluster.info.profile, environ=session_environ, cwd=Path("/"))
+    ).client
     assert client.app(app_id) is not None
     answered: list[float] = []
 

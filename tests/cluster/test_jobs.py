@@ -1,5 +1,5 @@
-"""Whole jobs on the real cluster: each ends as it must, with the right verdict and exit status, and leaves no process. The same on this
-machine without a cluster, as processes and in containers.
+"""Whole jobs on the real cluster: each ends as it must, with the right verdict and exit status, and
+leaves no process. The same on this machine without a cluster, as processes and in containers.
 
 The strategies that are not here are in test_profiles, on this cluster and on others.
 """
@@ -19,17 +19,24 @@ from tests.conftest import DockerHost
 pytestmark = pytest.mark.cluster
 
 
-def run(tool: Tool, where: str, spec: Path, job: str, tensorflow: Path, request: pytest.FixtureRequest) -> Result:
-    """Run a job spec on YARN, as processes, or in containers; TensorFlow is this machine's in all three."""
+def run(
+    tool: Tool, where: str, spec: Path, job: str, tensorflow: Path, request: pytest.FixtureRequest
+) -> Result:
+    """Run a job spec on YARN, as processes, or in containers; TensorFlow is this machine's in all
+    three.
+    """
     if where == "yarn":
         tool.jobs.append(job)
         return tool("submit", spec, "--name", job, "-o", "json")
     words = ["local", spec, "--name", job, "-o", "json"]
     if where == "process":
-        return replace(tool, environ={**tool.environ, "PATH": f"{tensorflow / 'bin'}:{os.environ['PATH']}"})(*words)
+        return replace(
+            tool, environ={**tool.environ, "PATH": f"{tensorflow / 'bin'}:{os.environ['PATH']}"}
+        )(*words)
     docker: DockerHost = request.getfixturevalue("docker")
     packages = next((tensorflow / "lib").glob("python3.*/site-packages"))
-    shared = tool.cwd / "shared"  # containers have a /tmp each; tests of root's run in them as nobody
+    # containers have a /tmp each; tests of root's run in them as nobody
+    shared = tool.cwd / "shared"
     shared.mkdir()
     shared.chmod(0o777)
     words += ["--docker", "--set", f"mounts=['{packages}:/tensorflow', '{shared}:/shared:rw']"]
@@ -44,13 +51,19 @@ STRATEGIES = [
     *(("custom", where) for where in EVERYWHERE),
     ("estimator", "yarn"),
     ("estimator", "docker"),
-    *(pytest.param(name, where, marks=pytest.mark.long) for name in ("single", "parameter-server") for where in EVERYWHERE),
+    *(
+        pytest.param(name, where, marks=pytest.mark.long)
+        for name in ("single", "parameter-server")
+        for where in EVERYWHERE
+    ),
     pytest.param("estimator", "process", marks=pytest.mark.long),
 ]
 
 
 @pytest.mark.parametrize(("name", "where"), STRATEGIES)
-def test_strategies_train_and_end(tool: Tool, name: str, where: str, tensorflow: Path, request: pytest.FixtureRequest) -> None:
+def test_strategies_train_and_end(
+    tool: Tool, name: str, where: str, tensorflow: Path, request: pytest.FixtureRequest
+) -> None:
     job = f"test-{name}"
     done = run(tool, where, SPECS / f"{name}.yaml", job, tensorflow, request)
     assert done.status == 0, done.stderr
@@ -61,12 +74,19 @@ def test_strategies_train_and_end(tool: Tool, name: str, where: str, tensorflow:
 
 
 @pytest.mark.parametrize("where", EVERYWHERE)
-def test_a_task_that_fails_ends_the_job_everywhere(tool: Tool, where: str, tensorflow: Path, request: pytest.FixtureRequest) -> None:
+def test_a_task_that_fails_ends_the_job_everywhere(
+    tool: Tool, where: str, tensorflow: Path, request: pytest.FixtureRequest
+) -> None:
     command = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 1; echo out of luck >&2; exit 7; fi; sleep 600'
-    spec = tool.spec("unlucky", strategy="multi-worker", command=command, roles={"worker": {"memory": "256Mi", "instances": 2}})
+    spec = tool.spec(
+        "unlucky",
+        strategy="multi-worker",
+        command=command,
+        roles={"worker": {"memory": "256Mi", "instances": 2}},
+    )
     done = run(tool, where, spec, "unlucky", tensorflow, request)
     assert done.status == 1, done
-    assert (done.json["state"], done.json["reason"]) == ("FAILED", "worker-1 ended with status 7")
+    assert (done.json["state"], done.json["reason"]) == ("FAILED", "worker-1 exited with status 7")
     assert (done.json["failure"]["task"], done.json["failure"]["status"]) == ("worker-1", 7)
     gone("unlucky")
 
@@ -81,7 +101,9 @@ def test_a_detached_job_ends_by_itself_and_tells_its_verdict_later(tool: Tool) -
     submitted = tool("submit", spec, "--detach", "-o", "json")
     assert submitted.status == 0, submitted.stderr
     application = submitted.json["application_id"]
-    gone_by = tool.until("detached", lambda seen: seen["state"] in ("SUCCEEDED", "FAILED"), timeout=90)
+    gone_by = tool.until(
+        "detached", lambda seen: seen["state"] in ("SUCCEEDED", "FAILED"), timeout=90
+    )
     assert gone_by["state"] == "SUCCEEDED", gone_by
     assert gone_by["application_id"] == application
     assert tool("wait", "detached").status == 0
@@ -90,7 +112,9 @@ def test_a_detached_job_ends_by_itself_and_tells_its_verdict_later(tool: Tool) -
 
 
 def test_wait_for_ready(tool: Tool) -> None:
-    spec = tool.spec("ready", strategy="single", command="sleep 300", roles={"worker": {"memory": "256Mi"}})
+    spec = tool.spec(
+        "ready", strategy="single", command="sleep 300", roles={"worker": {"memory": "256Mi"}}
+    )
     assert tool("submit", spec, "--detach").status == 0
     waited = tool("wait", "ready", "--for", "ready", "-o", "json")
     assert (waited.status, waited.json["state"]) == (0, "RUNNING")
@@ -114,7 +138,8 @@ def test_what_is_rendered_is_what_yarn_was_given(tool: Tool, real_cluster: Sandb
         command=[
             "sh",
             "-c",
-            'printf \'%s\' "$ODD" > odd.txt; test "$(cat odd.txt)" = "$ODD" && test "$0" = \'${USER} {{x}} <LOG_DIR>\'',
+            'printf \'%s\' "$ODD" > odd.txt; test "$(cat odd.txt)" = "$ODD" && test "$0" '
+            "= '${USER} {{x}} <LOG_DIR>'",
             "${USER} {{x}} <LOG_DIR>",
         ],
         env={"ODD": "a\"b'c\\d$HOME `id` ${COMPONENT_NAME} {{y}} }} <CPS> ü"},
@@ -127,7 +152,8 @@ def test_what_is_rendered_is_what_yarn_was_given(tool: Tool, real_cluster: Sandb
 def test_without_bootstrap_the_environment_and_command_arrive_exactly(tool: Tool) -> None:
     odd = "a\"b'c\\d$HOME `id` ${COMPONENT_NAME} {{y}} }} <CPS> <LOG_DIR> ü\nsecond line"
     check = (
-        "import json, os, sys; c = json.loads(os.environ['TF_CONFIG']); assert c['task']['type'] == 'worker', c;"
+        "import json, os, sys; c = json.loads(os.environ['TF_CONFIG']); assert "
+        "c['task']['type'] == 'worker', c;"
         " assert c['task']['index'] in (0, 1), c; assert len(c['cluster']['worker']) == 2;"
         " assert os.environ['ODD'] == sys.argv[1], (os.environ['ODD'], sys.argv[1])"
     )
@@ -143,4 +169,7 @@ def test_without_bootstrap_the_environment_and_command_arrive_exactly(tool: Tool
     done = tool("submit", spec, "-o", "json")
     assert done.status == 0, done.stderr + done.stdout
     assert done.json["evidence"] == "none-expected"
-    assert done.json["reason"] == "YARN alone says so: without the bootstrap no task leaves an outcome"
+    assert (
+        done.json["reason"]
+        == "Not confirmed by the deciding task: without the bootstrap no task leaves an outcome"
+    )

@@ -1,4 +1,6 @@
-"""A job's own Kerberos on a real secure cluster: HDFS without Java, by a token and after it; keytabs of every kind, good and bad."""
+"""A job's own Kerberos on a real secure cluster: HDFS without Java, by a token and after it;
+keytabs of every kind, good and bad.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import SandboxOptions
-from submit_tf_job.sandbox.ports import port_is_free
+from submit_tf_job.sandbox.port_blocks import port_is_free
 from tests.cluster.conftest import Profiled, Tool, bare_python
 from tests.fakes.keytabs import keytab
 
@@ -27,14 +29,15 @@ HEAD = {"strategy": "single", "hadoop": {"conf": "inline"}, "roles": {"chief": {
 STAGED = "/user/{}/.submit_tf_job/staging/keytabs"
 TOKEN_S, RENEW_S = 40, 20
 
-# What runs in the container: 3 MB to HDFS and back, without Java; then Hadoop's own client, where its jars are named.
+# What runs in the container: 3 MB to HDFS and back, without Java; then Hadoop's own client, where
+# its jars are named.
 PROGRAM = """
 import glob, json, os, subprocess, sys, time
 sys.path.insert(0, ".tfjob-bootstrap")
 from hdfs_native import Client
-from submit_tf_job.bootstrap.tokens import Tokens
+from submit_tf_job.container.delegation.tokens import Tokens
 
-[token] = Tokens({"HADOOP_TOKEN_FILE_LOCATION": "container_tokens"}).accounts
+[token] = Tokens({"HADOOP_TOKEN_FILE_LOCATION": "container_tokens"}).summaries
 if "--late" in sys.argv:
     time.sleep(max(0.0, token["until"] - time.time()) + 2)
 path = "/user/%s/%s" % (token["owner"], os.environ["TFJOB_NAME"])
@@ -42,7 +45,7 @@ with Client().create(path) as file:
     file.write(b"x" * 3_000_000)
 found = Client().get_file_info(path)
 said = {"owner": found.owner, "bytes": len(Client().read(path).read()), "over": time.time() > token["until"]}
-said["services"] = [item["service"] for item in Tokens(os.environ).accounts]
+said["services"] = [item["service"] for item in Tokens(os.environ).summaries]
 if os.environ.get("JARS"):
     java = ["java", *os.environ["HADOOP_OPTS"].split(), "-cp", os.environ["HADOOP_CONF_DIR"] + ":" + os.environ["JARS"] + "/*"]
     done = subprocess.run([*java, "org.apache.hadoop.fs.FsShell", "-ls", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -57,15 +60,29 @@ class Shell(Tool):
     cluster: Profiled
 
     def hdfs(self, script: str) -> Any:
-        """Run Python lines with `client`, as the user of the profile; return the JSON that they print."""
-        text = f"import json\nfrom hdfs_native import Client, WriteOptions\nclient = Client()\n{script}"
-        done = subprocess.run([sys.executable, "-c", text], env=self.cluster.hdfs_environ(), capture_output=True, text=True, timeout=60)
+        """Run Python lines with `client`, as the user of the profile; return the JSON that they
+        print.
+        """
+        text = (
+            f"import json\nfrom hdfs_native import Client, WriteOptions\nclient = "
+            f"Client()\n{script}"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            env=self.cluster.hdfs_environ(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout or "null")
 
     def tree(self, path: str) -> dict[str, str]:
         """Return what lies below a directory of HDFS: path to rights and owner."""
-        found = f"print(json.dumps({{s.path: f'{{s.permission:o}} {{s.owner}}' for s in client.list_status({path!r}, recursive=True)}}))"
+        found = (
+            f"print(json.dumps({{s.path: f'{{s.permission:o}} {{s.owner}}' for s in "
+            f"client.list_status({path!r}, recursive=True)}}))"
+        )
         listed: dict[str, str] = self.hdfs(found)
         return listed
 
@@ -83,8 +100,14 @@ class Shell(Tool):
     def job(self, name: str, *options: str, keytab: str = "", **kerberos: str) -> Path:
         """Write a job spec that runs PROGRAM."""
         (self.cwd / "program.py").write_text(PROGRAM)
-        own = {"kerberos": {"principal": self.principal(self.user), "keytab": keytab, **kerberos}} if keytab else {}
-        return self.spec(name, **HEAD, command=["python", "program.py", *options], files=["program.py"], **own)
+        own = (
+            {"kerberos": {"principal": self.principal(self.user), "keytab": keytab, **kerberos}}
+            if keytab
+            else {}
+        )
+        return self.spec(
+            name, **HEAD, command=["python", "program.py", *options], files=["program.py"], **own
+        )
 
     @property
     def user(self) -> str:
@@ -99,7 +122,9 @@ class Shell(Tool):
 
 
 @pytest.fixture
-def shell(kerberos_cluster: Profiled, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Shell]:
+def shell(
+    kerberos_cluster: Profiled, session_environ: dict[str, str], tmp_path: Path
+) -> Iterator[Shell]:
     made = Shell(session_environ, kerberos_cluster.info.profile, tmp_path)
     made.cluster = kerberos_cluster
     yield made
@@ -107,22 +132,39 @@ def shell(kerberos_cluster: Profiled, session_environ: dict[str, str], tmp_path:
 
 
 def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str]) -> None:
-    """On the node (the profile's), on HDFS, and on this host; with a token, with a ticket, and with Hadoop's own client, too."""
+    """On the node (the profile's), on HDFS, and on this host; with a token, with a ticket, and with
+    Hadoop's own client, too.
+    """
     mine = shell.own_keytab("mine.keytab", shell.user)
     on_hdfs = f"/user/{shell.user}/kj.keytab"
     content = mine.read_bytes().hex()
-    shell.hdfs(f"with client.create({on_hdfs!r}, WriteOptions(permission=0o400, overwrite=True)) as f: f.write(bytes.fromhex({content!r}))")
-    jars = next(Path(session_environ["XDG_CACHE_HOME"], "submit_tf_job").glob(f"hadoop-{shell.cluster.info.hadoop_version}/jars"))
+    shell.hdfs(
+        f"with client.create({on_hdfs!r}, WriteOptions(permission=0o400, overwrite=True)) "
+        f"as f: f.write(bytes.fromhex({content!r}))"
+    )
+    jars = next(
+        Path(session_environ["XDG_CACHE_HOME"], "submit_tf_job").glob(
+            f"hadoop-{shell.cluster.info.hadoop_version}/jars"
+        )
+    )
     hdfs_native = ["--set", "lifetime=1h", "--detach"]
     java = ["--set", f"env.JARS={jars}", "--detach"]
     assert shell("submit", shell.job("kj-node"), *hdfs_native, *java[:2]).status == 0
-    assert shell("submit", shell.job("kj-hdfs", keytab=f"hdfs://{on_hdfs}", login="always"), *java).status == 0
-    rows = f"/user/{shell.user}/rows.txt"  # fetched and stored with the token alone: this Python has no library
+    assert (
+        shell(
+            "submit", shell.job("kj-hdfs", keytab=f"hdfs://{on_hdfs}", login="always"), *java
+        ).status
+        == 0
+    )
+    # fetched and stored with the token alone: this Python has no library
+    rows = f"/user/{shell.user}/rows.txt"
     shell.hdfs(f"with client.create({rows!r}, WriteOptions(overwrite=True)) as f: f.write(b'rows')")
     inputs = {"rows": {"uri": f"hdfs://{rows}", "shard": "files", "download": True}}
     outputs = {"copy": {"uri": f"hdfs://{rows}.copy", "upload": True}}
     copying = {**HEAD, "python": str(bare_python(shell.cwd)), "inputs": inputs, "outputs": outputs}
-    copy = shell.spec("kj-data", **copying, command="xargs -I{} cp {} $TFJOB_OUTPUT_COPY < $TFJOB_FILES_ROWS")
+    copy = shell.spec(
+        "kj-data", **copying, command="xargs -I{} cp {} $TFJOB_OUTPUT_COPY < $TFJOB_FILES_ROWS"
+    )
     assert shell("submit", copy, "--detach").status == 0
     local = shell("submit", shell.job("kj-local", keytab="mine.keytab"), "--detach")
     assert (local.status, "warning" in local.stderr) == (0, False), local
@@ -137,16 +179,24 @@ def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str])
     }
     for name in ("kj-node", "kj-hdfs", "kj-local", "kj-data"):
         waited = shell("wait", name)
-        assert (waited.status, "YARN and the deciding task both say so" in waited.stdout) == (0, True), waited.stdout + waited.stderr
+        assert (waited.status, "Confirmed by YARN and by " in waited.stdout) == (0, True), (
+            waited.stdout + waited.stderr
+        )
 
     assert shell.tree(f"{rows}.copy")[f"{rows}.copy/rows.txt"].endswith(f" {shell.user}")
 
     host = shell.cluster.info.hdfs_uri.removeprefix("hdfs://")
     said, logs = shell.said("kj-node")
-    assert said == {"owner": shell.user, "bytes": 3_000_000, "over": False, "services": [f"127.0.0.1:{host.split(':')[1]}", host]} | {
-        "java": [0, True, ""]
-    }
-    assert f"HDFS_DELEGATION_TOKEN for 127.0.0.1:{host.split(':')[1]}, here also as {host}; it is {shell.user}'s, renewed by rm" in logs
+    assert said == {
+        "owner": shell.user,
+        "bytes": 3_000_000,
+        "over": False,
+        "services": [f"127.0.0.1:{host.split(':')[1]}", host],
+    } | {"java": [0, True, ""]}
+    assert (
+        f"HDFS_DELEGATION_TOKEN for 127.0.0.1:{host.split(':')[1]}, here also as {host}; "
+        f"it is {shell.user}'s, renewed by rm" in logs
+    )
     for name in ("kj-hdfs", "kj-local"):
         said, logs = shell.said(name)
         expected = {"owner": shell.user, "bytes": 3_000_000, "over": False, "services": []}
@@ -155,7 +205,9 @@ def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str])
         assert f"{shell.user}/localhost@SANDBOX.TEST is logged in from its keytab until" in logs
 
     taken = shell("submit", shell.job("kj-local", "other", keytab="mine.keytab"))
-    assert (taken.status, shell.tree(STAGED.format(shell.user))) == (6, staged), "what was staged for the one that was refused is gone"
+    assert (taken.status, shell.tree(STAGED.format(shell.user))) == (6, staged), (
+        "what was staged for the one that was refused is gone"
+    )
     assert shell("delete", "kj-local").status == 0
     assert shell.tree(STAGED.format(shell.user)) == {}
 
@@ -168,42 +220,60 @@ def test_keytabs_that_are_refused_before_anything_is_posted(shell: Shell) -> Non
     open_one = f"/user/{shell.user}/open.keytab"
     content = (shell.cwd / "open.keytab").read_bytes().hex()
     shell.hdfs(
-        f"with client.create({open_one!r}, WriteOptions(permission=0o644, overwrite=True)) as f: f.write(bytes.fromhex({content!r}))"
+        f"with client.create({open_one!r}, WriteOptions(permission=0o644, overwrite=True)) "
+        f"as f: f.write(bytes.fromhex({content!r}))"
         f"\nclient.set_permission({open_one!r}, 0o644)"
     )
     before = shell("list", "--state", "all", "-o", "json").stdout
     for keytab_, message in {
-        "bob.keytab": f"it holds no key of {shell.principal(shell.user)}, only of bob/localhost@SANDBOX.TEST",
+        "bob.keytab": f"it holds no key of {shell.principal(shell.user)}, only of "
+        f"bob/localhost@SANDBOX.TEST",
         "open.keytab": "others can read or change it (mode 0644)",
-        "text.keytab": "it is no keytab of MIT's format",
+        "text.keytab": "it is not a keytab of MIT's format",
         "none.keytab": "no such file on this host",
         "hdfs:///none.keytab": "is not there (as",
         f"hdfs://{open_one}": f"can be read by everybody (mode 644); hdfs dfs -chmod 400 {open_one}",
     }.items():
         done = shell("submit", shell.job("kj-refused", keytab=keytab_))
-        assert (done.status, "kj-refused.yaml:" in done.stderr, message in done.stderr) == (2, True, True), done.stderr
+        assert (done.status, "kj-refused.yaml:" in done.stderr, message in done.stderr) == (
+            2,
+            True,
+            True,
+        ), done.stderr
     assert shell("list", "--state", "all", "-o", "json").stdout == before
-    assert not any("kj-refused" in path for path in shell.tree(f"/user/{shell.user}/.submit_tf_job"))
+    assert not any(
+        "kj-refused" in path for path in shell.tree(f"/user/{shell.user}/.submit_tf_job")
+    )
 
 
 def test_an_application_master_that_cannot_be_who_it_should(shell: Shell) -> None:
-    """Somebody else's principal, of which there is a warning; and keys that have been changed, which only the KDC knows."""
+    """Somebody else's principal, of which there is a warning; and keys that have been changed,
+    which only the KDC knows.
+    """
     shell.own_keytab("bob.keytab", "bob")
     (shell.cwd / "old.keytab").write_bytes(keytab(f"{shell.user}/localhost@SANDBOX.TEST"))
     (shell.cwd / "old.keytab").chmod(0o600)
-    bob = shell("submit", shell.job("kj-bob", keytab="bob.keytab", principal=shell.principal("bob")), "--detach")
+    bob = shell(
+        "submit",
+        shell.job("kj-bob", keytab="bob.keytab", principal=shell.principal("bob")),
+        "--detach",
+    )
     assert f"warning: the principal {shell.principal('bob')} is bob to Hadoop" in bob.stderr
     assert shell("submit", shell.job("kj-old", keytab="old.keytab"), "--detach").status == 0
-    causes = {name: shell("wait", name, "-o", "json").json["root_cause"] for name in ("kj-bob", "kj-old")}
+    causes = {
+        name: shell("wait", name, "-o", "json").json["root_cause"] for name in ("kj-bob", "kj-old")
+    }
     assert {name: (cause["code"], cause["sentence"]) for name, cause in causes.items()} == {
         "kj-bob": (
             "kerberos-somebody-else",
-            f"the ApplicationMaster logged in as bob, who may not read /user/{shell.user}/.yarn: the principal of `kerberos` is not "
+            f"the ApplicationMaster logged in as bob, who may not read "
+            f"/user/{shell.user}/.yarn: the principal of `kerberos` is not "
             f"{shell.user}'s",
         ),
         "kj-old": (
             "kerberos-login",
-            f"the ApplicationMaster could not log in as {shell.user}/localhost@SANDBOX.TEST: Checksum failed",
+            f"the ApplicationMaster could not log in as "
+            f"{shell.user}/localhost@SANDBOX.TEST: Checksum failed",
         ),
     }
 
@@ -215,13 +285,18 @@ def short_lived_tokens(cluster: Profiled, environ: Mapping[str, str]) -> Iterato
     before = file.read_text()
     name = "dfs.namenode.delegation.token"
     values = {f"{name}.max-lifetime": TOKEN_S * 1000, f"{name}.renew-interval": RENEW_S * 1000}
-    more = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
+    more = "".join(
+        f"<property><name>{key}</name><value>{value}</value></property>"
+        for key, value in values.items()
+    )
     try:
         for text in (before.replace("</configuration>", f"{more}</configuration>"), before):
             file.write_text(text)
             os.kill(cluster.pid_of("namenode"), signal.SIGKILL)
             deadline = time.monotonic() + 20
-            while not all(port_is_free(cluster.info.ports[port], "") for port in ("namenode", "namenode_http")):
+            while not all(
+                port_is_free(cluster.info.ports[port], "") for port in ("namenode", "namenode_http")
+            ):
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
             cluster.sandbox.up(SandboxOptions(), environ, print)
@@ -232,15 +307,22 @@ def short_lived_tokens(cluster: Profiled, environ: Mapping[str, str]) -> Iterato
 
 
 def test_a_job_that_outlives_its_tokens(shell: Shell, session_environ: Mapping[str, str]) -> None:
-    """The very same program, after the end of its token: with a login of its own it goes on, without one it is told why it cannot."""
+    """The very same program, after the end of its token: with a login of its own it goes on,
+    without one it is told why it cannot.
+    """
     shell.own_keytab("mine.keytab", shell.user)
     with short_lived_tokens(shell.cluster, session_environ):
         for name, login in (("kj-login", "auto"), ("kj-token", "never")):
             job = shell.job(name, "--late", keytab="mine.keytab", login=login)
             assert shell("submit", job, "--detach").status == 0
         own, token = shell("wait", "kj-login"), shell("wait", "kj-token", "-o", "json").json
-    assert (own.status, "YARN and the deciding task both say so" in own.stdout) == (0, True), own.stdout + own.stderr
-    size = f"found = client.get_file_info('/user/{shell.user}/kj-login'); print(json.dumps([found.length, found.owner]))"
+    assert (own.status, "Confirmed by YARN and by " in own.stdout) == (0, True), (
+        own.stdout + own.stderr
+    )
+    size = (
+        f"found = client.get_file_info('/user/{shell.user}/kj-login'); "
+        f"print(json.dumps([found.length, found.owner]))"
+    )
     assert shell.hdfs(size) == [3_000_000, shell.user]
     assert (token["state"], token["root_cause"]["code"]) == ("FAILED", "hdfs-credentials"), token
     assert "No Kerberos credentials available" in token["root_cause"]["exception"]

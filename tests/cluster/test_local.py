@@ -1,4 +1,6 @@
-"""`local`: the same jobs without a cluster, with the verdicts and exit statuses of YARN; nothing is left of them."""
+"""`local`: the same jobs without a cluster, with the verdicts and exit statuses of YARN; nothing is
+left of them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ import yaml
 
 from tests.cluster.conftest import SPECS, Result, gone
 
-PYTHON = {"image": "library/python:3.11", "strategy": "single", "roles": {"worker": {"memory": "128Mi"}}}
+PYTHON = {
+    "image": "library/python:3.11",
+    "strategy": "single",
+    "roles": {"worker": {"memory": "128Mi"}},
+}
 
 
 @dataclass
@@ -33,7 +39,14 @@ class Shell:
 
     def __call__(self, *words: object, timeout: float = 120) -> Result:
         start = time.monotonic()
-        done = subprocess.run(self.argv(*words), env=self.environ, cwd=self.cwd, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(
+            self.argv(*words),
+            env=self.environ,
+            cwd=self.cwd,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
@@ -46,7 +59,9 @@ class Shell:
 @pytest.fixture
 def shell(session_environ: dict[str, str], tmp_path: Path) -> Shell:
     (tmp_path / "tmp").mkdir()
-    return Shell({**session_environ, "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}, tmp_path)
+    return Shell(
+        {**session_environ, "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}, tmp_path
+    )
 
 
 def is_clean(shell: Shell, job: str) -> None:
@@ -58,7 +73,10 @@ def test_a_job_that_succeeds(shell: Shell) -> None:
     (shell.cwd / "lib").mkdir()
     (shell.cwd / "lib/word.txt").write_text("from a file\n")
     spec = shell.spec(
-        "fine", command='cat lib/word.txt; echo "$GREETING"; echo to stderr >&2', files=["lib"], env={"GREETING": 'say "$HOME"'}
+        "fine",
+        command='cat lib/word.txt; echo "$GREETING"; echo to stderr >&2',
+        files=["lib"],
+        env={"GREETING": 'say "$HOME"'},
     )
     done = shell(spec)
     assert done.status == 0, done
@@ -71,14 +89,18 @@ def test_a_job_that_succeeds(shell: Shell) -> None:
 
 
 def test_inputs_are_shared_and_fetched_and_outputs_stored(shell: Shell) -> None:
-    """Without any cluster, on files of this machine; first where all goes well, then where one task fails."""
+    """Without any cluster, on files of this machine; first where all goes well, then where one task
+    fails.
+    """
     (shell.cwd / "in").mkdir()
     for number in range(5):
         (shell.cwd / f"in/{number}.txt").write_text(f"row {number}\n")
     here = f"file://{shell.cwd}"
     command = (
-        "xargs cat < $TFJOB_FILES_ROWS > $TFJOB_OUTPUT_PARTS/p.txt; cat $TFJOB_INPUT_ONE > $TFJOB_OUTPUT_MODEL/m.txt;"
-        ' echo $TFJOB_FILES_URIS; if [ "$TFJOB_ROLE" = "$FAILS" ]; then exit 5; fi; [ -z "$FAILS" ] || sleep 60'
+        "xargs cat < $TFJOB_FILES_ROWS > $TFJOB_OUTPUT_PARTS/p.txt; cat $TFJOB_INPUT_ONE "
+        "> $TFJOB_OUTPUT_MODEL/m.txt;"
+        ' echo $TFJOB_FILES_URIS; if [ "$TFJOB_ROLE" = "$FAILS" ]; then exit 5; fi; [ -z '
+        '"$FAILS" ] || sleep 60'
     )
     content: dict[str, Any] = {
         "strategy": "multi-worker",
@@ -92,24 +114,41 @@ def test_inputs_are_shared_and_fetched_and_outputs_stored(shell: Shell) -> None:
         },
         "outputs": {
             "model": {"uri": f"{here}/out/model", "upload": True},
-            "parts": {"uri": f"{here}/out/parts", "upload": True, "by": "every-task", "on_failure": "keep", "overwrite": True},
+            "parts": {
+                "uri": f"{here}/out/parts",
+                "upload": True,
+                "by": "every-task",
+                "on_failure": "keep",
+                "overwrite": True,
+            },
         },
     }
     done = shell(shell.spec("data", **content))
     assert done.status == 0, done
-    files = {str(path.relative_to(shell.cwd / "out")): path.read_text() for path in (shell.cwd / "out").rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(shell.cwd / "out")): path.read_text()
+        for path in (shell.cwd / "out").rglob("*")
+        if path.is_file()
+    }
     assert files == {
         "model/m.txt": "row 3\n",
         "parts/chief-0/p.txt": "row 0\nrow 2\nrow 4\n",
         "parts/worker-0/p.txt": "row 1\nrow 3\n",
     }
     refused = shell(shell.spec("data", **content))
-    assert (refused.status, f"outputs.model: {here}/out/model is there already" in refused.stderr) == (2, True)
+    assert (
+        refused.status,
+        f"outputs.model: {here}/out/model is there already" in refused.stderr,
+    ) == (2, True)
     content["outputs"].pop("model")
     content["command"] = command.replace("cat $TFJOB_INPUT_ONE > $TFJOB_OUTPUT_MODEL/m.txt;", "")
     failed = shell(shell.spec("data", **{**content, "env": {"FAILS": "worker"}}))
-    assert (failed.status, "worker-0 ended with status 5" in failed.stdout) == (1, True), failed
-    kept = {path.name.partition(".failed-")[0] for path in (shell.cwd / "out/parts").iterdir() if ".failed-" in path.name}
+    assert (failed.status, "worker-0 exited with status 5" in failed.stdout) == (1, True), failed
+    kept = {
+        path.name.partition(".failed-")[0]
+        for path in (shell.cwd / "out/parts").iterdir()
+        if ".failed-" in path.name
+    }
     assert kept == {"chief-0", "worker-0"}  # also what the one had written that was told to end
     is_clean(shell, "data")
 
@@ -121,10 +160,19 @@ def test_json_alone_on_stdout(shell: Shell) -> None:
 
 
 def test_the_task_that_fails_first_is_named_and_the_others_end(shell: Shell) -> None:
-    command = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 0.5; echo out of luck >&2; exit 7; fi; sleep 600'
-    done = shell(shell.spec("failing", strategy="multi-worker", command=command, roles={"worker": {"instances": 3, "memory": "128Mi"}}))
+    command = (
+        'if [ "$TFJOB_INDEX" = 1 ]; then sleep 0.5; echo out of luck >&2; exit 7; fi; sleep 600'
+    )
+    done = shell(
+        shell.spec(
+            "failing",
+            strategy="multi-worker",
+            command=command,
+            roles={"worker": {"instances": 3, "memory": "128Mi"}},
+        )
+    )
     assert done.status == 1, done
-    assert "worker-1 ended with status 7" in done.stdout
+    assert "worker-1 exited with status 7" in done.stdout
     assert "out of luck" in done.stdout
     assert "worker-2 | " in done.stdout
     assert done.seconds < 30
@@ -162,10 +210,17 @@ def test_a_task_that_may_be_restarted_is(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_run_leaves_nothing(shell: Shell, number: signal.Signals, status: int) -> None:
+def test_an_interrupted_run_leaves_nothing(
+    shell: Shell, number: signal.Signals, status: int
+) -> None:
     spec = shell.spec("broken-off", command="trap '' TERM; echo here; sleep 600 & wait; sleep 600")
     process = subprocess.Popen(
-        shell.argv(spec), env=shell.environ, cwd=shell.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        shell.argv(spec),
+        env=shell.environ,
+        cwd=shell.cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     for line in process.stdout:
@@ -225,7 +280,13 @@ def test_tensorflow_trains_over_two_processes(shell: Shell, tensorflow: Path) ->
     )
     environ = {**shell.environ, "PATH": f"{tensorflow / 'bin'}:{os.environ['PATH']}"}
     roles = {"worker": {"instances": 2, "memory": "1Gi"}}
-    spec = shell.spec("trains", strategy="multi-worker", command="python3 train.py", files=["train.py"], roles=roles)
+    spec = shell.spec(
+        "trains",
+        strategy="multi-worker",
+        command="python3 train.py",
+        files=["train.py"],
+        roles=roles,
+    )
     done = Shell(environ, shell.cwd)(spec, timeout=240)
     assert done.status == 0, done
     assert done.stdout.count("replicas 2") == 2

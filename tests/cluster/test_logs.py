@@ -1,4 +1,6 @@
-"""Aggregated logs of real applications, compared byte for byte with what Hadoop's own LogsCLI prints."""
+"""Aggregated logs of real applications, compared byte for byte with what Hadoop's own LogsCLI
+prints.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,17 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import AuthError
-from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
-from submit_tf_job.sandbox.state import Layout, State, load_state
+from submit_tf_job.logs.collected import Absence, AggregatedLogs, NoLogs, Snapshot, WhatYarnSays
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state
 from submit_tf_job.storage import RangeReader, Stat, Storage, open_storage
-from submit_tf_job.yarn.logs import Absence, AggregatedLogs, NoLogs, Snapshot, WhatYarnSays
+from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster
 
-CONTROLLER = "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.LogAggregationIndexedFileController"
+CONTROLLER = (
+    "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.LogAggregationIndexedFileController"
+)
 AGGREGATION = "yarn.nodemanager.log-aggregation"
 ODD_NAME = "Über ein 😀.log"
 
@@ -61,7 +66,9 @@ class LogCluster:
                 "yarn.log-aggregation.file-formats": file_format,
                 "yarn.log-aggregation.file-controller.IndexedFile.class": CONTROLLER,
                 f"{AGGREGATION}.compression-type": compression,
-                f"{AGGREGATION}.roll-monitoring-interval-seconds": str(roll_every_s) if roll_every_s else "-1",
+                f"{AGGREGATION}.roll-monitoring-interval-seconds": str(roll_every_s)
+                if roll_every_s
+                else "-1",
                 f"{AGGREGATION}.debug-enabled": "true",
             }
         )
@@ -73,7 +80,7 @@ class LogCluster:
             time.sleep(0.2)
         self.sandbox.up(SandboxOptions(), os.environ)
 
-    def _state(self) -> State:
+    def _state(self) -> SandboxState:
         state = load_state(Layout(self.info.home))
         assert state is not None
         return state
@@ -102,15 +109,24 @@ class LogCluster:
                     "resource": {"cpus": 1, "memory": "128"},
                 }
             )
-        service: dict[str, Any] = {"name": name, "version": "1", "lifetime": "900", "components": components}
+        service: dict[str, Any] = {
+            "name": name,
+            "version": "1",
+            "lifetime": "900",
+            "components": components,
+        }
         if rolled:
-            service["configuration"] = {"properties": {"yarn.service.rolling-log.include-pattern": rolled}}
+            service["configuration"] = {
+                "properties": {"yarn.service.rolling-log.include-pattern": rolled}
+            }
         self._ask("app/v1/services?user.name=alice", service)
         return self._collected(name)
 
     def _ask(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.info.rm_url}/{path}", data=data, headers={"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            f"{self.info.rm_url}/{path}", data=data, headers={"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
@@ -122,7 +138,11 @@ class LogCluster:
         deadline = time.monotonic() + 240
         while True:
             app = self.application(name)
-            if app is not None and app["state"] == "FINISHED" and app["logAggregationStatus"] == "SUCCEEDED":
+            if (
+                app is not None
+                and app["state"] == "FINISHED"
+                and app["logAggregationStatus"] == "SUCCEEDED"
+            ):
                 assert app["finalStatus"] == "SUCCEEDED"
                 self.applications[name] = app["id"]
                 return str(app["id"])
@@ -130,16 +150,29 @@ class LogCluster:
             time.sleep(0.5)
 
     def storage(self, user: str = "alice", *, web: bool = False) -> Storage:
-        uri = self.info.namenode_url.replace("http://", "webhdfs://").rstrip("/") if web else self.info.hdfs_uri
+        uri = (
+            self.info.namenode_url.replace("http://", "webhdfs://").rstrip("/")
+            if web
+            else self.info.hdfs_uri
+        )
         return open_storage(uri, hadoop_conf=self.info.client_conf, user=user, timeout_s=60)
 
     def logs_cli(self, app_id: str) -> bytes:
         """Return what Hadoop's own reader prints."""
         java = ["java", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8", "-Duser.timezone=UTC"]
-        command = [*java, "-cp", f"{Layout(self.info.home).conf}:{self._state().jars}/*", "org.apache.hadoop.yarn.client.cli.LogsCLI"]
+        command = [
+            *java,
+            "-cp",
+            f"{Layout(self.info.home).conf}:{self._state().jars}/*",
+            "org.apache.hadoop.yarn.client.cli.LogsCLI",
+        ]
         environment = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": "alice", "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
-            [*command, "-applicationId", app_id, "-appOwner", "alice"], capture_output=True, timeout=240, env=environment, check=True
+            [*command, "-applicationId", app_id, "-appOwner", "alice"],
+            capture_output=True,
+            timeout=240,
+            env=environment,
+            check=True,
         )
         return done.stdout
 
@@ -147,7 +180,7 @@ class LogCluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogCluster]:
     """A sandbox of its own: its NodeManager is restarted with every format."""
-    sandbox = Sandbox(f"logs{os.getpid()}", SandboxDirs.standard(os.environ))
+    sandbox = Sandbox(f"logs{os.getpid()}", sandbox_dirs(os.environ))
     try:
         info = sandbox.up(SandboxOptions(), os.environ)
         scripts = tmp_path_factory.mktemp("scripts")
@@ -189,12 +222,17 @@ class _Counted:
 
 
 def as_java_prints(logs: AggregatedLogs, storage: Storage) -> list[bytes]:
-    """Write all snapshots as LogToolUtils does; the order of containers is Java's hash order and comes from the other side."""
+    """Write all snapshots as LogToolUtils does; the order of containers is Java's hash order and
+    comes from the other side.
+    """
     logs.containers()
     parts = []
     for node in logs._nodes():
         uploaded = storage.stat(node.path).modified_ms
-        parts += [_as_java_prints(found, node.path.rpartition("/")[2], uploaded) for found in node.snapshots()]
+        parts += [
+            _as_java_prints(found, node.path.rpartition("/")[2], uploaded)
+            for found in node.snapshots()
+        ]
     return parts
 
 
@@ -238,7 +276,9 @@ def assert_identical(cluster: LogCluster, app_id: str, *, web: bool = False) -> 
 def test_what_java_prints(cluster: LogCluster, file_format: str, compression: str) -> None:
     cluster.collect_as(file_format, compression)
     report = """echo '{"ok": true}' > "$D/job-report.json"\n"""
-    app_id = cluster.run(f"odd-{file_format}-{compression}".lower(), [ODD_FILES + report, ODD_FILES, BIG_FILE])
+    app_id = cluster.run(
+        f"odd-{file_format}-{compression}".lower(), [ODD_FILES + report, ODD_FILES, BIG_FILE]
+    )
     logs = assert_identical(cluster, app_id)
     assert len(logs.containers()) == 4
 
@@ -260,7 +300,9 @@ def test_rolled_logs(cluster: LogCluster, file_format: str) -> None:
     written = [found for found in logs.containers() if found.file("app.log")]
     assert len(written) == 2
     for found in written:
-        assert logs.read(found.container_id, "app.log") == b"".join(b"tick %d\n" % number for number in range(1, 10))
+        assert logs.read(found.container_id, "app.log") == b"".join(
+            b"tick %d\n" % number for number in range(1, 10)
+        )
     assert max(len(file.snapshots) for found in written for file in found.files) > 1
 
 
@@ -280,8 +322,10 @@ def test_the_tail_of_a_large_log_is_cheap(cluster: LogCluster) -> None:
     assert counting.requests < 80
 
 
-def test_logs_of_somebody_else(cluster: LogCluster) -> None:
-    app_id = next(iter(cluster.applications.values()), "") or cluster.run("private", ["echo some words"])
+def test_containers_of_another_user(cluster: LogCluster) -> None:
+    app_id = next(iter(cluster.applications.values()), "") or cluster.run(
+        "private", ["echo some words"]
+    )
     with pytest.raises(AuthError, match="not allowed to read the logs of alice"):
         AggregatedLogs(cluster.storage("bob"), app_id, user="alice").containers()
 
@@ -292,14 +336,25 @@ def test_before_and_after(cluster: LogCluster) -> None:
     app_id = cluster.run("short-lived", ["echo some words"])
     app = cluster.application("short-lived")
     assert app is not None
-    said = WhatYarnSays(status=app["logAggregationStatus"], finished_ms=app["finishedTime"], now_ms=app["finishedTime"] + 60_000)
+    said = WhatYarnSays(
+        status=app["logAggregationStatus"],
+        finished_ms=app["finishedTime"],
+        now_ms=app["finishedTime"] + 60_000,
+    )
     storage = cluster.storage(cluster.info.user)
     path = f"/tmp/logs/alice/bucket-logs-tfile/{int(app_id[-4:]):04}/{app_id}"
     storage.stat(path)
     storage.remove(path, recursive=True)
-    with pytest.raises(NoLogs, match=r"its logs were collected, but are not in /tmp/logs/alice") as caught:
+    with pytest.raises(
+        NoLogs, match=r"its logs were collected, but are not in /tmp/logs/alice"
+    ) as caught:
         AggregatedLogs(cluster.storage(), app_id, user="alice", said=said).containers()
     assert caught.value.reason is Absence.DELETED
     with pytest.raises(NoLogs) as caught:
-        AggregatedLogs(cluster.storage(), app_id, user="alice", said=WhatYarnSays(status="NOT_START", running=True)).containers()
+        AggregatedLogs(
+            cluster.storage(),
+            app_id,
+            user="alice",
+            said=WhatYarnSays(status="NOT_START", running=True),
+        ).containers()
     assert caught.value.reason is Absence.NOT_YET

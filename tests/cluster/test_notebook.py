@@ -1,4 +1,6 @@
-"""In a notebook: a real kernel runs cells against the real cluster, and the live view is what the last one left below its cell."""
+"""In a notebook: a real kernel runs cells against the real cluster, and the live view is what the
+last one left below its cell.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,19 @@ run(double, 21, job={"image": "library/python:3.11", "roles": {"worker": {"memor
 
 
 @pytest.fixture
-def environment(cluster_settings: Settings, session_environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(
+    cluster_settings: Settings,
+    session_environ: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, session_environ[name])
     monkeypatch.setenv("SUBMIT_TF_JOB_PROFILE", str(cluster_settings.profile))
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    monkeypatch.setenv("JUPYTER_PATH", str(Path(sys.prefix, "share/jupyter")))  # the kernel of this very Python
+    # the kernel of this very Python
+    monkeypatch.setenv("JUPYTER_PATH", str(Path(sys.prefix, "share/jupyter")))
 
 
 def outputs(cell: Any, kind: str) -> list[Any]:
@@ -53,21 +61,33 @@ def outputs(cell: Any, kind: str) -> list[Any]:
 @pytest.mark.filterwarnings("default")  # of the kernel's client, which is not ours
 def test_a_job_and_a_call_are_shown_live(cluster_settings: Settings, tmp_path: Path) -> None:
     v4: Any = nbformat.v4
-    book = v4.new_notebook(cells=[v4.new_code_cell(text) for text in (FOLLOWED, "print(status)", CALLED)])
+    book = v4.new_notebook(
+        cells=[
+            v4.new_code_cell(text) for text in (FOLLOWED, "print(status)", CALLED, "client.jobs()")
+        ]
+    )
     try:
-        NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+        NotebookClient(
+            book,
+            timeout=300,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(tmp_path)}},
+        ).execute()
     finally:
         with Client(settings=cluster_settings) as client, contextlib.suppress(NoSuchJob):
             client.attach("in-a-notebook").delete(force=True)
-    followed, said, called = book.cells
+    followed, said, called, listed = book.cells
     (picture,) = outputs(followed, "display_data")
     assert "in-a-notebook  SUCCEEDED" in picture.data["text/plain"]
     assert "step 3/4" in picture.data["text/plain"]
-    assert "the job goes on" not in picture.data["text/plain"], "it is over"
+    assert "the job keeps running" not in picture.data["text/plain"], "it is over"
     assert picture.data["text/html"].startswith("<pre ")
     assert "<b>" not in picture.data["text/html"]
     assert "\x1b" not in "".join(picture.data.values())
     assert "SUCCEEDED" in outputs(said, "stream")[0].text
     (shown,) = outputs(called, "display_data")
     assert "SUCCEEDED" in shown.data["text/plain"]
+    assert "font-family: monospace" in picture.data["text/html"]
+    assert "<td " in outputs(listed, "execute_result")[0].data["text/html"]
+    assert "in-a-notebook" in outputs(listed, "execute_result")[0].data["text/plain"]
     assert outputs(called, "execute_result")[0].data["text/plain"] == "(42, 'worker')"

@@ -1,4 +1,6 @@
-"""A running job on a real cluster: seen, watched, changed, reached; by its owner, and by somebody else."""
+"""A running job on a real cluster: seen, watched, changed, reached; by its owner, and by somebody
+else.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,13 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import time
+import urllib.request
 
 import pytest
 
+from submit_tf_job.operations.listing import ANSWER_S
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
 from tests.cluster.conftest import Tool
 
@@ -41,13 +46,16 @@ def operated(tool: Tool) -> str:
     assert tool("submit", spec, "--detach", "-q").status == 0
     assert tool("wait", "operated", "--for", "ready", "-q").status == 0
     tool.until(
-        "operated", lambda seen: seen["roles"]["web"]["running"] == 1 and seen["roles"]["worker"]["running"] == 2
+        "operated",
+        lambda seen: seen["roles"]["web"]["running"] == 1
+        and seen["roles"]["worker"]["running"] == 2,
     )  # sidecars may be later
     return "operated"
 
 
 def test_a_job_from_the_start_to_the_end(tool: Tool, operated: str) -> None:
     _seen(tool, operated)
+    _completed(tool, operated)
     _changed(tool, operated)
     _reached(tool, operated)
     _drawn(tool, operated)
@@ -55,7 +63,9 @@ def test_a_job_from_the_start_to_the_end(tool: Tool, operated: str) -> None:
 
 
 def _seen(tool: Tool, job: str) -> None:
-    rows = {row["name"]: row for row in tool("list", "--state", "active", "-o", "json").json["jobs"]}
+    rows = {
+        row["name"]: row for row in tool("list", "--state", "active", "-o", "json").json["jobs"]
+    }
     assert (rows[job]["state"], rows[job]["containers"]) == ("RUNNING", 5)
     assert rows[job]["application_id"] == tool.status(job)["application_id"]
     assert tool("list", "--owner", "nobody").stdout == "no jobs\n"
@@ -67,7 +77,9 @@ def _seen(tool: Tool, job: str) -> None:
     tasks = {task["task"]: task for task in described["task_list"]}
     assert set(tasks) == {"chief-0", "worker-0", "worker-1", "web-0"}
     assert {task["state"] for task in tasks.values()} == {"running"}
-    assert all(task["launched_at"] and task["container_id"] and task["host"] for task in tasks.values())
+    assert all(
+        task["launched_at"] and task["container_id"] and task["host"] for task in tasks.values()
+    )
     (limit,) = described["limits"]
     assert 0 < limit["remaining_s"] <= 600
     text = tool("describe", job).stdout
@@ -75,13 +87,44 @@ def _seen(tool: Tool, job: str) -> None:
 
     events = tool("events", job, "-o", "json").json["events"]
     told = " ".join(event["text"] for event in events)
-    for words in ("is submitted to queue default", "attempt 1 of the Appl", "worker-1 is launched", "all 3 tasks are here"):
+    for words in (
+        "is submitted to queue default",
+        "attempt 1 of the Appl",
+        "worker-1 is launched",
+        "all 3 tasks started",
+    ):
         assert words in told
     assert [event["at_ms"] for event in events] == sorted(event["at_ms"] for event in events)
 
 
+def _completed(tool: Tool, job: str) -> None:
+    for words, found in (
+        (f"status --profile {tool.profile} {job[:-1]}", job),
+        (f"restart --profile {tool.profile} {job} worker", "worker-0 worker-1"),
+        (f"scale --profile {tool.profile} {job} w", "web="),
+        (f"logs --profile {tool.profile} {job} chief", "chief chief-0"),
+    ):
+        line = f"submit_tf_job {words}"
+        asked = {
+            "_SUBMIT_TF_JOB_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(line.split()) - 1),
+        }
+        argv = [sys.executable, "-m", "submit_tf_job"]
+        done = subprocess.run(
+            argv,
+            env={**tool.environ, **asked},
+            cwd=tool.cwd,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.stdout.split(), done.stderr) == (found.split(), ""), words
+    assert "there is no task 'worker-9'" in tool("logs", job, "worker-9").stderr
+
+
 def _changed(tool: Tool, job: str) -> None:
-    assert "web has 2 tasks now" in tool("scale", job, "web=2").stdout
+    assert "Scaled web from 1 to 2 tasks" in tool("scale", job, "web=2").stdout
     again = tool("scale", job, "web=2", "-o", "json").json
     assert (again["changed"], again["value"]) == (False, 2)
     fixed = tool("scale", job, "worker=3")
@@ -89,17 +132,29 @@ def _changed(tool: Tool, job: str) -> None:
     assert "reads its members from TF_CONFIG once" in fixed.stderr
     assert "did you mean web?" in tool("scale", job, "wev=1").stderr
 
-    before = {task["task"]: task["container_id"] for task in tool("describe", job, "-o", "json").json["task_list"]}
+    before = {
+        task["task"]: task["container_id"]
+        for task in tool("describe", job, "-o", "json").json["task_list"]
+    }
     assert tool("restart", job, "worker-1").status == 0
-    tool.until(job, lambda seen: seen["roles"]["worker"] == {**seen["roles"]["worker"], "running": 2, "restarts": 1})
-    after = {task["task"]: task["container_id"] for task in tool("describe", job, "-o", "json").json["task_list"]}
+    tool.until(
+        job,
+        lambda seen: seen["roles"]["worker"]
+        == {**seen["roles"]["worker"], "running": 2, "restarts": 1},
+    )
+    after = {
+        task["task"]: task["container_id"]
+        for task in tool("describe", job, "-o", "json").json["task_list"]
+    }
     assert {name for name in before if before[name] != after[name]} == {"worker-1"}
     assert "decides the job" in tool("restart", job, "chief-0").stderr
     assert "roles.web.restart is not set" in tool("restart", job, "web-0").stderr
 
-    assert "already" in tool("extend", job, "1m").stdout
+    assert "may already run until " in tool("extend", job, "1m").stdout
     assert tool("extend", job, "2h", "-o", "json").json["value"] > 7000
-    assert "yarn.cluster.max-application-priority" in tool("priority", job, "7").stdout
+    refused = tool("priority", job, "7")
+    assert (refused.status, refused.stdout) == (9, "")
+    assert "priority 7 exceeds the cluster maximum of 0; unchanged" in refused.stderr
     nowhere = tool("move", job, "no-such-queue")
     assert nowhere.status == 9
     assert "queue no-such-queue" in nowhere.stderr
@@ -109,7 +164,10 @@ def _changed(tool: Tool, job: str) -> None:
 def _reached(tool: Tool, job: str) -> None:
     link = tool("open", job, "web-0", "-o", "json").json
     assert (link["port"], link["reachable"]) == (PORT, True)
-    assert tool("tunnel", job, "web-0", "--via", "edge", "--local-port", "8000").stdout == f"ssh -N -L 8000:localhost:{PORT} edge\n"
+    assert (
+        tool("tunnel", job, "web-0", "--via", "edge", "--local-port", "8000").stdout
+        == f"ssh -N -L 8000:localhost:{PORT} edge\n"
+    )
     silent = tool("open", job, "chief")
     assert silent.status == 9
     assert "roles.chief.ports" in silent.stderr
@@ -119,31 +177,40 @@ def _drawn(tool: Tool, job: str) -> None:
     """The live view, on a terminal of 80 columns."""
     frames = _on_terminal(tool, "watch", job, "--lines", until=b"tick ")
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames)
-    assert "ROLE    WANTED  ARRIVED  RUNNING" in text
+    assert "ROLE    DESIRED  READY  RUNNING" in text
     assert re.search(r"step \d+/300  loss 0.5", text)
     assert re.search(r"chief-0 \| tick \d+", text)
     assert max(map(len, text.replace("\r", "\n").splitlines())) <= 80
+    assert frames.rindex("\x1b[2K") < frames.rindex("chief-0"), "the last frame stays on the screen"
     assert tool.status(job)["state"] == "RUNNING"
 
 
-def _on_terminal(tool: Tool, *arguments: str, until: bytes) -> str:
-    """Run a command on a terminal until it has shown something, and leave it by Ctrl-C."""
+def _on_terminal(tool: Tool, *arguments: str, until: bytes, status: int = 130) -> str:
+    """Run a command on a terminal until it has shown something, and leave it by Ctrl-C where it has
+    not ended.
+    """
     main, other = pty.openpty()
     environ = {**tool.environ, "COLUMNS": "80", "LINES": "30", "TERM": "xterm"}
-    process = subprocess.Popen(tool.argv(*arguments), env=environ, cwd=tool.cwd, stdin=other, stdout=other, stderr=other)
+    process = subprocess.Popen(
+        tool.argv(*arguments), env=environ, cwd=tool.cwd, stdin=other, stdout=other, stderr=other
+    )
     os.close(other)
-    shown, end = b"", time.monotonic() + 60
+    shown, end = b"", time.monotonic() + 150
     while until not in shown and time.monotonic() < end:
         if select.select([main], [], [], 0.5)[0]:
-            shown += os.read(main, 65536)
-    process.send_signal(signal.SIGINT)
-    while process.poll() is None and time.monotonic() < end:
+            try:
+                shown += os.read(main, 65536)
+            except OSError:  # it has ended
+                break
+    if status == 130:
+        process.send_signal(signal.SIGINT)
+    while time.monotonic() < end:  # a process that has ended may leave something to read
         if select.select([main], [], [], 0.2)[0]:
             try:
                 shown += os.read(main, 65536)
             except OSError:  # the other side is closed
                 break
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=30) == status, shown.decode()
     os.close(main)
     return shown.decode()
 
@@ -171,9 +238,13 @@ def _ended(tool: Tool, job: str) -> None:
     assert tool("stop", job, "-q").status == 0
 
 
-def test_watching_survives_the_resource_manager(tool: Tool, sandbox: Sandbox, session_environ: dict[str, str]) -> None:
-    """Of one job, and of all: said once, and the end is told."""
-    spec = tool.spec("watched", strategy="custom", roles={"chief": {**SMALL, "command": "sleep 25"}})
+def test_watching_survives_the_resource_manager(
+    tool: Tool, sandbox: Sandbox, session_environ: dict[str, str]
+) -> None:
+    """A watch of one job and one of all jobs report the outage once, and then the end."""
+    spec = tool.spec(
+        "watched", strategy="custom", roles={"chief": {**SMALL, "command": "sleep 40"}}
+    )
     assert tool("submit", spec, "--detach", "-q").status == 0
     assert tool("wait", "watched", "--for", "ready", "-q").status == 0
     one = tool.start("watch", "watched", "-o", "json")
@@ -181,10 +252,13 @@ def test_watching_survives_the_resource_manager(tool: Tool, sandbox: Sandbox, se
     assert all_of_them.stdout is not None
     assert all_of_them.stderr is not None
     first = all_of_them.stdout.readline()  # both have looked by now
-    manager = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager")
+    manager = next(
+        daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager"
+    )
     assert manager is not None
     os.kill(manager, signal.SIGKILL)
-    time.sleep(8)
+    # both report a cluster that has not answered one request, a second after the last, for ANSWER_S
+    time.sleep(ANSWER_S + 5)
     assert sandbox.up(SandboxOptions(), session_environ).started == ("resourcemanager",)
     stdout, stderr = one.communicate(timeout=180)
     assert (one.returncode, json.loads(stdout)["state"]) == (0, "SUCCEEDED"), stderr
@@ -196,3 +270,113 @@ def test_watching_survives_the_resource_manager(tool: Tool, sandbox: Sandbox, se
     states = [row["state"] for row in map(json.loads, lines) if row["name"] == "watched"]
     assert (states[0], states[-1]) == ("RUNNING", "SUCCEEDED")
     assert "still trying" in talk
+
+
+BOARD = (
+    "echo 'TensorBoard of '$TFJOB_NAME > index.html && exec python3 -m http.server $TFJOB_PORT_HTTP"
+)
+
+
+def test_boards_of_two_jobs_on_one_node_have_addresses_of_their_own(tool: Tool) -> None:
+    """Both jobs ask for `auto`; one of them is scaled, and each task has its own link."""
+    for name in ("board-one", "board-two"):
+        roles = {
+            "chief": {**SMALL, "command": "sleep 300"},
+            "tensorboard": {**SMALL, "command": BOARD, "ports": {"http": "auto"}},
+        }
+        spec = tool.spec(name, strategy="custom", roles=roles)
+        assert tool("submit", spec, "--detach", "-q").status == 0
+    urls = {}
+    for name in ("board-one", "board-two"):
+        found = tool.until(name, lambda seen: seen["links"])
+        urls[name] = found["links"][0]["url"]
+        assert f"tensorboard-0 http  {urls[name]}" in tool("status", name).stdout
+        assert tool("open", name, "tensorboard").stdout == f"{urls[name]}\n"
+        assert _page(urls[name]) == f"TensorBoard of {name}\n"
+    assert len(set(urls.values())) == 2
+
+    assert tool("scale", "board-one", "tensorboard=2").status == 0
+    both = tool.until("board-one", lambda seen: len(seen["links"]) == 2)["links"]
+    assert [link["task"] for link in both] == ["tensorboard-0", "tensorboard-1"]
+    assert [_page(link["url"]) for link in both] == ["TensorBoard of board-one\n"] * 2
+    assert tool("open", "board-one", "tensorboard").stderr == f"tensorboard-1: {both[1]['url']}\n"
+
+
+def _page(url: str) -> str:
+    """Read a page, which a program that has just been started may not serve at once."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as page:
+                return str(page.read().decode())
+        except OSError:
+            assert time.monotonic() < end, url
+            time.sleep(0.5)
+
+
+KERAS = """
+for epoch in 1 2 3; do
+  echo "Epoch $epoch/3"
+  printf '\\r1/2 [==>.] - ETA: 1s - loss: 0.9'
+  sleep 4  # longer than the pause between two observations on a busy machine
+  printf '\\b\\b\\r2/2 [====] - 2s 1s/step - loss: 0.%s\\n' $epoch
+done
+echo to stderr >&2
+echo 'TFJOB_PROGRESS is a word, too'
+"""
+
+
+def test_submit_shows_the_output_on_a_terminal_and_progress_from_what_keras_prints(
+    tool: Tool,
+) -> None:
+    spec = tool.spec("shown", strategy="single", roles={"worker": {**SMALL, "command": KERAS}})
+    shown = _on_terminal(tool, "submit", str(spec), until=b"application  ", status=0)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", shown)
+    lines = text.splitlines()
+    app = tool.status("shown")["application_id"]
+    assert lines[0] == f"Submitted shown ({app})"
+    assert lines[1] == "  submit_tf_job watch shown    submit_tf_job logs shown -f"
+    assert lines[2].endswith(f"/cluster/app/{app}")
+    printed = [line.removeprefix("worker-0 | ") for line in lines if line.startswith("worker-0 | ")]
+    epochs = [
+        line
+        for epoch in (1, 2, 3)
+        for line in (f"Epoch {epoch}/3", f"2/2 [====] - 2s 1s/step - loss: 0.{epoch}")
+    ]
+    assert [line for line in printed if line != "to stderr"] == [
+        *epochs,
+        "TFJOB_PROGRESS is a word, too",
+    ]
+    assert "to stderr" in printed
+    assert lines.index("worker-0 | Epoch 1/3") < next(
+        at for at, line in enumerate(lines) if "SUCCEEDED" in line
+    )
+    found = tool.status("shown")["progress"]
+    assert {name: found[name] for name in ("step", "total", "unit", "part", "metrics")} == {
+        "step": 3, "total": 3, "unit": "epoch", "part": 1.0, "metrics": {"loss": 0.3},
+    }  # fmt: skip
+    again = tool("submit", spec, "--replace")
+    assert again.status == 0
+    assert "worker-0 |" not in again.stderr + again.stdout
+    assert re.search(r"RUNNING +epoch [123]/3  loss 0\.\d", again.stderr)
+
+
+def test_parameter_server_without_a_chief_ends_with_worker_0(tool: Tool) -> None:
+    """TensorFlow 1's replicated training: workers end by themselves, ps are stopped."""
+    command = (
+        'echo "$TF_CONFIG"; [ $TFJOB_ROLE = worker ] || exec sleep 300; sleep $((TFJOB_INDEX '
+        "* 3 + 1))"
+    )
+    roles = {"worker": {**SMALL, "instances": 2}, "ps": SMALL}
+    spec = tool.spec("replicated", strategy="parameter-server", command=command, roles=roles)
+    done = tool("submit", spec)
+    assert done.status == 0, done.stderr
+    assert "without a chief worker-0 decides" in done.stderr
+    assert "Confirmed by YARN and by worker-0" in done.stdout
+    printed = tool("logs", "replicated", "--file", "stdout.txt", "-o", "json").stdout.splitlines()
+    clusters = [json.loads(json.loads(line)["text"])["cluster"] for line in printed]
+    assert len(clusters) == 3
+    assert all(
+        list(cluster) == ["worker", "ps"] and len(cluster["worker"]) == 2 for cluster in clusters
+    )
+    assert tool.status("replicated")["roles"]["worker"]["succeeded"] == 2

@@ -1,4 +1,6 @@
-"""Why a job waits: on a real ResourceManager whose queues are made too small, stopped, and left without nodes."""
+"""Why a job waits: on a real ResourceManager whose queues are made too small, stopped, and left
+without nodes.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +23,42 @@ pytestmark = pytest.mark.cluster
 
 Refresh = Callable[[Mapping[str, str]], None]
 SLEEP = ["sleep", "600"]
-SMALL = {"strategy": "custom", "deciding_role": "main", "queue": "ml", "roles": {"main": {"memory": "256Mi", "command": SLEEP}}}
+SMALL = {
+    "strategy": "custom",
+    "deciding_role": "main",
+    "queue": "ml",
+    "roles": {"main": {"memory": "256Mi", "command": SLEEP}},
+}
 PREFIX = "yarn.scheduler.capacity.root.ml."
 
 
 @pytest.fixture
 def queues(real_cluster: SandboxInfo) -> Iterator[Refresh]:
-    """Change queue ml of the running ResourceManager, as an administrator does; it is as before at the end."""
+    """Change queue ml of the running ResourceManager, as an administrator does; it is as before at
+    the end.
+    """
     state = json.loads((real_cluster.home / "state.json").read_text())
     conf = real_cluster.home / "conf"
     path = conf / "capacity-scheduler.xml"
     before = path.read_text()
 
     def refresh(changes: Mapping[str, str]) -> None:
-        rows = "".join(f"<property><name>{PREFIX}{name}</name><value>{value}</value></property>\n" for name, value in changes.items())
+        rows = "".join(
+            f"<property><name>{PREFIX}{name}</name><value>{value}</value></property>\n"
+            for name, value in changes.items()
+        )
         path.write_text(before.replace("</configuration>", f"{rows}</configuration>"))
-        argv = [f"{state['java_home']}/bin/java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{conf}:{state['jars']}/*"]
+        argv = [
+            f"{state['java_home']}/bin/java",
+            "-Xmx128m",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            f"{conf}:{state['jars']}/*",
+        ]
         admin = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
-        done = subprocess.run([*argv, admin, "-refreshQueues"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*argv, admin, "-refreshQueues"], capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
 
     yield refresh
@@ -63,13 +83,20 @@ def submitted(tool: Tool, name: str, **content: Any) -> None:
 
 
 def test_queues_that_keep_a_job_waiting(
-    tool: Tool, queues: Refresh, sandbox: Sandbox, real_cluster: SandboxInfo, session_environ: dict[str, str]
+    tool: Tool,
+    queues: Refresh,
+    sandbox: Sandbox,
+    real_cluster: SandboxInfo,
+    session_environ: dict[str, str],
 ) -> None:
     queues({"maximum-capacity": "50"})
     submitted(
         tool,
         "pending-a",
-        roles={"main": {"memory": "2Gi", "command": SLEEP}, "worker": {"memory": "2Gi", "instances": 3, "command": SLEEP}},
+        roles={
+            "main": {"memory": "2Gi", "command": SLEEP},
+            "worker": {"memory": "2Gi", "instances": 3, "command": SLEEP},
+        },
     )
     full = causes_of(tool, "pending-a", "queue-full")["queue-full"]
     assert full["facts"]["limit"]["memory-mb"] == 6144
@@ -82,7 +109,10 @@ def test_queues_that_keep_a_job_waiting(
     assert "pending-a" in ahead["others-ahead"]["sentence"]
     followed = tool("wait", "pending-b", "--timeout", "7s")
     assert followed.status == 8
-    assert "waits because: 1 job of queue ml that waits for containers too is before it" in followed.stderr
+    assert (
+        "waits because: 1 job of queue ml that waits for containers too is before it"
+        in followed.stderr
+    )
     tool("delete", "pending-b", "--force")
 
     queues({"user-limit-factor": "0.3"})
@@ -109,7 +139,9 @@ def test_queues_that_keep_a_job_waiting(
     _without_nodes(tool, sandbox, real_cluster, session_environ)
 
 
-def _without_nodes(tool: Tool, sandbox: Sandbox, real_cluster: SandboxInfo, environ: dict[str, str]) -> None:
+def _without_nodes(
+    tool: Tool, sandbox: Sandbox, real_cluster: SandboxInfo, environ: dict[str, str]
+) -> None:
     daemons = json.loads((real_cluster.home / "state.json").read_text())["daemons"]
     pid = daemons["nodemanager"]["pid"]
     os.kill(pid, signal.SIGTERM)
@@ -127,18 +159,28 @@ def _without_nodes(tool: Tool, sandbox: Sandbox, real_cluster: SandboxInfo, envi
 
 
 def test_placement_on_a_cluster_that_refuses_it(tool: Tool) -> None:
-    submitted(tool, "pending-p", roles={"main": {"memory": "256Mi", "command": SLEEP, "placement": {"spread": "node"}}})
+    submitted(
+        tool,
+        "pending-p",
+        roles={"main": {"memory": "256Mi", "command": SLEEP, "placement": {"spread": "node"}}},
+    )
     causes = causes_of(tool, "pending-p", "placement-disabled")
     assert next(iter(causes)) == "placement-disabled"
     text = tool("status", "pending-p").stdout
-    assert "waits because: the job asks for placement of main, and this cluster refuses all such requests" in text
+    assert (
+        "waits because: the job asks for placement of main, and this cluster refuses all "
+        "such requests" in text
+    )
 
 
 def test_a_container_for_which_no_node_has_room(tool: Tool) -> None:
     submitted(
         tool,
         "pending-r",
-        roles={"main": {"memory": "9Gi", "command": SLEEP}, "worker": {"memory": "4Gi", "command": SLEEP}},
+        roles={
+            "main": {"memory": "9Gi", "command": SLEEP},
+            "worker": {"memory": "4Gi", "command": SLEEP},
+        },
     )
     room = causes_of(tool, "pending-r", "no-room")["no-room"]
     assert room["facts"]["asked"]["memory-mb"] == 4096

@@ -1,4 +1,6 @@
-"""The door for Python: the examples of docs/python.md as they stand there, and what they do not show."""
+"""The Python interface: the examples of docs/python.md as they stand there, and what they do not
+show.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ pytestmark = pytest.mark.cluster
 
 PAGE = Path(__file__).parents[2] / "docs/python.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-JOB: dict[str, Any] = {"image": "library/python:3.11", "strategy": "single", "roles": {"worker": {"memory": "128Mi"}}}
+JOB: dict[str, Any] = {
+    "image": "library/python:3.11",
+    "strategy": "single",
+    "roles": {"worker": {"memory": "128Mi"}},
+}
 TRAIN = """
 name: train
 image: library/python:3.11
@@ -71,13 +77,19 @@ def test_a_handle_from_submission_to_deletion(client: Client) -> None:
         assert not handle.adopted
         assert client.submit(job).adopted, "the same call again finds its own job"
         changes: list[Status] = []
-        running = handle.wait(120, until=lambda seen: seen.state is JobState.RUNNING, on_change=changes.append)
+        running = handle.wait(
+            120, until=lambda seen: seen.state is JobState.RUNNING, on_change=changes.append
+        )
         assert (running.state, running.is_over) == (JobState.RUNNING, False)
         assert changes[-1].state is JobState.RUNNING
-        assert [line.text for line in handle.logs("worker-0", tail=1, files=["stdout.txt"])] == ["two"]
+        assert [line.text for line in handle.logs("worker-0", tail=1, files=["stdout.txt"])] == [
+            "two"
+        ]
         with pytest.raises(DeadlinePassed):
             handle.wait(0.5)
-        assert handle.application_id in [job.application_id for job in client.jobs(states=frozenset({JobState.RUNNING}))]
+        assert handle.application_id in [
+            job.application_id for job in client.jobs(states=frozenset({JobState.RUNNING}))
+        ]
         attached = client.attach("handled")
         assert attached.status().application_id == handle.application_id
         assert attached.stop().state is JobState.STOPPED

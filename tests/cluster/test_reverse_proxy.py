@@ -1,4 +1,6 @@
-"""A ResourceManager behind a reverse proxy (nginx, set up as Knox is): a password, a bearer token, and who gets to see them."""
+"""A ResourceManager behind a reverse proxy (nginx, set up as Knox is): a password, a bearer token,
+and who gets to see them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"
 
 @dataclass
 class Proxy:
-    """nginx with TLS: `/basic/` wants a password, `/bearer/` a token, and both tell the ResourceManager who asks.
+    """nginx with TLS: `/basic/` wants a password, `/bearer/` a token, and both tell the
+    ResourceManager who asks.
 
     Attributes:
         directory: Its configuration, logs, certificate.
@@ -47,7 +50,10 @@ class Proxy:
 
     def write(self, token: str) -> None:
         """Write the configuration; `token` is the one that is good from now on."""
-        tell = 'rewrite ^/\\w+/(.*)$ /$1 break; set $args "$args&user.name={0}"; proxy_set_header Authorization ""; proxy_pass {1};'
+        tell = (
+            'rewrite ^/\\w+/(.*)$ /$1 break; set $args "$args&user.name={0}"; '
+            'proxy_set_header Authorization ""; proxy_pass {1};'
+        )
         (self.directory / "nginx.conf").write_text(
             f"""
 {"user root;" if os.geteuid() == 0 else ""}
@@ -85,7 +91,16 @@ http {{
         (self.directory / "passwords").chmod(0o644)
 
     def nginx(self, *options: str) -> None:
-        _run("nginx", "-p", str(self.directory), "-c", f"{self.directory}/nginx.conf", "-e", f"{self.directory}/error.log", *options)
+        _run(
+            "nginx",
+            "-p",
+            str(self.directory),
+            "-c",
+            f"{self.directory}/nginx.conf",
+            "-e",
+            f"{self.directory}/error.log",
+            *options,
+        )
 
     def accept(self, token: str) -> None:
         """Let another token be the good one."""
@@ -94,7 +109,9 @@ http {{
 
 
 def _run(*argv: str) -> str:
-    done = subprocess.run(argv, env={**os.environ, "PATH": PATH}, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        argv, env={**os.environ, "PATH": PATH}, capture_output=True, text=True, timeout=30
+    )
     assert done.returncode == 0, (argv, done.stderr)
     return done.stdout
 
@@ -114,7 +131,9 @@ def proxy(real_cluster: SandboxInfo, tmp_path: Path) -> Iterator[Proxy]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    made = Proxy(directory, port, real_cluster.rm_url.replace("localhost", "127.0.0.1"), real_cluster.user)
+    made = Proxy(
+        directory, port, real_cluster.rm_url.replace("localhost", "127.0.0.1"), real_cluster.user
+    )
     made.make()
     made.write("token-1")
     made.nginx()
@@ -163,10 +182,16 @@ def test_a_password(proxy: Proxy, shell: Shell, real_cluster: SandboxInfo) -> No
         "ca_file": str(proxy.ca_file),
         "user": proxy.user,
         "dns": {"domain": "sandbox.test"},
+        "job": {"image_policy": "warn"},  # this sandbox has no Docker
         "hadoop_conf": str(real_cluster.client_conf),
     }
     shell.settings(**site, auth="basic", credentials={"file": shell.secret("password", PASSWORD)})
-    job = shell.tool.spec("behind-a-proxy", strategy="single", command="echo through the proxy", roles={"worker": {"memory": "128Mi"}})
+    job = shell.tool.spec(
+        "behind-a-proxy",
+        strategy="single",
+        command="echo through the proxy",
+        roles={"worker": {"memory": "128Mi"}},
+    )
     done = shell("submit", job)
     assert (done.status, "SUCCEEDED" in done.stdout) == (0, True), done
     assert shell("status", "behind-a-proxy", "-o", "json").json["state"] == "SUCCEEDED"
@@ -181,11 +206,17 @@ def test_a_password(proxy: Proxy, shell: Shell, real_cluster: SandboxInfo) -> No
     shell.settings(**{**site, "resource_managers": [proxy.url("basic").replace("https://localhost", "http://rm.example.com")]},
                    auth="basic", credentials={"file": shell.secret("password", PASSWORD)})  # fmt: skip
     open_line = shell("list")
-    assert (open_line.status, "the password would travel unencrypted" in open_line.stderr) == (2, True), open_line
+    assert (open_line.status, "the password would travel unencrypted" in open_line.stderr) == (
+        2,
+        True,
+    ), open_line
 
     shell.settings(**site, auth="basic")
     nowhere = shell("list")
-    assert (nowhere.status, "set one of credentials.file and credentials.command" in nowhere.stderr) == (2, True), nowhere
+    assert (
+        nowhere.status,
+        "set one of credentials.file and credentials.command" in nowhere.stderr,
+    ) == (2, True), nowhere
 
     shell.settings(**{**site, "auth": "simple"})
     simple = shell("list")
@@ -200,9 +231,14 @@ def test_a_bearer_token_from_a_command(proxy: Proxy, shell: Shell) -> None:
         "ca_file": str(proxy.ca_file),
         "user": proxy.user,
         "dns": {"domain": "sandbox.test"},
+        "job": {"image_policy": "warn"},  # this sandbox has no Docker
     }
-    shell.settings(**site, auth="bearer", credentials={"command": ["cat", token]}, poll={"max": "1s"})
-    job = shell.tool.spec("with-a-token", strategy="single", command="sleep 12", roles={"worker": {"memory": "128Mi"}})
+    shell.settings(
+        **site, auth="bearer", credentials={"command": ["cat", token]}, poll={"max": "1s"}
+    )
+    job = shell.tool.spec(
+        "with-a-token", strategy="single", command="sleep 12", roles={"worker": {"memory": "128Mi"}}
+    )
     environ = {**shell.tool.environ, "HOME": str(shell.home)}
     running = Tool(environ, shell.tool.profile, shell.tool.cwd).start("submit", job, "-v")
     shell.tool.until("with-a-token", lambda seen: seen["state"] == "RUNNING")
@@ -216,7 +252,14 @@ def test_a_bearer_token_from_a_command(proxy: Proxy, shell: Shell) -> None:
 
     shell.settings(**site, auth="bearer", credentials={"command": ["false"]})
     failed = shell("list")
-    assert (failed.status, "credentials.command 'false' ended with status 1" in failed.stderr) == (4, True), failed
+    assert (failed.status, "credentials.command 'false' exited with status 1" in failed.stderr) == (
+        4,
+        True,
+    ), failed
     shell.settings(**site, auth="bearer", credentials={"command": ["echo", "token-0"]})
     refused = shell("list")
-    assert (refused.status, "does not accept the bearer token" in refused.stderr, "token-0" in refused.stderr) == (4, True, False), refused
+    assert (
+        refused.status,
+        "does not accept the bearer token" in refused.stderr,
+        "token-0" in refused.stderr,
+    ) == (4, True, False), refused

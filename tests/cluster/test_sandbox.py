@@ -23,23 +23,34 @@ import pytest
 import yaml
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import DAEMONS, DEFAULT_VERSION, Sandbox, SandboxDirs, SandboxInfo, SandboxOptions
-from submit_tf_job.sandbox.java import find_java_home
-from submit_tf_job.sandbox.state import Layout, load_state
+from submit_tf_job.sandbox import (
+    DAEMONS,
+    DEFAULT_VERSION,
+    Sandbox,
+    SandboxDirs,
+    SandboxInfo,
+    SandboxOptions,
+)
+from submit_tf_job.sandbox.jvm import find_java_home
+from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.sandbox.web import ask_dns
+from tests.cluster.conftest import processes_below
+from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster
 
 # Of a busy machine with two cores; a quiet one needs 9 s, which the test prints.
 UP_S = 150
 AS_ROOT = os.geteuid() == 0
-CACHE = SandboxDirs.standard(os.environ).cache_dir
+CACHE = sandbox_dirs(os.environ).cache_dir
 
 
 def call(method: str, url: str, body: object = None) -> tuple[int, dict[str, Any]]:
     """Send one request, as a user's own tool would."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json", "Accept": "application/json"}, method=method)
+    request = urllib.request.Request(
+        url, data, {"Content-Type": "application/json", "Accept": "application/json"}, method=method
+    )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=60) as answer:
@@ -74,7 +85,11 @@ class Service:
             "restart_policy": "NEVER",
             "resource": {"cpus": 1, "memory": "256"},
         }
-        status, answer = call("POST", self._url(""), {"name": name, "version": "1", "lifetime": "900", "components": [component]})
+        status, answer = call(
+            "POST",
+            self._url(""),
+            {"name": name, "version": "1", "lifetime": "900", "components": [component]},
+        )
         assert status == 202, answer
         self.app_id = answer["diagnostics"].rpartition(" ")[2]
 
@@ -83,16 +98,28 @@ class Service:
 
     def app(self) -> dict[str, Any]:
         """The ResourceManager's word."""
-        return dict(call("GET", f"{self.info.rm_url}/ws/v1/cluster/apps/{self.app_id}")[1].get("app", {}))
+        return dict(
+            call("GET", f"{self.info.rm_url}/ws/v1/cluster/apps/{self.app_id}")[1].get("app", {})
+        )
 
     def container(self) -> str:
         """The task's container, "" if it has none yet."""
         _, answer = call("GET", self._url(f"/{self.name}"))
-        return next((c["id"] for component in answer.get("components", []) for c in component["containers"] if c.get("ip")), "")
+        return next(
+            (
+                c["id"]
+                for component in answer.get("components", [])
+                for c in component["containers"]
+                if c.get("ip")
+            ),
+            "",
+        )
 
     def ended(self) -> tuple[str, str]:
         """Wait for the end."""
-        app = until(lambda: (app := self.app()).get("state") in ("FINISHED", "FAILED", "KILLED") and app)
+        app = until(
+            lambda: (app := self.app()).get("state") in ("FINISHED", "FAILED", "KILLED") and app
+        )
         return app["state"], app["finalStatus"]
 
     def output(self) -> str:
@@ -104,19 +131,6 @@ class Service:
         """Remove it, unless the cluster is gone already."""
         with contextlib.suppress(urllib.error.URLError):
             call("DELETE", self._url(f"/{self.name}"))
-
-
-def processes_of(home: Path) -> dict[int, str]:
-    """Find every process that has anything to do with a directory: daemons and containers."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes() + bytes((entry / "cwd").readlink())
-            if f"{home}/".encode() in text or text.endswith(str(home).encode()):
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return found
 
 
 def pid_of(sandbox: Sandbox, daemon: str) -> int:
@@ -139,7 +153,7 @@ def is_free(port: int, address: str = "") -> bool:
 
 def assert_nothing_is_left(info: SandboxInfo) -> None:
     """No process, port, mount or file of a sandbox is left."""
-    assert processes_of(info.home) == {}
+    assert processes_below(info.home) == {}
     assert [port for port in info.ports.values() if not is_free(port)] == []
     address, _, port = info.dns_server.partition(":")
     if int(port) != 53 or AS_ROOT:
@@ -163,7 +177,12 @@ def two(dirs: SandboxDirs) -> Iterator[tuple[Sandbox, Sandbox]]:
     options = SandboxOptions(), SandboxOptions(resolver="direct", memory_mib=2048, vcores=2)
     try:
         with ThreadPoolExecutor(2) as pool:
-            infos = list(pool.map(lambda pair: pair[0].up(pair[1], os.environ, print), zip(sandboxes, options, strict=True)))
+            infos = list(
+                pool.map(
+                    lambda pair: pair[0].up(pair[1], os.environ, print),
+                    zip(sandboxes, options, strict=True),
+                )
+            )
         print("two at once were up after", [round(info.seconds, 1) for info in infos], "s")
         assert max(info.seconds for info in infos) < UP_S
         yield sandboxes
@@ -187,8 +206,14 @@ def info_of(sandbox: Sandbox) -> SandboxInfo:
 
 @pytest.fixture(scope="module")
 def life(first: Sandbox) -> Iterator[Service]:
-    """A job that runs while daemons die; it begins when its own name is found by the system's resolver."""
-    find = "until getent ahostsv4 HOST; do sleep 0.3; done; " if info_of(first).resolver == "system" else ""
+    """A job that runs while daemons die; it begins when its own name is found by the system's
+    resolver.
+    """
+    find = (
+        "until getent ahostsv4 HOST; do sleep 0.3; done; "
+        if info_of(first).resolver == "system"
+        else ""
+    )
     service = Service(info_of(first), "life", f"{{ {find}exec sleep 600; }}")
     until(service.container)
     yield service
@@ -200,11 +225,20 @@ def test_up_gives_a_whole_cluster(first: Sandbox, dirs: SandboxDirs) -> None:
     info = info_of(first)
     assert status.state == "up"
     assert [row.name for row in status.daemons] == list(DAEMONS)
-    assert all(row.alive and row.healthy and not row.reason and row.log.stat().st_size for row in status.daemons)
+    assert all(
+        row.alive and row.healthy and not row.reason and row.log.stat().st_size
+        for row in status.daemons
+    )
     assert all(10000 <= port < 20000 for port in info.ports.values())
-    assert call("GET", f"{info.rm_url}/app/v1/services/version")[1]["hadoop_version"].startswith(DEFAULT_VERSION)
+    assert call("GET", f"{info.rm_url}/app/v1/services/version")[1]["hadoop_version"].startswith(
+        DEFAULT_VERSION
+    )
     metrics = call("GET", f"{info.rm_url}/ws/v1/cluster/metrics")[1]["clusterMetrics"]
-    assert (metrics["activeNodes"], metrics["totalMB"], metrics["totalVirtualCores"]) == (1, 12288, 16)
+    assert (metrics["activeNodes"], metrics["totalMB"], metrics["totalVirtualCores"]) == (
+        1,
+        12288,
+        16,
+    )
     profile = yaml.safe_load((dirs.config_dir / "profiles.d" / "sandbox.yaml").read_text())
     assert profile["resource_managers"] == [info.rm_url]
     assert ("server" in profile["dns"]) is (info.resolver == "direct")
@@ -214,7 +248,9 @@ def test_hdfs_has_what_two_users_need(first: Sandbox) -> None:
     info = info_of(first)
 
     def look(path: str) -> tuple[str, str]:
-        _, answer = call("GET", f"{info.namenode_url}/webhdfs/v1{path}?op=GETFILESTATUS&user.name={info.user}")
+        _, answer = call(
+            "GET", f"{info.namenode_url}/webhdfs/v1{path}?op=GETFILESTATUS&user.name={info.user}"
+        )
         return answer["FileStatus"]["owner"], answer["FileStatus"]["permission"]
 
     assert look("/user/alice") == ("alice", "755")
@@ -255,8 +291,10 @@ def test_names_are_served_in_direct_mode(two: tuple[Sandbox, Sandbox], life: Ser
     service = Service(info, "direct", "exec sleep 600")
     until(service.container)
     server, _, port = info.dns_server.partition(":")
-    assert until(lambda: ask_dns(server, int(port), service.host).addresses)
-    assert ask_dns(server, int(port), life.host).code == 3, "the other sandbox's job is not known here"
+    assert until(lambda: ask_dns(server, int(port), service.host).records)
+    assert ask_dns(server, int(port), life.host).code == 3, (
+        "the other sandbox's job is not known here"
+    )
     profile = yaml.safe_load(info.profile_path.read_text())
     assert profile["dns"] == {"domain": "sandbox.test", "server": info.dns_server}
 
@@ -269,10 +307,13 @@ def test_a_killed_daemon_is_reported_and_healed(first: Sandbox, life: Service, d
     container = until(life.container)
     before = {row.name: row.pid for row in first.status().daemons}
     os.kill(pid_of(first, daemon), signal.SIGKILL)
-    until(lambda: any(not row.alive for row in first.status().daemons))  # a killed JVM lingers for a moment
+    # a killed JVM lingers for a moment
+    until(lambda: any(not row.alive for row in first.status().daemons))
     status = first.status()
     assert status.state == "degraded"
-    assert [(row.name, row.reason) for row in status.daemons if not row.alive] == [(daemon, "it is not running")]
+    assert [(row.name, row.reason) for row in status.daemons if not row.alive] == [
+        (daemon, "it is not running")
+    ]
 
     healed = first.up(SandboxOptions(), os.environ)
     print(f"{daemon} was healed in {healed.seconds:.1f} s")
@@ -291,15 +332,19 @@ def test_a_healed_sandbox_runs_jobs_to_their_end(first: Sandbox, life: Service) 
     assert service.ended() == ("FINISHED", "SUCCEEDED")
     assert service.output() == "hello\n"
     service.delete()
-    attempts = call("GET", f"{info_of(first).rm_url}/ws/v1/cluster/apps/{life.app_id}/appattempts")[1]
+    attempts = call("GET", f"{info_of(first).rm_url}/ws/v1/cluster/apps/{life.app_id}/appattempts")[
+        1
+    ]
     assert len(attempts["appAttempts"]["appAttempt"]) == 1
 
 
-def test_down_ends_also_the_containers_that_a_killed_nodemanager_left(two: tuple[Sandbox, Sandbox]) -> None:
+def test_down_ends_also_the_containers_that_a_killed_nodemanager_left(
+    two: tuple[Sandbox, Sandbox],
+) -> None:
     second = two[1]
     info = info_of(second)
     os.kill(pid_of(second, "nodemanager"), signal.SIGKILL)
-    left = processes_of(info.home / "run" / "nm-local")
+    left = processes_below(info.home / "run" / "nm-local")
     assert any("ServiceMaster" in command for command in left.values()), left
     assert any("sleep 600" in command for command in left.values()), left
     start = time.monotonic()
@@ -315,19 +360,26 @@ def _broken_java(root: Path, daemon_class: str) -> Path:
     (root / "bin").mkdir(parents=True)
     java = root / "bin" / "java"
     real = find_java_home(os.environ) / "bin" / "java"
-    java.write_text(f'#!/bin/sh\ncase "$*" in *{daemon_class}*) echo "out of luck" >&2; exit 3;; esac\nexec {real} "$@"\n')
+    java.write_text(
+        f'#!/bin/sh\ncase "$*" in *{daemon_class}*) echo "out of luck" >&2; exit 3;; '
+        f'esac\nexec {real} "$@"\n'
+    )
     java.chmod(0o755)
     return root
 
 
-def test_a_daemon_that_does_not_start_is_named_with_its_last_words(dirs: SandboxDirs, tmp_path: Path) -> None:
+def test_a_daemon_that_does_not_start_is_named_with_its_last_words(
+    dirs: SandboxDirs, tmp_path: Path
+) -> None:
     sandbox = Sandbox("broken", dirs)
     environ = {**os.environ, "JAVA_HOME": str(_broken_java(tmp_path / "java", "NodeManager"))}
-    with pytest.raises(SandboxError, match=r"nodemanager ended while it started; the end of its log:\nout of luck$") as caught:
+    with pytest.raises(
+        SandboxError, match=r"nodemanager ended while it started; the end of its log:\nout of luck$"
+    ) as caught:
         sandbox.up(SandboxOptions(), environ)
     home = dirs.state_dir / "broken"
     assert caught.value.hint == f"the whole log is {home / 'run' / 'log' / 'nodemanager.log'}"
-    assert processes_of(home) == {}
+    assert processes_below(home) == {}
     assert sandbox.logs("nodemanager") == "out of luck\n"
     assert sandbox.status().state == "down"
     assert sandbox.down()
@@ -342,11 +394,15 @@ def test_a_port_that_is_snatched_is_named_and_nothing_is_left(dirs: SandboxDirs)
             if line.startswith("starting "):
                 state = load_state(Layout(dirs.state_dir / "snatched"))
                 assert state
-                stack.enter_context(contextlib.closing(socket.create_server(("127.0.0.1", state.ports["rm_http"]))))
+                stack.enter_context(
+                    contextlib.closing(socket.create_server(("127.0.0.1", state.ports["rm_http"])))
+                )
 
-        with pytest.raises(SandboxError, match=r"resourcemanager ended while it started(?s:.*)BindException"):
+        with pytest.raises(
+            SandboxError, match=r"resourcemanager ended while it started(?s:.*)BindException"
+        ):
             sandbox.up(SandboxOptions(), os.environ, snatch)
-    assert processes_of(dirs.state_dir / "snatched") == {}
+    assert processes_below(dirs.state_dir / "snatched") == {}
     sandbox.down()
 
 
@@ -366,23 +422,44 @@ print("done", os.listdir(root / "state"))
 """
 
 
-@pytest.mark.skipif(not AS_ROOT, reason="only root can become somebody else; for others every test here is this test")
+@pytest.mark.skipif(
+    not AS_ROOT,
+    reason="only root can become somebody else; for others every test here is this test",
+)
 def test_it_needs_no_root_at_all() -> None:
     python = Path("/usr/bin/python3")
     if not python.exists():
         pytest.skip("no Python that everybody can run")
     root = Path(tempfile.mkdtemp(prefix="sandbox-nobody-"))
     try:
-        shutil.copytree(CACHE / f"hadoop-{DEFAULT_VERSION}", root / "cache" / f"hadoop-{DEFAULT_VERSION}")
+        shutil.copytree(
+            CACHE / f"hadoop-{DEFAULT_VERSION}", root / "cache" / f"hadoop-{DEFAULT_VERSION}"
+        )
         for path in (root, *root.rglob("*")):
             os.chown(path, 65534, 65534)
         source, packages = Path(__file__).parents[2], Path(yaml.__file__).parents[1]
-        environ = {"HOME": str(root), "PATH": os.environ["PATH"], "PYTHONPATH": f"{source}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
-        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(python), "-c", _AS_NOBODY, str(root)]
-        done = subprocess.run(argv, cwd=root, env=environ, capture_output=True, text=True, timeout=300, check=False)
+        environ = {
+            "HOME": str(root),
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": f"{source}:{packages}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        argv = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            str(python),
+            "-c",
+            _AS_NOBODY,
+            str(root),
+        ]
+        done = subprocess.run(
+            argv, cwd=root, env=environ, capture_output=True, text=True, timeout=300, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.endswith("done []\n"), done.stdout
-        assert processes_of(root) == {}
+        assert processes_below(root) == {}
     finally:
         shutil.rmtree(root)
 
@@ -396,11 +473,26 @@ def test_down_leaves_nothing(first: Sandbox, life: Service) -> None:
 
 def test_two_python_processes_agree_on_one_sandbox(dirs: SandboxDirs) -> None:
     sandbox = Sandbox("shared", dirs)
-    code = "import os,sys; from pathlib import Path; from submit_tf_job.sandbox import *; a=[Path(p) for p in sys.argv[1:]]\n"
-    code += "print(len(Sandbox('shared', SandboxDirs(*a)).up(SandboxOptions(), os.environ).started))"
-    argv = [sys.executable, "-c", code, str(dirs.state_dir), str(dirs.cache_dir), str(dirs.config_dir)]
+    code = (
+        "import os,sys; from pathlib import Path; from submit_tf_job.sandbox import *; "
+        "a=[Path(p) for p in sys.argv[1:]]\n"
+    )
+    code += (
+        "print(len(Sandbox('shared', SandboxDirs(*a)).up(SandboxOptions(), os.environ).started))"
+    )
+    argv = [
+        sys.executable,
+        "-c",
+        code,
+        str(dirs.state_dir),
+        str(dirs.cache_dir),
+        str(dirs.config_dir),
+    ]
     try:
         started = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        assert sorted(process.communicate(timeout=UP_S)[0].strip() for process in started) == ["0", "6"]
+        assert sorted(process.communicate(timeout=UP_S)[0].strip() for process in started) == [
+            "0",
+            "6",
+        ]
     finally:
         sandbox.down()

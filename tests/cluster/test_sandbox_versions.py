@@ -1,4 +1,6 @@
-"""The same job on every version of Hadoop that is asked for: SUBMIT_TF_JOB_TEST_HADOOP=3.4.2,3.3.5,3.2.1,3.1.3."""
+"""The same job on every version of Hadoop that is asked for:
+SUBMIT_TF_JOB_TEST_HADOOP=3.4.2,3.3.5,3.2.1,3.1.3.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +14,60 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import DEFAULT_VERSION, Sandbox, SandboxDirs, SandboxOptions
+from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster
 
-VERSIONS = [version for version in os.environ.get("SUBMIT_TF_JOB_TEST_HADOOP", DEFAULT_VERSION).split(",") if version]
+VERSIONS = [
+    version
+    for version in os.environ.get("SUBMIT_TF_JOB_TEST_HADOOP", DEFAULT_VERSION).split(",")
+    if version
+]
 
 
 def _call(method: str, url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        request, timeout=60
+    ) as answer:
         return json.loads(answer.read())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_job_runs_to_its_end(version: str, tmp_path: Path) -> None:
-    sandbox = Sandbox("version", SandboxDirs(tmp_path / "state", SandboxDirs.standard(os.environ).cache_dir, tmp_path / "config"))
+    sandbox = Sandbox(
+        "version",
+        SandboxDirs(tmp_path / "state", sandbox_dirs(os.environ).cache_dir, tmp_path / "config"),
+    )
     try:
         info = sandbox.up(SandboxOptions(hadoop_version=version), os.environ, print)
         print(f"Hadoop {version} was up after {info.seconds:.1f} s")
-        assert _call("GET", f"{info.rm_url}/app/v1/services/version")["hadoop_version"].startswith(version)
-        find = "until getent hosts chief-0.hello.alice.sandbox.test; do sleep 0.3; done" if info.resolver == "system" else "sleep 2"
-        chief = {"name": "chief", "number_of_containers": 1, "launch_command": find, "restart_policy": "NEVER"}
-        service = {"name": "hello", "version": "1", "components": [{**chief, "resource": {"cpus": 1, "memory": "256"}}]}
+        assert _call("GET", f"{info.rm_url}/app/v1/services/version")["hadoop_version"].startswith(
+            version
+        )
+        find = (
+            "until getent hosts chief-0.hello.alice.sandbox.test; do sleep 0.3; done"
+            if info.resolver == "system"
+            else "sleep 2"
+        )
+        chief = {
+            "name": "chief",
+            "number_of_containers": 1,
+            "launch_command": find,
+            "restart_policy": "NEVER",
+        }
+        service = {
+            "name": "hello",
+            "version": "1",
+            "components": [{**chief, "resource": {"cpus": 1, "memory": "256"}}],
+        }
         answer = _call("POST", f"{info.rm_url}/app/v1/services?user.name=alice", service)
         app_id = answer["diagnostics"].rpartition(" ")[2]
         deadline = time.monotonic() + 120
-        while (app := _call("GET", f"{info.rm_url}/ws/v1/cluster/apps/{app_id}")["app"])["state"] not in ("FINISHED", "FAILED", "KILLED"):
+        while (app := _call("GET", f"{info.rm_url}/ws/v1/cluster/apps/{app_id}")["app"])[
+            "state"
+        ] not in ("FINISHED", "FAILED", "KILLED"):
             assert time.monotonic() < deadline, app
             time.sleep(0.5)
         assert (app["state"], app["finalStatus"]) == ("FINISHED", "SUCCEEDED")

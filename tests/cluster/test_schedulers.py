@@ -23,7 +23,7 @@ from submit_tf_job.gateway.callers import line_of, new_token
 from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import Tool, gone
 from tests.gateway.conftest import Process
-from tests.unit.test_docs import blocks
+from tests.pages import blocks
 
 pytestmark = pytest.mark.cluster
 PAGE = Path(__file__).parents[2] / "docs" / "schedulers.md"
@@ -50,26 +50,43 @@ def of_language(language: str) -> str:
 
 @dataclass
 class Host:
-    """A machine of a scheduler: `submit_tf_job` is on its path, and a job spec in the directory of each step."""
+    """A machine of a scheduler: `submit_tf_job` is on its path, and a job spec in the directory of
+    each step.
+    """
 
     tool: Tool
     environ: dict[str, str]
 
-    def step(self, name: str, job: str, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def step(
+        self, name: str, job: str, command: str, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         directory = self.tool.cwd / name
         directory.mkdir()
-        (directory / "train.yaml").write_text(yaml.safe_dump({"name": job, **JOB}, sort_keys=False))
+        changes = {"files": ["train.py"], "command": "python3 train.py"} if name == "files" else {}
+        (directory / "train.yaml").write_text(
+            yaml.safe_dump({"name": job, **JOB, **changes}, sort_keys=False)
+        )
+        (directory / "train.py").write_text("print('trained by a file')")
         if token := variables.pop("token", ""):
             (directory / "token").write_text(f"Authorization: Bearer {token}")
         argv = ["bash", "-u", "-c", command]
-        return subprocess.run(argv, cwd=directory, env={**self.environ, **variables}, capture_output=True, text=True, timeout=240)
+        return subprocess.run(
+            argv,
+            cwd=directory,
+            env={**self.environ, **variables},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
 
 
 @pytest.fixture
 def host(tool: Tool) -> Host:
     programs = tool.cwd / "bin"
     programs.mkdir()
-    (programs / "submit_tf_job").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m submit_tf_job "$@"\n')
+    (programs / "submit_tf_job").write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m submit_tf_job "$@"\n'
+    )
     (programs / "submit_tf_job").chmod(0o755)
     path = f"{programs}{os.pathsep}{tool.environ['PATH']}"
     return Host(tool, {**tool.environ, "PATH": path, "SUBMIT_TF_JOB_PROFILE": tool.profile})
@@ -80,13 +97,17 @@ def gateway(tool: Tool, real_cluster: SandboxInfo) -> Iterator[tuple[Process, st
     token, callers = new_token(), tool.cwd / "callers"
     callers.write_text(line_of(real_cluster.user, token))
     callers.chmod(0o600)
-    made = Process(tool.cwd, "--profile", tool.profile, "--callers", str(callers), environ=dict(tool.environ))
+    made = Process(
+        tool.cwd, "--profile", tool.profile, "--callers", str(callers), environ=dict(tool.environ)
+    )
     yield made, token
     made.end(signal.SIGKILL)
 
 
 def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: SandboxInfo) -> None:
-    """Six schedulers have the same run, and so the same job; two that have HTTP alone have jobs of their own."""
+    """Six schedulers have the same run, and so the same job; two that have HTTP alone have jobs of
+    their own.
+    """
     [azkaban] = re.findall(r"^command=(.*)$", recipe("azkaban"), re.MULTILINE)
     [jenkins] = re.findall(r'script: "(.*?)"', of_language("groovy"))
     argo = yaml.safe_load(next(block.text for block in blocks(PAGE) if block.language == "yaml"))
@@ -94,18 +115,48 @@ def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: Sa
     assert container["command"] == ["bash", "-c"]
     command, cron = (block.text for block in blocks(PAGE) if block.mark == "runs: cli")
     served, token = gateway
-    host.tool.jobs += [f"train-{RUN}", "train-http", "train-rm"]
-    before = {job["application_id"] for job in host.tool("list", "-o", "json").json["jobs"]}  # other tests have the cluster before
+    host.tool.jobs += [f"train-{RUN}", "train-http", "train-files", "train-rm"]
+    # other tests have the cluster before
+    before = {job["application_id"] for job in host.tool("list", "-o", "json").json["jobs"]}
 
     steps: dict[str, Callable[[], subprocess.CompletedProcess[str]]] = {
         "command": lambda: host.step("command", "train", command, RUN=RUN),
         "cron": lambda: host.step("cron", "train", cron, RUN=RUN),
         "oozie": lambda: host.step("oozie", "train", recipe("oozie"), RUN=RUN),
-        "azkaban": lambda: host.step("azkaban", "train", azkaban.replace("${azkaban.flow.execid}", RUN)),
-        "argo": lambda: host.step("argo", "train", container["args"][0].replace("{{workflow.name}}", f"train-{RUN}").replace("/tmp/", "")),
-        "jenkins": lambda: host.step("jenkins", "train", jenkins.replace("${env.BUILD_NUMBER}", RUN)),
-        "gateway": lambda: host.step("gateway", "train-http", f"set -e\n{recipe('gateway')}", RUN=RUN, GATEWAY=served.url, token=token),
-        "rm": lambda: host.step("rm", "train-rm", f"set -e\n{recipe('rm')}", RM=real_cluster.rm_url, USER=real_cluster.user),
+        "azkaban": lambda: host.step(
+            "azkaban", "train", azkaban.replace("${azkaban.flow.execid}", RUN)
+        ),
+        "argo": lambda: host.step(
+            "argo",
+            "train",
+            container["args"][0].replace("{{workflow.name}}", f"train-{RUN}").replace("/tmp/", ""),
+        ),
+        "jenkins": lambda: host.step(
+            "jenkins", "train", jenkins.replace("${env.BUILD_NUMBER}", RUN)
+        ),
+        "gateway": lambda: host.step(
+            "gateway",
+            "train-http",
+            f"set -e\n{recipe('gateway')}",
+            RUN=RUN,
+            GATEWAY=served.url,
+            token=token,
+        ),
+        "files": lambda: host.step(
+            "files",
+            "train-files",
+            recipe("gateway-files"),
+            RUN=RUN,
+            GATEWAY=served.url,
+            token=token,
+        ),
+        "rm": lambda: host.step(
+            "rm",
+            "train-rm",
+            f"set -e\n{recipe('rm')}",
+            RM=real_cluster.rm_url,
+            USER=real_cluster.user,
+        ),
     }
     with ThreadPoolExecutor(len(steps)) as pool:
         done = dict(zip(steps, pool.map(lambda step: step(), steps.values()), strict=True))
@@ -113,20 +164,39 @@ def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: Sa
         assert step.returncode == 0, (name, step.stdout, step.stderr)
     for name in ("command", "oozie", "argo", "jenkins"):
         result = json.loads((host.tool.cwd / name / "result.json").read_text())
-        assert (result["state"], result["confirmed"], result["name"]) == ("SUCCEEDED", True, f"train-{RUN}"), name
+        assert (result["state"], result["confirmed"], result["name"]) == (
+            "SUCCEEDED",
+            True,
+            f"train-{RUN}",
+        ), name
     assert done["oozie"].stdout == f"job=train-{RUN}\nstate=SUCCEEDED\n"
-    assert done["cron"].stdout + done["cron"].stderr == "" or "SUCCEEDED" in done["cron"].stdout, "cron mails nothing on stderr"
+    assert done["cron"].stdout + done["cron"].stderr == "" or "SUCCEEDED" in done["cron"].stdout, (
+        "cron mails nothing on stderr"
+    )
     assert done["cron"].stderr == ""
     assert "trained" in done["gateway"].stdout
     assert '"state": "SUCCEEDED"' in (host.tool.cwd / "gateway" / "events").read_text()
-    jobs = [job for job in host.tool("list", "-o", "json").json["jobs"] if job["application_id"] not in before]
-    assert sorted(job["name"] for job in jobs) == [f"train-{RUN}", "train-http", "train-rm"]
+    jobs = [
+        job
+        for job in host.tool("list", "-o", "json").json["jobs"]
+        if job["application_id"] not in before
+    ]
+    assert sorted(job["name"] for job in jobs) == [
+        f"train-{RUN}",
+        "train-files",
+        "train-http",
+        "train-rm",
+    ]
+    assert host.tool("wait", "train-files").status == 0
+    assert "trained by a file" in host.tool("logs", "train-files").stdout
     for job in host.tool.jobs:
         gone(job)
 
 
 def test_what_only_a_scheduler_reads() -> None:
-    """Oozie's workflow is well-formed, of the schemas that its shell action has, and runs the script of the page."""
+    """Oozie's workflow is well-formed, of the schemas that its shell action has, and runs the
+    script of the page.
+    """
     workflow = ET.fromstring(of_language("xml"))
     names = {"w": "uri:oozie:workflow:1.0", "s": "uri:oozie:shell-action:1.0"}
     assert [script.text for script in workflow.findall(".//s:exec", names)] == ["train.sh"]

@@ -1,4 +1,6 @@
-"""Storages on the real HDFS of a sandbox: the same verbs as in tests/unit, and what only HDFS has."""
+"""Storages on the real HDFS of a sandbox: the same verbs as in tests/unit, and what only HDFS
+has.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ import pytest
 from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused
 from submit_tf_job.plan import Upload
 from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.sandbox.state import Layout, load_state
-from submit_tf_job.staging import forget, stage, sweep
+from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.storage import PathExists, Storage, open_storage
-from tests.unit.test_storage_verbs import StorageVerbs
+from submit_tf_job.storage.staging import forget, stage, sweep
+from tests.unit.storage.test_storage_verbs import StorageVerbs
 
 pytestmark = pytest.mark.cluster
 
@@ -53,14 +55,21 @@ class TestVerbs(StorageVerbs):
     pass
 
 
-def test_the_user_is_who_was_asked_for(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+def test_the_user_is_who_was_asked_for(
+    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
+) -> None:
     storage.chmod(base, 0o777)
     for user in ("alice", "bob"):
         open_as(kind, real_cluster, user).write(f"{base}/{user}", b"x")
-    assert [(item.name, item.owner) for item in storage.list_dir(base)] == [("alice", "alice"), ("bob", "bob")]
+    assert [(item.name, item.owner) for item in storage.list_dir(base)] == [
+        ("alice", "alice"),
+        ("bob", "bob"),
+    ]
 
 
-def test_what_others_may_not_read_is_an_auth_error(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+def test_what_others_may_not_read_is_an_auth_error(
+    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
+) -> None:
     storage.mkdirs(f"{base}/mine", 0o700)
     storage.write(f"{base}/mine/f", b"x")
     stranger = open_as(kind, real_cluster, "bob")
@@ -74,7 +83,9 @@ def test_what_others_may_not_read_is_an_auth_error(kind: str, real_cluster: Sand
         stranger.mkdirs(f"{base}/mine/d")
 
 
-def test_users_side_by_side_are_not_mixed_up(real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+def test_users_side_by_side_are_not_mixed_up(
+    real_cluster: SandboxInfo, storage: Storage, base: str
+) -> None:
     storage.chmod(base, 0o777)
     problems: list[BaseException] = []
 
@@ -98,8 +109,15 @@ def test_users_side_by_side_are_not_mixed_up(real_cluster: SandboxInfo, storage:
 
 def test_a_space_quota_is_no_room(real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
     jars = load_state(Layout(real_cluster.home)).jars  # type: ignore[union-attr]
-    admin = ["java", "-cp", f"{real_cluster.client_conf}:{jars}/*", "org.apache.hadoop.hdfs.tools.DFSAdmin"]
-    subprocess.run([*admin, "-setSpaceQuota", "1m", base], check=True, timeout=60, capture_output=True)
+    admin = [
+        "java",
+        "-cp",
+        f"{real_cluster.client_conf}:{jars}/*",
+        "org.apache.hadoop.hdfs.tools.DFSAdmin",
+    ]
+    subprocess.run(
+        [*admin, "-setSpaceQuota", "1m", base], check=True, timeout=60, capture_output=True
+    )
     assert storage.df(base).total == 1024 * 1024
     with pytest.raises(Refused, match="quota"):
         storage.write(f"{base}/big", b"x" * 2_000_000)
@@ -125,13 +143,19 @@ def test_hadoop_conf_dir_of_the_environment_is_not_looked_at(
     assert open_storage(real_cluster.hdfs_uri).stat("/").is_dir
 
 
-def test_staging_is_once_private_and_swept(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
-    one = Upload(f"{real_cluster.hdfs_uri}{base}/staging/files/job/0123/job.tar", b"payload" * 500_000)
+def test_staging_is_once_private_and_swept(
+    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
+) -> None:
+    one = Upload(
+        f"{real_cluster.hdfs_uri}{base}/staging/files/job/0123/job.tar", b"payload" * 500_000
+    )
     found = [stage([one], storage, user=real_cluster.user)[0] for _ in range(2)]
     assert [(file.uri, file.sent) for file in found] == [(one.uri, 3_500_000), (one.uri, 0)]
     assert storage.read(one.uri) == one.content
     above = one.directory.removesuffix("/0123")
-    assert [storage.stat(path).mode for path in (f"{base}/staging", above, one.directory, one.uri)] == [0o700, 0o700, 0o700, 0o600]
+    assert [
+        storage.stat(path).mode for path in (f"{base}/staging", above, one.directory, one.uri)
+    ] == [0o700, 0o700, 0o700, 0o600]
     later = datetime.now(timezone.utc) + timedelta(days=9)
     swept = list(sweep(storage, f"{base}/staging", older_than=timedelta(days=7), now=later))
     assert [(item.name, item.size) for item in swept] == [("job", 3_500_000)]
@@ -141,7 +165,9 @@ def test_staging_is_once_private_and_swept(kind: str, real_cluster: SandboxInfo,
     assert not storage.exists(above)
 
 
-def test_many_submitters_of_one_content(kind: str, real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
+def test_many_submitters_of_one_content(
+    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
+) -> None:
     one = Upload(f"{real_cluster.hdfs_uri}{base}/s/files/job/0123/job.tar", b"payload" * 300_000)
     results: list[int] = []
 

@@ -1,4 +1,6 @@
-"""`logs` on a real cluster: running, followed through a restart to the last byte, and when it is over."""
+"""`logs` on a real cluster: running, followed through a restart to the last byte, and when it is
+over.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import api, leftovers
+from submit_tf_job import operations
+from submit_tf_job.operations import history
 from submit_tf_job.sandbox import Sandbox
 from submit_tf_job.settings import Settings
 from submit_tf_job.storage import open_storage
@@ -44,12 +47,19 @@ sys.stdout.write("without an end")
 
 @pytest.fixture
 def talking(tool: Tool, tmp_path: Path) -> tuple[str, Path]:
-    """Submit a job whose tasks talk, whose worker fails once, and which is over when a file is there."""
+    """Submit a job whose tasks talk, whose worker fails once, and which is over when a file is
+    there.
+    """
     end = tmp_path / "end"
     roles = {name: {"memory": "256Mi"} for name in ("chief", "worker", "ps")}
     roles["worker"]["restart"] = "on-failure"
     (tmp_path / "talk.py").write_text(TALK)
-    spec = tool.spec("talking", strategy="parameter-server", command=["python3", "-u", str(tmp_path / "talk.py"), str(end)], roles=roles)
+    spec = tool.spec(
+        "talking",
+        strategy="parameter-server",
+        command=["python3", "-u", str(tmp_path / "talk.py"), str(end)],
+        roles=roles,
+    )
     assert tool("submit", spec, "--detach").status == 0
     return "talking", end
 
@@ -65,7 +75,9 @@ def until_said(tool: Tool, job: str, words: str, *arguments: str, timeout: float
         time.sleep(0.5)
 
 
-def test_from_the_first_container_to_the_collected_logs(tool: Tool, talking: tuple[str, Path]) -> None:
+def test_from_the_first_container_to_the_collected_logs(
+    tool: Tool, talking: tuple[str, Path]
+) -> None:
     job, end = talking
     following = tool.start("logs", job, "-f")
     as_json = tool.start("logs", job, "-f", "-o", "json")
@@ -81,15 +93,19 @@ def test_from_the_first_container_to_the_collected_logs(tool: Tool, talking: tup
         for process in (following, as_json):
             process.kill()
     assert (following.returncode, as_json.returncode) == (0, 0)
-    assert "worker-0 was started again, as container_" in err
+    assert "worker-0 was started again as container_" in err
     _when_it_is_over(tool, job, out, objects(lines))
 
 
 def _while_it_runs(tool: Tool, job: str) -> None:
     shown = tool("logs", job)
-    assert {line.partition(" | ")[0].strip() for line in shown.stdout.splitlines()} == {"chief-0", "worker-0", "ps-0"}
+    assert {line.partition(" | ")[0].strip() for line in shown.stdout.splitlines()} == {
+        "chief-0",
+        "worker-0",
+        "ps-0",
+    }
     assert "chief-0  | bytes \\xff\\xfe\n" in shown.stdout
-    assert "\\x1b[31mred\\x1b[0m" in shown.stdout
+    assert "| odd red\n" in shown.stdout
     assert "\x1b" not in shown.stdout
     tail = tool("logs", job, "chief-0", "--tail", "1", "--file", "stdout.txt")
     assert tail.stdout.count("\n") == 1
@@ -98,9 +114,14 @@ def _while_it_runs(tool: Tool, job: str) -> None:
     assert 2 <= len(recent) <= 6
     listed = tool("logs", job, "worker-0", "--list", "-o", "json").json
     assert listed["source"] == "nodes"
-    assert {"stdout.txt", "stderr.txt", "launch_container.sh"} <= {file["name"] for file in listed["containers"][0]["files"]}
+    assert {"stdout.txt", "stderr.txt", "launch_container.sh"} <= {
+        file["name"] for file in listed["containers"][0]["files"]
+    }
     wrong = tool("logs", job, "--file", "nosuch.log")
-    assert (wrong.status, wrong.stderr.splitlines()[0]) == (5, "error: there is no log file nosuch.log")
+    assert (wrong.status, wrong.stderr.splitlines()[0]) == (
+        5,
+        "error: there is no log file nosuch.log",
+    )
     assert "stdout.txt" in wrong.stderr
     assert tool("logs", job, "evaluator").status == 2
     assert "ServiceMaster" in tool("logs", job, "--am").stdout
@@ -116,21 +137,25 @@ def _when_it_is_over(tool: Tool, job: str, followed: str, lines: list[dict[str, 
     tool.until(job, lambda seen: seen["state"] == "SUCCEEDED")
     shown = tool("logs", job)
     assert shown.status == 0, shown.stderr
-    # What was followed is what was collected: every line, and none twice. Each task's second container was seen from its beginning.
+    # What was followed is what was collected: every line, and none twice. Each task's second
+    # container was seen from its beginning.
     assert sorted(_words(followed)) == sorted(_words(shown.stdout))
     assert "without an end" in followed
     whole = objects(tool("logs", job, "-o", "json").stdout)
-    assert sorted((one["task"], one["container"], one["file"], one["text"]) for one in lines) == sorted(
-        (one["task"], one["container"], one["file"], one["text"]) for one in whole
-    )
+    assert sorted(
+        (one["task"], one["container"], one["file"], one["text"]) for one in lines
+    ) == sorted((one["task"], one["container"], one["file"], one["text"]) for one in whole)
     assert len({one["container"] for one in whole if one["task"] == "worker-0"}) == 2
     times = [one["time"] for one in whole if one["time"]]
     assert times == sorted(times)
-    assert [one["text"] for one in whole if one["task"] == "worker-0" and one["text"].startswith("err")][:9] == [
-        f"err {n}" for n in range(9)
-    ]
+    assert [
+        one["text"] for one in whole if one["task"] == "worker-0" and one["text"].startswith("err")
+    ][:9] == [f"err {n}" for n in range(9)]
     app_id = tool.status(job)["application_id"]
-    assert tool("logs", app_id, "chief-0", "--tail", "1", "--file", "stdout.txt").stdout == "without an end\n"
+    assert (
+        tool("logs", app_id, "chief-0", "--tail", "1", "--file", "stdout.txt").stdout
+        == "without an end\n"
+    )
     assert tool("logs", job, "--grep", "worker step 8$").stdout.count("\n") == 2
     assert "serviceam.log" in tool("logs", job, "--am", "--list").stdout
     refused = tool("logs", app_id, "--user", "bob")
@@ -140,12 +165,25 @@ def _when_it_is_over(tool: Tool, job: str, followed: str, lines: list[dict[str, 
     assert tool("logs", "nosuch").status == 5
 
 
-def test_a_large_log(tool: Tool, cluster_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log(
+    tool: Tool, cluster_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its end is read from its end, and a pager that is closed stops it quietly."""
-    program = "for i in range(1100000): print('%010d step loss=%d the quick brown fox' % (i, (i * 7919) % 1000003))"
-    spec = tool.spec("much", strategy="single", command=["python3", "-c", program], roles={"worker": {"memory": "256Mi"}})
+    program = (
+        "for i in range(1100000): print('%010d step loss=%d the quick brown fox' % (i, (i * "
+        "7919) % 1000003))"
+    )
+    spec = tool.spec(
+        "much",
+        strategy="single",
+        command=["python3", "-c", program],
+        roles={"worker": {"memory": "256Mi"}},
+    )
     assert tool("submit", spec).status == 0
-    assert tool("logs", "much", "--tail", "1", "--file", "stdout.txt").stdout == "0001099999 step loss=865951 the quick brown fox\n"
+    assert (
+        tool("logs", "much", "--tail", "1", "--file", "stdout.txt").stdout
+        == "0001099999 step loss=865951 the quick brown fox\n"
+    )
 
     opened: list[Counting] = []
 
@@ -153,24 +191,41 @@ def test_a_large_log(tool: Tool, cluster_settings: Settings, monkeypatch: pytest
         opened.append(Counting(open_storage(*args, **named)))
         return opened[-1]
 
-    monkeypatch.setattr(leftovers, "open_storage", counting)
-    found = list(api.logs(api.connect(cluster_settings), "much", "worker-0", tail=10, files=["stdout.txt"]))
-    assert [line.text[:10] for line in found] == [f"{number:010d}" for number in range(1_099_990, 1_100_000)]
+    monkeypatch.setattr(history, "open_storage", counting)
+    found = list(
+        operations.logs(
+            operations.connect(cluster_settings), "much", "worker-0", tail=10, files=["stdout.txt"]
+        )
+    )
+    assert [line.text[:10] for line in found] == [
+        f"{number:010d}" for number in range(1_099_990, 1_100_000)
+    ]
     [storage] = opened
     assert storage.asked < 100_000
 
     words = " ".join(tool.argv("logs", "much", "-q"))
-    done = subprocess.run(["bash", "-c", f"{words} | head -n 2; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True, env=tool.environ)
+    done = subprocess.run(
+        ["bash", "-c", f"{words} | head -n 2; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        env=tool.environ,
+    )
     assert done.stdout.splitlines()[-1] == "141"
     assert done.stderr == ""
 
 
 def test_a_node_that_is_silent_is_said(tool: Tool, sandbox: Sandbox) -> None:
-    spec = tool.spec("silent", strategy="single", command=["sleep", "60"], roles={"worker": {"memory": "256Mi"}})
+    spec = tool.spec(
+        "silent", strategy="single", command=["sleep", "60"], roles={"worker": {"memory": "256Mi"}}
+    )
     assert tool("submit", spec, "--detach").status == 0
     tool.until("silent", lambda seen: seen["state"] == "RUNNING")
-    impatient = replace(tool, environ={**tool.environ, "SUBMIT_TF_JOB_TIMEOUTS_READ": "2s"}, jobs=[])
-    manager = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "nodemanager")
+    impatient = replace(
+        tool, environ={**tool.environ, "SUBMIT_TF_JOB_TIMEOUTS_READ": "2s"}, jobs=[]
+    )
+    manager = next(
+        daemon.pid for daemon in sandbox.status().daemons if daemon.name == "nodemanager"
+    )
     assert manager
     os.kill(manager, signal.SIGSTOP)
     try:

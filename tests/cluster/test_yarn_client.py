@@ -1,4 +1,6 @@
-"""The client, the submission and the stopping of jobs on a real cluster: what the fake passes too, and what only a real one can do."""
+"""The client, the submission and the stopping of jobs on a real cluster: what the fake passes too,
+and what only a real one can do.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +18,25 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from submit_tf_job.errors import ClusterUnavailable
-from submit_tf_job.leftovers import stored_submission
+from submit_tf_job.operations.history import StoredServices
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.storage import NoSuchPath, open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
-from submit_tf_job.yarn.client import Client
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.records import dumps
+from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.stopping import delete
 from submit_tf_job.yarn.submit import submit
+from tests.fakes.services import service_of
 from tests.fakes.transport import connection_broke
-from tests.unit.test_yarn_behaviours import YarnBehaviours, service_of, until
+from tests.unit.yarn.test_behaviours import YarnBehaviours, until
 
 pytestmark = pytest.mark.cluster
 
 WRITTEN = b"hello\nEnd of LogType:stdout.txt.\n\xff no newline at the end"
-LASTING = r"( printf 'hello\nEnd of LogType:stdout.txt.\n\377 no newline at the end'; exec sleep 600 )"
+LASTING = (
+    r"( printf 'hello\nEnd of LogType:stdout.txt.\n\377 no newline at the end'; exec sleep 600 )"
+)
 
 
 class FaultyAdapter(HTTPAdapter):
@@ -63,8 +68,14 @@ class FaultyAdapter(HTTPAdapter):
         if kind in ("gateway", "error-after"):
             response.close()
             response.status_code = 502 if kind == "gateway" else 500
-            response.headers["Content-Type"] = "text/html" if kind == "gateway" else "application/json"
-            response._content = b"<title>Bad Gateway</title>" if kind == "gateway" else b'{"diagnostics": "it failed"}'
+            response.headers["Content-Type"] = (
+                "text/html" if kind == "gateway" else "application/json"
+            )
+            response._content = (
+                b"<title>Bad Gateway</title>"
+                if kind == "gateway"
+                else b'{"diagnostics": "it failed"}'
+            )
             response.headers.pop("Content-Length", None)
         return response
 
@@ -76,26 +87,36 @@ class RealWorld:
         self.info = info
         self.user = info.user
         self.adapter = FaultyAdapter()
-        self.client = Client([info.rm_url], SimpleAuth(info.user), adapter=self.adapter)
+        self.client = ResourceManager([info.rm_url], SimpleAuth(info.user), adapter=self.adapter)
         self.names: list[str] = []
 
     def name(self) -> str:
         self.names.append(f"yc-{secrets.token_hex(4)}")
         return self.names[-1]
 
-    def body(self, name: str, submission: str, *, seconds: float | None = None, memory: str = "128", queue: str | None = None) -> str:
+    def body(
+        self,
+        name: str,
+        submission: str,
+        *,
+        seconds: float | None = None,
+        memory: str = "128",
+        queue: str | None = None,
+    ) -> str:
         command = LASTING if seconds is None else f"exec sleep {seconds}"
         return dumps(service_of(name, submission, command, memory=memory, queue=queue))
 
-    def stored(self, name: str) -> str | None:
-        storage = open_storage(self.info.hdfs_uri, hadoop_conf=self.info.client_conf, user=self.user, timeout_s=30)
-        return stored_submission(storage, self.user, name, "")
+    def copy(self, name: str, submission: str) -> StoredServices:
+        storage = open_storage(
+            self.info.hdfs_uri, hadoop_conf=self.info.client_conf, user=self.user, timeout_s=30
+        )
+        return StoredServices(lambda: storage, self.user, name, submission)
 
     def fault(self, kind: str, method: str) -> None:
         self.adapter.faults.append((kind, method))
 
-    def stranger(self) -> Client:
-        return Client([self.info.rm_url], SimpleAuth("nohome"))
+    def stranger(self) -> ResourceManager:
+        return ResourceManager([self.info.rm_url], SimpleAuth("nohome"))
 
     def log_of(self, name: str) -> tuple[str, str, bytes]:
         address = next(node.http_address for node in self.client.nodes())
@@ -103,11 +124,22 @@ class RealWorld:
         nodes = NodeManagers(self.client)
 
         def container() -> str | None:
-            found = [one for component in self.client.get_service(name).components for one in component.containers]
+            found = [
+                one
+                for component in self.client.get_service(name).components
+                for one in component.containers
+            ]
             return found[0].id if found else None
 
         cid = until(self, container)
-        until(self, lambda: any(file.size == len(WRITTEN) for file in nodes.list_logs(address, cid) if file.name == "stdout.txt"))
+        until(
+            self,
+            lambda: any(
+                file.size == len(WRITTEN)
+                for file in nodes.list_logs(address, cid)
+                if file.name == "stdout.txt"
+            ),
+        )
         return address, cid, WRITTEN
 
 
@@ -124,24 +156,27 @@ class TestReal(YarnBehaviours):
 
     def test_the_stored_service_is_empty_while_a_post_writes_it(self, world: RealWorld) -> None:
         """And a submission that looks at it then is told apart from another one all the same."""
-        cut = ""
+        cut = False
         for _ in range(10):
             name = world.name()
-            body = world.body(name, "s1", seconds=1)
-            poster = threading.Thread(target=Client([world.info.rm_url], SimpleAuth(world.user)).post_service, args=(body,))
+            body, copy = world.body(name, "s1", seconds=1), world.copy(name, "s1")
+            poster = threading.Thread(
+                target=ResourceManager([world.info.rm_url], SimpleAuth(world.user)).post_service,
+                args=(body,),
+            )
             poster.start()
             while poster.is_alive():
-                try:
-                    assert world.stored(name) == "s1"
-                except NoSuchPath:
-                    pass
-                except ClusterUnavailable as error:
-                    cut = error.message
+                with suppress(NoSuchPath):
+                    found = copy.read()
+                    cut = cut or found.torn
+                    assert found.torn or found.submission == "s1"
             poster.join()
             if cut:
                 break
-        assert "describes no service: Expecting value" in cut
-        again = submit(world.client, body, name=name, user=world.user, submission_id="s1", stored=lambda: world.stored(name))
+        assert cut
+        again = submit(
+            world.client, body, name=name, user=world.user, submission_id="s1", stored=copy
+        )
         assert (again.adopted, again.posts) == (True, 0)
 
 
@@ -151,7 +186,9 @@ def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
     world: RealWorld, sandbox: Sandbox, session_environ: dict[str, str], after_s: float
 ) -> None:
     name = world.name()
-    pid = next(daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager")
+    pid = next(
+        daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager"
+    )
     assert pid is not None
 
     def kill_and_heal() -> None:
@@ -165,7 +202,14 @@ def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
     body = world.body(name, "s1")
     healer.start()
     try:
-        done = submit(world.client, body, name=name, user=world.user, submission_id="s1")
+        done = submit(
+            world.client,
+            body,
+            name=name,
+            user=world.user,
+            submission_id="s1",
+            stored=world.copy(name, "s1"),
+        )
     finally:
         healer.join()
     until(world, lambda: world.client.get_service(name).version == "s1", within_s=90)

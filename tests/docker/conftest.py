@@ -1,4 +1,6 @@
-"""The tool, called as a process on a machine without any settings, with the session's Docker Engine."""
+"""The tool, called as a process on a machine without any settings, with the session's Docker
+Engine.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ import yaml
 
 from tests.conftest import DockerHost
 
-JOB = {"image": "submit_tf_job/base:1", "strategy": "single", "roles": {"worker": {"memory": "128Mi"}}}
+JOB = {
+    "image": "submit_tf_job/base:1",
+    "strategy": "single",
+    "roles": {"worker": {"memory": "128Mi"}},
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,14 @@ class Tool:
     def __call__(self, *words: object, timeout: float = 240, **environ: str) -> Done:
         start = time.monotonic()
         env = {**self.environ, **environ}
-        done = subprocess.run(self.argv(*words), env=env, cwd=self.cwd, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(
+            self.argv(*words),
+            env=env,
+            cwd=self.cwd,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
@@ -61,7 +74,16 @@ class Tool:
 
 @pytest.fixture
 def tool(docker: DockerHost, tmp_path: Path) -> Tool:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "DOCKER_"))}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "DOCKER_"))
+    }
     (tmp_path / "tmp").mkdir()
-    own = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp"), "SUBMIT_TF_JOB_USER": "alice", "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {
+        "HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path / "tmp"),
+        "SUBMIT_TF_JOB_USER": "alice",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return Tool({**environ, **own, "SUBMIT_TF_JOB_DOCKER_HOST": docker.host}, tmp_path)

@@ -1,4 +1,6 @@
-"""`local --docker` on a real Docker Engine: names, verdicts and statuses of YARN, and nothing left."""
+"""`local --docker` on a real Docker Engine: names, verdicts and statuses of YARN, and nothing
+left.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,24 @@ def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
         "board": {**SMALL, "command": "sleep 600"},
     }
     options = {"tmpfs": ["/dev/shm"], "accounts": True}
-    spec = tool.spec("serving", strategy="parameter-server", roles=roles, files=["look.py", "lib"], env={"ODD": ODD}, docker=options)
+    spec = tool.spec(
+        "serving",
+        strategy="parameter-server",
+        roles=roles,
+        files=["look.py", "lib"],
+        env={"ODD": ODD},
+        docker=options,
+    )
     done = tool("local", spec, "--docker")
     assert done.status == 0, done
     told = json.loads(re.search(r"^chief-0 +\| TOLD (.*)$", done.out, re.MULTILINE)[1])  # type: ignore[index]
     tasks = ("chief-0", "worker-0", "worker-1", "ps-0")
     assert told["names"] == [f"{task}.serving.alice.cluster.test" for task in tasks]
-    assert (told["host"], told["distinct"], told["ports"]) == ("chief-0.serving.alice.cluster.test", 4, ["2222"])
+    assert (told["host"], told["distinct"], told["ports"]) == (
+        "chief-0.serving.alice.cluster.test",
+        4,
+        ["2222"],
+    )
     assert (told["file"], told["odd"]) == ("from a file\n", ODD)
     assert told["user"] not in ("", "root")
     assert told["shm_mb"] > 64
@@ -59,16 +72,33 @@ def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
 def test_a_failure_and_restarts(tool: Tool, docker: DockerHost) -> None:
     command = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 1; echo out of luck >&2; exit 7; fi; sleep 600'
     failing = tool(
-        "local", tool.spec("failing", strategy="multi-worker", command=command, roles={"worker": {**SMALL, "instances": 2}}), "--docker"
+        "local",
+        tool.spec(
+            "failing",
+            strategy="multi-worker",
+            command=command,
+            roles={"worker": {**SMALL, "instances": 2}},
+        ),
+        "--docker",
     )
     assert failing.status == 1, failing
-    assert "worker-1 ended with status 7" in failing.out
+    assert "worker-1 exited with status 7" in failing.out
     assert "worker-1 | out of luck" in failing.out
     roles = {
         "main": {**SMALL, "command": "sleep 6"},
-        "helper": {**SMALL, "command": 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]', "restart": "on-failure"},
+        "helper": {
+            **SMALL,
+            "command": 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]',
+            "restart": "on-failure",
+        },
     }
-    again = tool("local", tool.spec("again", strategy="custom", deciding_role="main", roles=roles), "--docker", "-o", "json")
+    again = tool(
+        "local",
+        tool.spec("again", strategy="custom", deciding_role="main", roles=roles),
+        "--docker",
+        "-o",
+        "json",
+    )
     assert (again.status, again.json["state"]) == (0, "SUCCEEDED"), again
     assert "attempt 1" in again.err
     docker.is_clean()
@@ -78,7 +108,8 @@ def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
     (tool.cwd / "show.py").write_text(
         "import json, os, sys\n"
         "task = json.loads(os.environ['TF_CONFIG'])['task']\n"
-        "print('SEEN', json.dumps([task, sys.argv[1:], os.environ['ODD'], os.environ['PREPARED_BY_ENTRYPOINT']]), flush=True)\n"
+        "print('SEEN', json.dumps([task, sys.argv[1:], os.environ['ODD'], "
+        "os.environ['PREPARED_BY_ENTRYPOINT']]), flush=True)\n"
     )
     spec = tool.spec(
         "entry",
@@ -96,11 +127,25 @@ def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
     tool.cwd.chmod(0o755)
     done = tool("local", spec, "--docker")
     assert done.status == 0, done
-    seen = {prefix: json.loads(text) for prefix, text in re.findall(r"^(worker-\d) \| SEEN (.*)$", done.out, re.MULTILINE)}
+    seen = {
+        prefix: json.loads(text)
+        for prefix, text in re.findall(r"^(worker-\d) \| SEEN (.*)$", done.out, re.MULTILINE)
+    }
     for index in (0, 1):
         words = ["three short words", "$HOME", "it's", "--x=1;2"]
-        assert seen[f"worker-{index}"] == [{"type": "worker", "index": index}, words, " $5 'or' \\ so ", "yes"]
-    ignored = tool("local", tool.spec("ignored", image="submit_tf_job/no-exec:1", command="echo never"), "--docker", "-o", "json")
+        assert seen[f"worker-{index}"] == [
+            {"type": "worker", "index": index},
+            words,
+            " $5 'or' \\ so ",
+            "yes",
+        ]
+    ignored = tool(
+        "local",
+        tool.spec("ignored", image="submit_tf_job/no-exec:1", command="echo never"),
+        "--docker",
+        "-o",
+        "json",
+    )
     assert ignored.status == 1, ignored
     assert ignored.json["state"] != "SUCCEEDED"
     docker.is_clean()
@@ -109,7 +154,14 @@ def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
 def test_an_interrupted_run_leaves_nothing(tool: Tool, docker: DockerHost) -> None:
     spec = tool.spec("broken-off", command="trap '' TERM; echo here; sleep 600 & wait; sleep 600")
     argv = tool.argv("local", spec, "--docker")
-    with subprocess.Popen(argv, env=tool.environ, cwd=tool.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv,
+        env=tool.environ,
+        cwd=tool.cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
         if "here\n" not in lines:
@@ -122,15 +174,33 @@ def test_an_interrupted_run_leaves_nothing(tool: Tool, docker: DockerHost) -> No
 
 
 def test_what_cannot_run(tool: Tool, docker: DockerHost) -> None:
-    missing = tool("local", tool.spec("gone", image="localhost:1/nope:1", command="true"), "--docker")
-    assert (missing.status, "localhost:1/nope:1 is not on this machine, and cannot be pulled" in missing.err) == (9, True), missing
+    missing = tool(
+        "local", tool.spec("gone", image="localhost:1/nope:1", command="true"), "--docker"
+    )
+    assert (
+        missing.status,
+        "localhost:1/nope:1 is not on this machine, and cannot be pulled" in missing.err,
+    ) == (9, True), missing
     docker("import", "-", "bashless:1", stdin=(b"\0" * 1024))
     bashless = tool("local", tool.spec("bashless", image="bashless:1", command="true"), "--docker")
-    assert (bashless.status, "worker-0 could not be started from image bashless:1" in bashless.err) == (9, True), bashless
+    assert (
+        bashless.status,
+        "worker-0 could not be started from image bashless:1" in bashless.err,
+    ) == (9, True), bashless
     assert "submit_tf_job image check bashless:1" in bashless.err
-    down = tool("local", tool.spec("down", command="true"), "--docker", SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")
+    down = tool(
+        "local",
+        tool.spec("down", command="true"),
+        "--docker",
+        SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock",
+    )
     assert (down.status, "Docker does not answer" in down.err) == (7, True), down
-    far = tool("local", tool.spec("far", command="true"), "--docker", SUBMIT_TF_JOB_DOCKER_HOST="tcp://docker.example.com:2376")
+    far = tool(
+        "local",
+        tool.spec("far", command="true"),
+        "--docker",
+        SUBMIT_TF_JOB_DOCKER_HOST="tcp://docker.example.com:2376",
+    )
     assert (far.status, "is another machine's Docker" in far.err) == (2, True), far
     slow = tool("local", tool.spec("slow", command="sleep 600"), "--docker", "--timeout", "3s")
     assert slow.status == 8, slow

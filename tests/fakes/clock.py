@@ -14,7 +14,7 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._order = count()
 
     def __call__(self) -> float:
@@ -30,7 +30,7 @@ class FakeClock:
             happen()
         self.now = end
 
-    def after(self, seconds: float, happen: Callable[[], None]) -> None:
+    def after(self, seconds: float, happen: Callable[[], object]) -> None:
         """Let something happen later."""
         heapq.heappush(self._due, (self.now + seconds, next(self._order), happen))
 

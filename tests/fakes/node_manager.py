@@ -13,6 +13,7 @@ class FakeNM:
 
     def __init__(self, address: str) -> None:
         self.logs: dict[tuple[str, str], bytes] = {}  # (container, file): what it holds
+        self.containers: dict[str, str] = {}  # its containers' states
         self.ended: set[str] = set()  # containers that have ended
         self.address = address
         self.log_server: str | None = None
@@ -20,6 +21,9 @@ class FakeNM:
 
     def serve(self, asked: Asked) -> Answer:
         """Answer a request for a container's logs (yarn-services 9; the frame as seen on 3.4.2)."""
+        if asked.path == "/ws/v1/node/containers":
+            known = [{"id": name, "state": state} for name, state in self.containers.items()]
+            return Answer.json({"containers": {"container": known} if known else {}})
         match = re.fullmatch(r"/ws/v1/node/containers/([^/]+)/logs(?:/([^/]+))?", asked.path)
         assert match, f"unexpected request: {asked.method} {asked.path}"
         assert asked.method == "GET", asked.method
@@ -29,26 +33,54 @@ class FakeNM:
             return self._unknown(container, file)
         if file is None:
             files = [
-                {"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": "Sat Nov 21 10:53:21 +0000 2026"}
+                {
+                    "fileName": name,
+                    "fileSize": str(len(data)),
+                    "lastModifiedTime": "Sat Nov 21 10:53:21 +0000 2026",
+                }
                 for name, data in logs.items()
             ]
-            listed = {"containerLogInfo": files} if files else {}  # seen: a container that never was, of a living application
-            return Answer.json({"containerLogsInfo": {**listed, "logAggregationType": "LOCAL", "containerId": container}})
+            # seen: a container that never was, of a living application
+            listed = {"containerLogInfo": files} if files else {}
+            return Answer.json(
+                {
+                    "containerLogsInfo": {
+                        **listed,
+                        "logAggregationType": "LOCAL",
+                        "containerId": container,
+                    }
+                }
+            )
         if unquote(file) not in logs:
             return Answer.text("java.lang.Exception: Cannot find this log on the local disk.", 404)
         return Answer(
             200,
-            _framed(container, unquote(file), logs[unquote(file)], asked.query.get("size"), container in self.ended),
+            _framed(
+                container,
+                unquote(file),
+                logs[unquote(file)],
+                asked.query.get("size"),
+                container in self.ended,
+            ),
             "text/plain;charset=utf-8",
         )
 
     def _unknown(self, container: str, file: str | None) -> Answer:
         if self.log_server:
-            return Answer.text("", 307, Location=f"{self.log_server}/containers/{container}/logs?redirected_from_node=true")
-        words = "Unknown container. Container either has not started or has already completed or doesn't belong to this node at all."
+            return Answer.text(
+                "",
+                307,
+                Location=f"{self.log_server}/containers/{container}/logs?redirected_from_node=true",
+            )
+        words = (
+            "Unknown container. Container either has not started or has already completed or "
+            "doesn't belong to this node at all."
+        )
         if file is None:
             return remote_exception(
-                "WebApplicationException", f"org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: {words}", 503
+                "WebApplicationException",
+                f"org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: {words}",
+                503,
             )
         return Answer.text(f"java.lang.Exception: {words}", 404)
 
@@ -59,8 +91,18 @@ def _application(container: str) -> str:
 
 def _framed(container: str, file: str, data: bytes, size: str | None, ended: bool) -> bytes:
     part = data if size is None else data[: int(size)] if int(size) >= 0 else data[int(size) :]
-    head = f"Container: {container} on node1:8041\nLogAggregationType: LOCAL\n{'=' * 68}\nLogType:{file}\n"
-    head += f"LogLastModifiedTime:Sat Nov 21 10:53:21 +0000 2026\nLogLength:{len(data)}\nLogContents:\n"
-    running = "" if ended else f".This log file belongs to a running container ({container}) and so may not be complete."
+    head = (
+        f"Container: {container} on node1:8041\nLogAggregationType: "
+        f"LOCAL\n{'=' * 68}\nLogType:{file}\n"
+    )
+    head += (
+        f"LogLastModifiedTime:Sat Nov 21 10:53:21 +0000 2026\nLogLength:{len(data)}\nLogContents:\n"
+    )
+    running = (
+        ""
+        if ended
+        else f".This log file belongs to a running container ({container}) and so may not be "
+        f"complete."
+    )
     tail = f"End of LogType:{file}{running}\n{'*' * 75}\n\n"
     return head.encode() + part + tail.encode()

@@ -1,4 +1,4 @@
-"""ResourceManagers and a NodeManager that answer as the real ones were seen to (facts: verified-versions 1.3, verified-security-ha 9)."""
+"""ResourceManagers and a NodeManager that answer as real ones do (docs/hadoop-facts.md)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from urllib.parse import unquote
 import requests
 
 from submit_tf_job.yarn.auth import SimpleAuth
-from submit_tf_job.yarn.client import Client, Timeouts
+from submit_tf_job.yarn.resource_manager import ResourceManager, Timeouts
 from tests.fakes.clock import EPOCH_MS, FakeClock
 from tests.fakes.node_manager import FakeNM
-from tests.fakes.transport import Answer, Asked, FakeNetwork, connection_broke, refused, remote_exception
+from tests.fakes.transport import (
+    Answer,
+    Asked,
+    FakeNetwork,
+    connection_broke,
+    refused,
+    remote_exception,
+)
 from tests.fakes.yarn import ENDED, App, Stored, Yarn, YarnSays, parse
 
 STEP_S = 0.2
 WRITES = (1, 3)  # the steps of a POST that write the service's file
-TORN = "No content to map due to end-of-input\n at [Source: (org.apache.hadoop.hdfs.client.HdfsDataInputStream); line: 1, column: 0]"
+TORN = (
+    "No content to map due to end-of-input\n at [Source: "
+    "(org.apache.hadoop.hdfs.client.HdfsDataInputStream); line: 1, column: 0]"
+)
 
 
 class FakeCluster:
@@ -28,22 +38,27 @@ class FakeCluster:
     Args:
         rms: Addresses of its ResourceManagers; the first one is active.
         version: Hadoop's version.
+        clock: Its time.
     """
 
-    def __init__(self, *rms: str, version: tuple[int, ...] = (3, 4, 2)) -> None:
-        self.clock = FakeClock()
+    def __init__(
+        self, *rms: str, version: tuple[int, ...] = (3, 4, 2), clock: FakeClock | None = None
+    ) -> None:
+        self.clock = clock or FakeClock()
         self.yarn = Yarn(self.clock, version)
         self.network = FakeNetwork(self.clock)
-        self.rms = [FakeRM(self, address, index == 0) for index, address in enumerate(rms or ("rm1:8088",))]
+        self.rms = [
+            FakeRM(self, address, index == 0) for index, address in enumerate(rms or ("rm1:8088",))
+        ]
         self.node = FakeNM("node1:8042")
         for server in self.rms:
             self.network.servers[server.address] = server
         self.network.servers[self.node.address] = self.node
         self.same_host: dict[str, frozenset[str]] = {}
 
-    def client(self, user: str = "alice", *, timeouts: Timeouts | None = None) -> Client:
+    def client(self, user: str = "alice", *, timeouts: Timeouts | None = None) -> ResourceManager:
         """Return a client of all ResourceManagers."""
-        return Client(
+        return ResourceManager(
             [f"http://{rm.address}" for rm in self.rms],
             SimpleAuth(user),
             timeouts=timeouts,
@@ -83,7 +98,8 @@ class FakeRM:
         self.services_enabled = True
         self.aggregation: str | None = None  # logAggregationStatus of what is over
         self.post_delays: list[float] = []  # for the next POST: seconds before each of its steps
-        self.die_in_post: int | None = None  # the process dies in the next POST, after so many steps
+        # the process dies in the next POST, after so many steps
+        self.die_in_post: int | None = None
         self.tears = False  # … and while it writes the service, where the next step would
 
     def die(self) -> None:
@@ -101,7 +117,7 @@ class FakeRM:
     def process(self) -> object:
         return None if self.role == "down" else self.started_ms
 
-    # --- answering -------------------------------------------------------------------------------------------------------
+    # --- answering --------------------------------------------------------------------------------
 
     def serve(self, asked: Asked) -> Answer:
         """Answer a request as this ResourceManager would now."""
@@ -126,7 +142,10 @@ class FakeRM:
         yield "GET", f"{ws}/apps", self._apps
         yield "GET", f"{ws}/apps/([^/]+)", self._app
         yield "PUT", f"{ws}/apps/([^/]+)/state", self._kill
+        yield "PUT", f"{ws}/apps/([^/]+)/priority", self._priority
         yield "GET", f"{ws}/apps/([^/]+)/appattempts", self._attempts
+        yield "GET", f"{ws}/apps/([^/]+)/appattempts/([^/]+)", self._attempt
+        yield "GET", f"{ws}/apps/([^/]+)/appattempts/([^/]+)/containers", self._containers
         yield "POST", f"{ws}/apps/new-application", self._new_application
         yield "GET", f"{ws}/nodes", self._nodes
         yield "GET", f"{ws}/scheduler", self._scheduler
@@ -147,12 +166,23 @@ class FakeRM:
         active = self.cluster.active
         query = f"?user.name={asked.user}"
         if self.role == "becoming":
-            return Answer.text("This is standby RM.", 307, Location=f"http://{self.address}{asked.path}{query}")
+            return Answer.text(
+                "This is standby RM.", 307, Location=f"http://{self.address}{asked.path}{query}"
+            )
         if active is None:
-            words = "Can not find any active RM. Will retry in next 6 seconds.\nHA Zookeeper Connection State: CONNECTED"
-            return Answer.text(words, 307, Refresh=f"6;url=http://{self.address}{asked.path}{query}&next.refresh.interval=1")
+            words = (
+                "Can not find any active RM. Will retry in next 6 seconds.\nHA Zookeeper "
+                "Connection State: CONNECTED"
+            )
+            return Answer.text(
+                words,
+                307,
+                Refresh=f"6;url=http://{self.address}{asked.path}{query}&next.refresh.interval=1",
+            )
         where = f"http://{active.address}{asked.path}{query}"
-        return Answer.text(f"This is standby RM. The redirect url is: {asked.path}{query}\n", 307, Location=where)
+        return Answer.text(
+            f"This is standby RM. The redirect url is: {asked.path}{query}\n", 307, Location=where
+        )
 
     def _info(self) -> Answer:
         ha = {"active": "ACTIVE", "becoming": "STANDBY"}.get(self.role, "STANDBY")
@@ -165,7 +195,7 @@ class FakeRM:
         }
         return Answer.json({"clusterInfo": info})
 
-    # --- applications ----------------------------------------------------------------------------------------------------
+    # --- applications -----------------------------------------------------------------------------
 
     def _apps(self, asked: Asked) -> Answer:
         query, found = asked.query, list(self.yarn.apps.values())
@@ -190,6 +220,7 @@ class FakeRM:
             "user": app.user,
             "name": app.name,
             "queue": queue,
+            "priority": app.priority,
             "state": app.state,
             "finalStatus": app.final_status,
             "progress": 100.0,
@@ -199,17 +230,30 @@ class FakeRM:
             "startedTime": app.started_ms,
             "finishedTime": app.finished_ms,
             "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
-            **({"logAggregationStatus": self.aggregation} if self.aggregation and app.ended else {}),
+            "runningContainers": -1 if app.ended and not app.finishing else 1,
+            **(
+                {"logAggregationStatus": self.aggregation} if self.aggregation and app.ended else {}
+            ),
         }
 
     def _kill(self, asked: Asked, app_id: str) -> Answer:
         app = self.yarn.apps.get(app_id)
-        assert json.loads(asked.body) == {"state": "KILLED"}
+        wanted = json.loads(asked.body)
+        assert wanted["state"] == "KILLED"
         if app is None:
             return _app_not_found(app_id)
         if not app.ended:
-            self.yarn.kill(app)
+            reason = wanted.get("diagnostics")
+            self.yarn.kill(app, f"with diagnostic message: {reason}" if reason else "")
         return Answer.json({"state": app.state}, 200 if app.ended else 202)
+
+    def _priority(self, asked: Asked, app_id: str) -> Answer:
+        app = self.yarn.apps.get(app_id)
+        if app is None:
+            return _app_not_found(app_id)
+        # CapacityScheduler.checkAndGetApplicationPriority: the cluster's maximum instead of more
+        app.priority = min(json.loads(asked.body)["priority"], self.yarn.most_priority)
+        return Answer.json({"priority": app.priority})
 
     def _attempts(self, asked: Asked, app_id: str) -> Answer:
         if app_id not in self.yarn.apps:
@@ -218,34 +262,87 @@ class FakeRM:
         attempt = {
             "id": 1,
             "appAttemptId": f"appattempt_{number}_000001",
-            "appAttemptState": "RUNNING",
+            "appAttemptState": "FINISHING"
+            if self.yarn.apps[app_id].finishing
+            else self.yarn.apps[app_id].state,
             "containerId": f"container_{number}_01_000001",
             "nodeHttpAddress": "node1:8042",
         }
+        if self.yarn.version < (3, 4):
+            # seen on 3.1.3; AppAttemptInfo of 3.3.5 has no such field
+            del attempt["appAttemptState"]
         return Answer.json({"appAttempts": {"appAttempt": [attempt]}})
+
+    def _attempt(self, asked: Asked, app_id: str, attempt_id: str) -> Answer:
+        app = self.yarn.apps[app_id]
+        return Answer.json(
+            {
+                "appAttemptId": attempt_id,
+                "appAttemptState": "FINISHING" if app.finishing else app.state,
+            }
+        )
+
+    def _containers(self, asked: Asked, app_id: str, _attempt: str) -> Answer:
+        """List the containers that the ResourceManager knows: none of an application that is
+        over.
+        """
+        app, node = self.yarn.apps[app_id], self.cluster.node
+        mine = (
+            []
+            if app.ended
+            else [name for name in node.containers if app_id.partition("_")[2] in name]
+        )
+        return Answer.json(
+            {
+                "container": [
+                    {"containerId": name, "nodeHttpAddress": f"http://{node.address}"}
+                    for name in mine
+                ]
+            }
+        )
 
     def _new_application(self, asked: Asked) -> Answer:
         most = {"memory": self.yarn.max_mb, "vCores": 8}
-        return Answer.json({"application-id": self.yarn.new_app_id(), "maximum-resource-capability": most})
+        return Answer.json(
+            {"application-id": self.yarn.new_app_id(), "maximum-resource-capability": most}
+        )
 
     def _nodes(self, asked: Asked) -> Answer:
-        node = {"id": "node1:8041", "nodeHostName": "node1", "nodeHTTPAddress": self.cluster.node.address, "state": "RUNNING"}
+        node = {
+            "id": "node1:8041",
+            "nodeHostName": "node1",
+            "nodeHTTPAddress": self.cluster.node.address,
+            "state": "RUNNING",
+        }
         return Answer.json({"nodes": {"node": [node]}})
 
     def _scheduler(self, asked: Asked) -> Answer:
         queues = [{"queueName": name, "state": "RUNNING"} for name in sorted(self.yarn.queues)]
-        return Answer.json({"scheduler": {"schedulerInfo": {"type": "capacityScheduler", "queues": {"queue": queues}}}})
+        return Answer.json(
+            {
+                "scheduler": {
+                    "schedulerInfo": {"type": "capacityScheduler", "queues": {"queue": queues}}
+                }
+            }
+        )
 
     def _access(self, asked: Asked, queue: str) -> Answer:
         if queue.rpartition(".")[2] not in self.yarn.queues:
-            words = f"java.lang.Exception: User={asked.user} doesn't haven access to queue={queue} so it cannot check ACLs for other users."
+            words = (
+                f"java.lang.Exception: User={asked.user} doesn't haven access to queue={queue} "
+                f"so it cannot check ACLs for other users."
+            )
             return remote_exception("ForbiddenException", words, 403)
         return Answer.json({"allowed": "true", "user": asked.query["user"], "diagnostics": ""})
 
-    # --- services --------------------------------------------------------------------------------------------------------
+    # --- services ---------------------------------------------------------------------------------
 
     def _version(self, asked: Asked) -> Answer:
-        return Answer.json({"hadoop_version": f"{self.yarn.version_text} from 84e8b8 by somebody source checksum f0b2d3"})
+        return Answer.json(
+            {
+                "hadoop_version": f"{self.yarn.version_text} from 84e8b8 by somebody source checksum f0b2d3"
+            }
+        )
 
     def _post(self, asked: Asked) -> Answer:
         """Create a service while the client waits; when it stops waiting, the creation goes on."""
@@ -255,7 +352,11 @@ class FakeRM:
             return Answer.json(refusal.body(), refusal.status)
         delays, self.post_delays = (self.post_delays + [STEP_S] * 4)[:4], []
         dies, self.die_in_post = self.die_in_post, None
-        steps, born, outcome = self.yarn.creating(asked.user, spec), self.started_ms, list[Answer | None]()
+        steps, born, outcome = (
+            self.yarn.creating(asked.user, spec),
+            self.started_ms,
+            list[Answer | None](),
+        )
 
         def step(number: int) -> None:
             if self.started_ms != born or self.role == "down":
@@ -273,7 +374,11 @@ class FakeRM:
                 return
             if number == 3:
                 app_id = self.yarn.services[asked.user, spec["name"]].app_id
-                said = {"uri": f"/v1/services/{spec['name']}", "diagnostics": f"Application ID: {app_id}", "state": "ACCEPTED"}
+                said = {
+                    "uri": f"/v1/services/{spec['name']}",
+                    "diagnostics": f"Application ID: {app_id}",
+                    "state": "ACCEPTED",
+                }
                 outcome.append(Answer.json(said, 202))
             else:
                 self.clock.after(delays[number + 1], lambda: step(number + 1))
@@ -297,27 +402,45 @@ class FakeRM:
         if stored.torn:
             return Answer.json({"diagnostics": TORN}, 500)
         app = self.yarn.apps.get(stored.app_id or "")
-        shown: dict[str, Any] = {"name": name, "components": [], "configuration": {"properties": {}, "env": {}, "files": []}}
+        shown: dict[str, Any] = {
+            "name": name,
+            "components": [],
+            "configuration": {"properties": {}, "env": {}, "files": []},
+        }
         shown |= {"state": _service_state(app), "quicklinks": {}, "kerberos_principal": {}}
         running = app is not None and app.state == "RUNNING"
         if running and not self.yarn.readable:
             return Answer.json(
-                {"diagnostics": "Call From vm/127.0.0.1 to localhost:37007 failed on socket exception: Connection reset"}, 500
+                {
+                    "diagnostics": "Call From vm/127.0.0.1 to localhost:37007 failed on socket "
+                    "exception: Connection reset"
+                },
+                500,
             )
         if stored.app_id and (running or self.yarn.version >= (3, 2)):
             shown["id"] = stored.app_id
         if running:
-            shown |= {**stored.spec, "state": "STARTED", "components": [self._component(item) for item in stored.spec["components"]]}
+            shown |= {
+                **stored.spec,
+                "state": "STARTED",
+                "components": [self._component(item) for item in stored.spec["components"]],
+            }
         return Answer.json(shown)
 
     def _component(self, component: dict[str, Any]) -> dict[str, Any]:
-        return {**component, "state": "FLEXING", "containers": self.yarn.containers.get(component["name"], [])}
+        return {
+            **component,
+            "state": "FLEXING",
+            "containers": self.yarn.containers.get(component["name"], []),
+        }
 
     def _put(self, asked: Asked, name: str) -> Answer:
         stored, wanted = self.yarn.services.get((asked.user, name)), parse(asked.body)
         if stored is None:
             words = (
-                f"File does not exist: /user/{asked.user}/.yarn/services/{name}/{name}.json\n\tat org.apache.hadoop.hdfs.server.namenode.X"
+                f"File does not exist: "
+                f"/user/{asked.user}/.yarn/services/{name}/{name}.json\n\tat "
+                f"org.apache.hadoop.hdfs.server.namenode.X"
             )
             return Answer.json({"diagnostics": words}, 404)
         if stored.torn:
@@ -333,9 +456,16 @@ class FakeRM:
 
     def _start(self, user: str, name: str, stored: Stored) -> Answer:
         if self.yarn.live(user, name):
-            return Answer.json({"diagnostics": f"Failed to start service {name}, because it already exists."}, 400)
+            return Answer.json(
+                {"diagnostics": f"Failed to start service {name}, because it already exists."}, 400
+            )
         stored.app_id = self.yarn.submit_app(user, stored.spec).id
-        return Answer.json({"diagnostics": f"Service {name} is successfully started with ApplicationId: {stored.app_id}"})
+        return Answer.json(
+            {
+                "diagnostics": f"Service {name} is successfully started with ApplicationId: "
+                f"{stored.app_id}"
+            }
+        )
 
     def _delete(self, asked: Asked, name: str) -> Answer:
         key = asked.user, name
@@ -347,23 +477,50 @@ class FakeRM:
             self.yarn.stop(app)
             self.clock.sleep(4.1)
         if self.yarn.live(*key):
-            return Answer.json({"diagnostics": f"Failed to destroy service {name}, because it is still running."}, 400)
+            return Answer.json(
+                {"diagnostics": f"Failed to destroy service {name}, because it is still running."},
+                400,
+            )
         self.yarn.services.pop(key, None)
         return Answer.json({"diagnostics": f"Successfully destroyed service {name}"})
 
     def _flex(self, asked: Asked, name: str, component: str) -> Answer:
         stored, wanted = self.yarn.services.get((asked.user, name)), parse(asked.body)
         if stored is None:
-            return Answer.json({"diagnostics": f"File does not exist: /user/{asked.user}/.yarn/services/{name}/{name}.json"}, 500)
+            return Answer.json(
+                {
+                    "diagnostics": f"File does not exist: "
+                    f"/user/{asked.user}/.yarn/services/{name}/{name}.json"
+                },
+                500,
+            )
         app = self.yarn.apps.get(stored.app_id or "")
         if app is None or app.state != "RUNNING":
             state = app.state if app else "FINISHED"
-            return Answer.json({"diagnostics": f"{name} is at {state} state, flex can only be invoked when service is running"}, 500)
-        found = next((item for item in stored.spec["components"] if item["name"] == component), None)
+            return Answer.json(
+                {
+                    "diagnostics": f"{name} is at {state} state, flex can only be invoked when service is "
+                    f""
+                    f""
+                    f"running"
+                },
+                500,
+            )
+        found = next(
+            (item for item in stored.spec["components"] if item["name"] == component), None
+        )
         if found is None:
-            return Answer.json({"diagnostics": f"Components [{component}] do not exist in app definition."}, 500)
-        before, found["number_of_containers"] = found["number_of_containers"], wanted["number_of_containers"]
-        words = f"Updating component ({component}) size from {before} to {wanted['number_of_containers']}"
+            return Answer.json(
+                {"diagnostics": f"Components [{component}] do not exist in app definition."}, 500
+            )
+        before, found["number_of_containers"] = (
+            found["number_of_containers"],
+            wanted["number_of_containers"],
+        )
+        words = (
+            f"Updating component ({component}) size from {before} to "
+            f"{wanted['number_of_containers']}"
+        )
         return Answer.json({"diagnostics": words})
 
 
@@ -374,7 +531,9 @@ def _service_state(app: App | None) -> str:
 
 
 def _app_not_found(app_id: str) -> Answer:
-    return remote_exception("NotFoundException", f"java.lang.Exception: app with id: {app_id} not found", 404)
+    return remote_exception(
+        "NotFoundException", f"java.lang.Exception: app with id: {app_id} not found", 404
+    )
 
 
 def _no_services(asked: Asked, *parts: str) -> Answer:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.sandbox.ports import block_ports
-from submit_tf_job.sandbox.state import State
+from submit_tf_job.sandbox import SandboxDirs
+from submit_tf_job.sandbox.port_blocks import block_ports
+from submit_tf_job.sandbox.saved_state import SandboxState
+from submit_tf_job.settings import directories
 
-__all__ = ["state_of"]
+__all__ = ["sandbox_dirs", "state_of"]
 
 
-def state_of(**changes: Any) -> State:
+def sandbox_dirs(environ: Mapping[str, str]) -> SandboxDirs:
+    """Return the directories that the command line uses in an environment."""
+    usual = directories(environ)
+    return SandboxDirs(usual.state / "sandbox", usual.cache, usual.config)
+
+
+def state_of(**changes: Any) -> SandboxState:
     """Return the state of a sandbox that Ann started."""
     values: dict[str, Any] = {
         "name": "one",
@@ -32,4 +41,4 @@ def state_of(**changes: Any) -> State:
         "profile_path": "/p",
         "recovery": True,
     }
-    return State(**{**values, **changes})
+    return SandboxState(**{**values, **changes})

@@ -1,4 +1,6 @@
-"""The fake cluster behind a real socket, for programs that run as processes of their own; its time runs faster than ours."""
+"""The fake cluster behind a real socket, for programs that run as processes of their own; its time
+runs faster than ours.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ __all__ = ["Served", "served_cluster"]
 
 
 class QuickClock(FakeClock):
-    """A clock that goes by itself, so many times as fast as the wall's; whoever waits for it lets happen what is due."""
+    """A clock that goes by itself, so many times as fast as the wall's; whoever waits for it lets
+    happen what is due.
+    """
 
     def __init__(self, speed: float) -> None:
         super().__init__()
@@ -47,17 +51,25 @@ class Served:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms for the acknowledgement of the first
+    # head and body are two writes: the second would wait 40 ms for the acknowledgement of the first
+    disable_nagle_algorithm = True
     served: ClassVar[Served]
 
     def _answer(self) -> None:
         parts = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        query = {
+            name: values[0]
+            for name, values in parse_qs(parts.query, keep_blank_values=True).items()
+        }
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.served.asked.append((time.monotonic(), self.command, parts.path))
         time.sleep(self.served.delay_s)
         asked = Asked(self.command, parts.path, query, body, dict(self.headers.items()), 60.0)
-        server = self.served.cluster.node if parts.path.startswith("/ws/v1/node/") else self.served.cluster.rms[0]
+        server = (
+            self.served.cluster.node
+            if parts.path.startswith("/ws/v1/node/")
+            else self.served.cluster.rms[0]
+        )
         try:
             answer = server.serve(asked)
         except requests.RequestException:
@@ -67,7 +79,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
-        for name, value in {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body)), **answer.headers}.items():
+        for name, value in {
+            "Content-Type": answer.content_type,
+            "Content-Length": str(len(answer.body)),
+            **answer.headers,
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(answer.body)

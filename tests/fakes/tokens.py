@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from submit_tf_job.bootstrap.tokens import HDFS, MAGIC, Token, number
+from submit_tf_job.container.delegation.tokens import HDFS, MAGIC, Token, number
 
 PASSWORD = b"not-a-password-!"
 
@@ -13,7 +13,9 @@ def text(value: str | bytes) -> bytes:
     return number(len(raw)) + raw
 
 
-def identifier(owner: str = "alice", renewer: str = "rm", real_user: str = "rm/localhost@R", until: float = 4e9) -> bytes:
+def identifier(
+    owner: str = "alice", renewer: str = "rm", real_user: str = "rm/localhost@R", until: float = 4e9
+) -> bytes:
     """Write what AbstractDelegationTokenIdentifier writes."""
     dates = number(int((until - 604800) * 1000)) + number(int(until * 1000))
     return b"\0" + text(owner) + text(renewer) + text(real_user) + dates + number(1) + number(2)
@@ -28,8 +30,15 @@ def token_file(*tokens: Token, secrets: dict[str, bytes] | None = None) -> bytes
     """Write a file of format 0."""
     out = MAGIC + b"\0" + number(len(tokens))
     for token in tokens:
-        out += b"".join(text(part) for part in (token.alias, token.identifier, token.password, token.kind, token.service))
-    return out + number(len(secrets or {})) + b"".join(text(name) + text(value) for name, value in (secrets or {}).items())
+        out += b"".join(
+            text(part)
+            for part in (token.alias, token.identifier, token.password, token.kind, token.service)
+        )
+    return (
+        out
+        + number(len(secrets or {}))
+        + b"".join(text(name) + text(value) for name, value in (secrets or {}).items())
+    )
 
 
 def _field(number_: int, value: bytes) -> bytes:
@@ -43,7 +52,12 @@ def token_file_protobuf(*tokens: Token, secrets: dict[str, bytes] | None = None)
     """Write a file of format 1 (CredentialsProto)."""
     message = b""
     for token in tokens:
-        inner = b"".join(_field(at, part) for at, part in enumerate((token.identifier, token.password, token.kind, token.service), 1))
+        inner = b"".join(
+            _field(at, part)
+            for at, part in enumerate(
+                (token.identifier, token.password, token.kind, token.service), 1
+            )
+        )
         message += _field(1, _field(1, token.alias) + _field(2, inner))
     for name, value in (secrets or {}).items():
         message += _field(2, _field(1, name.encode()) + _field(3, value))

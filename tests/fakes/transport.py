@@ -1,4 +1,6 @@
-"""A network without sockets: what `requests` would have sent is answered by objects, and faults happen on demand."""
+"""A network without sockets: what `requests` would have sent is answered by objects, and faults
+happen on demand.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from requests.adapters import BaseAdapter
 
 from tests.fakes.clock import FakeClock
 
-LATE_S = 6.0  # twice what a ResourceManager was seen to hang (facts: verified-security-ha 9)
+LATE_S = 6.0  # twice as long as during a failover: docs/hadoop-facts.md#failover
 
 
 @dataclass
@@ -73,19 +75,24 @@ class Fault:
     """Something that goes wrong with the next request that fits.
 
     Attributes:
-        kind: `refuse`, `unsent-timeout`: nothing arrives; `lost`: nothing arrives, and that cannot be known; `reset`, `silent`: it takes
-            effect and the answer is lost; `truncate`: the answer is cut off; `gateway`: it takes effect and a proxy answers 502;
-            `gateway-before`: a proxy answers 503 and passes nothing on; `error`, `error-after`: Hadoop answers 500 with words that say
-            nothing, before or after the effect; `duplicate`, `duplicate-late`: something on the way sends it twice, and the first or the
-            second answer arrives; `late`: the connection breaks, and its server gets to it seconds later, should it live; `crash`,
-            `crash-before`: the client is killed when the request has been answered, or before it is sent.
+        kind: `refuse`, `unsent-timeout`: nothing arrives; `lost`: nothing arrives, and that cannot
+            be known; `reset`, `silent`: it takes effect and the answer is lost; `truncate`: the
+            answer is cut off; `gateway`: it takes effect and a proxy answers 502; `gateway-before`:
+            a proxy answers 503 and passes nothing on; `error`, `error-after`: Hadoop answers 500
+            with words that say nothing, before or after the effect; `duplicate`, `duplicate-late`:
+            something on the way sends it twice, and the first or the second answer arrives; `late`:
+            the connection breaks, and its server gets to it seconds later, should it live; `crash`,
+            `crash-before`: the client is killed when the request has been answered, or before it is
+            sent; `instead`: something on the way gives `answer` and passes nothing on.
         method: Which requests it fits.
         path: Pattern of their paths.
+        answer: For `instead`.
     """
 
     kind: str
     method: str = ""
     path: str = ""
+    answer: Answer | None = None
 
     def fits(self, asked: Asked) -> bool:
         return self.method in ("", asked.method) and re.search(self.path, asked.path) is not None
@@ -121,16 +128,27 @@ class FakeNetwork(BaseAdapter):
         assert not proxies, "an ambient proxy is used"
         assert isinstance(timeout, tuple), f"no explicit timeouts: {timeout}"
         assert all(part and part > 0 for part in timeout), f"a timeout without end: {timeout}"
-        assert parts.netloc in self.servers, f"{request.method} to {parts.netloc}, which nobody configured"
+        assert parts.netloc in self.servers, (
+            f"{request.method} to {parts.netloc}, which nobody configured"
+        )
         query = parse_qs(parts.query, keep_blank_values=True, strict_parsing=True)
-        assert len(query.get("user.name", [])) == 1, f"user.name is not there exactly once: {parts.query}"
+        assert len(query.get("user.name", [])) == 1, (
+            f"user.name is not there exactly once: {parts.query}"
+        )
         assert "Cookie" not in request.headers, "a cookie would outweigh user.name"
         body = request.body or b""
         body = body.encode() if isinstance(body, str) else body
         assert isinstance(body, bytes)
         if body:
             assert request.headers["Content-Type"] == "application/json"
-        asked = Asked(str(request.method), parts.path, {k: v[0] for k, v in query.items()}, body, request.headers, timeout[1])
+        asked = Asked(
+            str(request.method),
+            parts.path,
+            {k: v[0] for k, v in query.items()},
+            body,
+            request.headers,
+            timeout[1],
+        )
         self.log.append((parts.netloc, asked.method, parts.path))
         return self._response(request, self._deliver(self.servers[parts.netloc], asked, timeout[0]))
 
@@ -144,6 +162,8 @@ class FakeNetwork(BaseAdapter):
         self.faults.remove(fault)
         if fault.kind == "crash-before":
             raise Killed
+        if fault.answer is not None:
+            return fault.answer
         if fault.kind == "late":
             self.clock.after(LATE_S, partial(self._too_late, server, asked, server.process))
             raise connection_broke()
@@ -170,7 +190,9 @@ class FakeNetwork(BaseAdapter):
 
     @staticmethod
     def _too_late(server: Server, asked: Asked, process: object) -> None:
-        """Deliver a request whose client has gone; it waited in a socket of the server's process, and is gone with that."""
+        """Deliver a request whose client has gone; it waited in a socket of the server's process,
+        and is gone with that.
+        """
         if server.process == process:
             with contextlib.suppress(requests.RequestException):
                 server.serve(asked)
@@ -195,7 +217,11 @@ class FakeNetwork(BaseAdapter):
         headers = {"Content-Type": answer.content_type, **answer.headers}
         response.headers.update(headers)
         response.raw = urllib3.HTTPResponse(
-            body=io.BytesIO(answer.body), headers=headers, status=answer.status, preload_content=False, request_method=request.method
+            body=io.BytesIO(answer.body),
+            headers=headers,
+            status=answer.status,
+            preload_content=False,
+            request_method=request.method,
         )
         return response
 
@@ -206,7 +232,9 @@ def refused() -> requests.exceptions.ConnectionError:
         raise ConnectionRefusedError(111, "Connection refused")
     except ConnectionRefusedError as cause:
         pool = urllib3.HTTPConnectionPool("rm", 8088)
-        new = urllib3.exceptions.NewConnectionError(urllib3.connection.HTTPConnection("rm", 8088), f"Failed to establish: {cause}")
+        new = urllib3.exceptions.NewConnectionError(
+            urllib3.connection.HTTPConnection("rm", 8088), f"Failed to establish: {cause}"
+        )
         new.__cause__ = cause
         return requests.exceptions.ConnectionError(urllib3.exceptions.MaxRetryError(pool, "/", new))
 
@@ -214,23 +242,38 @@ def refused() -> requests.exceptions.ConnectionError:
 def connection_broke() -> requests.exceptions.ConnectionError:
     """Return what `requests` raises when the peer closes before it has answered."""
     gone = http.client.RemoteDisconnected("Remote end closed connection without response")
-    return requests.exceptions.ConnectionError(urllib3.exceptions.ProtocolError("Connection aborted.", gone))
+    return requests.exceptions.ConnectionError(
+        urllib3.exceptions.ProtocolError("Connection aborted.", gone)
+    )
 
 
 def bad_gateway(status: int) -> Answer:
     """Return what a proxy answers in the place of Hadoop."""
-    return Answer(status, b"<html><head><title>Bad Gateway</title></head><body>nginx</body></html>", "text/html")
+    return Answer(
+        status,
+        b"<html><head><title>Bad Gateway</title></head><body>nginx</body></html>",
+        "text/html",
+    )
 
 
 def says_nothing() -> Answer:
     """Return a failure inside the services API that leaves open what was done."""
-    words = "Call From rm1/10.0.0.1 to nn1:8020 failed on connection exception: java.net.ConnectException: Connection refused"
+    words = (
+        "Call From rm1/10.0.0.1 to nn1:8020 failed on connection exception: "
+        "java.net.ConnectException: Connection refused"
+    )
     return Answer.json({"diagnostics": words}, 500)
 
 
 def remote_exception(exception: str, message: str, status: int) -> Answer:
     """Return what `/ws/v1` answers when something is wrong."""
     return Answer.json(
-        {"RemoteException": {"exception": exception, "message": message, "javaClassName": f"org.apache.hadoop.yarn.webapp.{exception}"}},
+        {
+            "RemoteException": {
+                "exception": exception,
+                "message": message,
+                "javaClassName": f"org.apache.hadoop.yarn.webapp.{exception}",
+            }
+        },
         status,
     )

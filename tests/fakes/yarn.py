@@ -33,6 +33,8 @@ class App:
     diagnostics: str = ""
     finished_ms: int = 0
     ran: bool = False
+    priority: int = 0
+    finishing: bool = False  # FINISHED to all clients, and its AM still runs
 
     @property
     def ended(self) -> bool:
@@ -41,15 +43,20 @@ class App:
 
 @dataclass
 class Stored:
-    """A service as it lies in HDFS; without an id it has never been submitted, or its submission was cut off.
+    """A service as it lies in HDFS; without an id it has never been submitted, or its submission
+    was cut off.
 
     Attributes:
         torn: The file was opened and never written: its writer died in between.
+        edition: When the file was written last.
+        claims: When clients wrote their files beside it; they go with it.
     """
 
     spec: dict[str, Any]
     app_id: str | None = None
     torn: bool = False
+    edition: int = 0
+    claims: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass
@@ -62,6 +69,11 @@ class Yarn:
         hold_accepted: Applications stay ACCEPTED, as in a full queue.
         readable: Whether the services API can ask AMs.
         max_mb: Largest container.
+        most_priority: yarn.cluster.max-application-priority.
+        am_exits_s: How long an AM that has unregistered lives on; 24 to 35 s with Hadoop's
+            defaults, 3 s in the sandbox.
+        nameless: Live applications whose DNS names were removed when a former application's AM
+            exited.
     """
 
     clock: FakeClock
@@ -70,19 +82,27 @@ class Yarn:
     hold_accepted: bool = False
     readable: bool = True
     max_mb: int = 8192
+    most_priority: int = 0
     users: frozenset[str] = frozenset({"alice", "bob"})
     queues: frozenset[str] = frozenset({"default", "ml"})
     apps: dict[str, App] = field(default_factory=dict)
     services: dict[tuple[str, str], Stored] = field(default_factory=dict)
-    containers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # component: what GET lists of it while the AM runs
+    # component: what GET lists of it while the AM runs
+    containers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     serial: int = 0
+    am_exits_s: float = 0.0
+    nameless: list[str] = field(default_factory=list)
 
     @property
     def version_text(self) -> str:
         return ".".join(str(part) for part in self.version)
 
     def live(self, user: str, name: str) -> list[App]:
-        return [app for app in self.apps.values() if (app.user, app.name) == (user, name) and not app.ended]
+        return [
+            app
+            for app in self.apps.values()
+            if (app.user, app.name) == (user, name) and not app.ended
+        ]
 
     def new_app_id(self) -> str:
         self.serial += 1
@@ -90,14 +110,27 @@ class Yarn:
 
     def ran(self, user: str, name: str) -> list[App]:
         """Return the applications of a name that ran containers."""
-        return [app for app in self.apps.values() if (app.user, app.name) == (user, name) and app.ran]
+        return [
+            app for app in self.apps.values() if (app.user, app.name) == (user, name) and app.ran
+        ]
 
     def submit_app(self, user: str, spec: dict[str, Any]) -> App:
         """Accept an application; its AM starts later."""
-        app = App(self.new_app_id(), user, spec["name"], spec.get("queue", "default"), self.clock.epoch_ms())
+        app = App(
+            self.new_app_id(),
+            user,
+            spec["name"],
+            spec.get("queue", "default"),
+            self.clock.epoch_ms(),
+        )
         self.apps[app.id] = app
         if app.queue not in self.queues:
-            self._end(app, "FAILED", "FAILED", f"Application {app.id} submitted by user {user} to unknown queue: {app.queue}")
+            self._end(
+                app,
+                "FAILED",
+                "FAILED",
+                f"Application {app.id} submitted by user {user} to unknown queue: {app.queue}",
+            )
         elif not self.hold_accepted:
             self.clock.after(AM_START_S, lambda: self._start_am(app))
         return app
@@ -113,16 +146,25 @@ class Yarn:
         if app.state != "ACCEPTED":
             return
         stored = self.services.get((app.user, app.name))
-        if stored is None or stored.torn or stored.app_id is None:  # appIdStr is null (verified-security-ha 9.1)
+        # appIdStr is null (verified-security-ha 9.1)
+        if stored is None or stored.torn or stored.app_id is None:
             app.attempts_left -= 1
             if app.attempts_left:
                 self.clock.after(AM_START_S + 2, lambda: self._start_am(app))
             else:
-                self._end(app, "FAILED", "FAILED", f"Application {app.id} failed 2 times due to AM Container exited with exitCode: -1")
+                self._end(
+                    app,
+                    "FAILED",
+                    "FAILED",
+                    f"Application {app.id} failed 2 times due to AM Container exited with "
+                    f"exitCode: -1",
+                )
             return
         app.state, app.ran = "RUNNING", True
         if self.job_s is not None:
-            self.clock.after(self.job_s + AM_LINGER_S, lambda: self._end(app, "FINISHED", "SUCCEEDED"))
+            self.clock.after(
+                self.job_s + AM_LINGER_S, lambda: self._end(app, "FINISHED", "SUCCEEDED")
+            )
 
     def stop(self, app: App) -> None:
         """Stop through the service: the AM ends two seconds later; before it runs, the RM kills."""
@@ -140,11 +182,23 @@ class Yarn:
         if not app.ended:
             app.state, app.final_status, app.diagnostics = state, final, diagnostics
             app.finished_ms = self.clock.epoch_ms()
+            app.finishing = state == "FINISHED" and self.am_exits_s > 0
+            self.clock.after(
+                self.am_exits_s if app.finishing else 0.0, lambda: self._am_exited(app)
+            )
 
-    # --- creating a service, step by step: what a killed server leaves is what was done before ---------------------------
+    def _am_exited(self, app: App) -> None:
+        """Remove the registry's entries of the application's *name*, whose ever they are
+        (RMAppImpl.appAdminClientCleanUp).
+        """
+        app.finishing = False
+        self.nameless += [other.id for other in self.live(app.user, app.name)]
+
+    # --- creating a service, step by step: what a killed server leaves is what was done before ----
 
     def creating(self, user: str, spec: dict[str, Any]) -> Iterator[None]:
-        """Create a service as ServiceClient.actionCreate does; each step is a moment at which a server may die.
+        """Create a service as ServiceClient.actionCreate does; each step is a moment at which a
+        server may die.
 
         Raises:
             YarnSays: with the answer's status and text.
@@ -152,14 +206,19 @@ class Yarn:
         name = spec["name"]
         check_spec(spec, self)
         if user not in self.users:
-            words = f'Permission denied: user={user}, access=WRITE, inode="/user":root:supergroup:drwxr-xr-x'
+            words = (
+                f"Permission denied: user={user}, access=WRITE, "
+                f'inode="/user":root:supergroup:drwxr-xr-x'
+            )
             raise YarnSays(
-                403, words + "\n\tat org.apache.hadoop.hdfs.server.namenode.FSPermissionChecker.check(FSPermissionChecker.java:661)"
+                403,
+                words + "\n\tat "
+                "org.apache.hadoop.hdfs.server.namenode.FSPermissionChecker.check(FSPermissionChecker.java:661)",
             )
         yield
         if self.live(user, name) or (user, name) in self.services:
             raise YarnSays(500, f"Service name {name} is already taken.")
-        stored = self.services[user, name] = Stored(spec)
+        stored = self.services[user, name] = Stored(spec, edition=self.clock.epoch_ms())
         yield
         try:
             self._check_limits(spec)
@@ -173,13 +232,14 @@ class Yarn:
                 self.services.pop((user, name), None)
             raise YarnSays(500, f"Failed to submit {app.id} to YARN : {app.diagnostics}")
         yield
-        stored.app_id = app.id  # the file is written again; a service deleted meanwhile comes back
+        # the file is written again; a service deleted meanwhile comes back
+        stored.app_id, stored.edition = app.id, self.clock.epoch_ms()
         self.services[user, name] = stored
         yield
 
     def tear(self, user: str, spec: dict[str, Any]) -> None:
         """Open the service's file and write nothing: what a server leaves that dies there."""
-        self.services[user, spec["name"]] = Stored(spec, torn=True)
+        self.services[user, spec["name"]] = Stored(spec, torn=True, edition=self.clock.epoch_ms())
 
     def _check_limits(self, spec: dict[str, Any]) -> None:
         for component in spec["components"]:
@@ -188,7 +248,8 @@ class Yarn:
                 raise YarnSays(400, f'For input string: "{memory}"', leaves=True)
             if int(memory) > self.max_mb:
                 words = (
-                    f"Component {component['name']}: specified memory size ({memory}) is larger than configured max container memory size"
+                    f"Component {component['name']}: specified memory size ({memory}) is "
+                    f"larger than configured max container memory size"
                 )
                 raise YarnSays(500, f"{words} ({self.max_mb})")
 
@@ -196,7 +257,9 @@ class Yarn:
 class YarnSays(Exception):
     """An answer of the services API that is no success."""
 
-    def __init__(self, status: int, words: str, *, java: str | None = None, leaves: bool = False) -> None:
+    def __init__(
+        self, status: int, words: str, *, java: str | None = None, leaves: bool = False
+    ) -> None:
         super().__init__(words)
         self.status = status
         self.words = words
@@ -205,7 +268,11 @@ class YarnSays(Exception):
 
     def body(self) -> dict[str, object]:
         if self.java:
-            return {"exception": self.java.rpartition(".")[2], "message": self.words, "javaClassName": self.java}
+            return {
+                "exception": self.java.rpartition(".")[2],
+                "message": self.words,
+                "javaClassName": self.java,
+            }
         return {"diagnostics": self.words}
 
 
@@ -216,12 +283,15 @@ def _names(text: str) -> frozenset[str]:
 # The wire's own names (yarn-services 2), kept apart from the records under test.
 _KNOWN: dict[str, frozenset[str]] = {
     "Service": _names(
-        "name version description id artifact resource launch_time number_of_running_containers lifetime components configuration state"
+        "name version description id artifact resource launch_time "
+        "number_of_running_containers lifetime components configuration state"
         " quicklinks queue kerberos_principal docker_client_config uri dependencies"
     ),
     "Component": _names(
-        "name dependencies readiness_check artifact launch_command resource number_of_containers decommissioned_instances"
-        " run_privileged_container placement_policy configuration quicklinks containers restart_policy state"
+        "name dependencies readiness_check artifact launch_command resource "
+        "number_of_containers decommissioned_instances"
+        " run_privileged_container placement_policy configuration quicklinks containers "
+        "restart_policy state"
     ),
     "Resource": _names("profile cpus memory additional uri"),
     "Configuration": _names("properties env files"),
@@ -259,8 +329,10 @@ def _check_fields(record: str, value: dict[str, Any]) -> None:
             known = ", ".join(f'"{name}"' for name in sorted(_KNOWN[record]))
             raise YarnSays(
                 404,
-                f'Unrecognized field "{key}" (class {_RECORDS}.{record}), not marked as ignorable ({len(_KNOWN[record])} known properties: '
-                f"{known}])\n at [Source: (org.eclipse.jetty.server.HttpInputOverHTTP); line: 1, column: 1]",
+                f'Unrecognized field "{key}" (class {_RECORDS}.{record}), not marked as '
+                f"ignorable ({len(_KNOWN[record])} known properties: "
+                f"{known}])\n at [Source: (org.eclipse.jetty.server.HttpInputOverHTTP); "
+                f"line: 1, column: 1]",
                 java="com.fasterxml.jackson.databind.exc.UnrecognizedPropertyException",
             )
 
@@ -271,6 +343,8 @@ def parse(body: bytes) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(body)
     except ValueError:
         raise YarnSays(
-            404, "Unexpected end-of-input: expected close marker for Object", java="com.fasterxml.jackson.core.io.JsonEOFException"
+            404,
+            "Unexpected end-of-input: expected close marker for Object",
+            java="com.fasterxml.jackson.core.io.JsonEOFException",
         ) from None
     return value

@@ -26,25 +26,57 @@ import requests
 from submit_tf_job.gateway.callers import line_of
 from tests.fakes.served import Served, served_cluster
 
-JOB: dict[str, Any] = {"image": "library/python:3.11", "command": "true", "strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
+JOB: dict[str, Any] = {
+    "image": "library/python:3.11",
+    "command": "true",
+    "strategy": "single",
+    "roles": {"worker": {"memory": "256Mi"}},
+}
 TOKEN = "token-of-alice"
 
 
 class Process:
     """`gateway serve`, which can be killed and started again, always at the same address."""
 
-    def __init__(self, directory: Path, *options: str, environ: dict[str, str] | None = None, patch: str = "") -> None:
+    def __init__(
+        self, directory: Path, *options: str, environ: dict[str, str] | None = None, patch: str = ""
+    ) -> None:
         self.directory, self._options, self.port, self._patch = directory, options, 0, patch
         self.log = directory / f"gateway-{secrets.token_hex(3)}.log"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SUBMIT_TF_JOB", "HADOOP", "XDG", "KRB5"))}
-        self.environ = {**kept, "HOME": str(directory), "PYTHONDONTWRITEBYTECODE": "1", **(environ or {})}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SUBMIT_TF_JOB", "HADOOP", "XDG", "KRB5"))
+        }
+        self.environ = {
+            **kept,
+            "HOME": str(directory),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **(environ or {}),
+        }
         self.start()
 
     def start(self) -> None:
         program = f"{self._patch}\nimport sys\nfrom submit_tf_job.cli import main\nsys.exit(main())"
-        argv = [sys.executable, "-c", program, "gateway", "serve", "--port", str(self.port), *self._options]
+        argv = [
+            sys.executable,
+            "-c",
+            program,
+            "gateway",
+            "serve",
+            "--port",
+            str(self.port),
+            *self._options,
+        ]
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(argv, env=self.environ, cwd=self.directory, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = subprocess.Popen(
+                argv,
+                env=self.environ,
+                cwd=self.directory,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
         assert said.startswith("listening on "), (said, self.log.read_text())
@@ -61,11 +93,19 @@ class Process:
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {TOKEN}", **options.pop("headers", {})}
-        return requests.request(method, f"{self.url}{path}", headers=headers, **{"timeout": 60, **options})
+        return requests.request(
+            method, f"{self.url}{path}", headers=headers, **{"timeout": 60, **options}
+        )
 
     def metric(self, name: str) -> float:
         text = requests.get(f"{self.url}/metrics", timeout=10).text
-        return float(next(line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(f"submit_tf_job_gateway_{name}")))
+        return float(
+            next(
+                line.rpartition(" ")[2]
+                for line in text.splitlines()
+                if line.startswith(f"submit_tf_job_gateway_{name}")
+            )
+        )
 
     def entries(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -86,7 +126,16 @@ def options(tmp_path: Path, cluster: Served) -> list[str]:
     key.write_text("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())
     for file in (callers, key):
         file.chmod(0o600)
-    return ["--rm", cluster.url, "--user", "alice", "--callers", str(callers), "--webhook-key", str(key)]
+    return [
+        "--rm",
+        cluster.url,
+        "--user",
+        "alice",
+        "--callers",
+        str(callers),
+        "--webhook-key",
+        str(key),
+    ]
 
 
 class Receiver:
@@ -134,14 +183,18 @@ def receiver() -> Iterator[tuple[Receiver, str]]:
 
 
 def _postgresql() -> Path:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [Path(name) for name in [shutil.which("initdb")] if name]
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
+        Path(name) for name in [shutil.which("initdb")] if name
+    ]
     if not found:
         pytest.fail("PostgreSQL is not installed; run `make test`, or apt-get install postgresql")
     return found[-1].parent
 
 
 class Postgres:
-    """A server of the test session's own, without any file of the system; nobody reaches it but by its socket."""
+    """A server of the test session's own, without any file of the system; nobody reaches it but by
+    its socket.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory, self._bin = directory, _postgresql()
@@ -150,7 +203,9 @@ class Postgres:
             nobody = pwd.getpwnam("nobody")
             os.chown(directory, nobody.pw_uid, nobody.pw_gid)
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        self._run("initdb", "--no-sync", "-A", "trust", "-U", "gateway", "-D", str(directory / "data"))
+        self._run(
+            "initdb", "--no-sync", "-A", "trust", "-U", "gateway", "-D", str(directory / "data")
+        )
         self.start()
 
     @property
@@ -159,12 +214,24 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str) -> None:
         argv = [str(self._bin / program), *arguments]
-        done = subprocess.run(argv, cwd=self.directory, capture_output=True, text=True, timeout=60, **self._as)
+        done = subprocess.run(
+            argv, cwd=self.directory, capture_output=True, text=True, timeout=60, **self._as
+        )
         assert done.returncode == 0, (argv, done.stderr)
 
     def start(self) -> None:
         told = f"-c listen_addresses= -c unix_socket_directories={self.directory} -c fsync=off"
-        self._run("pg_ctl", "-D", str(self.directory / "data"), "-l", str(self.directory / "log"), "-w", "-o", told, "start")
+        self._run(
+            "pg_ctl",
+            "-D",
+            str(self.directory / "data"),
+            "-l",
+            str(self.directory / "log"),
+            "-w",
+            "-o",
+            told,
+            "start",
+        )
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", str(self.directory / "data"), "-m", "immediate", "stop")
@@ -173,7 +240,8 @@ class Postgres:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A real PostgreSQL."""
-    directory = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))  # pytest's own are closed to all but their owner
+    # pytest's own are closed to all but their owner
+    directory = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
     try:
         made = Postgres(directory)
         yield made

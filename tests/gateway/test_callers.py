@@ -1,4 +1,6 @@
-"""Callers who come by Kerberos (a real KDC, curl) and by a certificate (real TLS), beside those with a token."""
+"""Callers who come by Kerberos (a real KDC, curl) and by a certificate (real TLS), beside those
+with a token.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.gateway.certificates import subject_of
-from submit_tf_job.gateway.negotiate import Negotiator
+from submit_tf_job.gateway.client_certificates import subject_of
+from submit_tf_job.gateway.spnego import Negotiator
 from tests.fakes.served import Served
 from tests.gateway.conftest import JOB, TOKEN, Process
 from tests.kerberos.conftest import Kdc, kdc
@@ -23,20 +25,41 @@ __all__ = ["kdc"]
 
 
 def openssl(directory: Path, *words: str) -> str:
-    done = subprocess.run(["openssl", *words], cwd=directory, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["openssl", *words], cwd=directory, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, (words, done.stderr)
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA, a server certificate for localhost, one client certificate that is known and one that is not, and a stranger's CA."""
+    """A CA, a server certificate for localhost, one client certificate that is known and one that
+    is not, and a stranger's CA.
+    """
     made = tmp_path_factory.mktemp("tls")
-    (made / "san").write_text("subjectAltName=DNS:localhost\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
-    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13 and later verify strictly
+    (made / "san").write_text(
+        "subjectAltName=DNS:localhost\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+    )
+    # Python 3.13 and later verify strictly
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
     new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     for ca in ("ca", "other-ca"):
-        openssl(made, "req", "-x509", *new, "-keyout", f"{ca}.key", "-out", f"{ca}.pem", "-subj", f"/CN={ca}", "-days", "2", *usage)
+        openssl(
+            made,
+            "req",
+            "-x509",
+            *new,
+            "-keyout",
+            f"{ca}.key",
+            "-out",
+            f"{ca}.pem",
+            "-subj",
+            f"/CN={ca}",
+            "-days",
+            "2",
+            *usage,
+        )
     rows = [
         ("server", "ca", "/CN=localhost"),
         ("alice", "ca", "/C=CH/O=Example, Inc./CN=alice"),
@@ -44,8 +67,20 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("forged", "other-ca", "/C=CH/O=Example, Inc./CN=alice"),
     ]
     for name, ca, subject in rows:
-        openssl(made, "req", *new, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject)
-        signed = ("-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial", "-days", "2", "-extfile", "san")
+        openssl(
+            made, "req", *new, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject
+        )
+        signed = (
+            "-CA",
+            f"{ca}.pem",
+            "-CAkey",
+            f"{ca}.key",
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            "san",
+        )
         openssl(made, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signed)
     return made
 
@@ -66,8 +101,12 @@ class Curl:
 
 
 @pytest.fixture
-def gateway(kdc: Kdc, certificates: Path, cluster: Served, options: list[str], tmp_path: Path) -> Iterator[Process]:
-    subject = openssl(certificates, "x509", "-in", "alice.pem", "-noout", "-subject", "-nameopt", "RFC2253").strip()
+def gateway(
+    kdc: Kdc, certificates: Path, cluster: Served, options: list[str], tmp_path: Path
+) -> Iterator[Process]:
+    subject = openssl(
+        certificates, "x509", "-in", "alice.pem", "-noout", "-subject", "-nameopt", "RFC2253"
+    ).strip()
     with (tmp_path / "callers").open("a") as callers:
         callers.write(f"\nalice cert:{subject.removeprefix('subject=')}\n")
     options = options[: options.index("--webhook-key")]
@@ -85,9 +124,15 @@ def gateway(kdc: Kdc, certificates: Path, cluster: Served, options: list[str], t
     made.end(signal.SIGKILL)
 
 
-def test_a_ticket_a_certificate_or_a_token(gateway: Process, kdc: Kdc, certificates: Path, tmp_path: Path) -> None:
+def test_a_ticket_a_certificate_or_a_token(
+    gateway: Process, kdc: Kdc, certificates: Path, tmp_path: Path
+) -> None:
     url = f"https://localhost:{gateway.port}/v1/jobs"
-    bare = Curl({**kdc.environ, "KRB5CCNAME": str(tmp_path / "none")}, "--cacert", str(certificates / "ca.pem"))
+    bare = Curl(
+        {**kdc.environ, "KRB5CCNAME": str(tmp_path / "none")},
+        "--cacert",
+        str(certificates / "ca.pem"),
+    )
     status, problem, heads = bare(url)
     assert (status, problem["code"]) == (401, "not-authenticated")
     assert "\nwww-authenticate: bearer" in heads
@@ -98,26 +143,49 @@ def test_a_ticket_a_certificate_or_a_token(gateway: Process, kdc: Kdc, certifica
     kdc.kinit("alice", cache)
     curl = Curl({**kdc.environ, "KRB5CCNAME": str(cache)}, "--cacert", str(certificates / "ca.pem"))
     job = json.dumps({**JOB, "name": "by-ticket"})
-    status, made, heads = curl(url, "--negotiate", "-u", ":", "-H", "Content-Type: application/json", "-d", job)
+    status, made, heads = curl(
+        url, "--negotiate", "-u", ":", "-H", "Content-Type: application/json", "-d", job
+    )
     assert (status, made["kind"]) == (201, "Submission"), made
-    assert "www-authenticate: negotiate " in heads.rpartition("http/1.1")[2], "it proves itself, too"
-    assert curl(url.replace("localhost", "127.0.0.1"), "-k", "--negotiate", "-u", ":")[0] == 401, "no ticket is for that name"
+    assert "www-authenticate: negotiate " in heads.rpartition("http/1.1")[2], (
+        "it proves itself, too"
+    )
+    assert curl(url.replace("localhost", "127.0.0.1"), "-k", "--negotiate", "-u", ":")[0] == 401, (
+        "no ticket is for that name"
+    )
     for token in ("YWJj", "not base64!", "TlRMTVNTUAABAAAA", ""):
         status, problem, _ = bare(url, "-H", f"Authorization: Negotiate {token}")
         assert (status, problem["code"]) == (401, "not-authenticated"), token
     status, problem, _ = curl(url, "--negotiate", "-u", ":", "-H", "Origin: https://evil.example")
-    assert (status, problem["code"]) == (403, "forbidden-origin"), "a browser sends tickets for any page"
+    assert (status, problem["code"]) == (403, "forbidden-origin"), (
+        "a browser sends tickets for any page"
+    )
 
     # certificates
     def certified(name: str, *words: str) -> tuple[int, dict[str, Any], str]:
-        return bare(url, "--cert", str(certificates / f"{name}.pem"), "--key", str(certificates / f"{name}.key"), *words)
+        return bare(
+            url,
+            "--cert",
+            str(certificates / f"{name}.pem"),
+            "--key",
+            str(certificates / f"{name}.key"),
+            *words,
+        )
 
     status, jobs, _ = certified("alice")
-    assert (status, [job["name"] for job in jobs["jobs"] if job["name"] == "by-ticket"]) == (200, ["by-ticket"])
+    assert (status, [job["name"] for job in jobs["jobs"] if job["name"] == "by-ticket"]) == (
+        200,
+        ["by-ticket"],
+    )
     status, problem, _ = certified("mallory")
-    assert (status, "CN=mallory,O=Example\\, Inc. is nobody's" in problem["detail"]) == (401, True), problem
+    assert (status, "CN=mallory,O=Example\\, Inc. is not a caller's" in problem["detail"]) == (
+        401,
+        True,
+    ), problem
     assert certified("forged")[0] == 0, "TLS itself ends it"
-    assert certified("mallory", "-H", f"Authorization: Bearer {TOKEN}")[0] == 200, "a token says more"
+    assert certified("mallory", "-H", f"Authorization: Bearer {TOKEN}")[0] == 200, (
+        "a token says more"
+    )
     assert certified("alice", "-H", "Authorization: Bearer wrong")[0] == 401
     assert {entry["caller"] for entry in gateway.entries() if entry["status"] < 300} == {"alice"}
     assert TOKEN not in gateway.log.read_text()
@@ -141,11 +209,17 @@ def test_whose_a_principal_is(kdc: Kdc) -> None:
     assert ours._user_of("alice@KDC.TEST") == "alice"
     assert ours._user_of("airflow/host.example.com@KDC.TEST") == "airflow"
     for stranger in ("alice@OTHER.TEST", "alice", "a b@KDC.TEST", "@KDC.TEST", "alice@kdc.test"):
-        with pytest.raises(Exception, match="is nobody here"):
+        with pytest.raises(Exception, match="is not a caller"):
             ours._user_of(stranger)
 
 
 def test_subjects_are_written_as_openssl_writes_them() -> None:
-    names = ((("countryName", "CH"),), (("organizationName", 'A, "B" <C>; D+E\\'),), (("commonName", "#alice "),))
-    assert subject_of({"subject": names}) == 'CN=\\#alice\\ ,O=A\\, \\"B\\" \\<C\\>\\; D\\+E\\\\,C=CH'
+    names = (
+        (("countryName", "CH"),),
+        (("organizationName", 'A, "B" <C>; D+E\\'),),
+        (("commonName", "#alice "),),
+    )
+    assert (
+        subject_of({"subject": names}) == 'CN=\\#alice\\ ,O=A\\, \\"B\\" \\<C\\>\\; D\\+E\\\\,C=CH'
+    )
     assert subject_of({}) == subject_of(None) == ""

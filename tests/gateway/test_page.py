@@ -1,7 +1,10 @@
-"""The gateway's web page in a real Chromium, as wide as a phone: jobs, one job live, and nothing that a job says becomes markup."""
+"""The gateway's web page in a real Chromium, as wide as a phone: jobs, one job live, and nothing
+that a job says becomes markup.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -28,7 +31,9 @@ PHONE = (390, 844)
 def program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        pytest.fail(f"{name} is not installed; run `make test`, or apt-get install chromium chromium-driver")
+        pytest.fail(
+            f"{name} is not installed; run `make test`, or apt-get install chromium chromium-driver"
+        )
     return found
 
 
@@ -45,7 +50,10 @@ def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
         f"--user-data-dir={tmp_path}/chrome",
     ):
         options.add_argument(word)
-    options.add_experimental_option("mobileEmulation", {"deviceMetrics": {"width": PHONE[0], "height": PHONE[1], "pixelRatio": 2.0}})
+    options.add_experimental_option(
+        "mobileEmulation",
+        {"deviceMetrics": {"width": PHONE[0], "height": PHONE[1], "pixelRatio": 2.0}},
+    )
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     made = webdriver.Chrome(options, webdriver.ChromeService(program("chromedriver")))
     yield made
@@ -80,7 +88,10 @@ class Page:
         """Nothing stands out on the right of a phone."""
         if SCREENSHOTS:
             self._browser.save_screenshot(f"{SCREENSHOTS}/{name}.png")
-        assert self.run("return [innerWidth, document.documentElement.scrollWidth]") == [PHONE[0], PHONE[0]]
+        assert self.run("return [innerWidth, document.documentElement.scrollWidth]") == [
+            PHONE[0],
+            PHONE[0],
+        ]
 
 
 class Job:
@@ -95,7 +106,12 @@ class Job:
         self.container = self.app.id.replace("application", "container") + "_01_000002"
 
     def runs(self, log: str) -> None:
-        held = {"id": self.container, "component_instance_name": "worker-0", "bare_host": "node1", "state": "READY"}
+        held = {
+            "id": self.container,
+            "component_instance_name": "worker-0",
+            "bare_host": "node1",
+            "state": "READY",
+        }
         self.fake.yarn.containers["worker"] = [held]
         self.fake.node.logs[self.container, "stdout.txt"] = log.encode()
 
@@ -117,20 +133,36 @@ class Job:
         self.fake.node.logs[self.container, "job-report.json"] = json.dumps(report).encode()
 
     def fails(self) -> None:
-        failure = {"task": "worker-0", "status": 1, "reason": "exited", "message": f"worker-0 failed: {HOSTILE}", "last_lines": [HOSTILE]}
-        outcome = {"state": "failed", "outcome": {"status": 1}, "first_failure": {**failure, "host": "node1"}}
+        failure = {
+            "task": "worker-0",
+            "status": 1,
+            "reason": "exited",
+            "message": f"worker-0 failed: {HOSTILE}",
+            "last_lines": [HOSTILE],
+        }
+        outcome = {
+            "state": "failed",
+            "outcome": {"status": 1},
+            "first_failure": {**failure, "host": "node1"},
+        }
         self.tells(7, **outcome, roles={"worker": {"wanted": 1, "arrived": 1, "failed": 1}})
         self.fake.node.ended.add(self.container)
         self.fake.yarn._end(self.app, "FINISHED", "FAILED", "")
 
 
-def test_the_page_on_a_phone(cluster: Served, options: list[str], browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_the_page_on_a_phone(
+    cluster: Served, options: list[str], browser: webdriver.Chrome, tmp_path: Path
+) -> None:
     gateway = Process(tmp_path, *options[: options.index("--webhook-key")])
     try:
         _walk(cluster, gateway, browser, Page(browser))
     finally:
         gateway.end(signal.SIGKILL)
-    said = [entry["message"] for entry in browser.get_log("browser") if entry["source"] != "network"]  # type: ignore[no-untyped-call]
+    said = [
+        entry["message"]
+        for entry in browser.get_log("browser")  # type: ignore[no-untyped-call]
+        if entry["source"] != "network"
+    ]
     assert said == [], "no error of the page's own, and none of its content policy"
 
 
@@ -139,23 +171,49 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     browser.get(gateway.url)
     page.sees("Token")
     page.fits("enter")
-    for token, words in (("wrong", "nobody"), (TOKEN, "mnist")):
+    for token, words in (("wrong", "this token is not valid"), (TOKEN, "mnist")):
         page.find("#token").send_keys(token)
         page.find("#enter button").click()
         page.sees(words)
     page.fits("list")
-    assert page.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
+    assert page.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [
+        1,
+        0,
+        "",
+    ]
     Select(page.find("#state")).select_by_visible_text("STOPPED")
     page.sees("No jobs.")
     Select(page.find("#state")).select_by_visible_text("any")
 
     job.runs(f"hello\n{HOSTILE}\n")
     job.tells(3)
-    page.sees("mnist")
-    page.find("#jobs a").click()
-    page.sees("RUNNING", "step 3 of 10", "loss 0.1235", "worker", "worker-0", "node1", "hello", HOSTILE, "live")
+    other = copy.copy(job.app)
+    other.id, other.user, other.name = f"{job.app.id.rpartition('_')[0]}_9000", "bob", "not-mine"
+    job.fake.yarn.apps[other.id] = other
+    page.find("#everybody").click()
+    page.sees("not-mine", "bob", "mnist")
+    names = "return [...document.querySelectorAll('#jobs a .name')].map((name) => name.textContent)"
+    linked = page.run(names)
+    assert "mnist" in linked
+    assert "not-mine" not in linked, "jobs of other users are no links"
+    page.run("document.querySelector('#jobs a').click()")
+    del job.fake.yarn.apps[other.id]
+    page.sees(
+        "RUNNING",
+        "step 3 of 10",
+        "loss 0.1235",
+        "worker",
+        "worker-0",
+        "node1",
+        "hello",
+        HOSTILE,
+        "live",
+    )
     assert page.find("progress").get_attribute("value") == "3"
     page.fits("job")
+    job.tells(3, served=[{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}])
+    page.sees("worker-0 http", "http://node1:38123")
+    assert page.find("#job a").get_attribute("href") == "http://node1:38123/"
     job.tells(7)
     page.sees("step 7 of 10")
     job.fake.node.logs[job.container, "stdout.txt"] += b"the last line\n"
@@ -163,10 +221,13 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     job.fails()
     page.sees("FAILED", "Why it failed", f"worker-0 failed: {HOSTILE}")
     page.fits("failed")
-    assert page.run("return [document.images.length, document.scripts.length]") == [0, 1], "what a job says is text"
+    assert page.run("return [document.images.length, document.scripts.length]") == [0, 1], (
+        "what a job says is text"
+    )
     assert browser.title == "failed: mnist"
     browser.refresh()
-    page.sees("FAILED", "its log says why")  # this gateway knows no HDFS, where the logs of a job are that is over
+    # this gateway knows no HDFS, where the logs of a job are that is over
+    page.sees("FAILED", "its log has the reason")
 
     cluster.cluster.yarn.hold_accepted = True
     waiting = Job(cluster, gateway, "patient")
@@ -175,7 +236,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.sees("PENDING", "patient", "Why it waits")
     page.fits("waiting")
     browser.get(f"{gateway.url}/#/job/application_1_0404")
-    page.sees("knows no application_1_0404")
+    page.sees("does not list application_1_0404")
     page.find("#leave").click()
     page.sees("Token")
     assert page.run("return sessionStorage.length") == 0
@@ -187,12 +248,33 @@ def test_nothing_but_its_own_files(options: list[str], tmp_path: Path) -> None:
     try:
         answers = {path: gateway.ask("GET", path) for path in ("/", "/page.js", "/page.css")}
         for path, answer in answers.items():
-            policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";"))
-            assert (policy["default-src"], policy["script-src"], policy["frame-ancestors"]) == ("'none'", "'self'", "'none'")
-            assert gateway.ask("GET", path, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
-        assert "unsafe" not in "".join(answer.headers["content-security-policy"] for answer in answers.values())
+            policy = dict(
+                part.strip().partition(" ")[::2]
+                for part in answer.headers["content-security-policy"].split(";")
+            )
+            assert (policy["default-src"], policy["script-src"], policy["frame-ancestors"]) == (
+                "'none'",
+                "'self'",
+                "'none'",
+            )
+            assert (
+                gateway.ask(
+                    "GET", path, headers={"If-None-Match": answer.headers["etag"]}
+                ).status_code
+                == 304
+            )
+        assert "unsafe" not in "".join(
+            answer.headers["content-security-policy"] for answer in answers.values()
+        )
         assert "style=" not in answers["/"].text, "no inline style"
-        sinks = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "localStorage")
+        sinks = (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacent",
+            "document.write",
+            "eval(",
+            "localStorage",
+        )
         assert not [word for word in sinks if word in answers["/page.js"].text]
         assert gateway.ask("GET", "/page.py").status_code == 404
     finally:

@@ -1,4 +1,6 @@
-"""How a webhook is sent: to its address alone, within its time, and over TLS only to whom the certificate names."""
+"""How a webhook is sent: to its address alone, within its time, and over TLS only to whom the
+certificate names.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.gateway import delivery
+from submit_tf_job.gateway import webhook_delivery as delivery
 from tests.gateway.test_callers import certificates
 
 __all__ = ["certificates"]
@@ -61,7 +63,9 @@ def server() -> Iterator[ThreadingHTTPServer]:
     made.server_close()
 
 
-def test_it_goes_to_its_address_within_its_time(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_goes_to_its_address_within_its_time(
+    server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setattr(delivery, "_ANSWER_S", 1.5)
     url, post = f"http://127.0.0.1:{server.server_address[1]}", delivery.poster(None)
@@ -74,7 +78,12 @@ def test_it_goes_to_its_address_within_its_time(server: ThreadingHTTPServer, mon
     with pytest.raises(OSError):
         post("http://127.0.0.1:9/x", b"{}", {})
     assert time.monotonic() - start < 5
-    assert [path for _, path, _ in Handler.asked] == ["/good?x=1", "/away", "/drops", "/hangs-up"], "a redirect is not followed"
+    assert [path for _, path, _ in Handler.asked] == [
+        "/good?x=1",
+        "/away",
+        "/drops",
+        "/hangs-up",
+    ], "a redirect is not followed"
 
 
 def test_tls_is_checked(server: ThreadingHTTPServer, certificates: Path) -> None:
@@ -82,8 +91,14 @@ def test_tls_is_checked(server: ThreadingHTTPServer, certificates: Path) -> None
     context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
     port = server.server_address[1]
-    assert delivery.poster(certificates / "ca.pem")(f"https://localhost:{port}/good", b"{}", {}) == 204
-    for ca, host in ((certificates / "other-ca.pem", "localhost"), (certificates / "ca.pem", "127.0.0.1"), (None, "localhost")):
+    assert (
+        delivery.poster(certificates / "ca.pem")(f"https://localhost:{port}/good", b"{}", {}) == 204
+    )
+    for ca, host in (
+        (certificates / "other-ca.pem", "localhost"),
+        (certificates / "ca.pem", "127.0.0.1"),
+        (None, "localhost"),
+    ):
         with pytest.raises(OSError):
             delivery.poster(ca)(f"https://{host}:{port}/good", b"{}", {})
     assert len(Handler.asked) == 1

@@ -1,16 +1,18 @@
-"""One site, one user and plain jobs, the same in every run: what golden, unit and property tests plan for."""
+"""One site, one user and plain jobs for golden, unit and property tests."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job import specfile
-from submit_tf_job.job import Command, Job, Role, Strategy
-from submit_tf_job.plan import Site
+from submit_tf_job import jobspec
+from submit_tf_job.jobspec.job import Command, Job, Role, RoleKind, Strategy
+from submit_tf_job.jobspec.rules import default_kind
+from submit_tf_job.plan import Site, plan
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))
@@ -24,26 +26,64 @@ SUBMISSION = "0123456789abcdef"
 
 
 def load(path: Path) -> Job:
-    """Read one of the example job specs."""
-    return specfile.load(path, hadoop_conf=HADOOP_CONF, krb5_conf=[KRB5_CONF])
+    """Return the job of an example job spec."""
+    return jobspec.load(path, hadoop_conf=HADOOP_CONF, krb5_conf=[KRB5_CONF])
 
 
 def make_role(name: str = "worker", **values: Any) -> Role:
-    """Make a plain role, but for what is asked."""
+    """Return a plain role with the given values."""
     return Role(
-        **{"name": name, "instances": 1, "command": Command(argv=("python", "t.py")), "image": "library/tf:2", "memory_mib": 512, **values}
+        **{
+            "name": name,
+            "instances": 1,
+            "command": Command(argv=("python", "t.py")),
+            "image": "library/tf:2",
+            "memory_mib": 512,
+            **values,
+        }
     )
 
 
 def make_job(*roles: Role, **values: Any) -> Job:
-    """Make a plain job, but for what is asked; without roles it has a chief and two workers."""
+    """Return a plain job with the given values; by default with a chief and two workers.
+
+    Roles without a kind of their own have the one that strategy and name give them.
+    """
     asked = roles or (make_role("chief"), make_role("worker", instances=2))
-    plain: Mapping[str, Any] = {"name": "mnist", "strategy": Strategy.MULTI_WORKER, "deciding_role": asked[0].name}
-    return Job(roles={role.name: role for role in asked}, **{**plain, **values})
+    plain: Mapping[str, Any] = {
+        "name": "mnist",
+        "strategy": Strategy.MULTI_WORKER,
+        "deciding_role": asked[0].name,
+    }
+    given = {**plain, **values}
+    with_kinds = {}
+    for role in asked:
+        default = default_kind(given["strategy"], role.name, given["deciding_role"])
+        own = role.kind is not RoleKind.TRAINS
+        with_kinds[role.name] = role if own else replace(role, kind=default)
+    return Job(roles=with_kinds, **given)
+
+
+def bootstrap_of(job: Job, site: Site = SITE, submission: str = SUBMISSION) -> str:
+    """Return the first role's bootstrap.py, with the role's files inside."""
+    planned = plan(job, replace(site, staging=None), submission=submission)
+    configuration = planned.service.components[0].configuration
+    assert configuration
+    [file] = [file for file in configuration.files if file.type == "TEMPLATE"]
+    assert file.properties
+    return file.properties["content"]
+
+
+def task_of(job: Job, site: Site = SITE, submission: str = SUBMISSION) -> dict[str, Any]:
+    """Return the task description in the first role's bootstrap.py."""
+    found: dict[str, Any] = json.loads(block(bootstrap_of(job, site, submission), "TASK"))
+    return found
 
 
 def block(text: str, name: str) -> str:
-    """Return what stands between the quotes of `NAME = \"\"\"…\"\"\"` in a generated bootstrap.py."""
+    """Return the text between the quotes of `NAME = \"\"\"…\"\"\"` in a generated
+    bootstrap.py.
+    """
     found = re.search(rf'^{name} = r?"""\n(.*?)\n"""$', text, re.DOTALL | re.MULTILINE)
     assert found, f"no {name}"
     return found[1]

@@ -1,4 +1,4 @@
-"""What `render` prints is what `plan` says, in every process and every environment; and what it prints runs."""
+"""Compare the output of `render` with `plan().body` in several environments, and run it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.job import Command, ShippedFile, Strategy
+from submit_tf_job.jobspec.job import Command, ShippedFile, Strategy
 from submit_tf_job.plan import plan
-from tests.golden.fixed import HADOOP_CONF, KRB5_CONF, ROOT, SITE, SITE_WITHOUT_STAGING, SPECS, STAGING, load, make_job, make_role
+from tests.golden.fixed import (
+    HADOOP_CONF,
+    KRB5_CONF,
+    ROOT,
+    SITE,
+    SITE_WITHOUT_STAGING,
+    SPECS,
+    STAGING,
+    load,
+    make_job,
+    make_role,
+)
 
 
 def render(spec: Path, home: Path, *options: str, **environment: str) -> bytes:
-    """Run `render` in a process of its own, with nothing in its environment but what is asked."""
+    """Return the output of `render` in a process with only the given environment."""
     env = {
         "HOME": str(home),
         "HADOOP_CONF_DIR": str(HADOOP_CONF),
@@ -33,45 +44,74 @@ def render(spec: Path, home: Path, *options: str, **environment: str) -> bytes:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_render_prints_the_plan_byte_for_byte(spec: Path, tmp_path: Path) -> None:
+def test_render_prints_the_body(spec: Path, tmp_path: Path) -> None:
     assert render(spec, tmp_path) == plan(load(spec), SITE).body.encode("ascii")
 
 
 ENVIRONMENTS = [
     {"PYTHONHASHSEED": "0"},
     {"PYTHONHASHSEED": "4711", "TZ": "Pacific/Kiritimati", "LANG": "tr_TR.UTF-8", "LC_ALL": "C"},
-    {"PYTHONHASHSEED": "1", "TZ": "America/St_Johns", "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"},
+    {
+        "PYTHONHASHSEED": "1",
+        "TZ": "America/St_Johns",
+        "LC_ALL": "POSIX",
+        "PYTHONUTF8": "0",
+        "PYTHONIOENCODING": "latin-1",
+    },
     {"SOURCE_DATE_EPOCH": "0", "COLUMNS": "20", "TERM": "dumb", "PYTHONOPTIMIZE": "2"},
 ]
 
 
-def test_every_process_prints_the_same(tmp_path: Path) -> None:
+def test_render_is_equal_in_all_environments(tmp_path: Path) -> None:
     spec = ROOT / "specs/multi-worker.yaml"
     homes = [tmp_path / str(number) / "é" for number in range(len(ENVIRONMENTS))]
     for home in homes:
         home.mkdir(parents=True)
-    printed = {render(spec, home, **environment) for home, environment in zip(homes, ENVIRONMENTS, strict=True)}
+    printed = {
+        render(spec, home, **environment)
+        for home, environment in zip(homes, ENVIRONMENTS, strict=True)
+    }
     assert printed == {plan(load(spec), SITE).body.encode("ascii")}
 
 
-def test_the_submissions_id_can_be_given(tmp_path: Path) -> None:
+def test_render_with_submission_id(tmp_path: Path) -> None:
     spec = ROOT / "specs/custom.yaml"
-    assert render(spec, tmp_path, "--submission-id", "run-7") == plan(load(spec), SITE, submission="run-7").body.encode("ascii")
+    assert render(spec, tmp_path, "--submission-id", "run-7") == plan(
+        load(spec), SITE, submission="run-7"
+    ).body.encode("ascii")
 
 
-def test_what_is_printed_runs(tmp_path: Path) -> None:
-    """The very file that a service holds, started as its launch command says, runs the command and ends with its status."""
+def test_rendered_bootstrap_runs_the_command(tmp_path: Path) -> None:
+    """The bootstrap.py of a service, started by its launch command, runs the command and returns
+    its status.
+    """
     role = make_role(
         "main",
-        command=Command(script='test "$GREETING" = \'it"s ${here}\' && ./files/run.sh "$TFJOB_ROLE-$TFJOB_INDEX"; exit 7'),
+        command=Command(
+            script='test "$GREETING" = \'it"s ${here}\' && ./files/run.sh '
+            '"$TFJOB_ROLE-$TFJOB_INDEX"; exit 7'
+        ),
         env={"GREETING": 'it"s ${here}'},
         files=(ShippedFile("files/run.sh", b'#!/bin/sh\necho "$1 runs"\n', executable=True),),
     )
-    planned = plan(make_job(role, strategy=Strategy.CUSTOM, deciding_role="main"), SITE_WITHOUT_STAGING)
+    planned = plan(
+        make_job(role, strategy=Strategy.CUSTOM, deciding_role="main"), SITE_WITHOUT_STAGING
+    )
     component = json.loads(planned.body)["components"][0]
     [file] = component["configuration"]["files"]
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / file["dest_file"]).write_text(file["properties"]["content"])
-    env = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "TFJOB_INSTANCE": "main-0", "LOG_DIR": str(tmp_path), "HOME": "/"}
-    done = subprocess.run(["/bin/bash", "-c", component["launch_command"]], cwd=tmp_path, env=env, capture_output=True, timeout=120)
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+        "TFJOB_INSTANCE": "main-0",
+        "LOG_DIR": str(tmp_path),
+        "HOME": "/",
+    }
+    done = subprocess.run(
+        ["/bin/bash", "-c", component["launch_command"]],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        timeout=120,
+    )
     assert (done.returncode, done.stdout) == (7, b"main-0 runs\n"), done.stderr.decode()

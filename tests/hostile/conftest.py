@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.server import Answering, Authority, HostileServer
-from tests.unit.test_cli import cli, home
-
-__all__ = ["cli", "home"]
 
 Serve = Callable[..., HostileServer]
 
@@ -36,7 +33,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture
 def short(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up soon."""
-    for name, value in {"FAILOVER": "500ms", "READ": "400ms", "CONNECT": "500ms", "SUBMIT": "20s"}.items():
+    for name, value in {
+        "FAILOVER": "500ms",
+        "READ": "400ms",
+        "CONNECT": "500ms",
+        "SUBMIT": "20s",
+    }.items():
         monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", value)
 
 
@@ -44,5 +46,8 @@ def short(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def train(home: Path) -> Path:
     """A job spec of somebody who means no harm."""
     path = home / "train.yaml"
-    path.write_text("name: mnist\nimage: library/tf:2\nstrategy: single\ncommand: [python, t.py]\nroles:\n  worker: {memory: 1Gi}\n")
+    path.write_text(
+        "name: mnist\nimage: library/tf:2\nstrategy: single\ncommand: [python, "
+        "t.py]\nroles:\n  worker: {memory: 1Gi}\n"
+    )
     return path

@@ -1,4 +1,4 @@
-"""A server on loopback that answers with whatever bytes a test wants, over TLS too, and remembers what it was asked."""
+"""A server on loopback that sends any bytes, also over TLS, and records its requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class HostileServer:
     answering: Answering
     tls: ssl.SSLContext | None = None
     asked: list[Asked] = field(default_factory=list)
-    received: list[bytes] = field(default_factory=list)  # first bytes of every connection that never became a request
+    # first bytes of every connection that never became a request
+    received: list[bytes] = field(default_factory=list)
     port: int = 0
 
     def url(self, host: str = "localhost") -> str:
@@ -80,7 +81,8 @@ class HostileServer:
         try:
             if connection.recv(1, socket.MSG_PEEK) != b"\x16":
                 connection.recv(65536)
-                connection.sendall(b"\x15\x03\x03\x00\x02\x02P")  # what Jetty says to plain http (facts: verified-security-ha 8)
+                # docs/hadoop-facts.md#plain-http-on-a-tls-port
+                connection.sendall(b"\x15\x03\x03\x00\x02\x02P")
                 raise ConnectionError("plain http")
             return self.tls.wrap_socket(connection, server_side=True)
         except OSError:
@@ -100,14 +102,24 @@ class HostileServer:
             data += piece
         head, _, body = data.partition(b"\r\n\r\n")
         text = head.decode("latin-1")
-        lengths = [line.partition(":")[2] for line in text.splitlines() if line.lower().startswith("content-length:")]
+        lengths = [
+            line.partition(":")[2]
+            for line in text.splitlines()
+            if line.lower().startswith("content-length:")
+        ]
         while len(body) < int(lengths[0] if lengths else 0):
             body += stream.recv(65536)
         method, target, _ = text.partition("\r\n")[0].split(" ", 2)
         return Asked(method, target, text, body)
 
 
-def raw(status: int, body: bytes = b"", kind: str = "application/json", *headers: str, length: bool = True) -> bytes:
+def raw(
+    status: int,
+    body: bytes = b"",
+    kind: str = "application/json",
+    *headers: str,
+    length: bool = True,
+) -> bytes:
     """Compose an answer, byte by byte."""
     lines = [f"HTTP/1.1 {status} Said", f"Content-Type: {kind}", *headers, "Connection: close"]
     if length:
@@ -120,7 +132,7 @@ def always(answer: bytes) -> Answering:
     return lambda _asked, stream: stream.sendall(answer)
 
 
-# --- certificates ------------------------------------------------------------------------------------------------------
+# --- certificates ---------------------------------------------------------------------------------
 
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
@@ -148,8 +160,14 @@ class Authority:
         """Issue a certificate for a host, and return what a server needs to use it."""
         files = {end: self.directory / f"{name}.{end}" for end in ("key", "csr", "crt", "ext")}
         files["ext"].write_text(f"subjectAltName=DNS:{host}\nauthorityKeyIdentifier=keyid\n")
-        _openssl("req", *_KEY, "-subj", f"/CN={host}", "-keyout", files["key"], "-out", files["csr"])
-        dates = ("-not_before", "20200101000000Z", "-not_after", "20200201000000Z") if expired else ("-days", "30")
+        _openssl(
+            "req", *_KEY, "-subj", f"/CN={host}", "-keyout", files["key"], "-out", files["csr"]
+        )
+        dates = (
+            ("-not_before", "20200101000000Z", "-not_after", "20200201000000Z")
+            if expired
+            else ("-days", "30")
+        )
         self._sign(files, dates)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(files["crt"], files["key"])
@@ -166,7 +184,10 @@ class Authority:
             f"[ca]\ndefault_ca=own\n[own]\ndatabase={work}/index.txt\nserial={work}/serial\nnew_certs_dir={work}\ndefault_md=sha256\n"
             "policy=any\nunique_subject=no\n[any]\ncommonName=supplied\n"
         )
-        dates = tuple({"-not_before": "-startdate", "-not_after": "-enddate"}.get(word, word) for word in dates)
+        dates = tuple(
+            {"-not_before": "-startdate", "-not_after": "-enddate"}.get(word, word)
+            for word in dates
+        )
         _openssl("ca", "-batch", "-notext", "-config", config, "-cert", self.certificate, "-keyfile", self.directory / f"{self.name}.key",
                  "-in", files["csr"], "-out", files["crt"], "-extfile", files["ext"], *dates)  # fmt: skip
 

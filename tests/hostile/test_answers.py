@@ -1,4 +1,4 @@
-"""Servers that answer anything but what a ResourceManager does: one clear message, the right exit status, in time, and nothing lost."""
+"""Servers with invalid responses: one clear message, the right exit status, in time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.command_line import Cli, Done
 from tests.hostile.conftest import Serve
 from tests.hostile.server import Answering, Asked, Authority, always, raw
-from tests.unit.test_cli import Cli, Done
 
 pytestmark = pytest.mark.usefixtures("short", "train")
 
@@ -53,9 +53,14 @@ HTML = raw(200, b"<html><title>Welcome \x1b[31m</title>hello</html>", "text/html
 BODY = raw(200, b"{" + b" " * 1000)
 BOMB = zlib.compress(b" " * 300_000_000, 1)
 NOT_OF_THIS_SHAPE = r"http://\S+ answered 200 with JSON that is cut off or of another shape\."
-DESCRIBES_NOTHING = r"http://\S+ answered with JSON (of another shape|that does not describe mnist).*\."
+DESCRIBES_NOTHING = (
+    r"http://\S+ answered with JSON (of another shape|that does not describe mnist).*\."
+)
 UNREACHED = r"No ResourceManager could be reached: http://\S+ \(%s\)\."
-NOT_UNPACKED, NOT_HTTP = UNREACHED % "its answer cannot be unpacked", UNREACHED % "what it answers is not HTTP"
+NOT_UNPACKED, NOT_HTTP = (
+    UNREACHED % "its answer cannot be unpacked",
+    UNREACHED % "what it answers is not HTTP",
+)
 RPC_SAYS = (  # Hadoop's Server.RECEIVED_HTTP_REQ_RESPONSE
     b"It looks like you are making an HTTP request to a Hadoop IPC port."
     b" This is not the correct port for the web interface on this daemon.\r\n"
@@ -63,29 +68,53 @@ RPC_SAYS = (  # Hadoop's Server.RECEIVED_HTTP_REQ_RESPONSE
 NO_ANSWERS: dict[str, tuple[bytes | Answering, str]] = {
     "html": (HTML, r"http://localhost:\d+/\S+ answered 200 with text/html instead of JSON\."),
     "nothing": (raw(200), NOT_OF_THIS_SHAPE),
-    "no type": (b"HTTP/1.1 200 OK\r\n\r\n{}", r"http://\S+ answered 200 with no content type instead of JSON\."),
+    "no type": (
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        r"http://\S+ answered 200 with no content type instead of JSON\.",
+    ),
     "10 MB": (raw(200, b"[" + b"1," * 5_000_000 + b"1]"), NOT_OF_THIS_SHAPE),
     "deep": (raw(200, b"[" * 100_000 + b"]" * 100_000), NOT_OF_THIS_SHAPE),
     "long number": (raw(200, b'{"name":%s}' % (b"9" * 10_000)), NOT_OF_THIS_SHAPE),
     "a list": (raw(200, b"[1, 2]"), NOT_OF_THIS_SHAPE),
-    "another object": (raw(200, b'{"apps": [[5]], "app": {"id": {}}, "clusterInfo": 7}'), DESCRIBES_NOTHING),
+    "another object": (
+        raw(200, b'{"apps": [[5]], "app": {"id": {}}, "clusterInfo": 7}'),
+        DESCRIBES_NOTHING,
+    ),
     "an object for everything": (raw(200, b'{"app": {}, "clusterInfo": []}'), DESCRIBES_NOTHING),
-    "bomb": (raw(200, BOMB, "application/json", "Content-Encoding: deflate"), r"http://\S+ answered with more than 64 MiB\."),
-    "rubbish, packed": (raw(200, b"\x1f\x8bnothing", "application/json", "Content-Encoding: gzip"), NOT_UNPACKED),
-    "bomb in a bomb": (raw(200, gzip.compress(gzip.compress(b" " * 10**6)), JSON, "Content-Encoding: gzip, gzip"), NOT_UNPACKED),
+    "bomb": (
+        raw(200, BOMB, "application/json", "Content-Encoding: deflate"),
+        r"http://\S+ answered with more than 64 MiB\.",
+    ),
+    "rubbish, packed": (
+        raw(200, b"\x1f\x8bnothing", "application/json", "Content-Encoding: gzip"),
+        NOT_UNPACKED,
+    ),
+    "bomb in a bomb": (
+        raw(200, gzip.compress(gzip.compress(b" " * 10**6)), JSON, "Content-Encoding: gzip, gzip"),
+        NOT_UNPACKED,
+    ),
     "bytes": (b"\x00\x01\x02" * 100, NOT_HTTP),
     "fields without end": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200, NOT_HTTP),
     "a field without end": (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, NOT_HTTP),
-    "bad chunk": (raw(200, b"zz\r\n{}\r\n0\r\n\r\n", JSON, "Transfer-Encoding: chunked", length=False), NOT_HTTP),
+    "bad chunk": (
+        raw(200, b"zz\r\n{}\r\n0\r\n\r\n", JSON, "Transfer-Encoding: chunked", length=False),
+        NOT_HTTP,
+    ),
     "hang up": (b"", UNREACHED % "the connection broke"),
     "cut off": (raw(200, b"{" * 50)[:-25], UNREACHED % "its answer was cut off"),
-    "cut off, by its text": (raw(200, b'{"name": "mn', length=False), UNREACHED % "its answer was cut off"),
+    "cut off, by its text": (
+        raw(200, b'{"name": "mn', length=False),
+        UNREACHED % "its answer was cut off",
+    ),
     "cut off, in its head": (b"HTTP/1.1 200 OK\r\nDate: Sa", UNREACHED % "its answer was cut off"),
     "login page": (
         raw(302, b"", "text/html", "Location: https://sso.example/?token=s3cret"),
         r"http://\S+ redirects to https://sso\.example/, which is not followed\.",
     ),
-    "Hadoop's RPC": (raw(404, RPC_SAYS, "text/plain"), r"http://localhost:\d+ is Hadoop's RPC port, not its web address\."),
+    "Hadoop's RPC": (
+        raw(404, RPC_SAYS, "text/plain"),
+        r"http://localhost:\d+ is Hadoop's RPC port, not its web address\.",
+    ),
     "slow head": (trickle(BODY, 5), UNREACHED % "no answer in time"),
     "slow body": (trickle(BODY, 110), UNREACHED % "its answer did not end in time"),
 }
@@ -98,80 +127,163 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.parametrize(("answer", "sentence"), NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_no_answer_of_a_resource_manager(
-    cli: Cli, serve: Serve, answer: bytes | Answering, sentence: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_invalid_responses(
+    cli: Cli,
+    serve: Serve,
+    answer: bytes | Answering,
+    sentence: str,
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not sentence.startswith(UNREACHED.partition("%")[0]):
-        be_patient(monkeypatch)  # the answer is judged, not waited for, and a busy machine takes its time over a bomb
+        # the answer is judged, not waited for, and a busy machine takes its time over a bomb
+        be_patient(monkeypatch)
     server = serve(always(answer) if isinstance(answer, bytes) else answer)
     start = time.monotonic()
     done = cli(*command, "--rm", server.url())
     said(done, 7, sentence)
     assert time.monotonic() - start < 12, "it took too long, even for a busy machine"
-    assert all(asked.method == "GET" for asked in server.asked), "a job went to a server that is no ResourceManager"
+    assert all(asked.method == "GET" for asked in server.asked), (
+        "a job went to a server that is no ResourceManager"
+    )
 
 
-def test_a_daemon_without_services_does_not_know_which_jobs_there_are(cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_without_services_api(
+    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     be_patient(monkeypatch)
-    page = {"servlet": "org.apache.hadoop.http.WebServlet-6bca7e0d", "message": "Not Found", "url": "/app", "status": "404"}
-    server = serve(always(raw(404, json.dumps(page).encode())))  # a NameNode's answer, a NodeManager's, and that of an RM without services
-    said(cli(*STATUS, "--rm", server.url()), 9, r"The ResourceManager at http://localhost:\d+ has no services API\.")
-    said(cli("delete", "mnist", "--force", "--rm", server.url()), 7, r"http://\S+ could not list applications: Not Found")
+    page = {
+        "servlet": "org.apache.hadoop.http.WebServlet-6bca7e0d",
+        "message": "Not Found",
+        "url": "/app",
+        "status": "404",
+    }
+    # a NameNode's answer, a NodeManager's, and that of an RM without services
+    server = serve(always(raw(404, json.dumps(page).encode())))
+    for command in (STATUS, ("delete", "mnist", "--force")):
+        said(
+            cli(*command, "--rm", server.url()),
+            9,
+            r"The ResourceManager at http://localhost:\d+ has no services API\.",
+        )
     busy = serve(always(raw(503, json.dumps({**page, "status": "503"}).encode())))
     said(cli(*STATUS, "--rm", busy.url()), 7, UNREACHED % "HTTP 503 Said")
     assert len(busy.asked) > 1
 
 
-@pytest.mark.parametrize("answer", [HTML, raw(200, b"[]"), b"\x00" * 9], ids=["html", "a list", "bytes"])
-def test_a_program_is_told_too(cli: Cli, serve: Serve, answer: bytes) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("status", "mnist"),
+        ("status", APP),
+        ("wait", APP),
+        ("describe", APP),
+        ("logs", APP),
+        ("stop", APP),
+        ("submit", "train.yaml"),
+    ],
+)
+def test_404_of_a_proxy_is_not_a_missing_job(
+    cli: Cli, serve: Serve, command: tuple[str, ...]
+) -> None:
+    """A web server of Go's says so of every path that it does not serve."""
+    proxy = serve(always(raw(404, b"404 page not found\n", "text/plain; charset=utf-8")))
+    done = cli(*command, "--rm", proxy.url())
+    assert (done.status, done.out) == (7, ""), done
+    assert "404 page not found" in done.err
+    assert "knows no" not in done.err
+
+
+@pytest.mark.parametrize(
+    "answer", [HTML, raw(200, b"[]"), b"\x00" * 9], ids=["html", "a list", "bytes"]
+)
+def test_sdk_raises_the_same_errors(cli: Cli, serve: Serve, answer: bytes) -> None:
     server = serve(always(answer))
-    for command in (*COMMANDS.values(), ("status", APP), ("logs", "mnist"), ("describe", "mnist"), ("list",)):
+    for command in (
+        *COMMANDS.values(),
+        ("status", APP),
+        ("logs", "mnist"),
+        ("describe", "mnist"),
+        ("list",),
+    ):
         done = cli(*command, "--rm", server.url(), "-o", "json", "-v")
-        assert (done.status, done.out, json.loads(done.err)["exit_status"]) == (7, "", 7), (command, done)
+        assert (done.status, done.out, json.loads(done.err)["exit_status"]) == (7, "", 7), (
+            command,
+            done,
+        )
 
 
-def test_a_bomb_is_not_unpacked_in_memory(cli: Cli, serve: Serve) -> None:
+def test_compressed_bomb_is_refused(cli: Cli, serve: Serve) -> None:
     server = serve(always(raw(200, BOMB, "application/json", "Content-Encoding: deflate")))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert cli(*STATUS, "--rm", server.url()).status == 7
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 250 * 1024, "more than 64 MiB and their copies were kept"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 250 * 1024, (
+        "more than 64 MiB and their copies were kept"
+    )
 
 
-def test_ten_megabytes_of_applications_that_nobody_asked_for(cli: Cli, serve: Serve) -> None:
+def test_oversized_list_is_refused(cli: Cli, serve: Serve) -> None:
     service = raw(200, b'{"name": "mnist", "state": "STOPPED"}')
-    many = raw(200, b'{"apps":{"app":[' + b'{"id":"application_1_1","name":"x"},' * 280_000 + b"{}]}}")
-    server = serve(lambda asked, stream: stream.sendall(service if "services" in asked.path else many))
+    many = raw(
+        200, b'{"apps":{"app":[' + b'{"id":"application_1_1","name":"x"},' * 280_000 + b"{}]}}"
+    )
+    server = serve(
+        lambda asked, stream: stream.sendall(service if "services" in asked.path else many)
+    )
     start = time.monotonic()
     done = cli(*STATUS, "--rm", server.url())
     assert (done.status, done.out.splitlines()[0]) == (0, "mnist  UNKNOWN")
     assert time.monotonic() - start < 15
 
 
-# --- where credentials go ---------------------------------------------------------------------------------------------
+# --- where credentials go -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("command", [STATUS, SUBMIT], ids=["status", "submit"])
-def test_no_redirect_leads_away(cli: Cli, serve: Serve, status: int, command: tuple[str, ...]) -> None:
-    trap = serve(always(raw(200, b'{"name": "mnist", "id": "application_1_0001", "state": "STABLE"}')))
+def test_redirect_to_another_host_is_refused(
+    cli: Cli, serve: Serve, status: int, command: tuple[str, ...]
+) -> None:
+    trap = serve(
+        always(raw(200, b'{"name": "mnist", "id": "application_1_0001", "state": "STABLE"}'))
+    )
     target = trap.url("127.0.0.1") + "/app/v1/services/mnist?user.name=alice"
-    server = serve(always(raw(status, b"", "text/plain", f"Location: {target}", f"Refresh: 1;url={target}")))
+    server = serve(
+        always(raw(status, b"", "text/plain", f"Location: {target}", f"Refresh: 1;url={target}"))
+    )
     done = cli(*command, "--rm", server.url())
     where = re.escape(trap.url("127.0.0.1"))
     if status == 307:  # as a standby says it
-        said(done, 7, rf"The active ResourceManager is {where}, which is not configured; tried http://\S+ \(standby of {where}\)\.")
+        said(
+            done,
+            7,
+            rf"The active ResourceManager is {where}, which is not configured; tried http://\S+ \(standby of {where}\)\.",
+        )
     else:
-        said(done, 7, rf"http://\S+ redirects to {where}/app/v1/services/mnist, which is not followed\.")
+        said(
+            done,
+            7,
+            rf"http://\S+ redirects to {where}/app/v1/services/mnist, which is not followed\.",
+        )
     assert not trap.asked, "a redirect was followed to a host that is not configured"
 
 
-def test_what_a_redirect_says_does_not_reach_the_terminal(cli: Cli, serve: Serve) -> None:
+def test_redirect_target_is_escaped(cli: Cli, serve: Serve) -> None:
     server = serve(always(raw(302, b"", "text/html", "Location: http://x/\x1b]0;owned\x07\x9b31m")))
-    said(cli(*STATUS, "--rm", server.url()), 7, r"http://\S+ redirects to http://x/\\x1b\]0;owned\\x07\\x9b31m, which is not followed\.")
+    said(
+        cli(*STATUS, "--rm", server.url()),
+        7,
+        r"http://\S+ redirects to http://x/\\x1b\]0;owned\\x07\\x9b31m, which is not followed\.",
+    )
 
 
-def test_a_cookie_is_not_taken(cli: Cli, serve: Serve) -> None:
-    answer = raw(404, b'{"diagnostics": "no"}', "application/json", 'Set-Cookie: hadoop.auth="u=mallory&t=simple"; Path=/')
+def test_cookie_is_ignored(cli: Cli, serve: Serve) -> None:
+    answer = raw(
+        404,
+        b'{"diagnostics": "no"}',
+        "application/json",
+        'Set-Cookie: hadoop.auth="u=mallory&t=simple"; Path=/',
+    )
     server = serve(always(answer))
     for _ in range(2):
         assert cli(*STATUS, "--rm", server.url()).status == 5
@@ -181,7 +293,9 @@ def test_a_cookie_is_not_taken(cli: Cli, serve: Serve) -> None:
     assert all("user.name=alice" in asked.target for asked in server.asked)
 
 
-def test_nothing_of_the_environment_goes_along(cli: Cli, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_credentials_are_not_sent(
+    cli: Cli, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server, proxy = serve(always(raw(404, b"{}"))), serve(always(raw(200, b"{}")))
     (home / ".netrc").write_text("machine localhost login alice password s3cret\n")
     (home / ".netrc").chmod(0o600)
@@ -191,18 +305,20 @@ def test_nothing_of_the_environment_goes_along(cli: Cli, serve: Serve, home: Pat
     cli(*STATUS, "--rm", server.url())
     assert server.asked
     assert not proxy.asked, "a proxy out of the environment was used"
-    assert not any("authorization" in asked.head.lower() for asked in server.asked), "a password out of .netrc was sent"
+    assert not any("authorization" in asked.head.lower() for asked in server.asked), (
+        "a password out of .netrc was sent"
+    )
 
 
 @pytest.mark.parametrize("user", ["alice\r\nX-Admin: yes", "alice bob", "", "alice\x00"])
-def test_no_header_field_can_be_made_out_of_a_name(cli: Cli, serve: Serve, user: str) -> None:
+def test_names_cannot_inject_headers(cli: Cli, serve: Serve, user: str) -> None:
     server = serve(always(raw(200, b"{}")))
     done = cli(*STATUS, "--rm", server.url(), "--user", user)
     assert (done.status, done.out) == (2, ""), done
     assert not server.asked
 
 
-def test_a_name_cannot_leave_its_place_in_the_address(cli: Cli, serve: Serve) -> None:
+def test_names_cannot_change_the_path(cli: Cli, serve: Serve) -> None:
     server = serve(always(raw(404, b'{"diagnostics": "no"}')))
     for job in ("../../ws/v1/cluster/apps", "a/b?user.name=root#", "mnist\r\nX-Admin: yes"):
         assert cli("status", job, "--rm", server.url()).status in (2, 5)
@@ -213,7 +329,7 @@ def test_a_name_cannot_leave_its_place_in_the_address(cli: Cli, serve: Serve) ->
     }
 
 
-# --- what arrives of a submission -------------------------------------------------------------------------------------
+# --- what arrives of a submission -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -228,7 +344,7 @@ def test_a_name_cannot_leave_its_place_in_the_address(cli: Cli, serve: Serve) ->
     ],
     ids=["html", "a list", "cut off", "hang up", "bytes", "gateway"],
 )
-def test_a_post_whose_answer_is_rubbish_is_looked_for(cli: Cli, serve: Serve, answer: bytes) -> None:
+def test_post_with_invalid_response_is_looked_up(cli: Cli, serve: Serve, answer: bytes) -> None:
     posted: list[dict[str, Any]] = []
 
     def almost(asked: Asked, stream: socket.socket) -> None:
@@ -246,11 +362,26 @@ def test_a_post_whose_answer_is_rubbish_is_looked_for(cli: Cli, serve: Serve, an
 
 def _resource_manager(asked: Asked, there: list[dict[str, Any]]) -> bytes:
     """Answer like a ResourceManager that took the job."""
-    app = {"id": APP, "user": "alice", "name": "mnist", "state": "RUNNING", "finalStatus": "UNDEFINED", "applicationType": "yarn-service"}
+    app = {
+        "id": APP,
+        "user": "alice",
+        "name": "mnist",
+        "state": "RUNNING",
+        "finalStatus": "UNDEFINED",
+        "applicationType": "yarn-service",
+    }
     if asked.path == "/ws/v1/cluster/info":
-        return raw(200, b'{"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "hadoopVersion": "3.4.2", "startedOn": 1}}')
+        return raw(
+            200,
+            b'{"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "hadoopVersion": '
+            b'"3.4.2", "startedOn": 1}}',
+        )
     if asked.path == "/ws/v1/cluster/apps/new-application":
-        return raw(200, b'{"application-id": "x", "maximum-resource-capability": {"memory": 8192, "vCores": 8}}')
+        return raw(
+            200,
+            b'{"application-id": "x", "maximum-resource-capability": {"memory": 8192, '
+            b'"vCores": 8}}',
+        )
     if asked.path == f"/ws/v1/cluster/apps/{APP}":
         return raw(200, json.dumps({"app": app}).encode())
     if asked.path.startswith("/ws/v1/cluster/apps"):
@@ -262,11 +393,15 @@ def _resource_manager(asked: Asked, there: list[dict[str, Any]]) -> bytes:
     return raw(200, json.dumps({**there[0], "id": APP, "state": "STABLE"}).encode())
 
 
-# --- TLS --------------------------------------------------------------------------------------------------------------
+# --- TLS ------------------------------------------------------------------------------------------
 
 
-def test_a_certificate_of_the_sites_own_authority(cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = serve(always(raw(404, b'{"diagnostics": "no"}')), authority.server("good", "localhost"))
+def test_a_certificate_of_the_sites_own_authority(
+    cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(
+        always(raw(404, b'{"diagnostics": "no"}')), authority.server("good", "localhost")
+    )
     unknown = r"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: (unable to get|self).*\)\."
     done = cli(*STATUS, "--rm", server.url())
     said(done, 7, unknown)
@@ -290,44 +425,85 @@ def test_a_certificate_of_the_sites_own_authority(cli: Cli, serve: Serve, author
             "localhost",
             True,
             "certificate has expired",
-            "The ResourceManager's administrator has to renew it; or is the clock of this machine wrong?",
+            "The ResourceManager's administrator has to renew it; or is the clock of this "
+            "machine wrong?",
         ),
     ],
 )
-def test_a_certificate_that_is_not_good(
-    cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch, host: str, expired: bool, why: str, hint: str
+def test_invalid_certificates(
+    cli: Cli,
+    serve: Serve,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    expired: bool,
+    why: str,
+    hint: str,
 ) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
     server = serve(always(raw(200, b"{}")), authority.server("bad", host, expired=expired))
     for command in (STATUS, SUBMIT):
         start = time.monotonic()
         done = cli(*command, "--rm", server.url())
-        said(done, 7, rf"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: {why}\)\.")
+        said(
+            done,
+            7,
+            rf"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: {why}\)\.",
+        )
         assert done.err.endswith(f"  hint: {hint}\n")
         assert time.monotonic() - start < 5, "what can never work was tried again and again"
     assert not server.asked
 
 
-def test_the_scheme_is_kept(cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither http where https was said, nor the reverse; and an address of the other scheme is another address."""
+def test_scheme_is_not_changed(
+    cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither http where https was said, nor the reverse; and an address of the other scheme is
+    another address.
+    """
     monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
-    plain, secure = serve(always(raw(200, b"{}"))), serve(always(raw(200, b"{}")), authority.server("good", "localhost"))
+    plain, secure = (
+        serve(always(raw(200, b"{}"))),
+        serve(always(raw(200, b"{}")), authority.server("good", "localhost")),
+    )
     done = cli(*STATUS, "--rm", f"https://localhost:{plain.port}")
-    said(done, 7, rf"No ResourceManager could be reached: https://localhost:{plain.port} \(it does not speak TLS\)\.")
+    said(
+        done,
+        7,
+        rf"No ResourceManager could be reached: https://localhost:{plain.port} \(it does not speak TLS\)\.",
+    )
     assert done.err.endswith("  hint: Write its address with http://.\n")
     assert not plain.asked
     done = cli(*STATUS, "--rm", f"http://localhost:{secure.port}")
-    said(done, 7, rf"No ResourceManager could be reached: http://localhost:{secure.port} \(it speaks TLS\)\.")
+    said(
+        done,
+        7,
+        rf"No ResourceManager could be reached: http://localhost:{secure.port} \(it speaks TLS\)\.",
+    )
     assert done.err.endswith("  hint: Write its address with https://.\n")
-    down = serve(always(raw(307, b"", "text/plain", f"Location: http://localhost:{plain.port}/ws")), authority.server("good", "localhost"))
+    down = serve(
+        always(raw(307, b"", "text/plain", f"Location: http://localhost:{plain.port}/ws")),
+        authority.server("good", "localhost"),
+    )
     done = cli(*STATUS, "--rm", down.url(), "--rm", f"https://localhost:{plain.port}")
-    said(done, 7, rf"The active ResourceManager is http://localhost:{plain.port}, which is not configured; tried .*")
+    said(
+        done,
+        7,
+        rf"The active ResourceManager is http://localhost:{plain.port}, which is not configured; tried .*",
+    )
     assert not plain.asked, "https became http because a server said so"
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no certificate\n"], ids=["absent", "empty", "rubbish"])
-def test_authorities_that_cannot_be_read(
-    cli: Cli, serve: Serve, authority: Authority, home: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+@pytest.mark.parametrize(
+    "content", [None, b"", b"no certificate\n"], ids=["absent", "empty", "rubbish"]
+)
+def test_unreadable_ca_file(
+    cli: Cli,
+    serve: Serve,
+    authority: Authority,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes | None,
 ) -> None:
     server = serve(always(raw(200, b"{}")), authority.server("good", "localhost"))
     path = home / "ca.pem"
@@ -338,7 +514,11 @@ def test_authorities_that_cannot_be_read(
     assert not server.asked
 
 
-def test_a_name_that_leads_nowhere(cli: Cli) -> None:
+def test_unresolvable_name(cli: Cli) -> None:
     for command in (STATUS, SUBMIT):
         done = cli(*command, "--rm", "http://no-such-host.invalid:8088")
-        said(done, 7, r"No ResourceManager could be reached: http://no-such-host\.invalid:8088 \(unknown host name\)\.")
+        said(
+            done,
+            7,
+            r"No ResourceManager could be reached: http://no-such-host\.invalid:8088 \(unknown host name\)\.",
+        )

@@ -40,31 +40,49 @@ class Kdc:
 
     @property
     def environ(self) -> dict[str, str]:
-        own = {"KRB5_CONFIG": str(self.krb5_conf), "KRB5_KDC_PROFILE": str(self.directory / "kdc.conf"), "PATH": PATH}
+        own = {
+            "KRB5_CONFIG": str(self.krb5_conf),
+            "KRB5_KDC_PROFILE": str(self.directory / "kdc.conf"),
+            "PATH": PATH,
+        }
         return {**os.environ, **own}
 
     def run(self, *argv: str, orders: str = "", environ: Mapping[str, str] | None = None) -> str:
         """Run one program of MIT Kerberos in this realm."""
-        done = subprocess.run(argv, env={**self.environ, **(environ or {})}, input=orders, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            argv,
+            env={**self.environ, **(environ or {})},
+            input=orders,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 0, (argv, done.stdout, done.stderr)
         return done.stdout
 
     def make(self) -> None:
         """Write the configuration and make the database."""
         (self.directory / "krb5.conf").write_text(
-            f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n rdns = false\n dns_canonicalize_hostname = false\n"
-            f" udp_preference_limit = 1\n[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{self.port}\n }}\n"
+            f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n rdns = "
+            f"false\n dns_canonicalize_hostname = false\n"
+            f" udp_preference_limit = 1\n[realms]\n {REALM} = {{\n  kdc = "
+            f"127.0.0.1:{self.port}\n }}\n"
             f"[domain_realm]\n localhost = {REALM}\n"
             f" 127.0.0.1 = {REALM}\n"
         )
         (self.directory / "kdc.conf").write_text(
-            f"[kdcdefaults]\n kdc_listen = 127.0.0.1:{self.port}\n kdc_tcp_listen = 127.0.0.1:{self.port}\n[realms]\n {REALM} = {{\n"
-            f"  database_name = {self.directory}/principal\n  key_stash_file = {self.directory}/stash\n  max_life = 1d\n"
-            "  supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal\n }\n[logging]\n kdc = STDERR\n"
+            f"[kdcdefaults]\n kdc_listen = 127.0.0.1:{self.port}\n kdc_tcp_listen = "
+            f"127.0.0.1:{self.port}\n[realms]\n {REALM} = {{\n"
+            f"  database_name = {self.directory}/principal\n  key_stash_file = "
+            f"{self.directory}/stash\n  max_life = 1d\n"
+            "  supported_enctypes = aes256-cts-hmac-sha1-96:normal "
+            "aes128-cts-hmac-sha1-96:normal\n }\n[logging]\n kdc = STDERR\n"
         )
         self.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
         for name in ("alice", "bob", "HTTP/localhost", "HTTP/other"):
-            self.admin(f"addprinc -randkey {name}", f"ktadd -norandkey -k {self.keytab(name)} {name}")
+            self.admin(
+                f"addprinc -randkey {name}", f"ktadd -norandkey -k {self.keytab(name)} {name}"
+            )
 
     def admin(self, *orders: str) -> None:
         """Give kadmin.local some orders."""
@@ -73,7 +91,9 @@ class Kdc:
     def start(self) -> None:
         """Start it, and wait until it listens."""
         argv = ["krb5kdc", "-n", "-r", REALM, "-P", str(self.directory / "pid")]
-        self.process = subprocess.Popen(argv, env=self.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            argv, env=self.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with socket.socket() as probe:
@@ -89,16 +109,30 @@ class Kdc:
             self.process.wait(10)
             self.process = None
 
-    def kinit(self, name: str, cache: Path, *options: str, environ: Mapping[str, str] | None = None) -> None:
+    def kinit(
+        self, name: str, cache: Path, *options: str, environ: Mapping[str, str] | None = None
+    ) -> None:
         """Get a ticket for a user into a cache."""
-        self.run("kinit", *options, "-c", str(cache), "-kt", str(self.keytab(name)), name, environ=environ)
+        self.run(
+            "kinit",
+            *options,
+            "-c",
+            str(cache),
+            "-kt",
+            str(self.keytab(name)),
+            name,
+            environ=environ,
+        )
 
 
 @pytest.fixture(scope="session")
 def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     """Start a KDC, and end it."""
     if shutil.which("krb5kdc", path=PATH) is None:
-        pytest.fail("krb5kdc is not installed; run `make test`, or apt-get install krb5-kdc krb5-admin-server krb5-user")
+        pytest.fail(
+            "krb5kdc is not installed; run `make test`, or apt-get install krb5-kdc "
+            "krb5-admin-server krb5-user"
+        )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -129,11 +163,28 @@ class Client:
     def cache(self) -> Path:
         return self.home / "krb5cc"
 
-    def __call__(self, *words: str, environ: Mapping[str, str] | None = None, prefix: tuple[str, ...] = ()) -> Said:
-        kept = {name: value for name, value in self.kdc.environ.items() if not name.startswith(("SUBMIT_TF_JOB", "HADOOP"))}
-        own = {"HOME": str(self.home), "KRB5CCNAME": f"FILE:{self.cache}", "PYTHONDONTWRITEBYTECODE": "1"}
+    def __call__(
+        self, *words: str, environ: Mapping[str, str] | None = None, prefix: tuple[str, ...] = ()
+    ) -> Said:
+        kept = {
+            name: value
+            for name, value in self.kdc.environ.items()
+            if not name.startswith(("SUBMIT_TF_JOB", "HADOOP"))
+        }
+        own = {
+            "HOME": str(self.home),
+            "KRB5CCNAME": f"FILE:{self.cache}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         argv = [*prefix, sys.executable, "-m", "submit_tf_job", *words]
-        done = subprocess.run(argv, env={**kept, **own, **(environ or {})}, capture_output=True, text=True, timeout=60, cwd=self.home)
+        done = subprocess.run(
+            argv,
+            env={**kept, **own, **(environ or {})},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=self.home,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)
 

@@ -1,4 +1,6 @@
-"""The bootstrap logs its task in against a real KDC: by the Kerberos library, by kinit, again before the ticket ends, or not at all."""
+"""The bootstrap logs its task in against a real KDC: by the Kerberos library, by kinit, again
+before the ticket ends, or not at all.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import contract, keytab
+from submit_tf_job.container import contract
+from submit_tf_job.container.login import keytab
 from tests.bootstrap.harness import Cluster, cluster, role
 from tests.fakes.keytabs import keytab as made
 from tests.fakes.tokens import hdfs_token, token_file
@@ -40,13 +43,36 @@ def task(kdc: Kdc, tmp_path: Path) -> Iterator[Cluster]:
         yield found
 
 
-def run(task: Cluster, kdc: Kdc, path: Path, command: str = "", *, login: str = "auto", **env: str) -> tuple[int, str]:
-    """Run one task, and return its status and what the bootstrap said of its login; tickets live for 16 s."""
+def run(
+    task: Cluster, kdc: Kdc, path: Path, command: str = "", *, login: str = "auto", **env: str
+) -> tuple[int, str]:
+    """Run one task, and return its status and what the bootstrap said of its login; tickets live
+    for 16 s.
+    """
     conf = task.root / "krb5.conf"
-    conf.write_text(kdc.krb5_conf.read_text().replace("[libdefaults]", f"[libdefaults]\n ticket_lifetime = {LIFE_S}s"))
-    kerberos = {"krb5_conf": str(conf), "principal": f"svc/_HOST@{REALM}", "keytab": str(path), "login": login}
-    task.job({"chief": role(1, "decides", command or "klist; env | grep -e KRB -e TOKEN -e OPTS | sort")}, tokens=True, kerberos=kerberos)
-    task.start(env={"HADOOP_TOKEN_FILE_LOCATION": str(task.root / "tokens"), "HADOOP_OPTS": "-Xmx1g", **env})
+    conf.write_text(
+        kdc.krb5_conf.read_text().replace(
+            "[libdefaults]", f"[libdefaults]\n ticket_lifetime = {LIFE_S}s"
+        )
+    )
+    kerberos = {
+        "krb5_conf": str(conf),
+        "principal": f"svc/_HOST@{REALM}",
+        "keytab": str(path),
+        "login": login,
+    }
+    task.job(
+        {"chief": role(1, "trains", command or "klist; env | grep -e KRB -e TOKEN -e OPTS | sort")},
+        tokens=True,
+        kerberos=kerberos,
+    )
+    task.start(
+        env={
+            "HADOOP_TOKEN_FILE_LOCATION": str(task.root / "tokens"),
+            "HADOOP_OPTS": "-Xmx1g",
+            **env,
+        }
+    )
     status = task.wait("chief-0")
     return status, task.stderr("chief-0")
 
@@ -55,7 +81,10 @@ def test_a_task_that_is_logged_in(task: Cluster, kdc: Kdc, svc: Path) -> None:
     status, said = run(task, kdc, svc)
     cwd, printed = task.places["chief-0"][0], task.stdout("chief-0")
     assert status == 0, said
-    assert re.search(rf"\] {PRINCIPAL} is logged in from its keytab until [-\d]+ [:\d]+ UTC; the ticket is renewed here\n", said)
+    assert re.search(
+        rf"\] {PRINCIPAL} is logged in from its keytab until [-\d]+ [:\d]+ UTC; the ticket is renewed here\n",
+        said,
+    )
     assert f"Default principal: {PRINCIPAL}" in printed
     assert printed.splitlines()[-6:] == [
         f"HADOOP_OPTS=-Xmx1g -Djava.security.krb5.conf={task.root}/krb5.conf",
@@ -65,17 +94,30 @@ def test_a_task_that_is_logged_in(task: Cluster, kdc: Kdc, svc: Path) -> None:
         f"KRB5_CONFIG={task.root}/krb5.conf",
         f"LIBHDFS_OPTS=-Djava.security.krb5.conf={task.root}/krb5.conf",
     ]
-    assert (task.root / "tfjob-tokens").read_bytes() == token_file()  # none that could run out under it
-    assert [(cwd / name).stat().st_mode & 0o7777 for name in ("tfjob-krb5cc", "tfjob-own.keytab")] == [0o600, 0o600]
-    assert {entry.principal for entry in keytab.read((cwd / "tfjob-own.keytab").read_bytes())} == {PRINCIPAL}
+    # none that could run out under it
+    assert (task.root / "tfjob-tokens").read_bytes() == token_file()
+    assert [
+        (cwd / name).stat().st_mode & 0o7777 for name in ("tfjob-krb5cc", "tfjob-own.keytab")
+    ] == [0o600, 0o600]
+    assert {entry.principal for entry in keytab.read((cwd / "tfjob-own.keytab").read_bytes())} == {
+        PRINCIPAL
+    }
     told: list[dict[str, Any]] = task.report()["credentials"]
-    assert [(item["kind"], item["owner"]) for item in told] == [("HDFS_DELEGATION_TOKEN", "alice"), ("kerberos-ticket", PRINCIPAL)]
+    assert [(item["kind"], item["owner"]) for item in told] == [
+        ("HDFS_DELEGATION_TOKEN", "alice"),
+        ("kerberos-ticket", PRINCIPAL),
+    ]
 
 
 def test_the_ticket_is_renewed_while_the_program_runs(task: Cluster, kdc: Kdc, svc: Path) -> None:
-    """Longer than a ticket lives, with a KDC that is away for a while: it is said once, and once that all is well again."""
+    """Longer than a ticket lives, with a KDC that is away for a while: it is said once, and once
+    that all is well again.
+    """
     look = "klist -s && stat -c %i tfjob-krb5cc"
-    command = f"{look}; touch ../went; until [ -e ../back ]; do sleep 0.1; done; for i in $(seq 100); do {look}; sleep 0.1; done"
+    command = (
+        f"{look}; touch ../went; until [ -e ../back ]; do sleep 0.1; done; for i in $(seq "
+        f"100); do {look}; sleep 0.1; done"
+    )
 
     def outage() -> None:
         task.until(lambda: (task.root / "app" / "went").exists())
@@ -93,25 +135,48 @@ def test_the_ticket_is_renewed_while_the_program_runs(task: Cluster, kdc: Kdc, s
     assert status == 0, said
     assert len(printed) == 101, "there was no moment without a ticket"
     assert len(set(printed)) >= 3, "the file is another one after each renewal"
-    assert len(re.findall(r"the ticket of \S+ could not be renewed; it ends at [^:]+:\d\d:\d\d UTC: .*KDC", said)) == 1, said
-    assert [text for item in task.report()["warnings"] if "logged in again" in (text := str(item))] != []
+    assert (
+        len(
+            re.findall(
+                r"the ticket of \S+ could not be renewed; it ends at [^:]+:\d\d:\d\d UTC: .*KDC",
+                said,
+            )
+        )
+        == 1
+    ), said
+    assert [
+        text for item in task.report()["warnings"] if "logged in again" in (text := str(item))
+    ] != []
 
 
-def test_by_kinit_where_there_is_no_library(task: Cluster, kdc: Kdc, svc: Path, tmp_path: Path) -> None:
+def test_by_kinit_where_there_is_no_library(
+    task: Cluster, kdc: Kdc, svc: Path, tmp_path: Path
+) -> None:
     """An image with a Kerberos of its own, whose library has another name."""
     blocked = tmp_path / "site"
     blocked.mkdir()
     (blocked / "sitecustomize.py").write_text(
         "import ctypes\nreal = ctypes.CDLL\ndef none(name, *rest, **more):\n"
-        "    if name == 'libgssapi_krb5.so.2': raise OSError('none')\n    return real(name, *rest, **more)\nctypes.CDLL = none\n"
+        "    if name == 'libgssapi_krb5.so.2': raise OSError('none')\n    return "
+        "real(name, *rest, **more)\nctypes.CDLL = none\n"
     )
     status, said = run(task, kdc, svc, PYTHONPATH=str(blocked))
     assert status == 0, said
     assert f"Default principal: {PRINCIPAL}" in task.stdout("chief-0")
-    status, said = run(task, kdc, svc, "true", PYTHONPATH=str(blocked), PATH=os.fspath(_only(tmp_path / "bin", "bash", "env")))
+    status, said = run(
+        task,
+        kdc,
+        svc,
+        "true",
+        PYTHONPATH=str(blocked),
+        PATH=os.fspath(_only(tmp_path / "bin", "bash", "env")),
+    )
     assert status == 0
-    assert f"the login of svc/_HOST@{REALM} failed: the image has neither libgssapi_krb5.so.2 nor kinit" in said
-    assert "the program has only YARN's delegation tokens, and HDFS ends with them" in said
+    assert (
+        f"the login of svc/_HOST@{REALM} failed: the image has neither libgssapi_krb5.so.2 "
+        f"nor kinit" in said
+    )
+    assert "the program has only YARN's delegation tokens, and loses HDFS with them" in said
 
 
 def _only(folder: Path, *programs: str) -> Path:
@@ -128,9 +193,13 @@ def _only(folder: Path, *programs: str) -> Path:
     ("content", "why"),
     [
         (None, r"the keytab \S+/x.keytab cannot be read: No such file or directory"),
-        (made(f"bob/here@{REALM}"), rf"cannot be used: it holds no key of svc/_HOST@{REALM}, only of bob/here@{REALM}"),
+        (
+            made(f"bob/here@{REALM}"),
+            rf"cannot be used: it holds no key of svc/_HOST@{REALM}, only of bob/here@{REALM}",
+        ),
         (made(f"svc/here@{REALM}"), r"Client 'svc/here@KDC.TEST' not found in Kerberos database"),
-        (made(PRINCIPAL), r"Preauthentication failed|[Dd]ecrypt|Password incorrect"),  # keys that are none
+        # keys that are none
+        (made(PRINCIPAL), r"Preauthentication failed|[Dd]ecrypt|Password incorrect"),
     ],
     ids=["missing", "somebody else's", "unknown to the KDC", "old keys"],
 )
@@ -141,7 +210,10 @@ def test_a_login_that_fails_ends_the_task_only_where_it_must_not_go_on(
     if content is not None:
         path.write_bytes(content)
     status, said = run(task, kdc, path, "echo $HADOOP_TOKEN_FILE_LOCATION", login="always")
-    assert (status, task.outcome("chief-0")["reason"]) == (contract.EXIT_BOOTSTRAP_ERROR, "login-failed")
+    assert (status, task.outcome("chief-0")["reason"]) == (
+        contract.EXIT_BOOTSTRAP_ERROR,
+        "login-failed",
+    )
     assert re.search(why, task.outcome("chief-0")["message"]), said
     if content is None:
         status, said = run(task, kdc, path, "echo $HADOOP_TOKEN_FILE_LOCATION")

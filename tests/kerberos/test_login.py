@@ -1,4 +1,6 @@
-"""Logging in against a real KDC: what goes wrong is said before anything is sent, each time with its own words and a way out."""
+"""Logging in against a real KDC: what goes wrong is said before anything is sent, each time with
+its own words and a way out.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def _keytab(name: str, principal: str | None = None) -> Callable[[Client], dict[
         copied = client.home / "used.keytab"
         shutil.copy(client.kdc.keytab(name), copied)
         copied.chmod(0o600)
-        return {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": str(copied), **({"SUBMIT_TF_JOB_KERBEROS_PRINCIPAL": principal} if principal else {})}
+        return {
+            "SUBMIT_TF_JOB_KERBEROS_KEYTAB": str(copied),
+            **({"SUBMIT_TF_JOB_KERBEROS_PRINCIPAL": principal} if principal else {}),
+        }
 
     return settings
 
@@ -57,7 +62,11 @@ def _krb5_conf(change: Callable[[str], str]) -> Callable[[Client], dict[str, str
 
 def _stale_keytab(client: Client) -> dict[str, str]:
     kdc = client.kdc
-    kdc.admin("addprinc -randkey stale", f"ktadd -norandkey -k {kdc.keytab('stale')} stale", "cpw -randkey stale")
+    kdc.admin(
+        "addprinc -randkey stale",
+        f"ktadd -norandkey -k {kdc.keytab('stale')} stale",
+        "cpw -randkey stale",
+    )
     return _keytab("stale")(client)
 
 
@@ -79,49 +88,88 @@ def _bad_keytab(mode: int, content: bytes | None = None) -> Callable[[Client], d
         path = client.home / "bad.keytab"
         path.write_bytes(client.kdc.keytab("alice").read_bytes() if content is None else content)
         path.chmod(mode)
-        return {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": str(path), "SUBMIT_TF_JOB_KERBEROS_PRINCIPAL": "alice"}
+        return {
+            "SUBMIT_TF_JOB_KERBEROS_KEYTAB": str(path),
+            "SUBMIT_TF_JOB_KERBEROS_PRINCIPAL": "alice",
+        }
 
     return settings
 
 
-def _both(first: Callable[[Client], dict[str, str]], second: Callable[[Client], dict[str, str]]) -> Callable[[Client], dict[str, str]]:
+def _both(
+    first: Callable[[Client], dict[str, str]], second: Callable[[Client], dict[str, str]]
+) -> Callable[[Client], dict[str, str]]:
     return lambda client: {**first(client), **second(client)}
 
 
 CASES = {
     "no ticket": Case("there is no Kerberos ticket", "kinit, or set kerberos.keytab"),
-    "ticket that has expired": Case(rf"the Kerberos ticket has expired at \d\d\d\d-.*alice@{REALM}", "kinit", before=_expired_ticket),
+    "ticket that has expired": Case(
+        rf"the Kerberos ticket has expired at \d\d\d\d-.*alice@{REALM}",
+        "kinit",
+        before=_expired_ticket,
+    ),
     "ticket that is valid only later": Case("valid only later", "clock", before=_future_ticket),
     "alias of the host": Case(
-        "the KDC knows no service HTTP/127.0.0.1@KDC.TEST", "host name of its principal", ("--rm", "http://127.0.0.1:1"), before=_ticket
+        "the KDC has no service HTTP/127.0.0.1@KDC.TEST",
+        "host name of its principal",
+        ("--rm", "http://127.0.0.1:1"),
+        before=_ticket,
     ),
-    "keytab of somebody else": Case("holds no key of alice", "klist -kt", settings=_keytab("bob", "alice")),
-    "keytab whose key was changed": Case("key is not the principal's any more", "made anew", settings=_stale_keytab),
-    "keytab that others read": Case("others can read it", "chmod 600", settings=_bad_keytab(0o644), status=2),
+    "keytab of somebody else": Case(
+        "holds no key of alice", "klist -kt", settings=_keytab("bob", "alice")
+    ),
+    "keytab whose key was changed": Case(
+        "key is not the principal's any more", "new keytab", settings=_stale_keytab
+    ),
+    "keytab that others read": Case(
+        "others can read it", "chmod 600", settings=_bad_keytab(0o644), status=2
+    ),
     "keytab that is not there": Case(
-        "cannot be read: No such file", "", settings=lambda _client: {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": "/nowhere/a.keytab"}, status=2
+        "cannot be read: no such file",
+        "",
+        settings=lambda _client: {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": "/nowhere/a.keytab"},
+        status=2,
     ),
-    "keytab of rubbish": Case("the file is no keytab", "ktadd", settings=_bad_keytab(0o600, b"rubbish")),
-    "principal nobody knows": Case("holds no key of mallory", "klist", settings=_keytab("alice", "mallory")),
+    "keytab of rubbish": Case(
+        "the file is not a keytab", "ktadd", settings=_bad_keytab(0o600, b"rubbish")
+    ),
+    "principal nobody knows": Case(
+        "holds no key of mallory", "klist", settings=_keytab("alice", "mallory")
+    ),
     "realm without a KDC": Case(
         f"no KDC of the realm {REALM} is known here",
         r"\[realms\]",
-        settings=_both(_keytab("alice"), _krb5_conf(lambda text: text.replace(f" {REALM} = {{", " OTHER.TEST = {"))),
+        settings=_both(
+            _keytab("alice"),
+            _krb5_conf(lambda text: text.replace(f" {REALM} = {{", " OTHER.TEST = {")),
+        ),
     ),
     "KDC that is down": Case(
         f"no KDC of the realm {REALM} answers",
         "kdc lines of",
-        settings=_both(_keytab("alice", "alice"), _krb5_conf(lambda text: re.sub(r"kdc = .*", f"kdc = 127.0.0.1:{_unused()}", text))),
+        settings=_both(
+            _keytab("alice", "alice"),
+            _krb5_conf(lambda text: re.sub(r"kdc = .*", f"kdc = 127.0.0.1:{_unused()}", text)),
+        ),
     ),
     "no encryption type in common": Case(
         "no encryption type in common",
         "klist -e",
         settings=_both(
             _keytab("alice", "alice"),
-            _krb5_conf(lambda text: text.replace("[libdefaults]", "[libdefaults]\n permitted_enctypes = camellia256-cts-cmac")),
+            _krb5_conf(
+                lambda text: text.replace(
+                    "[libdefaults]", "[libdefaults]\n permitted_enctypes = camellia256-cts-cmac"
+                )
+            ),
         ),
     ),
-    "krb5.conf that is broken": Case("cannot be read|no KDC|realm is not known", "krb5", settings=_krb5_conf(lambda _text: "[realms\n}{")),
+    "krb5.conf that is broken": Case(
+        "cannot be read|no KDC|realm is not known",
+        "krb5",
+        settings=_krb5_conf(lambda _text: "[realms\n}{"),
+    ),
 }
 
 

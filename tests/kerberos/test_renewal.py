@@ -1,4 +1,6 @@
-"""A keytab logs in again by itself before its ticket ends, in memory; a ticket of kinit is looked at and left alone."""
+"""A keytab logs in again by itself before its ticket ends, in memory; a ticket of kinit is looked
+at and left alone.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,13 @@ import pytest
 
 from tests.kerberos.conftest import REALM, Kdc
 
-# As the client does it: one exchange for the first request, another one when the first ticket has ended.
+# As the client does it: one exchange for the first request, another one when the first ticket has
+# ended.
 PROGRAM = """
 import sys, time
 from pathlib import Path
 import spnego
-from submit_tf_job import kerberos
+from submit_tf_job.host import kerberos
 
 keytab, principal = Path(sys.argv[1]), sys.argv[2] or None
 kerberos.log_in(principal, keytab)
@@ -30,15 +33,21 @@ print(kerberos.ticket().principal, kerberos.ticket().cache)
 
 
 @pytest.mark.parametrize("principal", ["", "alice"])
-def test_a_keytab_logs_in_again_before_its_ticket_ends(kdc: Kdc, tmp_path: Path, principal: str) -> None:
-    kdc.admin("addprinc -randkey -maxlife 4s short", f"ktadd -norandkey -k {kdc.keytab('short')} short")
+def test_a_keytab_logs_in_again_before_its_ticket_ends(
+    kdc: Kdc, tmp_path: Path, principal: str
+) -> None:
+    kdc.admin(
+        "addprinc -randkey -maxlife 4s short", f"ktadd -norandkey -k {kdc.keytab('short')} short"
+    )
     name = principal or "short"
     if principal:
         kdc.admin("modprinc -maxlife 4s alice")
     try:
         environ = {**kdc.environ, "KRB5CCNAME": f"FILE:{tmp_path}/krb5cc"}
         argv = [sys.executable, "-c", PROGRAM, str(kdc.keytab(name)), principal]
-        done = subprocess.run(argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
     finally:
         kdc.admin("modprinc -maxlife 1d alice", "delprinc -force short")
     assert done.returncode == 0, done.stderr

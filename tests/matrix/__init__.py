@@ -1,1 +1,3 @@
-"""Every Hadoop version and every Python version that the package claims: `python -m tests.matrix`, or `make matrix`."""
+"""Every Hadoop version and every Python version that the package claims: `python -m tests.matrix`,
+or `make matrix`.
+"""

@@ -1,4 +1,6 @@
-"""`python -m tests.matrix [--only NAME]...`: run the matrix, write docs/matrix.md; the exit status is 1 if anything failed."""
+"""`python -m tests.matrix [--only NAME]...`: run the matrix, write docs/matrix.md; the exit status
+is 1 if anything failed.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,29 @@ KEPT = ROOT / "build/matrix.json"  # so that a run of a part replaces only that 
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Make an environment in which nothing of the user's settings is seen, and the jars of earlier sandboxes are."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "XDG_"))}
+    """Make an environment in which nothing of the user's settings is seen, and the jars of earlier
+    sandboxes are.
+    """
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "XDG_"))
+    }
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     pip_cache = os.environ.get("PIP_CACHE_DIR") or str(Path(cache) / "pip")
-    return environ | {"HOME": str(home), "XDG_CACHE_HOME": cache, "PIP_CACHE_DIR": pip_cache, "PYTHONDONTWRITEBYTECODE": "1"}
+    return environ | {
+        "HOME": str(home),
+        "XDG_CACHE_HOME": cache,
+        "PIP_CACHE_DIR": pip_cache,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def revision() -> str:
     """Name the sources that were run."""
-    done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    )
     return done.stdout.strip() or "unknown"
 
 
@@ -43,24 +58,38 @@ def names(kind: str, title: str) -> set[str]:
 
 def main() -> int:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description="Every Hadoop version and every Python version.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.matrix", description="Every Hadoop version and every Python version."
+    )
     parser.add_argument(
-        "--only", action="append", metavar="NAME", help="'hadoop', 'python', '3.1.3', '3.4.2 direct', 'python 3.12'; repeatable"
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="'hadoop', 'python', '3.1.3', '3.4.2 direct', 'python 3.12'; repeatable",
     )
     only: list[str] | None = parser.parse_args().only
     tensorflow = os.environ.get("SUBMIT_TF_JOB_TEST_TENSORFLOW")
     if not tensorflow:
-        parser.error("SUBMIT_TF_JOB_TEST_TENSORFLOW names no virtual environment with TensorFlow; run `make matrix`")
+        parser.error(
+            "SUBMIT_TF_JOB_TEST_TENSORFLOW names no virtual environment with TensorFlow; "
+            "run `make matrix`"
+        )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that sandboxes are taken down
 
     with tempfile.TemporaryDirectory(prefix="matrix-home-") as home:
         environ = environment(Path(home))
         jobs: dict[str, tuple[str, Callable[[], dict[str, Cell]]]] = {}
         for cluster in CLUSTERS:
-            jobs[cluster.title] = ("hadoop", lambda cluster=cluster: run_cluster(cluster, environ, Path(tensorflow), say))  # type: ignore[misc]
+            jobs[cluster.title] = (
+                "hadoop",
+                lambda cluster=cluster: run_cluster(cluster, environ, Path(tensorflow), say),  # type: ignore[misc]
+            )
         for python in pythons():
             # Tests look for interpreters below the home directory.
-            jobs[python.title] = ("python", lambda python=python: run_python(python, dict(os.environ), say))  # type: ignore[misc]
+            jobs[python.title] = (
+                "python",
+                lambda python=python: run_python(python, dict(os.environ), say),  # type: ignore[misc]
+            )
         for wanted in only or ():
             if not any(wanted in names(kind, title) for title, (kind, _) in jobs.items()):
                 parser.error(f"--only {wanted!r} is none of {', '.join(jobs)}")
@@ -68,12 +97,14 @@ def main() -> int:
         failed = False
         for title, (kind, run) in jobs.items():
             if only is None or not names(kind, title).isdisjoint(only):
-                column = Column(kind, title, f"{datetime.now(timezone.utc):%Y-%m-%d}", revision(), run())
+                column = Column(
+                    kind, title, f"{datetime.now(timezone.utc):%Y-%m-%d}", revision(), run()
+                )
                 kept[title], failed = column, failed or not column.ok
                 save(KEPT, kept)
     rows = {check.__name__: str(check.__doc__) for check in CHECKS}
     PAGE.write_text(page([kept[title] for title in jobs if title in kept], rows))
-    say(f"{PAGE.relative_to(ROOT)} is written; {'something FAILED' if failed else 'all is well'}")
+    say(f"{PAGE.relative_to(ROOT)} is written; {'something FAILED' if failed else 'all passed'}")
     return 1 if failed else 0
 
 

@@ -1,4 +1,6 @@
-"""What a job must do on every Hadoop version, asserted through the command line on a sandbox of that version."""
+"""What a job must do on every Hadoop version, asserted through the command line on a sandbox of
+that version.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from submit_tf_job.sandbox import Sandbox, SandboxDirs, profile_name
+from submit_tf_job.sandbox import Sandbox, profile_name
 from tests.cluster.conftest import SPECS, Tool, gone
+from tests.fakes.sandbox import sandbox_dirs
 from tests.matrix.page import Cell
 
 __all__ = ["CHECKS", "CLUSTERS", "Cluster", "run_cluster"]
@@ -27,7 +30,9 @@ DATA = "hdfs:///data/digits.npz"
 
 @dataclass(frozen=True)
 class Cluster:
-    """One column: a Hadoop version, how its containers find names, and whether TensorFlow is trained there."""
+    """One column: a Hadoop version, how its containers find names, and whether TensorFlow is
+    trained there.
+    """
 
     hadoop: str
     resolver: str
@@ -59,7 +64,7 @@ class Site:
 
 
 def custom(site: Site) -> None:
-    """`specs/custom.yaml`: roles of one's own, one decides, a sidecar is told to end"""
+    """`specs/custom.yaml`: roles of one's own, one decides, a sidecar is stopped"""
     succeeds(site.tool, SPECS / "custom.yaml", "m-custom")
 
 
@@ -69,23 +74,34 @@ def multi_worker(site: Site) -> None:
         "m-plain",
         strategy="multi-worker",
         command="sleep 1; echo $TF_CONFIG",
-        roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}, "helper": {**SMALL, "command": "sleep 600"}},
+        roles={
+            "chief": SMALL,
+            "worker": {**SMALL, "instances": 2},
+            "helper": {**SMALL, "command": "sleep 600"},
+        },
     )
     succeeds(site.tool, spec, "m-plain")
 
 
 def worker_fails(site: Site) -> None:
-    """a worker exits with 3: exit status 1, and the worker, its status and its last words are named"""
+    """a worker exits with 3: exit status 1, and the worker, its status and its last words are
+    named
+    """
     worker = "if [ $TFJOB_INDEX = 1 ]; then echo cannot go on >&2; exit 3; fi; sleep 600"
     spec = site.tool.spec(
         "m-exits",
         strategy="multi-worker",
-        roles={"chief": {**SMALL, "command": "sleep 600"}, "worker": {**SMALL, "instances": 2, "command": worker}},
+        roles={
+            "chief": {**SMALL, "command": "sleep 600"},
+            "worker": {**SMALL, "instances": 2, "command": worker},
+        },
     )
     done = site.tool("submit", spec, "-o", "json", timeout=JOB_S)
     assert done.status == 1, (done.status, done.stderr)
     failure = done.json["failure"]
-    assert (done.json["state"], failure["task"], failure["status"]) == ("FAILED", "worker-1", 3), done.json
+    assert (done.json["state"], failure["task"], failure["status"]) == ("FAILED", "worker-1", 3), (
+        done.json
+    )
     assert "cannot go on" in failure["last_lines"], failure
     gone("m-exits")
 
@@ -96,14 +112,23 @@ def parameter_server(site: Site) -> None:
     spec = site.tool.spec(
         "m-ps",
         strategy="parameter-server",
-        roles={"chief": {**SMALL, "command": "sleep 2"}, "worker": {**forever, "instances": 2}, "ps": forever},
+        roles={
+            "chief": {**SMALL, "command": "sleep 2"},
+            "worker": {**forever, "instances": 2},
+            "ps": forever,
+        },
     )
     succeeds(site.tool, spec, "m-ps")
 
 
 def stopped(site: Site) -> None:
     """`stop`: STOPPED, `wait` returns 3, everything is gone"""
-    spec = site.tool.spec("m-stop", strategy="multi-worker", command="sleep 600", roles={"chief": SMALL, "worker": SMALL})
+    spec = site.tool.spec(
+        "m-stop",
+        strategy="multi-worker",
+        command="sleep 600",
+        roles={"chief": SMALL, "worker": SMALL},
+    )
     submitted = site.tool("submit", spec, "--detach", timeout=JOB_S)
     assert submitted.status == 0, submitted.stderr
     ready = site.tool("wait", "m-stop", "--for", "ready", "--timeout", "2m", timeout=JOB_S)
@@ -115,11 +140,20 @@ def stopped(site: Site) -> None:
 
 
 def detached(site: Site) -> None:
-    """nobody watches: other processes learn the verdict later, by name and by application id"""
-    spec = site.tool.spec("m-detached", strategy="multi-worker", command="sleep 1", roles={"chief": SMALL, "worker": SMALL})
+    """without a follower: other processes get the verdict later, by name and by application id"""
+    spec = site.tool.spec(
+        "m-detached",
+        strategy="multi-worker",
+        command="sleep 1",
+        roles={"chief": SMALL, "worker": SMALL},
+    )
     submitted = site.tool("submit", spec, "--detach", "-o", "json", timeout=JOB_S)
     assert submitted.status == 0, submitted.stderr
-    seen = site.tool.until("m-detached", lambda seen: seen["state"] in ("SUCCEEDED", "FAILED", "STOPPED"), timeout=JOB_S)
+    seen = site.tool.until(
+        "m-detached",
+        lambda seen: seen["state"] in ("SUCCEEDED", "FAILED", "STOPPED"),
+        timeout=JOB_S,
+    )
     assert seen["state"] == "SUCCEEDED", seen
     waited = site.tool("wait", "m-detached", "-o", "json", timeout=JOB_S)
     assert (waited.status, waited.json["confirmed"]) == (0, True), waited.json
@@ -128,7 +162,9 @@ def detached(site: Site) -> None:
 
 def too_large(site: Site) -> None:
     """more memory than a container may have: exit status 9, and the name stays free"""
-    spec = site.tool.spec("m-large", strategy="single", command="true", roles={"worker": {"memory": "999Gi"}})
+    spec = site.tool.spec(
+        "m-large", strategy="single", command="true", roles={"worker": {"memory": "999Gi"}}
+    )
     refused = site.tool("submit", spec, timeout=JOB_S)
     assert refused.status == 9, (refused.status, refused.stderr)
     assert "roles.worker.memory: 1022976 MiB is more than" in refused.stderr, refused.stderr
@@ -136,7 +172,9 @@ def too_large(site: Site) -> None:
 
 
 def files(site: Site) -> None:
-    """`files:` and `python:`: 600 files and a wheel are staged and reach the task; `delete` takes them away"""
+    """`files:` and `python:`: 600 files and a wheel are staged and reach the task; `delete` takes
+    them away
+    """
     site.tool.jobs.append("m-files")
     tree = site.tool.cwd / "tree"
     tree.mkdir()
@@ -159,14 +197,48 @@ def files(site: Site) -> None:
 
 
 def trains(site: Site) -> None:
-    """`specs/multi-worker.yaml`: MultiWorkerMirroredStrategy, data and model on HDFS, accuracy above 0.8"""
-    environ = {"HADOOP_CONF_DIR": str(site.client_conf), "PATH": f"{site.tensorflow / 'bin'}:/usr/bin:/bin"}
+    """`specs/multi-worker.yaml`: MultiWorkerMirroredStrategy, data and model on HDFS, accuracy
+    above 0.8
+    """
+    environ = {
+        "HADOOP_CONF_DIR": str(site.client_conf),
+        "PATH": f"{site.tensorflow / 'bin'}:/usr/bin:/bin",
+    }
     python = site.tensorflow / "bin/python"
-    subprocess.run([python, SPECS / "digits/put_digits.py", DATA], env=environ, check=True, timeout=120, capture_output=True)
-    command = json.dumps(["python", "train.py", "--data", DATA, "--output", "hdfs:///models/m-digits", "--epochs", "6"])
-    succeeds(site.tool, SPECS / "multi-worker.yaml", "m-digits", "--set", f"command={command}", timeout_s=2 * JOB_S)
-    read = "import fsspec; print(fsspec.open('hdfs:///models/m-digits/metrics.json').open().read().decode())"
-    metrics = subprocess.run([python, "-c", read], env=environ, check=True, timeout=120, capture_output=True, text=True)
+    subprocess.run(
+        [python, SPECS / "digits/put_digits.py", DATA],
+        env=environ,
+        check=True,
+        timeout=120,
+        capture_output=True,
+    )
+    command = json.dumps(
+        [
+            "python",
+            "train.py",
+            "--data",
+            DATA,
+            "--output",
+            "hdfs:///models/m-digits",
+            "--epochs",
+            "6",
+        ]
+    )
+    succeeds(
+        site.tool,
+        SPECS / "multi-worker.yaml",
+        "m-digits",
+        "--set",
+        f"command={command}",
+        timeout_s=2 * JOB_S,
+    )
+    read = (
+        "import fsspec; "
+        "print(fsspec.open('hdfs:///models/m-digits/metrics.json').open().read().decode())"
+    )
+    metrics = subprocess.run(
+        [python, "-c", read], env=environ, check=True, timeout=120, capture_output=True, text=True
+    )
     assert json.loads(metrics.stdout)["val_accuracy"] > 0.8, metrics.stdout
 
 
@@ -184,19 +256,27 @@ CHECKS: tuple[Callable[[Site], None], ...] = (
 
 
 def succeeds(tool: Tool, spec: Path, name: str, *more: str, timeout_s: float = JOB_S) -> None:
-    """Submit a job and assert that both witnesses say that it succeeded, and that nothing of it is left."""
+    """Submit a job and assert that YARN and its report say that it succeeded, and that nothing of it is
+    left.
+    """
     if name not in tool.jobs:
         tool.jobs.append(name)
     done = tool("submit", spec, "--name", name, "-o", "json", *more, timeout=timeout_s)
     assert done.status == 0, (done.status, done.stderr, done.stdout)
     result = done.json
-    assert (result["state"], result["confirmed"], result["reason"]) == ("SUCCEEDED", True, ""), result
+    assert (result["state"], result["confirmed"], result["reason"]) == ("SUCCEEDED", True, ""), (
+        result
+    )
     assert result["tasks"]["missing"] == [], result
     gone(name)
 
 
-def run_cluster(cluster: Cluster, environ: Mapping[str, str], tensorflow: Path, say: Callable[[str], None]) -> dict[str, Cell]:
-    """Run every check on one cluster; a check that fails does not keep the next ones from being run."""
+def run_cluster(
+    cluster: Cluster, environ: Mapping[str, str], tensorflow: Path, say: Callable[[str], None]
+) -> dict[str, Cell]:
+    """Run every check on one cluster; a check that fails does not keep the next ones from being
+    run.
+    """
     cells: dict[str, Cell] = {}
     checks = [check for check in CHECKS if cluster.trains or check is not trains]
     start = time.monotonic()
@@ -205,7 +285,10 @@ def run_cluster(cluster: Cluster, environ: Mapping[str, str], tensorflow: Path, 
             say(f"{cluster.title}: up after {time.monotonic() - start:.0f} s")
             for check in checks:
                 cells[check.__name__] = cell = run_check(check, site)
-                say(f"{cluster.title}: {check.__name__}: {'ok' if cell.ok else 'FAILED: ' + cell.note} ({cell.seconds:.0f} s)")
+                say(
+                    f"{cluster.title}: {check.__name__}: "
+                    f"{'ok' if cell.ok else 'FAILED: ' + cell.note} ({cell.seconds:.0f} s)"
+                )
     except Exception as error:  # noqa: BLE001 - the next cluster is still to be run
         say(f"{cluster.title}: {error}")
         for check in checks:
@@ -220,7 +303,11 @@ def run_check(check: Callable[[Site], None], site: Site) -> Cell:
         check(site)
     except Exception as error:  # noqa: BLE001 - every kind of failure is a result here
         note = f"{type(error).__name__}: {error}"
-        return Cell(False, note if len(note) < 800 else f"{note[:400]} ... {note[-400:]}", time.monotonic() - start)
+        return Cell(
+            False,
+            note if len(note) < 800 else f"{note[:400]} ... {note[-400:]}",
+            time.monotonic() - start,
+        )
     finally:
         while site.tool.jobs:
             site.tool("delete", site.tool.jobs.pop(), "--force", timeout=JOB_S)
@@ -231,7 +318,17 @@ def run_check(check: Callable[[Site], None], site: Site) -> Cell:
 def up(cluster: Cluster, environ: Mapping[str, str], tensorflow: Path) -> Iterator[Site]:
     """Start a sandbox as users do, and take it down whatever happens."""
     name = f"matrix-{cluster.title.replace('.', '').replace(' ', '-')}"
-    words = ["up", "--name", name, "--hadoop", cluster.hadoop, "--resolver", cluster.resolver, "--container-path", str(tensorflow / "bin")]
+    words = [
+        "up",
+        "--name",
+        name,
+        "--hadoop",
+        cluster.hadoop,
+        "--resolver",
+        cluster.resolver,
+        "--container-path",
+        str(tensorflow / "bin"),
+    ]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "submit_tf_job", "sandbox", *words, "-o", "json"],
@@ -243,6 +340,10 @@ def up(cluster: Cluster, environ: Mapping[str, str], tensorflow: Path) -> Iterat
         if done.returncode:
             raise RuntimeError(done.stderr[-1500:])
         with tempfile.TemporaryDirectory() as directory:
-            yield Site(Tool(environ, profile_name(name), Path(directory)), Path(json.loads(done.stdout)["client_conf"]), tensorflow)
+            yield Site(
+                Tool(environ, profile_name(name), Path(directory)),
+                Path(json.loads(done.stdout)["client_conf"]),
+                tensorflow,
+            )
     finally:
-        Sandbox(name, SandboxDirs.standard(environ)).down()
+        Sandbox(name, sandbox_dirs(environ)).down()

@@ -33,7 +33,9 @@ allows. What travels into containers is tested on older Pythons as well, by the 
 
 @dataclass(frozen=True)
 class Cell:
-    """One thing that was run. `note` says what went wrong, or, where all is well, what there is to add."""
+    """One thing that was run. `note` says what went wrong, or, where all is well, what there is to
+    add.
+    """
 
     ok: bool
     note: str = ""
@@ -52,7 +54,7 @@ class Column:
 
     @property
     def ok(self) -> bool:
-        """Whether all is well."""
+        """Whether everything passed."""
         return all(cell.ok for cell in self.cells.values())
 
 
@@ -61,7 +63,9 @@ def load(path: Path) -> dict[str, Column]:
     if not path.exists():
         return {}
     return {
-        title: Column(**{**column, "cells": {name: Cell(**cell) for name, cell in column["cells"].items()}})
+        title: Column(
+            **{**column, "cells": {name: Cell(**cell) for name, cell in column["cells"].items()}}
+        )
         for title, column in json.loads(path.read_text()).items()
     }
 
@@ -69,7 +73,9 @@ def load(path: Path) -> dict[str, Column]:
 def save(path: Path, columns: Mapping[str, Column]) -> None:
     """Keep what was found."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({title: asdict(column) for title, column in columns.items()}, indent=1) + "\n")
+    path.write_text(
+        json.dumps({title: asdict(column) for title, column in columns.items()}, indent=1) + "\n"
+    )
 
 
 def page(columns: list[Column], rows: Mapping[str, str]) -> str:
@@ -82,10 +88,22 @@ def page(columns: list[Column], rows: Mapping[str, str]) -> str:
     notes: list[str] = []
     clusters = [column for column in columns if column.kind == "hadoop"]
     pythons = [column for column in columns if column.kind == "python"]
-    lines = [*HEAD.splitlines(), *HADOOP_HEAD.splitlines(), "", *_clusters(clusters, rows, notes), *PYTHON_HEAD.splitlines(), ""]
+    lines = [
+        *HEAD.splitlines(),
+        *HADOOP_HEAD.splitlines(),
+        "",
+        *_clusters(clusters, rows, notes),
+        *PYTHON_HEAD.splitlines(),
+        "",
+    ]
     lines += _pythons(pythons, notes)
     if notes:
-        lines += ["", "## Notes", "", *(f"{number}. {note}" for number, note in enumerate(notes, 1))]
+        lines += [
+            "",
+            "## Notes",
+            "",
+            *(f"{number}. {note}" for number, note in enumerate(notes, 1)),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -93,7 +111,11 @@ def _clusters(columns: list[Column], rows: Mapping[str, str], notes: list[str]) 
     yield "| | " + " | ".join(column.title for column in columns) + " |"
     yield "|---|" + "---|" * len(columns)
     for name, about in rows.items():
-        yield f"| {about} | " + " | ".join(_cell(column.cells.get(name), column.title, notes) for column in columns) + " |"
+        yield (
+            f"| {about} | "
+            + " | ".join(_cell(column.cells.get(name), column.title, notes) for column in columns)
+            + " |"
+        )
     yield "| run on | " + " | ".join(column.date for column in columns) + " |"
     yield "| at revision | " + " | ".join(column.revision for column in columns) + " |"
 

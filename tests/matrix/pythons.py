@@ -1,4 +1,6 @@
-"""The package, installed on every Python of this machine that it claims to run on, and all tests that need no cluster."""
+"""The package, installed on every Python of this machine that it claims to run on, and all tests
+that need no cluster.
+"""
 
 from __future__ import annotations
 
@@ -46,34 +48,68 @@ def pythons() -> list[Python]:
 
 
 def lowest_dependencies() -> list[str]:
-    """Pin every dependency of the package to the lowest version that it allows; Python 3.10 has no reader of TOML."""
-    block = re.search(r"^dependencies = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
+    """Pin every dependency of the package to the lowest version that it allows; Python 3.10 has no
+    reader of TOML.
+    """
+    block = re.search(
+        r"^dependencies = \[\n(.*?)^\]",
+        (ROOT / "pyproject.toml").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
     assert block is not None
-    return [f"{name}=={version}" for name, version in re.findall(r'^ *"([\w.-]+)[^"]*?>=\s*([\w.]+)', block[1], re.MULTILINE)]
+    return [
+        f"{name}=={version}"
+        for name, version in re.findall(r'^ *"([\w.-]+)[^"]*?>=\s*([\w.]+)', block[1], re.MULTILINE)
+    ]
 
 
-def run_python(python: Python, environ: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Cell]:
+def run_python(
+    python: Python, environ: Mapping[str, str], say: Callable[[str], None]
+) -> dict[str, Cell]:
     """Install and test in a directory of its own; what is tested is what was installed."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="matrix-") as directory:
         cell = _install_and_test(python, Path(directory), environ, say)
     cell = Cell(cell.ok, cell.note, time.monotonic() - start)
-    say(f"Python {python.title}: {'ok' if cell.ok else 'FAILED'}: {cell.note} ({cell.seconds:.0f} s)")
+    say(
+        f"Python {python.title}: {'ok' if cell.ok else 'FAILED'}: {cell.note} "
+        f"({cell.seconds:.0f} s)"
+    )
     return {"tests": cell}
 
 
-def _install_and_test(python: Python, home: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> Cell:
+def _install_and_test(
+    python: Python, home: Path, environ: Mapping[str, str], say: Callable[[str], None]
+) -> Cell:
     bin_ = home / "venv/bin"
     pins = lowest_dependencies() if python.lowest else []
-    install = [bin_ / "pip", "install", "--quiet", "--disable-pip-version-check", f"{ROOT}[dev]", *pins]
+    install = [
+        bin_ / "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        f"{ROOT}[dev]",
+        *pins,
+    ]
     work, paths = home / "work", home / "paths"
     _copy_checkout(work)
     paths.mkdir()
-    (paths / "tests").symlink_to(work / "tests")  # on the path: the tests, and not the sources beside them
-    pytest = [bin_ / "pytest", "-q", "-n2", "--dist=loadfile", "--no-header", "--tb=short", "-m", "not cluster and not long"]
+    # on the path: the tests, and not the sources beside them
+    (paths / "tests").symlink_to(work / "tests")
+    pytest = [
+        bin_ / "pytest",
+        "-q",
+        "-n2",
+        "--dist=loadfile",
+        "--no-header",
+        "--tb=short",
+        "-m",
+        "not cluster and not long",
+    ]
     tests = ["env", f"PYTHONPATH={paths}", *pytest]
     if python.lowest:
-        tests += ["-W", "ignore::DeprecationWarning"]  # old typer under the newest click; what they say to each other is not ours
+        # old typer under the newest click; what they say to each other is not ours
+        tests += ["-W", "ignore::DeprecationWarning"]
     steps = (
         ([python.path, "-m", "venv", home / "venv"], home, 120, "no virtual environment"),
         (install, home, INSTALL_S, "pip install failed"),
@@ -82,7 +118,14 @@ def _install_and_test(python: Python, home: Path, environ: Mapping[str, str], sa
     done = None
     for words, cwd, bound_s, trouble in steps:
         try:
-            done = subprocess.run([str(w) for w in words], cwd=cwd, env=environ, timeout=bound_s, capture_output=True, text=True)
+            done = subprocess.run(
+                [str(w) for w in words],
+                cwd=cwd,
+                env=environ,
+                timeout=bound_s,
+                capture_output=True,
+                text=True,
+            )
         except subprocess.TimeoutExpired:
             return Cell(False, f"{trouble or 'the tests'}: not done after {bound_s} s")
         if done.returncode and trouble:
@@ -99,7 +142,9 @@ def _install_and_test(python: Python, home: Path, environ: Mapping[str, str], sa
 
 def _copy_checkout(target: Path) -> None:
     """Copy what git knows, as it stands in the checkout."""
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True
+    )
     for name in listed.stdout.split("\0"):
         source = ROOT / name
         if name and source.is_file():

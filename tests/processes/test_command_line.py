@@ -1,4 +1,6 @@
-"""The command line as a process: what it imports, pipes that break, terminals that know little, signals."""
+"""The command line as a process: what it imports, pipes that break, terminals that know little,
+signals.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_cli_jobspec import GOOD
+from tests.fakes.command_line import GOOD
 
-HEAVY = ("requests", "yaml", "jsonschema", "rich", "fsspec", "hdfs_native", "email.mime", "asyncio", "xml.etree")
+HEAVY = (
+    "requests",
+    "yaml",
+    "jsonschema",
+    "rich",
+    "fsspec",
+    "hdfs_native",
+    "email.mime",
+    "asyncio",
+    "xml.etree",
+)
 CODE = f"""
 import sys
 from submit_tf_job.cli import main
@@ -34,18 +46,27 @@ sys.exit(status)
 def home(tmp_path: Path) -> Path:
     (tmp_path / "train.yaml").write_text(GOOD)
     (tmp_path / "train.json").write_text(
-        '{"name": "mnist", "image": "library/tf:2", "strategy": "single", "command": ["a"], "roles": {"worker": {"memory": "1Gi"}}}'
+        '{"name": "mnist", "image": "library/tf:2", "strategy": "single", "command": '
+        '["a"], "roles": {"worker": {"memory": "1Gi"}}}'
     )
     return tmp_path
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    return {"HOME": str(home), "PATH": os.defpath, "SUBMIT_TF_JOB_USER": "alice", "SUBMIT_TF_JOB_TIMEOUTS_FAILOVER": "100ms", **more}
+    return {
+        "HOME": str(home),
+        "PATH": os.defpath,
+        "SUBMIT_TF_JOB_USER": "alice",
+        "SUBMIT_TF_JOB_TIMEOUTS_FAILOVER": "100ms",
+        **more,
+    }
 
 
 def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
     command = [sys.executable, "-c", CODE, *argv]
-    done = subprocess.run(command, cwd=home, env=environment(home), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=home, env=environment(home), capture_output=True, text=True, timeout=60
+    )
     names: list[str] = json.loads(done.stderr.splitlines()[-1].replace("'", '"'))
     return done.returncode, names
 
@@ -67,18 +88,31 @@ def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
         (["submit", "train.yaml", "--rm", "http://127.0.0.1:9"], 7, ["requests", "yaml"]),
     ],
 )
-def test_a_command_imports_only_what_it_needs(home: Path, argv: list[str], status: int, allowed: list[str]) -> None:
+def test_a_command_imports_only_what_it_needs(
+    home: Path, argv: list[str], status: int, allowed: list[str]
+) -> None:
     found, names = imported(home, *argv)
     assert found == status
-    assert set(names) <= {*allowed, *(["email.mime", "asyncio", "xml.etree"] if "requests" in allowed else [])}
+    assert set(names) <= {
+        *allowed,
+        *(["email.mime", "asyncio", "xml.etree"] if "requests" in allowed else []),
+    }
 
 
 def start(home: Path, *argv: str, **given: object) -> subprocess.Popen[bytes]:
-    more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment(home), "cwd": home, **given}
+    more = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "env": environment(home),
+        "cwd": home,
+        **given,
+    }
     return subprocess.Popen([sys.executable, "-m", "submit_tf_job", *argv], **more)  # type: ignore[call-overload,no-any-return]
 
 
-@pytest.mark.parametrize("argv", [["schema"], ["render", "train.yaml"], ["config", "show"], ["validate", "train.yaml"]])
+@pytest.mark.parametrize(
+    "argv", [["schema"], ["render", "train.yaml"], ["config", "show"], ["validate", "train.yaml"]]
+)
 def test_a_reader_that_goes_away(home: Path, argv: list[str]) -> None:
     read, write = os.pipe()
     os.close(read)
@@ -88,9 +122,63 @@ def test_a_reader_that_goes_away(home: Path, argv: list[str]) -> None:
     assert (process.returncode, err) == (141, b"")
 
 
+LOST = "error: the result could not be written to stdout: "
+
+
+@pytest.mark.parametrize(
+    ("argv", "redirection", "status", "said"),
+    [
+        (["render", "train.json"], "2>/dev/full", 0, ""),
+        (["render", "train.json"], "2>&-", 0, ""),
+        (["render", "train.json"], ">/dev/full", 74, LOST + "No space left on device"),
+        (["render", "train.json"], ">&-", 74, LOST + "Bad file descriptor"),
+        (["render", "train.json"], ">&- 2>&-", 74, ""),
+        (["render", "train.json"], "<&- >/dev/full 2>/dev/full", 74, ""),
+        (["schema"], ">/dev/full", 74, LOST + "No space left on device"),
+        (["config", "show", "-o", "json"], ">/dev/full", 74, '"code": "output"'),
+        (["submit", "--help"], ">/dev/full", 74, LOST),
+        (["submit", "--help"], "| head -0", 141, ""),
+        (["render", "train.json"], "2>&1 | head -0", 141, ""),
+        (["validate", "train.json"], "2>/dev/full | cat", 0, ""),
+        (["render", "missing.json"], "2>/dev/full", 2, ""),
+        (["render", "missing.json"], "2>&-", 2, ""),
+        (["nosuchcommand"], "2>/dev/full", 2, ""),
+        (["status", "mnist", "--rm", "http://127.0.0.1:1"], "2>/dev/full", 7, ""),
+        (["status", "mnist", "--rm", "http://127.0.0.1:1", "-o", "json"], "<&- >&- 2>&-", 7, ""),
+    ],
+)
+def test_streams_that_cannot_be_written(
+    home: Path, argv: list[str], redirection: str, status: int, said: str
+) -> None:
+    script = (
+        f'"{sys.executable}" -m submit_tf_job "$@" {redirection}; echo "${{PIPESTATUS[0]}}" '
+        f">{home}/status"
+    )
+    done = subprocess.run(
+        ["/bin/bash", "-c", script, "-", *argv],
+        cwd=home,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (home / "status").read_text() == f"{status}\n", done
+    assert said in done.stderr, done
+    assert "Traceback" not in done.stderr, done
+    assert "Exception ignored" not in done.stderr, done
+    assert said or not done.stderr, done
+
+
 def test_a_reader_that_takes_one_line(home: Path) -> None:
     script = f'"{sys.executable}" -m submit_tf_job schema | head -1; echo "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(["/bin/bash", "-c", script], cwd=home, env=environment(home), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["/bin/bash", "-c", script],
+        cwd=home,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     line, status = done.stdout.splitlines()
     assert (line, done.stderr) == ("{", "")
     assert status in ("0", "141")
@@ -99,7 +187,11 @@ def test_a_reader_that_takes_one_line(home: Path) -> None:
 def test_a_terminal_that_has_no_such_character(home: Path) -> None:
     process = start(home, "validate", "é…\n.yaml", env=environment(home, PYTHONIOENCODING="ascii"))
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (2, b"\\xe9\\u2026\\x0a.yaml: cannot be read: no such file or directory\n", b"")
+    assert (process.returncode, out, err) == (
+        2,
+        b"\\xe9\\u2026\\x0a.yaml: cannot be read: no such file or directory\n",
+        b"",
+    )
 
 
 def test_standard_input_is_a_stream(home: Path) -> None:
@@ -110,12 +202,19 @@ def test_standard_input_is_a_stream(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_a_command_without_a_traceback(home: Path, sent: signal.Signals, status: int) -> None:
+def test_signals_end_a_command_without_a_traceback(
+    home: Path, sent: signal.Signals, status: int
+) -> None:
     process = start(home, "render", "-", stdin=subprocess.PIPE)
     time.sleep(0.1)
     deadline = time.monotonic() + 60
-    while b"SigCgt" in (stat := Path(f"/proc/{process.pid}/status").read_bytes()) and time.monotonic() < deadline:
-        caught = int(next(line for line in stat.splitlines() if line.startswith(b"SigCgt")).split()[1], 16)
+    while (
+        b"SigCgt" in (stat := Path(f"/proc/{process.pid}/status").read_bytes())
+        and time.monotonic() < deadline
+    ):
+        caught = int(
+            next(line for line in stat.splitlines() if line.startswith(b"SigCgt")).split()[1], 16
+        )
         if caught & (1 << (signal.SIGTERM - 1)):
             break  # the command is at work: its handler is in place
         time.sleep(0.02)
@@ -141,7 +240,11 @@ sys.stdout.flush()
 print(status, ctypes.CDLL(None).prctl(3), resource.getrlimit(resource.RLIMIT_CORE)[0] == 0, file=sys.stderr)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, "config", "show", "--auth", auth], cwd=home, env=environment(home), capture_output=True, text=True
+        [sys.executable, "-c", code, "config", "show", "--auth", auth],
+        cwd=home,
+        env=environment(home),
+        capture_output=True,
+        text=True,
     )
     status, found, no_core = done.stderr.split()
     assert (status, found) == ("0", dumpable)

@@ -1,6 +1,8 @@
-"""Names that the plan accepts are names that YARN accepts; names that it refuses break one of YARN's rules.
+"""Names that the plan accepts are names that YARN accepts; names that it refuses break one of
+YARN's rules.
 
-YARN's rules are written here once more, from Hadoop's own classes and not from ours (facts: yarn-services 3, 5.3).
+YARN's rules are written here once more, from Hadoop's own classes and not from ours
+(docs/hadoop-facts.md#names).
 """
 
 from __future__ import annotations
@@ -10,30 +12,42 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from submit_tf_job.container.tfconfig import host_name, registry_user
 from submit_tf_job.plan import Site, check
-from submit_tf_job.tfconfig import host_name, registry_user
 from tests.golden.fixed import make_job, make_role
 
 MAX_LONG_DIGITS = len(str(2**63 - 1))
 letters = "abz019-_.A é"
-label = st.text(letters, max_size=20) | st.from_regex(r"[a-z]([a-z0-9-]{0,70}[a-z0-9])?", fullmatch=True)
+label = st.text(letters, max_size=20) | st.from_regex(
+    r"[a-z]([a-z0-9-]{0,70}[a-z0-9])?", fullmatch=True
+)
 
 
 def registry_user_of_hadoop(user: str) -> str:
-    """RegistryUtils.registryUser: KerberosName.getShortName's simple case, lower case, `_` to `-`."""
+    """RegistryUtils.registryUser: KerberosName.getShortName's simple case, lower case, `_` to
+    `-`.
+    """
     short = re.split(r"[/@]", user, maxsplit=1)[0]
     return short.lower().replace("_", "-")
 
 
-def yarn_refuses(service: str, role: str, instances: int, user: str, domain: str | None) -> list[str]:
-    """ServiceApiUtil.validateAndResolveService with hadoop.registry.dns.enabled, and DockerLinuxContainerRuntime.validateHostname."""
+def yarn_refuses(
+    service: str, role: str, instances: int, user: str, domain: str | None
+) -> list[str]:
+    """ServiceApiUtil.validateAndResolveService with hadoop.registry.dns.enabled, and
+    DockerLinuxContainerRuntime.validateHostname.
+    """
     mapped = registry_user_of_hadoop(user)
     wrong = []
     if len(mapped) > 63 or not re.fullmatch(r"[a-z][a-z0-9-.]*", mapped):
         wrong.append("user")
     if "_" in service or len(service) > 63 or not re.fullmatch(r"[a-z][a-z0-9-]*", service):
         wrong.append("service")
-    if "_" in role or len(role) > 63 - MAX_LONG_DIGITS or not re.fullmatch(r"[a-z][a-z0-9-]*", role):
+    if (
+        "_" in role
+        or len(role) > 63 - MAX_LONG_DIGITS
+        or not re.fullmatch(r"[a-z][a-z0-9-]*", role)
+    ):
         wrong.append("component")
     if role == service:
         wrong.append("equal")
@@ -45,7 +59,9 @@ def yarn_refuses(service: str, role: str, instances: int, user: str, domain: str
 
 
 def stricter_than_yarn(service: str, role: str) -> bool:
-    """Rules of DNS and of the REST API itself, beyond what YARN checks: labels end in no hyphen, and GET services/version is another."""
+    """Rules of DNS and of the REST API itself, beyond what YARN checks: labels end in no hyphen,
+    and GET services/version is another.
+    """
     return service.endswith("-") or role.endswith("-") or service == "version"
 
 
@@ -62,9 +78,11 @@ def stricter_than_yarn(service: str, role: str) -> bool:
 @example(service="a", role="a", instances=1, user="alice", domain=None)
 @example(service="a", role="b" * 44, instances=1, user="c", domain=None)
 @example(service="a", role="b" * 45, instances=1, user="c", domain=None)
-def test_the_plan_refuses_what_yarn_refuses(service: str, role: str, instances: int, user: str, domain: str | None) -> None:
+def test_the_plan_refuses_what_yarn_refuses(
+    service: str, role: str, instances: int, user: str, domain: str | None
+) -> None:
     job = make_job(make_role(role, instances=instances), name=service)
-    found = check.check_job(job, Site(user, domain=domain))
+    found = check.check_job(job, Site(user, domain=domain), {})
     refused = yarn_refuses(service, role, instances, user, domain)
     if not found:
         assert refused == []
@@ -80,7 +98,12 @@ def test_users_are_mapped_as_the_registry_maps_them(user: str) -> None:
 
 
 @given(st.text("ABCabc_-.09é", max_size=70), label, st.integers(0, 10**6), label, st.none() | label)
-def test_host_names_are_what_the_application_master_sets(role: str, service: str, index: int, user: str, domain: str | None) -> None:
+def test_host_names_are_what_the_application_master_sets(
+    role: str, service: str, index: int, user: str, domain: str | None
+) -> None:
     """BaseServiceRecordProcessor and ServiceApiUtil.getHostnameSuffix: all in lower case."""
     suffix = f".{domain}" if domain else ""
-    assert host_name(role, index, service, user, domain) == f"{role}-{index}.{service}.{user}{suffix}".lower()
+    assert (
+        host_name(role, index, service, user, domain)
+        == f"{role}-{index}.{service}.{user}{suffix}".lower()
+    )

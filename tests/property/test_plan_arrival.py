@@ -1,4 +1,6 @@
-"""What a job says arrives in its containers, from the plan to the program: through the AM, the NodeManager and bash."""
+"""What a job says arrives in its containers, from the plan to the program: through the AM, the
+NodeManager and bash.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.job import Command, Job, Strategy, TFConfigMode
+from submit_tf_job.container.tfconfig import CLUSTER_ROLES, host_name, task_port, tf_config
+from submit_tf_job.jobspec.job import Command, Job, Strategy, TFConfigMode
 from submit_tf_job.plan import Plan, payload, plan
-from submit_tf_job.tfconfig import host_name, task_port, tf_config
-from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, block, make_job, make_role
+from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, block, make_job, make_role, task_of
 from tests.property.test_shell import AppMaster, Container, fragments, run
 
 ROLES = ("chief", "worker", "ps", "evaluator", "board")
@@ -27,7 +29,11 @@ OURS = (
     "{{content}}",
 )
 texts = st.lists(fragments() | st.sampled_from(OURS), max_size=4).map("".join)
-slow = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+slow = settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 @st.composite
@@ -37,7 +43,11 @@ def jobs(draw: st.DrawFn, /, **values: Any) -> Job:
     for name in names:
         arguments = draw(st.lists(texts, max_size=3))
         # A script of blanks alone is no command; the job spec's reader refuses it.
-        command = Command(argv=("show", *arguments)) if draw(st.booleans()) else Command(script="show " + "".join(arguments))
+        command = (
+            Command(argv=("show", *arguments))
+            if draw(st.booleans())
+            else Command(script="show " + "".join(arguments))
+        )
         env = draw(st.dictionaries(st.sampled_from(NAMES), texts, max_size=4))
         roles.append(make_role(name, instances=draw(st.integers(1, 3)), command=command, env=env))
     return make_job(*roles, deciding_role=names[0], strategy=Strategy.CUSTOM, **values)
@@ -45,19 +55,23 @@ def jobs(draw: st.DrawFn, /, **values: Any) -> Job:
 
 def masters(planned: Plan) -> list[AppMaster]:
     roles = planned.job.roles.values()
-    return [AppMaster(role.name, index, planned.job.name, planned.site.registry_user) for role in roles for index in range(role.instances)]
+    return [
+        AppMaster(role.name, index, planned.job.name, planned.site.registry_user)
+        for role in roles
+        for index in range(role.instances)
+    ]
 
 
 def components(planned: Plan) -> dict[str, dict[str, Any]]:
     return {item["name"]: item for item in json.loads(planned.body)["components"]}
 
 
-# --- with the bootstrap: a TEMPLATE file ------------------------------------------------------------------------------
+# --- with the bootstrap: a TEMPLATE file ----------------------------------------------------------
 
 
 @slow
 @given(jobs())
-def test_the_am_leaves_the_file_as_it_is(job: Job) -> None:
+def test_am_does_not_change_the_file(job: Job) -> None:
     planned = plan(job, SITE_WITHOUT_STAGING)
     for master in masters(planned):
         configuration = components(planned)[master.component]["configuration"]
@@ -65,36 +79,53 @@ def test_the_am_leaves_the_file_as_it_is(job: Job) -> None:
         arrived = master.file(content, configuration["env"])
         assert arrived == content
         task = json.loads(block(arrived, "TASK"))
-        assert task == payload.task_description(job, SITE, planned.submission)
+        assert task == task_of(job, SITE, planned.submission)
         for name, role in job.roles.items():
-            assert (task["roles"][name]["env"], task["roles"][name]["command"]) == (dict(role.env), role.command.to_json())
+            assert (task["roles"][name]["env"], task["roles"][name]["command"]) == (
+                dict(role.env),
+                role.command.to_json(),
+            )
 
 
 @given(
-    st.recursive(texts | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
+    st.recursive(
+        texts | st.integers() | st.none(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    )
 )
-def test_a_description_of_anything_survives(value: object) -> None:
+def test_any_task_description_arrives(value: object) -> None:
     text = payload._safe_json({"a": value})
-    assert AppMaster().file(text, {"A": "x", "TFJOB_INSTANCE": "${COMPONENT_INSTANCE_NAME}"}) == text
+    assert (
+        AppMaster().file(text, {"A": "x", "TFJOB_INSTANCE": "${COMPONENT_INSTANCE_NAME}"}) == text
+    )
     assert '"""' not in text
     assert json.loads(text) == {"a": value}
 
 
-# --- without it: the environment and the command ----------------------------------------------------------------------
+# --- without it: the environment and the command --------------------------------------------------
 
 
 def launched(planned: Plan) -> list[Container]:
     found = components(planned)
     return [
-        master.launch(found[master.component]["configuration"]["env"], found[master.component]["launch_command"])
+        master.launch(
+            found[master.component]["configuration"]["env"],
+            found[master.component]["launch_command"],
+        )
         for master in masters(planned)
     ]
 
 
 @slow
-@given(st.lists(jobs(bootstrap=False, tf_config=TFConfigMode.LITERAL), min_size=1, max_size=4), st.booleans())
+@given(
+    st.lists(jobs(bootstrap=False, tf_config=TFConfigMode.LITERAL), min_size=1, max_size=4),
+    st.booleans(),
+)
 def test_environment_command_and_literal_tf_config_arrive(many: list[Job], bridge: bool) -> None:
-    plans = [plan(replace(job, network="bridge" if bridge else "host", legacy_master=bridge), SITE) for job in many]
+    plans = [
+        plan(replace(job, network="bridge" if bridge else "host", legacy_master=bridge), SITE)
+        for job in many
+    ]
     starts = [container for planned in plans for container in launched(planned)]
     found = iter(run(starts))
     for planned in plans:
@@ -103,14 +134,28 @@ def test_environment_command_and_literal_tf_config_arrive(many: list[Job], bridg
             assert {name: seen.env.get(name) for name in role.env} == dict(role.env)
             assert seen.env.get("TF_CONFIG", "") == wanted(planned, master.component, master.index)
             assert seen.env.get("CUDA_VISIBLE_DEVICES") == role.env.get("CUDA_VISIBLE_DEVICES", "")
-            assert seen.argv == list(role.command.argv[1:] if role.command.argv is not None else ("-c", role.command.script))
+            assert seen.argv == list(
+                role.command.argv[1:]
+                if role.command.argv is not None
+                else ("-o", "pipefail", "-c", role.command.script)
+            )
 
 
 def wanted(planned: Plan, role: str, index: int) -> str:
     job, site = planned.job, planned.site
 
     def address(name: str, number: int) -> str:
-        port = task_port(payload.port_rule(job, site), job.counts, planned.submission, name, number)
+        ports: dict[str, object] = {"mode": "own-address"}
+        if job.network == "host":
+            ports = {"mode": "host", "first": site.port_range[0], "last": site.port_range[1]}
+        port = task_port(ports, job.counts, planned.submission, name, number)
         return f"{host_name(name, number, job.name, site.registry_user, site.domain)}:{port}"
 
-    return tf_config(job.counts, payload.cluster_roles(job), role, index, address, job.legacy_master)
+    return tf_config(
+        job.counts,
+        [role for role in CLUSTER_ROLES if role in job.roles],
+        role,
+        index,
+        address,
+        job.legacy_master,
+    )

@@ -1,7 +1,9 @@
-"""Text reaches a container unchanged, through what the AM and the NodeManager do to it, and through the real bash.
+"""Text reaches a container unchanged, through what the AM and the NodeManager do to it, and through
+the real bash.
 
-`AppMaster` and `NodeManager` do what Hadoop's classes do (facts: yarn-services 4.1, 4.2): ProviderUtils.replaceTokens with Java's own
-`replaceAll`, ContainerLaunch.expandEnvironment, the unescaped `export K="V"` and `exec /bin/bash -c "COMMAND 1>out 2>err "`.
+`AppMaster` and `NodeManager` do what Hadoop's classes do (docs/hadoop-facts.md#environment-and-command):
+ProviderUtils.replaceTokens with Java's own `replaceAll`, ContainerLaunch.expandEnvironment, the
+unescaped `export K="V"` and `exec /bin/bash -c "COMMAND 1>out 2>err "`.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.job import Command
-from submit_tf_job.plan import check, shell
+from submit_tf_job.jobspec.job import Command
+from submit_tf_job.plan import check
+from submit_tf_job.plan import launch as shell
 
 __all__ = ["AppMaster", "Container", "fragments", "java_replace_all", "run"]
 
@@ -27,7 +30,9 @@ LOG_DIR = "/var/log/yarn/container_1"
 
 
 def java_replace_all(text: str, literal: str, replacement: str) -> str:
-    """Do `text.replaceAll(Pattern.quote(literal), replacement)`: in a replacement of Java, `$` and a backslash are special."""
+    """Do `text.replaceAll(Pattern.quote(literal), replacement)`: in a replacement of Java, `$` and
+    a backslash are special.
+    """
     if literal not in text:
         return text
     out, at = "", 0
@@ -67,7 +72,9 @@ class AppMaster:
 
     @property
     def tokens(self) -> dict[str, str]:
-        """ServiceScheduler.initGlobalTokensForSubstitute, ProviderUtils.initCompTokensForSubstitute."""
+        """ServiceScheduler.initGlobalTokensForSubstitute,
+        ProviderUtils.initCompTokensForSubstitute.
+        """
         values = {
             "SERVICE_NAME": self.service,
             "SERVICE_NAME.lc": self.service.lower(),
@@ -92,15 +99,30 @@ class AppMaster:
         return text
 
     def launch(self, env: Mapping[str, str], command: str) -> Container:
-        """Build the launch context: tokens in env values, then tokens and every env key in the command."""
-        own = {"WORK_DIR": "$PWD", "LOG_DIR": "<LOG_DIR>", "LANG": "en_US.UTF-8", "HADOOP_USER_NAME": self.user}
+        """Build the launch context: tokens in env values, then tokens and every env key in the
+        command.
+        """
+        own = {
+            "WORK_DIR": "$PWD",
+            "LOG_DIR": "<LOG_DIR>",
+            "LANG": "en_US.UTF-8",
+            "HADOOP_USER_NAME": self.user,
+        }
         full = {**{name: self.replaced(value, self.tokens) for name, value in env.items()}, **own}
         with_env = {**self.tokens, **{f"${{{name}}}": value for name, value in full.items()}}
-        return Container(full, self.replaced(command, with_env) + " 1><LOG_DIR>/stdout.txt 2><LOG_DIR>/stderr.txt ")
+        return Container(
+            full,
+            self.replaced(command, with_env) + " 1><LOG_DIR>/stdout.txt 2><LOG_DIR>/stderr.txt ",
+        )
 
     def file(self, content: str, env: Mapping[str, str]) -> str:
-        """Write a TEMPLATE file: the tokens, every env key, and the file's own properties as `${k}` and `{{k}}`."""
-        tokens = {**self.tokens, **{f"${{{name}}}": self.replaced(value, self.tokens) for name, value in env.items()}}
+        """Write a TEMPLATE file: the tokens, every env key, and the file's own properties as `${k}`
+        and `{{k}}`.
+        """
+        tokens = {
+            **self.tokens,
+            **{f"${{{name}}}": self.replaced(value, self.tokens) for name, value in env.items()},
+        }
         out = self.replaced(content, tokens)
         for form in ("${content}", "{{content}}"):  # ConfigUtils.replaceProps: plain replacement
             out = out.replace(form, content)
@@ -109,14 +131,22 @@ class AppMaster:
 
 def expanded(text: str, log_dir: str) -> str:
     """Do ContainerLaunch.expandEnvironment."""
-    return text.replace("<LOG_DIR>", log_dir).replace("<CPS>", ":").replace("{{", "$").replace("}}", "")
+    return (
+        text.replace("<LOG_DIR>", log_dir)
+        .replace("<CPS>", ":")
+        .replace("{{", "$")
+        .replace("}}", "")
+    )
 
 
 def launch_script(container: Container, directory: Path, tools: Path) -> str:
     """Write launch_container.sh."""
     lines = ["#!/bin/bash", "set -o pipefail -e"]
     lines += [f'export PATH="{tools}:/usr/bin:/bin"']
-    lines += [f'export {name}="{expanded(value, str(directory))}"' for name, value in container.env.items()]
+    lines += [
+        f'export {name}="{expanded(value, str(directory))}"'
+        for name, value in container.env.items()
+    ]
     lines += [f'exec /bin/bash -c "{expanded(container.command, str(directory))}"', ""]
     return "\n".join(lines)
 
@@ -129,7 +159,8 @@ class Seen:
     env: dict[str, str] = field(default_factory=dict)
 
 
-# Shows its arguments and its environment as the kernel got them; it also plays `bash`, so that a script's text is seen and not run.
+# Shows its arguments and its environment as the kernel got them; it also plays `bash`, so that a
+# script's text is seen and not run.
 SHOW = "#!/bin/bash\ncat /proc/$$/cmdline; printf 'environment-follows\\0'; cat /proc/$$/environ\n"
 
 
@@ -148,9 +179,18 @@ def run(containers: Sequence[Container]) -> list[Seen]:
             script = launch_script(container, directory, tools).encode()
             (directory / "launch.sh").write_bytes(script)
         driver = 'for d in [0-9]*; do (cd "$d" && /bin/bash launch.sh) || echo "$d: $?"; done'
-        done = subprocess.run(["/bin/bash", "-c", driver], cwd=root, capture_output=True, timeout=120, env={"PATH": "/usr/bin:/bin"})
+        done = subprocess.run(
+            ["/bin/bash", "-c", driver],
+            cwd=root,
+            capture_output=True,
+            timeout=120,
+            env={"PATH": "/usr/bin:/bin"},
+        )
         assert (done.stdout, done.stderr) == (b"", b"")
-        return [seen((root / str(index) / "stdout.txt").read_bytes()) for index in range(len(containers))]
+        return [
+            seen((root / str(index) / "stdout.txt").read_bytes())
+            for index in range(len(containers))
+        ]
 
 
 def seen(output: bytes) -> Seen:
@@ -159,7 +199,7 @@ def seen(output: bytes) -> Seen:
     return Seen([item.decode() for item in argv.split(b"\0")][2:], environment)
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
+# --- texts ----------------------------------------------------------------------------------------
 
 SPECIAL = (
     *"\"'\\$`{}<>!#&;|*?~()[]%=^ \t\n\r",
@@ -211,12 +251,20 @@ def fragments(exclude: str = "\0") -> st.SearchStrategy[str]:
 
 @st.composite
 def containers(draw: st.DrawFn) -> tuple[dict[str, str], Command]:
-    env = {f"V{number}": text for number, text in enumerate(draw(st.lists(fragments(), max_size=20)))}
+    env = {
+        f"V{number}": text for number, text in enumerate(draw(st.lists(fragments(), max_size=20)))
+    }
     arguments = draw(st.lists(fragments(), max_size=5))
-    return env, Command(argv=("show", *arguments)) if draw(st.booleans()) else Command(script="".join(arguments))
+    return env, Command(argv=("show", *arguments)) if draw(st.booleans()) else Command(
+        script="".join(arguments)
+    )
 
 
-slow = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+slow = settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 @slow
@@ -224,11 +272,19 @@ slow = settings(max_examples=12, deadline=None, suppress_health_check=[HealthChe
 def test_env_and_commands_arrive_unchanged(jobs: list[tuple[dict[str, str], Command]]) -> None:
     master = AppMaster()
     launched = [
-        master.launch({name: shell.env_value(value) for name, value in env.items()}, shell.launch_command(command)) for env, command in jobs
+        master.launch(
+            {name: shell.env_value(value) for name, value in env.items()},
+            shell.launch_command(command),
+        )
+        for env, command in jobs
     ]
     for (env, command), found in zip(jobs, run(launched), strict=True):
         assert {name: found.env.get(name) for name in env} == env
-        assert found.argv == list(command.argv[1:] if command.argv is not None else ("-c", command.script))
+        assert found.argv == list(
+            command.argv[1:]
+            if command.argv is not None
+            else ("-o", "pipefail", "-c", command.script)
+        )
 
 
 MEANT = ("${COMPONENT_ID}", "${COMPONENT_INSTANCE_NAME}", "${DOMAIN}")
@@ -245,9 +301,14 @@ def with_tokens(draw: st.DrawFn) -> tuple[str, str]:
 
 @slow
 @given(st.lists(st.lists(with_tokens(), min_size=1, max_size=20), min_size=1, max_size=6))
-def test_tokens_that_are_meant_are_replaced_and_nothing_else_is(batches: list[list[tuple[str, str]]]) -> None:
+def test_only_intended_tokens_are_replaced(
+    batches: list[list[tuple[str, str]]],
+) -> None:
     launched = [
-        AppMaster().launch({f"V{n}": shell.env_value(text, tokens=MEANT) for n, (text, _) in enumerate(batch)}, "exec show")
+        AppMaster().launch(
+            {f"V{n}": shell.env_value(text, tokens=MEANT) for n, (text, _) in enumerate(batch)},
+            "exec show",
+        )
         for batch in batches
     ]
     for batch, found in zip(batches, run(launched), strict=True):
@@ -255,10 +316,18 @@ def test_tokens_that_are_meant_are_replaced_and_nothing_else_is(batches: list[li
 
 
 @given(fragments() | st.text())
-def test_nothing_of_the_am_or_the_node_manager_is_left_in_an_encoded_text(text: str) -> None:
-    for encoded in (shell.env_value(text), shell.launch_command(Command(script=text)), shell.launch_command(Command(argv=("a", text)))):
+def test_encoded_text_has_no_patterns_of_yarn(text: str) -> None:
+    for encoded in (
+        shell.env_value(text),
+        shell.launch_command(Command(script=text)),
+        shell.launch_command(Command(argv=("a", text))),
+    ):
         assert not re.search(r"\$\{|\{\{|\}\}|<LOG_DIR>|<CPS>", encoded)
-        assert AppMaster().replaced(encoded, AppMaster().tokens) == encoded == expanded(encoded, LOG_DIR)
+        assert (
+            AppMaster().replaced(encoded, AppMaster().tokens)
+            == encoded
+            == expanded(encoded, LOG_DIR)
+        )
 
 
 @pytest.mark.parametrize(
@@ -277,29 +346,41 @@ def test_nothing_of_the_am_or_the_node_manager_is_left_in_an_encoded_text(text: 
         ("a\nb", "a\nb"),
     ],
 )
-def test_how_a_text_is_encoded(text: str, encoded: str) -> None:
+def test_encode_text(text: str, encoded: str) -> None:
     assert shell.env_value(text) == encoded
 
 
-def test_how_a_command_is_encoded() -> None:
-    assert shell.launch_command(Command(argv=("python", "train.py", "--x", "a b"))) == "exec python train.py --x 'a b'"
-    assert shell.launch_command(Command(script="echo $HOME && exit 3")) == "exec bash -c 'echo \\$HOME && exit 3'"
+def test_encode_command() -> None:
+    assert (
+        shell.launch_command(Command(argv=("python", "train.py", "--x", "a b")))
+        == "exec python train.py --x 'a b'"
+    )
+    assert (
+        shell.launch_command(Command(script="echo $HOME && exit 3"))
+        == "exec bash -o pipefail -c 'echo \\$HOME && exit 3'"
+    )
     assert shell.inner_command(Command(argv=("-x", "a"))) == "exec -- -x a"
 
 
 def results(commands: Iterable[Command]) -> list[tuple[str, int]]:
-    """Run commands for good, under the real bash, and return what each printed and its exit status."""
+    """Run commands for good, under the real bash, and return what each printed and its exit
+    status.
+    """
     out = []
     with tempfile.TemporaryDirectory() as name:
         for command in commands:
-            container = AppMaster().launch({"GREETING": shell.env_value("good $day")}, shell.launch_command(command))
+            container = AppMaster().launch(
+                {"GREETING": shell.env_value("good $day")}, shell.launch_command(command)
+            )
             script = launch_script(container, Path(name), Path(name))
-            done = subprocess.run(["/bin/bash", "-c", script], cwd=name, timeout=60, env={"PATH": os.defpath})
+            done = subprocess.run(
+                ["/bin/bash", "-c", script], cwd=name, timeout=60, env={"PATH": os.defpath}
+            )
             out.append((Path(name, "stdout.txt").read_text(), done.returncode))
     return out
 
 
-def test_commands_do_what_they_say() -> None:
+def test_commands_run_in_bash() -> None:
     assert results(
         [
             Command(argv=("printf", "%s", "$GREETING")),
@@ -321,28 +402,56 @@ def test_commands_do_what_they_say() -> None:
     ]
 
 
-def test_the_program_takes_the_place_of_the_shell() -> None:
-    """Or it would never see SIGTERM: YARN's redirections keep bash as process 1 (facts: verified-docker 6)."""
+def test_program_replaces_the_shell() -> None:
+    """Otherwise it would not get SIGTERM: docs/hadoop-facts.md#sigterm."""
     for command in (Command(argv=("sh", "-c", "echo $PPID $$")), Command(script="echo $PPID $$")):
         with tempfile.TemporaryDirectory() as name:
             container = AppMaster().launch({}, shell.launch_command(command))
-            process = subprocess.Popen(["/bin/bash", "-c", launch_script(container, Path(name), Path(name))], cwd=name)
+            process = subprocess.Popen(
+                ["/bin/bash", "-c", launch_script(container, Path(name), Path(name))], cwd=name
+            )
             assert process.wait(60) == 0
-            assert Path(name, "stdout.txt").read_text().split() == [str(os.getpid()), str(process.pid)]
+            assert Path(name, "stdout.txt").read_text().split() == [
+                str(os.getpid()),
+                str(process.pid),
+            ]
 
 
 def test_bashs_own_variables_are_refused_and_all_others_arrive() -> None:
-    listed = subprocess.run(["/bin/bash", "-c", "compgen -v"], capture_output=True, text=True, check=True, timeout=60, env={})
-    own = {*listed.stdout.split(), *check.BASH_ENV_NAMES, "BASH_ENV", "CDPATH", "ENV", "GLOBIGNORE", "OPTARG", "POSIXLY_CORRECT", "TMOUT"}
+    listed = subprocess.run(
+        ["/bin/bash", "-c", "compgen -v"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={},
+    )
+    own = {
+        *listed.stdout.split(),
+        *check.BASH_ENV_NAMES,
+        "BASH_ENV",
+        "CDPATH",
+        "ENV",
+        "GLOBIGNORE",
+        "OPTARG",
+        "POSIXLY_CORRECT",
+        "TMOUT",
+    }
     allowed = sorted(own - check.BASH_ENV_NAMES - check.RESERVED_ENV - {"PATH"})
     assert len(allowed) > 5
     found = run([AppMaster().launch({name: "some value"}, "exec show") for name in allowed])
-    assert {name: item.env.get(name) for name, item in zip(allowed, found, strict=True)} == dict.fromkeys(allowed, "some value")
+    assert {
+        name: item.env.get(name) for name, item in zip(allowed, found, strict=True)
+    } == dict.fromkeys(allowed, "some value")
 
 
-def test_the_stages_bite_where_nothing_is_encoded() -> None:
-    """What this file imitates does to a raw text what real clusters did (facts: yarn-services 4.2)."""
-    raw = AppMaster().launch({"V0": '{"a":{"b":"${COMPONENT_ID}$HOMELESS"}}', "V1": "<LOG_DIR>"}, "exec show ${V1}")
+def test_imitation_changes_raw_text() -> None:
+    """The imitation changes a raw text as real clusters do
+    (docs/hadoop-facts.md#environment-and-command).
+    """
+    raw = AppMaster().launch(
+        {"V0": '{"a":{"b":"${COMPONENT_ID}$HOMELESS"}}', "V1": "<LOG_DIR>"}, "exec show ${V1}"
+    )
     [found] = run([raw])
     assert found.env["V0"] == "{a:{b:3"
     assert found.env["V1"] == found.argv[0]

@@ -1,6 +1,8 @@
-"""TF_CONFIG as we build it, read by TensorFlow itself: the same cluster, the same task, and no objection.
+"""TF_CONFIG as we build it, read by TensorFlow itself: the same cluster, the same task, and no
+objection.
 
-Set SUBMIT_TF_JOB_TEST_TENSORFLOW to a virtual environment with TensorFlow (`make test` does). TensorFlow is started once, for all cases.
+Set SUBMIT_TF_JOB_TEST_TENSORFLOW to a virtual environment with TensorFlow (`make test` does).
+TensorFlow is started once, for all cases.
 """
 
 from __future__ import annotations
@@ -15,10 +17,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.tfconfig import CLUSTER_ROLES, EVALUATOR, cluster_counts, cluster_spec, host_name, task_port, tf_config
+from submit_tf_job.container.tfconfig import (
+    CLUSTER_ROLES,
+    EVALUATOR,
+    cluster_counts,
+    cluster_spec,
+    host_name,
+    task_port,
+    tf_config,
+)
 
 TENSORFLOW = os.environ.get("SUBMIT_TF_JOB_TEST_TENSORFLOW", "")
-# What MultiWorkerMirroredStrategy and ParameterServerStrategy run on every TF_CONFIG, with the resolver that they use.
+# What MultiWorkerMirroredStrategy and ParameterServerStrategy run on every TF_CONFIG, with the
+# resolver that they use.
 READER = """
 import json, os, sys
 from tensorflow.python.distribute.cluster_resolver.tfconfig_cluster_resolver import TFConfigClusterResolver
@@ -51,7 +62,9 @@ COUNTS = st.fixed_dictionaries(
         "tensorboard": st.integers(1, 2),
     },
 )
-PORTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{"mode": "own-address"}, {"mode": "host", "first": 20000, "last": 32767}])
+PORTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{"mode": "own-address"}, {"mode": "host", "first": 20000, "last": 32767}]
+)
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 
 
@@ -83,7 +96,13 @@ def collect(size: int) -> list[dict[str, Any]]:
     """Let hypothesis draw cases, to be read by one TensorFlow."""
     found: list[dict[str, Any]] = []
 
-    @settings(max_examples=size, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=size,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(tasks())
     def draw(task: dict[str, Any]) -> None:
         found.append(task)
@@ -95,13 +114,16 @@ def collect(size: int) -> list[dict[str, Any]]:
 def read(texts: list[str]) -> list[dict[str, Any]]:
     command = [str(Path(TENSORFLOW, "bin/python")), "-c", READER]
     env = {"PATH": os.defpath, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, input=json.dumps(texts), env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, input=json.dumps(texts), env=env, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     answers: list[dict[str, Any]] = json.loads(done.stdout)
     return answers
 
 
-# What TensorFlow says of mistakes that ours never makes: the proof that it was asked at all (facts: tensorflow A1).
+# TensorFlow's errors for mistakes that ours never makes: they prove that its check ran
+# (docs/hadoop-facts.md#tf_config).
 MISTAKES = {
     '{"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":1}}': "exceeds the maximum id",
     '{"cluster":{"Worker":["a:1"]},"task":{"type":"Worker","index":0}}': "Disallowed task type",
@@ -111,15 +133,25 @@ MISTAKES = {
 }
 
 
-@pytest.mark.skipif(not TENSORFLOW, reason="SUBMIT_TF_JOB_TEST_TENSORFLOW names no virtual environment with TensorFlow")
-def test_tensorflow_reads_what_we_meant() -> None:
+@pytest.mark.skipif(
+    not TENSORFLOW,
+    reason="SUBMIT_TF_JOB_TEST_TENSORFLOW names no virtual environment with TensorFlow",
+)
+def test_tensorflow_reads_the_intended_cluster() -> None:
     cases = [case for case in collect(400) if case["text"]]
     assert len(cases) > 100
     answers = read([case["text"] for case in cases] + list(MISTAKES))
     for case, answer in zip(cases, answers, strict=False):
-        assert (answer.get("cluster"), answer.get("type"), answer.get("index")) == (case["cluster"], case["type"], case["index"]), case
-        # Strategies of TensorFlow 2 know no `master`; Estimators, for which it is meant, do not validate.
-        assert answer["objection"] is None or (case["legacy"] and "Disallowed task type" in answer["objection"]), (case, answer)
+        assert (answer.get("cluster"), answer.get("type"), answer.get("index")) == (
+            case["cluster"],
+            case["type"],
+            case["index"],
+        ), case
+        # Strategies of TensorFlow 2 know no `master`; Estimators, for which it is meant, do not
+        # validate.
+        assert answer["objection"] is None or (
+            case["legacy"] and "Disallowed task type" in answer["objection"]
+        ), (case, answer)
     for (text, words), answer in zip(MISTAKES.items(), answers[len(cases) :], strict=True):
         assert words in answer["objection"], text
 
@@ -131,6 +163,11 @@ def test_a_task_has_a_tf_config_where_tensorflow_needs_one_and_nowhere_else() ->
         assert bool(case["text"]) is case["expected"], case
         if case["text"]:
             value = json.loads(case["text"])
-            assert value == {"cluster": case["cluster"], "task": {"type": case["type"], "index": case["index"]}}
-            assert all(value["cluster"].values()), "a role without tasks ends MultiWorkerMirroredStrategy with SIGSEGV"
+            assert value == {
+                "cluster": case["cluster"],
+                "task": {"type": case["type"], "index": case["index"]},
+            }
+            assert all(value["cluster"].values()), (
+                "a role without tasks ends MultiWorkerMirroredStrategy with SIGSEGV"
+            )
             assert EVALUATOR not in value["cluster"]

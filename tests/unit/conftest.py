@@ -1,13 +1,19 @@
-"""Unit tests talk to nobody and know nobody's settings: a socket that is opened fails the test, whatever the code under test catches."""
+"""Unit tests open no socket and read no settings of this machine. A socket that is opened fails
+the test, whatever the code under test catches.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from tests.fakes.host import Host
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +22,9 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def forbid(what: str) -> Callable[..., NoReturn]:
         def forbidden(*args: object, **_named: object) -> NoReturn:
-            pytest.fail(f"a unit test opened a socket: {what}{args[1:] if what != 'getaddrinfo' else args}")
+            pytest.fail(
+                f"a unit test opened a socket: {what}{args[1:] if what != 'getaddrinfo' else args}"
+            )
 
         return forbidden
 
@@ -26,9 +34,31 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(socket, function, forbid(function))
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield empty directories, one for each test.
+
+    `mktemp` for each of 4,000 tests would list all the directories before it.
+    """
+    base = tmp_path_factory.mktemp("homes")
+    return (base / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def nobody_s_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let no settings of this machine's user be seen: a sandbox that is up writes some there."""
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
-    for name in [name for name in os.environ if name.startswith(("SUBMIT_TF_JOB_", "XDG_", "HADOOP_")) and "_TEST_" not in name]:
+def empty_home(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) -> None:
+    """Hide the settings of this machine's user: a running sandbox writes some there."""
+    home = next(homes)
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith(("SUBMIT_TF_JOB_", "XDG_", "HADOOP_")) and "_TEST_" not in name
+    ]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """Return a machine without settings."""
+    return Host(tmp_path)

@@ -5,27 +5,24 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-import typer.main
 
-from submit_tf_job import contract, specfile
-from submit_tf_job.cli import COMMANDS
+from submit_tf_job import jobspec
+from submit_tf_job.container import contract
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, TABLE
-from submit_tf_job.job import Job
+from submit_tf_job.jobspec.job import Job, RoleKind
 from submit_tf_job.observation import JobState
 from submit_tf_job.plan import Site, plan
-from submit_tf_job.plan.payload import task_description
-from submit_tf_job.settings import KEYS, load_settings
+from submit_tf_job.settings import keys, load_settings
+from tests.golden.fixed import task_of
+from tests.pages import DOCS, ROOT, Block, blocks, resolve
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]
+)
 HADOOP_CONF = ROOT / "tests" / "golden" / "hadoop-conf"
 
 
@@ -37,27 +34,15 @@ def read(name: str) -> str:
     return (DOCS / name).read_text("utf-8")
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, the comment before it, its text."""
-
-    language: str
-    mark: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    found = re.findall(r"(?:<!-- (.*?) -->\n)?^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    return [Block(language, mark, text) for mark, language, text in found]
-
-
 def prose(page: Path) -> str:
     """A page without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
 def first_column(text: str, heading: str) -> list[str]:
-    """The cells on the left of the first table below a heading (or below any line that is exactly so)."""
+    """The cells on the left of the first table below a heading (or below any line that is exactly
+    so).
+    """
     lines = iter(text[text.index(f"\n{heading}\n") :].splitlines())
     return [line.split(" | ")[0].removeprefix("| ") for line in list(_table(lines))[2:]]
 
@@ -77,17 +62,21 @@ def ticked(cells: list[str]) -> list[str]:
     return [word for cell in cells for word in re.findall(r"`([^`]+)`", cell)]
 
 
-# --- links -----------------------------------------------------------------------------------------------------------
+# --- links ----------------------------------------------------------------------------------------
 
 
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    headings = re.findall(
+        r"^#+ (.*)$",
+        re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE),
+        re.MULTILINE,
+    )
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if "://" in target:
             continue
@@ -97,32 +86,38 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(file), target
 
 
-def test_the_index_names_every_page() -> None:
-    assert set(re.findall(r"\]\((\w[\w.-]*\.md)\)", read("README.md"))) == {page.name for page in DOCS.glob("*.md")} - {"README.md"}
+def test_comments_cite_facts_that_exist() -> None:
+    """Comments give `docs/hadoop-facts.md#...` as the source of a rule, never a page elsewhere."""
+    texts = {
+        path: path.read_text("utf-8")
+        for folder in ("submit_tf_job", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        if path != Path(__file__)
+    }
+    cited = {
+        anchor for text in texts.values() for anchor in re.findall(r"facts\.md#([\w-]+)", text)
+    }
+    assert len(cited) > 40
+    assert cited <= anchors(DOCS / "hadoop-facts.md")
+    vague = re.compile(r"(?<!\w)\(seen\)|\bfacts: (?:verified-|yarn-|tensorflow )")
+    assert [path for path, text in texts.items() if vague.search(text)] == []
 
 
-# --- commands --------------------------------------------------------------------------------------------------------
+def test_index_names_every_page() -> None:
+    assert set(re.findall(r"\]\((\w[\w.-]*\.md)\)", read("README.md"))) == {
+        page.name for page in DOCS.glob("*.md")
+    } - {"README.md"}
 
 
-def the_command() -> Any:
-    """The command line with all its commands, as `--help` sees it."""
-    app = typer.Typer(name="submit_tf_job", rich_markup_mode=None)
-    app.callback()(lambda: None)
-    for module in dict.fromkeys(COMMANDS.values()):
-        import_module(f"submit_tf_job.cli.{module}").register(app)
-    return typer.main.get_command(app)
-
-
-def resolve(words: list[str]) -> tuple[Any, list[str]]:
-    """Find the command that words begin with, and what is left of them."""
-    command = the_command()
-    while words and words[0] in getattr(command, "commands", {}):
-        command, words = command.commands[words[0]], words[1:]
-    return command, words
+# --- commands -------------------------------------------------------------------------------------
 
 
 def options_of(command: Any) -> set[str]:
-    return {"-h", "--help"} | {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    return {"-h", "--help"} | {
+        name
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
@@ -137,22 +132,27 @@ def command_lines(text: str) -> Iterator[list[str]]:
 
 
 def typed(page: Path) -> Iterator[str]:
-    """What is typed in the blocks of a page: in `console` the lines with a prompt, in a shell's language all of them."""
+    """What is typed in the blocks of a page: in `console` the lines with a prompt, in a shell's
+    language all of them.
+    """
     for block in blocks(page):
         if block.language == "console":
             yield from (line for line in block.text.splitlines() if line.startswith("$ "))
-        elif block.language in ("sh", "bash", "shell") and not block.mark.startswith("runs: "):  # those are run, on a cluster
+        elif block.language in ("sh", "bash", "shell") and not block.mark.startswith(
+            "runs: "
+        ):  # those are run, on a cluster
             yield from block.text.splitlines()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_typed_commands_can_be_typed(page: Path) -> None:
+def test_typed_commands_parse(page: Path) -> None:
     for line in typed(page):
         for words in command_lines(line):
             command, rest = resolve(words)
             assert not hasattr(command, "commands") or set(rest) <= options_of(command), line
             if rest and not set(rest) & {"-h", "--help"} and not hasattr(command, "commands"):
-                command.make_context("submit_tf_job", rest)  # raises where an argument or option is none, or is missing
+                # raises where an argument or option is none, or is missing
+                command.make_context("submit_tf_job", rest)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -167,27 +167,40 @@ def test_commands_in_prose_exist(page: Path) -> None:
             assert given <= options_of(command) | {"-"}, code
 
 
-def test_the_readme_s_targets_exist() -> None:
+def test_make_targets_in_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     for page in PAGES:
-        assert set(re.findall(r"(?:`|^\$ )make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE)) <= targets, page.name
+        assert (
+            set(re.findall(r"(?:`|^\$ )make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE))
+            <= targets
+        ), page.name
 
 
-# --- job specs and settings ------------------------------------------------------------------------------------------
+# --- job specs and settings -----------------------------------------------------------------------
 
 CHECKED_ELSEWHERE = {"job-spec.md"}  # test_specfile_docs.py
-YAML = [(page, block) for page in PAGES if page.name not in CHECKED_ELSEWHERE for block in blocks(page) if block.language == "yaml"]
+YAML = [
+    (page, block)
+    for page in PAGES
+    if page.name not in CHECKED_ELSEWHERE
+    for block in blocks(page)
+    if block.language == "yaml"
+]
 
 
 def load(block: Block, base: Path) -> Job:
-    for name in re.findall(r"[\w./-]+", block.mark.removeprefix("needs")) if block.mark.startswith("needs ") else ():
+    for name in (
+        re.findall(r"[\w./-]+", block.mark.removeprefix("needs"))
+        if block.mark.startswith("needs ")
+        else ()
+    ):
         (base / name).write_text("")
-    return specfile.loads(block.text, source="docs", base=base, hadoop_conf=HADOOP_CONF)
+    return jobspec.loads(block.text, source="docs", base=base, hadoop_conf=HADOOP_CONF)
 
 
 @pytest.mark.parametrize(("page", "block"), YAML, ids=name_of)
-def test_yaml_is_good(page: Path, block: Block, tmp_path: Path) -> None:
+def test_yaml_blocks_are_valid(page: Path, block: Block, tmp_path: Path) -> None:
     if block.mark == "settings":
         home = tmp_path / ".config" / "submit_tf_job"
         home.mkdir(parents=True)
@@ -199,73 +212,98 @@ def test_yaml_is_good(page: Path, block: Block, tmp_path: Path) -> None:
         plan(load(block, base), Site("alice", domain="example.com", staging="hdfs://nn/staging"))
 
 
-def test_the_readme_shows_the_demo_s_job_spec() -> None:
+def test_readme_shows_the_job_spec_of_the_demo() -> None:
     shown = next(block.text for block in blocks(ROOT / "README.md") if block.language == "yaml")
     spec = (ROOT / "specs" / "multi-worker.yaml").read_text("utf-8")
-    assert shown == "".join(line for line in spec.splitlines(keepends=True) if not line.startswith("#"))
+    assert shown == "".join(
+        line for line in spec.splitlines(keepends=True) if not line.startswith("#")
+    )
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
-def test_every_setting_has_a_row() -> None:
-    assert ticked(first_column(read("settings.md"), "## Keys")) == list(KEYS)
+def test_settings_table_has_a_row_for_each_key() -> None:
+    assert ticked(first_column(read("settings.md"), "## Keys")) == list(keys())
 
 
-def test_a_task_s_exit_statuses() -> None:
+def test_exit_statuses_of_tasks_are_documented() -> None:
     page = read("troubleshooting.md")
     for status, meaning in contract.EXIT_MEANING.items():
         assert f"\n| {status} | {meaning} |\n" in page
 
 
-def test_exit_statuses_of_commands() -> None:
+def test_exit_statuses_of_commands_are_documented() -> None:
     page = read("verdict.md")
-    rows = dict(re.findall(r"^\| ([\d, ]+) \| (.*?) \|", page[page.index("\n## Exit statuses\n") :], re.MULTILINE))
+    rows = dict(
+        re.findall(
+            r"^\| ([\d, ]+) \| (.*?) \|", page[page.index("\n## Exit statuses\n") :], re.MULTILINE
+        )
+    )
     codes: dict[int, set[str]] = {}
     for row in TABLE.values():
         codes.setdefault(row.exit_status, set()).add(row.code)
-    documented = {int(status): set(ticked([rows[cell]])) for cell in rows for status in cell.split(", ")}
+    documented = {
+        int(status): set(ticked([rows[cell]])) for cell in rows for status in cell.split(", ")
+    }
     assert {status: found for status, found in documented.items() if found} == codes
     assert {EXIT_OK, EXIT_INTERRUPTED, EXIT_TERMINATED} <= set(documented)
 
 
 def test_states() -> None:
-    assert ticked(first_column(read("verdict.md"), "## States")) == [state.value for state in JobState]
+    assert ticked(first_column(read("verdict.md"), "## States")) == [
+        state.value for state in JobState
+    ]
 
 
-def test_the_environment_of_a_program() -> None:
-    assert ticked(first_column(read("tf-config.md"), "## The environment of a program")) == list(contract.TASK_ENV)
+def test_environment_of_a_program_is_documented() -> None:
+    assert ticked(first_column(read("tf-config.md"), "## The environment of a program")) == list(
+        contract.TASK_ENV
+    )
 
 
-def test_the_task_description() -> None:
-    job = specfile.load(ROOT / "specs" / "parameter-server.yaml")
-    task = task_description(job, Site("alice"), "0")
+def test_facts_are_documented() -> None:
+    page = read("tf-config.md")
+    prefixes = (contract.ENV_HOSTS, contract.ENV_HOSTFILE)
+    assert ticked(first_column(page, "### Facts for every program")) == [
+        contract.ENV_RANK,
+        contract.ENV_WORLD_SIZE,
+        contract.ENV_LOCAL_RANK,
+        contract.ENV_ADDRESS,
+        *(f"{prefix}<ROLE>" for prefix in prefixes),
+    ]
+
+
+def test_task_description_is_documented() -> None:
+    job = jobspec.load(ROOT / "specs" / "parameter-server.yaml")
+    task = task_of(job, Site("alice"))
     page = read("tf-config.md")
     assert ticked(first_column(page, "### The task description")) == list(task)
     roles = task["roles"]
     assert isinstance(roles, dict)
-    row = next(line for line in page.splitlines() if line.startswith("| `roles` | by name: `count`"))
+    row = next(
+        line for line in page.splitlines() if line.startswith("| `roles` | by name: `count`")
+    )
     assert set(ticked([row])) == {"roles", *roles["chief"]}
-    duties = page[page.index("`duty` is what the rendezvous expects") :]
-    assert ticked(first_column(duties, "")) == list(contract.DUTIES)
+    kinds = page[page.index("`kind` is what the rendezvous expects") :]
+    assert ticked(first_column(kinds, "")) == [kind.value for kind in RoleKind]
 
 
-def test_the_tree_is_as_it_is() -> None:
+def test_tree_names_every_folder_and_module() -> None:
     page = read("architecture.md")
-    folders: dict[int, str] = {}
-    found = set()
-    for indent, name in re.findall(r"^    ([│ ]*)[├└]── (\S+)", page, re.MULTILINE):
-        depth = len(indent) // 4
-        folders[depth] = name
-        if name.endswith(".py"):
-            found.add("".join(folders[level] for level in range(depth)) + name)
+    named = re.findall(r"^    ([a-z_]+(?:\.py|/)) ", page, re.MULTILINE)
     package = ROOT / "submit_tf_job"
-    assert found == {str(path.relative_to(package)) for path in package.rglob("*.py")}
+    folders = {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").is_file()}
+    assert sorted(named) == sorted(folders | {path.name for path in package.glob("*.py")})
 
 
-def test_the_layers_are_those_of_the_contract() -> None:
+def test_layers_equal_the_import_contract() -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
-    layers = re.findall(r'^  "(.*)",$', project[project.index("layers = [") :].partition("]")[0], re.MULTILINE)
+    layers = re.findall(
+        r'^  "(.*)",$', project[project.index("layers = [") :].partition("]")[0], re.MULTILINE
+    )
     page = read("architecture.md")
     block = page[page.index("import-linter enforces it") :].split("\n\n")[1]
-    assert [line.strip() for line in block.splitlines()] == [layer.replace("submit_tf_job.", "") for layer in layers]
+    assert [line.strip() for line in block.splitlines()] == [
+        layer.replace("submit_tf_job.", "") for layer in layers
+    ]

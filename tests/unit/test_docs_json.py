@@ -12,25 +12,32 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import api, cli
-from submit_tf_job.api import Sweep
-from submit_tf_job.bootstrap.job import FAILED, RUNNING, SUCCEEDED
-from submit_tf_job.description import Event, Link
-from submit_tf_job.diagnose.findings import Examination, Finding
-from submit_tf_job.diagnose.model import Cause, Consequence, Diagnosis, RootCause
+from submit_tf_job import cli, operations
+from submit_tf_job.container.rendezvous import FAILED, RUNNING, SUCCEEDED
+from submit_tf_job.diagnose.cause import Cause, Consequence, Diagnosis
+from submit_tf_job.doctor.findings import Check, Examination
 from submit_tf_job.errors import JobSpecError, Problem, Refused
-from submit_tf_job.fleet import listed_job
-from submit_tf_job.observation import Evidence, Failure, JobReport, JobState, Observation, RoleCounts, Verdict
-from submit_tf_job.report.detail import description_object, events_object
-from submit_tf_job.report.doctor import doctor_object
-from submit_tf_job.report.job import job_object
-from submit_tf_job.report.logs import inventory_object, line_object
-from submit_tf_job.report.staging import sweep_object
+from submit_tf_job.logs.entries import FileInfo, LogInventory, LogLine, TaskContainer
+from submit_tf_job.observation import (
+    Evidence,
+    Failure,
+    JobReport,
+    JobState,
+    JobStatus,
+    RoleCounts,
+    Verdict,
+)
+from submit_tf_job.operations import Sweep
+from submit_tf_job.operations.detail import Event, Link
+from submit_tf_job.operations.listing import listed_job
+from submit_tf_job.report.check_text import doctor_object
+from submit_tf_job.report.detail_text import description_object, events_object
+from submit_tf_job.report.job_text import job_object
+from submit_tf_job.report.log_text import inventory_object, line_object
+from submit_tf_job.report.staging_text import sweep_object
 from submit_tf_job.sandbox import DockerInfo, KerberosInfo, SandboxInfo
-from submit_tf_job.sandbox.model import DaemonStatus, SandboxStatus
-from submit_tf_job.staging import Leftover
-from submit_tf_job.tasklogs.model import FileInfo, LogInventory, LogLine, TaskContainer
-from submit_tf_job.watch import Look
+from submit_tf_job.sandbox.options import DaemonStatus, SandboxStatus
+from submit_tf_job.storage.staging import Leftover
 from submit_tf_job.yarn.observed import AppAttempt, AppReport, ObservedService
 
 ROOT = Path(__file__).parents[2]
@@ -38,9 +45,19 @@ DOCS = ROOT / "docs"
 PAGE = (DOCS / "json.md").read_text("utf-8")
 
 # Objects whose keys are names that a user or a cluster chose: `*` in the page.
-OPEN = {"roles", "files", "origins", "settings"}
+OPEN = {"roles", "files", "origins", "settings", "environment"}
 # Objects and lists whose content is described in a sentence.
-CLOSED = {"findings[].facts", "pending[].facts", "progress.metrics", "ports", "details", "settings.*.value", "root_cause.facts"}
+CLOSED = {
+    "findings[].facts",
+    "pending[].facts",
+    "progress.metrics",
+    "ports",
+    "details",
+    "settings.*.value",
+    "root_cause.facts",
+    "formats",
+    "tf_config",
+}
 
 
 def documented(kind: str) -> set[str]:
@@ -85,13 +102,22 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 APP = AppReport.from_json(
-    {"id": "application_1_1", "state": "FINISHED", "finalStatus": "FAILED", "user": "alice", "queue": "ml", "name": "mnist"}
+    {
+        "id": "application_1_1",
+        "state": "FINISHED",
+        "finalStatus": "FAILED",
+        "user": "alice",
+        "queue": "ml",
+        "name": "mnist",
+    }
 )
 LIVE = AppReport.from_json(
     {
         "id": "application_1_1",
         "state": "RUNNING",
-        "timeouts": {"timeout": {"type": "LIFETIME", "remainingTimeInSeconds": 9, "expiryTime": "t"}},
+        "timeouts": {
+            "timeout": {"type": "LIFETIME", "remainingTimeInSeconds": 9, "expiryTime": "t"}
+        },
     }
 )
 SERVICE = ObservedService.from_json(
@@ -102,44 +128,84 @@ SERVICE = ObservedService.from_json(
                 "name": "worker",
                 "number_of_containers": 1,
                 "configuration": {"properties": {"submit_tf_job.ports": "http=6006"}},
-                "containers": [{"component_instance_name": "worker-0", "bare_host": "n", "state": "READY"}],
+                "containers": [
+                    {"component_instance_name": "worker-0", "bare_host": "n", "state": "READY"}
+                ],
             }
         ],
     }
 )
-FAILURE = Failure("worker-1", 3, "exited", "worker-1 ended with status 3", "node1", ("Traceback",))
+FAILURE = Failure("worker-1", 3, "exited", "worker-1 exited with status 3", "node1", ("Traceback",))
 REPORT = JobReport(
     submission="0",
     state="failed",
     wanted=1,
     arrived=1,
     missing=(),
+    unnamed=(),
     roles={"worker": RoleCounts(2)},
     outcome_status=None,
     first_failure=FAILURE,
     warnings=(),
-    progress={"step": 1, "total": 2, "metrics": {"loss": 0.1}, "task": "chief-0", "at": 1.0},
+    progress={
+        "step": 1,
+        "total": 2,
+        "metrics": {"loss": 0.1},
+        "task": "chief-0",
+        "at": 1.0,
+        "unit": "epoch",
+        "part": 0.5,
+        "left_s": 3.0,
+    },
     raw={},
 )
-LOOK = Look(
-    Observation("mnist", "application_1_1", APP, None, REPORT, Evidence.READ), Verdict(JobState.FAILED, "why", True, FAILURE, "do that")
+STATUS = JobStatus(
+    "mnist",
+    "application_1_1",
+    APP,
+    report=REPORT,
+    evidence=Evidence.READ,
+    given_verdict=Verdict(JobState.FAILED, "why", True, FAILURE, "do that"),
 )
 
 
 def test_job() -> None:
-    cause = RootCause("killed", "it was killed", consequences=(Consequence("chief-0", 93, "told to end"),), facts={"asked_mib": 256})
-    check("Job", job_object(LOOK, (Cause("queue-full", "it is full", "wait", {"used": 1}),), cause))
+    cause = Cause(
+        "killed",
+        "it was killed",
+        consequences=(Consequence("chief-0", 93, "told to end"),),
+        facts={"asked_mib": 256},
+    )
+    check(
+        "Job", job_object(STATUS, (Cause("queue-full", "it is full", "wait", {"used": 1}),), cause)
+    )
 
 
-def test_what_is_not_known_of_a_job_is_null() -> None:
-    bare = job_object(Look(Observation("mnist", None, None), Verdict(JobState.UNKNOWN)))
+def test_job_with_unknown_values_is_null() -> None:
+    bare = job_object(JobStatus("mnist", None, None))
     assert set(bare) == {name for name in documented("Job") if "." not in name}
 
 
+START = {"launched_at": 20.0, "arrived_at": 21.0, "at": 21.5, "search_s": 0.4, "by_address": 1}
+
+
 def test_description() -> None:
-    task = {"task": "worker-0", "state": "running", "host": "n", "address": "a", "container": "c", "attempt": 0, "status": None}
-    seen = replace(LOOK.seen, app=LIVE, report=replace(REPORT, raw={"tasks": [task]}), service=SERVICE)
-    found = api.Description(replace(LOOK, seen=seen), (AppAttempt("appattempt_1_1_1", "RUNNING"),))
+    task = {
+        "task": "worker-0",
+        "state": "running",
+        "host": "n",
+        "address": "a",
+        "container": "c",
+        "attempt": 0,
+        "status": None,
+    }
+    found = replace(
+        STATUS,
+        app=replace(LIVE, started_ms=10_000),
+        report=replace(REPORT, raw={"tasks": [task], "start": START}),
+        service=SERVICE,
+        attempts=(AppAttempt("appattempt_1_1_1", "RUNNING"),),
+    )
     documented_here = documented("JobDescription") | documented("Job")
     value = description_object(found, Diagnosis())
     inner = {name for name in produced(value) if not name.startswith("links[]")}
@@ -149,7 +215,7 @@ def test_description() -> None:
 
 
 def test_lists(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "list_jobs", lambda *_arguments: (listed_job(APP),))
+    monkeypatch.setattr(operations, "list_jobs", lambda *_arguments: (listed_job(APP),))
     found = run("list")
     check("ListedJob", found["jobs"][0])
     assert set(found) == documented("JobList")
@@ -160,40 +226,70 @@ def test_events() -> None:
 
 
 def test_changes(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    change = api.Change("scale", api.JobRef("mnist", "application_1_1"), True, "it has 2 now", 2)
-    calls = [("start", "start"), ("scale", "scale web=2"), ("restart", "restart web-0"), ("set_priority", "priority 3")]
+    change = operations.Change(
+        "scale", operations.JobRef("mnist", "application_1_1"), True, "it has 2 now", 2
+    )
+    calls = [
+        ("start", "start"),
+        ("scale", "scale web=2"),
+        ("restart", "restart web-0"),
+        ("set_priority", "priority 3"),
+    ]
     for name, words in [*calls, ("move", "move ml"), ("extend", "extend 1h")]:
-        monkeypatch.setattr(api, name, lambda *_arguments, **_options: change)
+        monkeypatch.setattr(operations, name, lambda *_arguments, **_options: change)
         verb, *rest = words.split()
         check("Change", run(verb, "mnist", *rest))
 
 
 def test_links(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "find_link", lambda *_arguments: Link("board-0", "http", "node1", 6006, "http://node1:6006"))
-    monkeypatch.setattr(api, "is_reachable", lambda _link: False)
+    link = Link("board-0", "http", "node1", 6006, "http://node1:6006")
+    monkeypatch.setattr(operations, "find_link", lambda *_arguments: link)
+    monkeypatch.setattr(operations, "find_links", lambda *_arguments: (link,))
+    monkeypatch.setattr(operations, "is_reachable", lambda _link: False)
     check("Link", run("open", "mnist", "board"))
     check("Tunnel", run("tunnel", "mnist", "board"))
 
 
 def test_log_lines_and_files() -> None:
     container = TaskContainer("worker-0", "container_1_0001_01_000002", "node1")
-    check("LogLine", line_object(LogLine("worker-0", container.id, "stdout.txt", "x", datetime(2026, 5, 12, tzinfo=timezone.utc))))
+    check(
+        "LogLine",
+        line_object(
+            LogLine(
+                "worker-0",
+                container.id,
+                "stdout.txt",
+                "x",
+                datetime(2026, 5, 12, tzinfo=timezone.utc),
+            )
+        ),
+    )
     files = (FileInfo("stdout.txt", 3),)
-    check("LogFiles", inventory_object(LogInventory("mnist", "application_1_0001", "nodes", ((container, files),))))
+    check(
+        "LogFiles",
+        inventory_object(
+            LogInventory("mnist", "application_1_0001", "nodes", ((container, files),))
+        ),
+    )
 
 
 def test_doctor() -> None:
-    check("Doctor", doctor_object(Examination((Finding("queue", "ok", "it is there", facts={"queue": "ml"}),))))
+    check(
+        "Doctor",
+        doctor_object(Examination((Check("queue", "ok", "it is there", facts={"queue": "ml"}),))),
+    )
 
 
 def test_submission(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    submit = lambda planned, _cluster, **_options: api.Submission(api.JobRef("mnist", "application_1_1"), False, planned)  # noqa: E731
-    monkeypatch.setattr(api, "submit", submit)
+    submit = lambda planned, _cluster, **_options: operations.Submission(  # noqa: E731
+        operations.JobRef("mnist", "application_1_1"), False, planned
+    )
+    monkeypatch.setattr(operations, "submit", submit)
     check("Submission", run("submit", ROOT / "specs" / "single.yaml", "--detach"))
 
 
 def test_deletion(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "delete", lambda *_arguments, **_options: True)
+    monkeypatch.setattr(operations, "delete", lambda *_arguments, **_options: True)
     check("Deletion", run("delete", "mnist"))
     item = Leftover("mnist", ("/a/b",), 7, datetime.now(timezone.utc))
     check("Sweep", sweep_object(Sweep("hdfs://nn/staging", (item,), (item,), dry_run=True)))
@@ -208,6 +304,16 @@ def test_validation(run: Any, tmp_path: Path) -> None:
 def test_plan(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", "hdfs://nn.example.com/staging")
     check("Plan", run("render", ROOT / "specs" / "parameter-server.yaml", "--explain"))
+    check("Task", run("render", ROOT / "specs" / "parameter-server.yaml", "--task", "worker-1"))
+
+
+def test_conversion(run: Any) -> None:
+    golden = ROOT / "tests" / "unit" / "jobspec" / "dialects" / "golden"
+    check("Conversion", run("convert", golden / "tfjob-chief-ps-worker.yaml"))
+
+
+def test_formats(run: Any) -> None:
+    check("Formats", run("formats"))
 
 
 def test_example(run: Any) -> None:
@@ -239,7 +345,9 @@ class FakeSandbox:
         return True
 
     def status(self) -> SandboxStatus:
-        return SandboxStatus("default", "up", (DaemonStatus("namenode", 1, True, True, "", (1,), Path("log")),), None)
+        return SandboxStatus(
+            "default", "up", (DaemonStatus("namenode", 1, True, True, "", (1,), Path("log")),), None
+        )
 
     def logs(self, _daemon: str, _tail: int | None) -> str:
         return "one\ntwo"
@@ -260,23 +368,33 @@ def test_sandbox(run: Any) -> None:
     check("Log", run("sandbox", "logs", "namenode"))
 
 
-def test_error(run: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error(
+    run: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_arguments: object, **_options: object) -> None:
         raise Refused("There is no queue nightly.", hint="Name another.", details={"status": 500})
 
-    monkeypatch.setattr(api, "delete", refuse)
+    monkeypatch.setattr(operations, "delete", refuse)
     assert cli.main(["delete", "mnist", "-o", "json"]) == 9
     check("Error", json.loads(capsys.readouterr().err))
     assert "problems" in JobSpecError([Problem(1, 1, "name", "missing")]).to_json()["details"]  # type: ignore[operator]
 
 
-def test_every_kind_has_a_section() -> None:
+def test_every_json_object_has_a_section() -> None:
     folders = ("cli", "report")
-    sources = [path.read_text("utf-8") for folder in folders for path in (ROOT / "submit_tf_job" / folder).glob("*.py")]
+    sources = [
+        path.read_text("utf-8")
+        for folder in folders
+        for path in (ROOT / "submit_tf_job" / folder).glob("*.py")
+    ]
     kinds = {kind for source in sources for kind in re.findall(r'"kind": "(\w+)"', source)}
     assert kinds == set(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE))
 
 
 def test_states_of_the_report() -> None:
-    row = next(line for line in (DOCS / "tf-config.md").read_text("utf-8").splitlines() if line.startswith("| `state` | `waiting`"))
+    row = next(
+        line
+        for line in (DOCS / "tf-config.md").read_text("utf-8").splitlines()
+        if line.startswith("| `state` | `waiting`")
+    )
     assert {RUNNING, SUCCEEDED, FAILED} <= set(re.findall(r"`([^`]+)`", row))

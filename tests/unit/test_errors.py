@@ -1,4 +1,4 @@
-"""Errors: the one table, and what an error looks like at each door."""
+"""Errors: the one table, and how each interface reports an error."""
 
 from __future__ import annotations
 
@@ -43,20 +43,29 @@ EXIT_STATUSES = {
     "Refused": 9,
     "SandboxError": 1,
     "InternalError": 70,
+    "OutputError": 74,
 }
 
 
 def classes() -> list[type[SubmitTFJobError]]:
-    found = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, SubmitTFJobError)]
+    found = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and issubclass(value, SubmitTFJobError)
+    ]
     return [kind for kind in found if kind is not SubmitTFJobError]
 
 
-def test_the_table_covers_every_class_and_no_other() -> None:
-    assert {kind.__name__ for kind in TABLE} == {kind.__name__ for kind in classes()} == set(EXIT_STATUSES)
+def test_table_covers_every_class() -> None:
+    assert (
+        {kind.__name__ for kind in TABLE}
+        == {kind.__name__ for kind in classes()}
+        == set(EXIT_STATUSES)
+    )
 
 
 @pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__name__)
-def test_the_exit_status_of_each_class(kind: type[SubmitTFJobError]) -> None:
+def test_exit_status_of_each_class(kind: type[SubmitTFJobError]) -> None:
     error = JobSpecError([]) if kind is JobSpecError else kind("x")
     assert error.exit_status == TABLE[kind].exit_status == EXIT_STATUSES[kind.__name__]
 
@@ -71,7 +80,7 @@ def test_codes_are_distinct_and_http_statuses_are_real() -> None:
     assert all(HTTPStatus(row.http_status) for row in TABLE.values())
 
 
-def test_what_may_be_tried_again() -> None:
+def test_retryable_of_each_class() -> None:
     assert {kind.__name__ for kind, row in TABLE.items() if row.retryable} == {
         "ClusterUnavailable",
         "BadAnswer",
@@ -81,7 +90,7 @@ def test_what_may_be_tried_again() -> None:
     }
 
 
-def test_a_class_without_a_row_is_what_its_nearest_ancestor_is() -> None:
+def test_error_class_of_a_class_without_a_row() -> None:
     class Nearer(BadAnswer):
         pass
 
@@ -93,7 +102,7 @@ def test_a_class_without_a_row_is_what_its_nearest_ancestor_is() -> None:
     assert isinstance(Nearer("x"), ClusterUnavailable)
 
 
-def test_every_class_of_the_package_has_a_row_or_an_ancestor_with_one() -> None:
+def test_every_error_class_of_the_package_has_a_row() -> None:
     for module in pkgutil.walk_packages(submit_tf_job.__path__, "submit_tf_job."):
         if not module.name.endswith("__main__"):
             with suppress(ModuleNotFoundError):  # an extra that is not installed
@@ -107,22 +116,36 @@ def test_every_class_of_the_package_has_a_row_or_an_ancestor_with_one() -> None:
     assert [kind for kind in ours if not set(kind.__mro__) & set(TABLE)] == []
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
+def test_docstring_shows_the_class_tree() -> None:
     drawn = [line for line in (errors.__doc__ or "").splitlines() if "──" in line]
-    names = [line.replace("│", " ").replace("├── ", "").replace("└── ", "").split()[0] for line in drawn]
+    names = [
+        line.replace("│", " ").replace("├── ", "").replace("└── ", "").split()[0] for line in drawn
+    ]
     assert names == [kind.__name__ for kind in classes()]
 
 
-def test_what_an_error_is_as_json() -> None:
+def test_to_json_of_an_error() -> None:
     bare = UsageError("wrong")
-    assert bare.to_json() == {"code": "usage", "message": "wrong", "exit_status": 2, "retryable": False}
+    assert bare.to_json() == {
+        "code": "usage",
+        "message": "wrong",
+        "exit_status": 2,
+        "retryable": False,
+    }
     full = Refused("no", hint="ask", details={"url": "http://rm", "status": 500})
-    assert list(full.to_json()) == ["code", "message", "exit_status", "retryable", "hint", "details"]
+    assert list(full.to_json()) == [
+        "code",
+        "message",
+        "exit_status",
+        "retryable",
+        "hint",
+        "details",
+    ]
     assert json.loads(json.dumps(full.to_json()))["details"] == {"url": "http://rm", "status": 500}
     assert (str(full), full.message, full.hint) == ("no", "no", "ask")
 
 
-def test_details_are_the_errors_own() -> None:
+def test_details_are_copied() -> None:
     given = {"a": 1}
     error = UsageError("x", details=given)
     given["a"] = 2
@@ -140,11 +163,11 @@ def test_details_are_the_errors_own() -> None:
         (Problem(0, 0, "name", "x", "--set"), "--set: name: x"),
     ],
 )
-def test_a_problem_says_where_and_what(problem: Problem, text: str) -> None:
+def test_problem_as_text(problem: Problem, text: str) -> None:
     assert str(problem) == text
 
 
-def test_all_problems_at_once_sorted_by_line() -> None:
+def test_job_spec_error_lists_problems_by_line() -> None:
     problems = [
         Problem(9, 1, "b", "later", "f"),
         Problem(2, 7, "a", "right", "f"),
@@ -156,7 +179,8 @@ def test_all_problems_at_once_sorted_by_line() -> None:
     assert error.problems == tuple(sorted(problems))
     assert error.to_json()["hint"] == "mend it"
     assert error.details["problems"] == [
-        {"source": "f", "line": p.line, "column": p.column, "path": p.path, "message": p.message} for p in error.problems
+        {"source": "f", "line": p.line, "column": p.column, "path": p.path, "message": p.message}
+        for p in error.problems
     ]
 
 
@@ -164,6 +188,7 @@ def test_public_names() -> None:
     assert sorted(errors.__all__) == sorted(
         name
         for name, value in vars(errors).items()
-        if not name.startswith("_") and (getattr(value, "__module__", "") == errors.__name__ or name.isupper())
+        if not name.startswith("_")
+        and (getattr(value, "__module__", "") == errors.__name__ or name.isupper())
     )
     assert isinstance(TABLE[UsageError], ErrorClass)

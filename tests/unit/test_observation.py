@@ -1,10 +1,9 @@
-"""The verdict: two witnesses, and what each of them can say."""
+"""The verdict, from YARN's status and the job's report."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,15 +12,14 @@ from hypothesis import strategies as st
 from submit_tf_job.observation import (
     SWALLOWED_HINT,
     Evidence,
-    Failure,
     JobReport,
     JobState,
-    Observation,
+    JobStatus,
     RoleCounts,
     Verdict,
     verdict,
 )
-from submit_tf_job.yarn.records import (
+from submit_tf_job.yarn.observed import (
     AppReport,
     AppState,
     ComponentState,
@@ -32,40 +30,32 @@ from submit_tf_job.yarn.records import (
     ObservedService,
     ServiceState,
 )
-
-FAILURE = Failure("worker-1", 3, "command", "worker-1 ended with exit status 3", "node1", ("Traceback",))
-FAILURE_JSON = {
-    "task": "worker-1",
-    "status": 3,
-    "reason": "command",
-    "message": FAILURE.message,
-    "host": "node1",
-    "last_lines": ["Traceback"],
-}
+from tests.fakes.statuses import FAILURE, FAILURE_JSON, app, observations, report
 
 
-def app(state: str = "FINISHED", final: str = "SUCCEEDED", diagnostics: str = "") -> AppReport:
-    return AppReport("application_1_0001", "alice", "mnist", "default", AppState(state), FinalStatus(final), diagnostics=diagnostics)
+def judge(
+    record: AppReport | None,
+    said: JobReport | None = None,
+    evidence: Evidence = Evidence.UNREADABLE,
+) -> Verdict:
+    return verdict(JobStatus("mnist", "application_1_0001", record, report=said, evidence=evidence))
 
 
-def report(state: str = "succeeded", **values: Any) -> JobReport:
-    plain = {"version": 1, "submission": "s", "state": state, "wanted": 2, "arrived": 2, "roles": {"worker": {"wanted": 2}}, **values}
-    found = JobReport.parse(json.dumps(plain).encode())
-    assert found
-    return found
+# --- the table ------------------------------------------------------------------------------------
 
-
-def judge(record: AppReport | None, said: JobReport | None = None, evidence: Evidence = Evidence.UNREADABLE) -> Verdict:
-    return verdict(Observation("mnist", "application_1_0001", record, report=said, evidence=evidence))
-
-
-# --- the table --------------------------------------------------------------------------------------------------------
-
-DONE, FAILED, STOPPED, UNKNOWN = JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.UNKNOWN
-GONE = "the ResourceManager does not know the application any more (it was restarted without recovery, or keeps fewer finished ones)"
+DONE, FAILED, STOPPED, UNKNOWN = (
+    JobState.SUCCEEDED,
+    JobState.FAILED,
+    JobState.STOPPED,
+    JobState.UNKNOWN,
+)
+GONE = (
+    "the ResourceManager does not know the application any more (it was restarted without "
+    "recovery, or keeps fewer finished ones)"
+)
 LOOK = "look at the ApplicationMaster's log, and at what the job wrote, before you use it"
 NO_OUTCOME = "the deciding task's container ended without leaving an outcome"
-DID_IT_START = "did it start at all? its image must have bash and Python 3.7 or later"
+DID_IT_START = "did it start at all? its image must have bash and Python 3.6 or later"
 FAILED_REPORT = report("failed", first_failure=FAILURE_JSON, outcome={"status": 93})
 STATUS_REPORT = report("failed", outcome={"status": 3})
 
@@ -79,88 +69,181 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
         app(),
         None,
         Evidence.NONE_EXPECTED,
-        Verdict(DONE, "YARN alone says so: without the bootstrap no task leaves an outcome", False),
+        Verdict(
+            DONE,
+            "Not confirmed by the deciding task: without the bootstrap no task leaves an outcome",
+            False,
+        ),
     ),
     (
         app(),
         None,
         Evidence.UNREADABLE,
-        Verdict(DONE, "YARN alone says so: the outcome that the deciding task left cannot be read any more", False),
+        Verdict(
+            DONE, "Not confirmed by the deciding task: its outcome can no longer be read", False
+        ),
     ),
+    (app(), report(), Evidence.COLLECTED_SOON, Verdict(DONE, "", True)),
     (
         app(),
         None,
-        Evidence.COLLECTED_SOON,
-        Verdict(DONE, "YARN alone says so: the outcome that the deciding task left cannot be read any more", False),
+        Evidence.OUT_OF_REACH,
+        Verdict(
+            DONE,
+            "Not confirmed by the deciding task: the file system that holds its outcome "
+            "does not answer",
+            False,
+            hint="submit_tf_job status mnist reads it once the file system answers",
+        ),
     ),
     (
         app(),
         None,
         Evidence.MISSING,
-        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran", False, hint=SWALLOWED_HINT),
+        Verdict(
+            FAILED,
+            "YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran",
+            False,
+            hint=SWALLOWED_HINT,
+        ),
     ),
     (
         app(),
         FAILED_REPORT,
         Evidence.READ,
-        Verdict(FAILED, f"YARN says SUCCEEDED, but the task says: {FAILURE.message}", False, FAILURE, SWALLOWED_HINT),
+        Verdict(
+            FAILED,
+            f"YARN reports SUCCEEDED, but the task reports: {FAILURE.message}",
+            False,
+            FAILURE,
+            SWALLOWED_HINT,
+        ),
     ),
     (
         app(),
         STATUS_REPORT,
         Evidence.READ,
-        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task ended with exit status 3", False, hint=SWALLOWED_HINT),
+        Verdict(
+            FAILED,
+            "YARN reports SUCCEEDED, but the deciding task ended with exit status 3",
+            False,
+            hint=SWALLOWED_HINT,
+        ),
     ),
     (
         app(),
         report("running"),
         Evidence.UNREADABLE,
-        Verdict(DONE, "YARN alone says so: the outcome that the deciding task left cannot be read any more", False),
+        Verdict(
+            DONE, "Not confirmed by the deciding task: its outcome can no longer be read", False
+        ),
     ),
     (app(), report(), Evidence.UNREADABLE, Verdict(DONE, "", True)),
     (
         app(),
         report("running"),
         Evidence.READ,
-        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task's last word was 'running'", False, hint=SWALLOWED_HINT),
+        Verdict(
+            FAILED,
+            "YARN reports SUCCEEDED, but the deciding task's last word was 'running'",
+            False,
+            hint=SWALLOWED_HINT,
+        ),
     ),
     (
         app(),
         report("succeeded", outcome={"status": 3}),
         Evidence.READ,
-        Verdict(FAILED, "YARN says SUCCEEDED, but the deciding task ended with exit status 3", False, hint=SWALLOWED_HINT),
+        Verdict(
+            FAILED,
+            "YARN reports SUCCEEDED, but the deciding task ended with exit status 3",
+            False,
+            hint=SWALLOWED_HINT,
+        ),
     ),
     (
         app(),
         report("succeeded", first_failure=FAILURE_JSON),
         Evidence.READ,
-        Verdict(FAILED, f"YARN says SUCCEEDED, but the task says: {FAILURE.message}", False, FAILURE, SWALLOWED_HINT),
+        Verdict(
+            FAILED,
+            f"YARN reports SUCCEEDED, but the task reports: {FAILURE.message}",
+            False,
+            FAILURE,
+            SWALLOWED_HINT,
+        ),
     ),
     # It says FAILED.
-    (app(final="FAILED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
-    (app("FAILED", "FAILED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
-    (app(final="FAILED"), STATUS_REPORT, Evidence.READ, Verdict(FAILED, "the deciding task ended with exit status 3", True)),
+    (
+        app(final="FAILED"),
+        FAILED_REPORT,
+        Evidence.READ,
+        Verdict(FAILED, FAILURE.message, True, FAILURE),
+    ),
+    (
+        app("FAILED", "FAILED"),
+        FAILED_REPORT,
+        Evidence.READ,
+        Verdict(FAILED, FAILURE.message, True, FAILURE),
+    ),
+    (
+        app(final="FAILED"),
+        STATUS_REPORT,
+        Evidence.READ,
+        Verdict(FAILED, "the deciding task ended with exit status 3", True),
+    ),
     (
         app(final="FAILED", diagnostics="boom\n\tat java.lang.X\n"),
         report(),
         Evidence.READ,
-        Verdict(FAILED, "the deciding task says that it succeeded, but YARN says FAILED: boom", False, hint=LOOK),
+        Verdict(
+            FAILED,
+            "the deciding task reports success, but YARN reports FAILED: boom",
+            False,
+            hint=LOOK,
+        ),
     ),
-    (app(final="FAILED"), None, Evidence.MISSING, Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START)),
+    (
+        app(final="FAILED"),
+        None,
+        Evidence.MISSING,
+        Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START),
+    ),
     (
         app(final="FAILED", diagnostics="boom"),
         None,
         Evidence.COLLECTED_SOON,
         Verdict(
             FAILED,
-            "it failed; why is not known yet: the cluster is still collecting its logs",
+            "YARN reports FAILED: boom; the cluster is still collecting the logs of its tasks",
             False,
-            hint="submit_tf_job wait mnist tells when they are there",
+            hint="submit_tf_job wait mnist returns the verdict once the logs are collected",
         ),
     ),
     (app(final="FAILED"), None, Evidence.NONE_EXPECTED, Verdict(FAILED, NO_OUTCOME, False)),
     (app(final="FAILED"), report("running"), Evidence.READ, Verdict(FAILED, NO_OUTCOME, True)),
-    (app(final="FAILED"), report("running"), Evidence.UNREADABLE, Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START)),
+    (
+        app(final="FAILED"),
+        report("running"),
+        Evidence.UNREADABLE,
+        Verdict(
+            FAILED,
+            "YARN reports FAILED; the outcome that the deciding task left cannot be read any more",
+            False,
+            hint=DID_IT_START,
+        ),
+    ),
+    (
+        app(final="FAILED"),
+        None,
+        Evidence.OUT_OF_REACH,
+        Verdict(
+            FAILED,
+            "YARN reports FAILED; the file system that holds its outcome does not answer",
+            False,
+            hint="submit_tf_job status mnist reads it once the file system answers",
+        ),
+    ),
     (
         app("FAILED", "FAILED", "AM Container exited with  exitCode: 1"),
         None,
@@ -174,43 +257,95 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
         Verdict(FAILED, "the application failed", False),
     ),
     # It says that somebody ended it.
-    (app(final="ENDED"), None, Evidence.UNREADABLE, Verdict(STOPPED, "it was stopped: YARN does not say by whom", True)),
-    (app(final="ENDED"), report(), Evidence.READ, Verdict(STOPPED, "it was stopped: YARN does not say by whom", True)),
-    (app(final="KILLED"), report("stopped"), Evidence.READ, Verdict(STOPPED, "it was stopped: YARN does not say by whom", True)),
-    (app(final="ENDED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (
+        app(final="ENDED"),
+        None,
+        Evidence.UNREADABLE,
+        Verdict(STOPPED, "it was stopped: YARN does not report by whom", True),
+    ),
+    (
+        app(final="ENDED"),
+        None,
+        Evidence.COLLECTED_SOON,
+        Verdict(STOPPED, "it was stopped: YARN does not report by whom", False),
+    ),
+    (
+        app(final="ENDED"),
+        report(),
+        Evidence.READ,
+        Verdict(STOPPED, "it was stopped: YARN does not report by whom", True),
+    ),
+    (
+        app(final="KILLED"),
+        report("stopped"),
+        Evidence.READ,
+        Verdict(STOPPED, "it was stopped: YARN does not report by whom", True),
+    ),
+    (
+        app(final="ENDED"),
+        FAILED_REPORT,
+        Evidence.READ,
+        Verdict(FAILED, FAILURE.message, True, FAILURE),
+    ),
     (
         app("KILLED", "KILLED", "\nApplication killed by user alice.\nmore"),
         report("running"),
         Evidence.READ,
         Verdict(STOPPED, "it was stopped: Application killed by user alice.", True),
     ),
-    (app("KILLED", "KILLED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
     (
-        app("KILLED", "KILLED", "Application is killed by ResourceManager as it has exceeded the lifetime period."),
+        app("KILLED", "KILLED"),
+        FAILED_REPORT,
+        Evidence.READ,
+        Verdict(FAILED, FAILURE.message, True, FAILURE),
+    ),
+    (
+        app(
+            "KILLED",
+            "KILLED",
+            "Application is killed by ResourceManager as it has exceeded the lifetime period.",
+        ),
         report("running"),
         Evidence.READ,
-        Verdict(STOPPED, "its lifetime was over, and YARN killed it", True, hint="ask for a longer `lifetime`"),
+        Verdict(
+            STOPPED,
+            "its lifetime was over, and YARN killed it",
+            True,
+            hint="ask for a longer `lifetime`",
+        ),
     ),
     # It says something else.
     (
         app(final="UNDEFINED"),
         report(),
         Evidence.READ,
-        Verdict(UNKNOWN, "the ResourceManager gives no final status (it says UNDEFINED)", False),
+        Verdict(UNKNOWN, "the ResourceManager reports no final status (UNDEFINED)", False),
     ),
     (
         app(final="NEW_IN_4_0"),
         report(),
         Evidence.READ,
-        Verdict(UNKNOWN, "the ResourceManager gives no final status (it says UNKNOWN)", False),
+        Verdict(UNKNOWN, "the ResourceManager reports no final status (UNKNOWN)", False),
     ),
 ]
 
 
 @pytest.mark.parametrize(("record", "said", "evidence", "expected"), ENDS)
-def test_how_a_job_ended(record: AppReport | None, said: JobReport | None, evidence: Evidence, expected: Verdict) -> None:
+def test_verdict_of_an_ended_job(
+    record: AppReport | None, said: JobReport | None, evidence: Evidence, expected: Verdict
+) -> None:
     assert judge(record, said, evidence) == expected
     assert expected.state.is_final
+
+
+@pytest.mark.parametrize("said", [None, report("running"), FAILED_REPORT, STATUS_REPORT])
+def test_verdict_waits_for_the_report_of_a_success(said: JobReport | None) -> None:
+    assert judge(app(), said, Evidence.COLLECTED_SOON) == Verdict(
+        JobState.FINISHING,
+        "YARN reports SUCCEEDED; the deciding task's outcome is not known until the cluster "
+        "has collected its logs",
+        hint="submit_tf_job wait mnist returns the verdict once the logs are collected",
+    )
 
 
 BEFORE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "UNKNOWN")
@@ -229,43 +364,38 @@ BEFORE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "UNKNOWN")
         (("RUNNING", *BEFORE), "stopped", "FINISHING"),
     ],
 )
-def test_where_a_job_is_that_is_not_over(states: tuple[str, ...], said: str | None, state: str) -> None:
+def test_verdict_of_a_running_job(states: tuple[str, ...], said: str | None, state: str) -> None:
     for record in states:
         found = judge(app(record, "UNDEFINED"), report(said) if said else None, Evidence.READ)
         assert found == Verdict(JobState(state))
         assert not found.state.is_final
 
 
-def test_long_diagnostics_are_cut() -> None:
-    assert judge(app("FAILED", "FAILED", "x" * 5000)).reason == "the application failed: " + "x" * 600
+def test_verdict_cuts_long_diagnostics() -> None:
+    assert (
+        judge(app("FAILED", "FAILED", "x" * 5000)).reason == "the application failed: " + "x" * 600
+    )
 
 
-# --- no combination is a success that is none -------------------------------------------------------------------------
-
-reports = st.builds(
-    lambda state, failure, status: report(state, first_failure=failure, outcome=None if status is None else {"status": status}),
-    st.sampled_from(["waiting", "running", "finishing", "succeeded", "failed", "stopped", "", "SUCCEEDED", "other"]),
-    st.sampled_from([None, FAILURE_JSON]),
-    st.sampled_from([None, 0, 1, 22, 143]),
-)
-observations = st.builds(
-    Observation,
-    st.just("mnist"),
-    st.just("application_1_0001"),
-    st.none() | st.builds(app, st.sampled_from([s.value for s in AppState]), st.sampled_from([s.value for s in FinalStatus]), st.text()),
-    report=st.none() | reports,
-    evidence=st.sampled_from(Evidence),
-)
+# --- no combination is a success that is none -----------------------------------------------------
 
 
 @given(observations)
-def test_success_needs_both_witnesses(seen: Observation) -> None:
+def test_verdict_success_needs_yarn_and_report(seen: JobStatus) -> None:
     found = verdict(seen)
     if found.state is JobState.SUCCEEDED:
         assert seen.app
         assert (seen.app.state, seen.app.final_status) == (AppState.FINISHED, FinalStatus.SUCCEEDED)
-        said = seen.report if seen.report and (seen.report.is_over or seen.evidence is Evidence.READ) else None
-        assert said is None or (said.state, said.first_failure, said.outcome_status or 0) == ("succeeded", None, 0)
+        said = (
+            seen.report
+            if seen.report and (seen.report.is_over or seen.evidence is Evidence.READ)
+            else None
+        )
+        assert said is None or (said.state, said.first_failure, said.outcome_status or 0) == (
+            "succeeded",
+            None,
+            0,
+        )
         assert said is not None or seen.evidence is not Evidence.MISSING
         assert found.confirmed is (said is not None)
         assert bool(found.reason) is not found.confirmed
@@ -275,15 +405,15 @@ def test_success_needs_both_witnesses(seen: Observation) -> None:
 
 
 @given(observations, st.sampled_from([s for s in AppState if not s.is_final]))
-def test_nothing_is_over_that_the_resource_manager_calls_running(seen: Observation, state: AppState) -> None:
+def test_verdict_is_not_final_while_yarn_runs_the_job(seen: JobStatus, state: AppState) -> None:
     if seen.app:
         assert not verdict(replace(seen, app=replace(seen.app, state=state))).state.is_final
 
 
-# --- reading a report -------------------------------------------------------------------------------------------------
+# --- reading a report -----------------------------------------------------------------------------
 
 
-def test_a_whole_report() -> None:
+def test_job_report_parse_of_a_complete_report() -> None:
     found = report(
         "running",
         missing=["ps-0"],
@@ -294,9 +424,20 @@ def test_a_whole_report() -> None:
         progress={"step": 3},
         events=[],
     )
-    assert (found.submission, found.state, found.wanted, found.arrived, found.missing) == ("s", "running", 2, 2, ("ps-0",))
+    assert (found.submission, found.state, found.wanted, found.arrived, found.missing) == (
+        "s",
+        "running",
+        2,
+        2,
+        ("ps-0",),
+    )
     assert found.roles == {"worker": RoleCounts(wanted=2, arrived=1, running=1, restarts=3)}
-    assert (found.outcome_status, found.first_failure, found.warnings, found.progress) == (0, FAILURE, ("slow", "plain"), {"step": 3})
+    assert (found.outcome_status, found.first_failure, found.warnings, found.progress) == (
+        0,
+        FAILURE,
+        ("slow", "plain"),
+        {"step": 3},
+    )
     assert found.raw["events"] == []
 
 
@@ -319,18 +460,19 @@ BROKEN = [
     b'{"version": 1, "submission": "s", "state": "r", "missing": "ps-0"}',
     b'{"version": 1, "submission": "s", "state": "r", "outcome": {"status": "0"}}',
     b'{"version": 1, "submission": "s", "state": "r", "outcome": {}}',
-    b'{"version": 1, "submission": "s", "state": "r", "first_failure": {"task": "a", "status": 1.5}}',
+    b'{"version": 1, "submission": "s", "state": "r", "first_failure": {"task": "a", '
+    b'"status": 1.5}}',
     b'{"version": 1, "submission": "s", "state": "r", "first_failure": ["a"]}',
     b"[" * 100_000,
 ]
 
 
 @pytest.mark.parametrize("content", BROKEN, ids=range(len(BROKEN)))
-def test_what_is_no_report(content: bytes) -> None:
+def test_job_report_parse_of_invalid_content(content: bytes) -> None:
     assert JobReport.parse(content) is None
 
 
-def test_a_report_that_is_cut_anywhere_is_none() -> None:
+def test_job_report_parse_of_a_truncated_report() -> None:
     whole = json.dumps(report("failed", first_failure=FAILURE_JSON).raw).encode()
     assert JobReport.parse(whole)
     assert [JobReport.parse(whole[:length]) for length in range(len(whole))] == [None] * len(whole)
@@ -338,24 +480,31 @@ def test_a_report_that_is_cut_anywhere_is_none() -> None:
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
 KEYS = ("wanted", "arrived", "missing", "roles", "outcome", "first_failure", "warnings", "progress")
 
 
 @given(st.binary(max_size=50) | st.text().map(str.encode))
-def test_any_bytes_are_a_report_or_none(content: bytes) -> None:
+def test_job_report_parse_of_any_bytes(content: bytes) -> None:
     assert JobReport.parse(content) is None
 
 
 @given(
     st.dictionaries(
-        st.sampled_from(KEYS), anything | st.fixed_dictionaries({"task": st.text()}, optional={"status": anything, "host": anything})
+        st.sampled_from(KEYS),
+        anything
+        | st.fixed_dictionaries(
+            {"task": st.text()}, optional={"status": anything, "host": anything}
+        ),
     )
 )
-def test_any_json_is_a_report_of_the_right_types_or_none(values: dict[str, object]) -> None:
-    found = JobReport.parse(json.dumps({"version": 1, "submission": "s", "state": "running", **values}).encode())
+def test_job_report_parse_of_any_json(values: dict[str, object]) -> None:
+    found = JobReport.parse(
+        json.dumps({"version": 1, "submission": "s", "state": "running", **values}).encode()
+    )
     if found is None:
         return
     assert all(isinstance(value, int) for value in (found.wanted, found.arrived))
@@ -365,15 +514,17 @@ def test_any_json_is_a_report_of_the_right_types_or_none(values: dict[str, objec
         assert found.first_failure.status is None or type(found.first_failure.status) is int
         assert found.first_failure.host is None or isinstance(found.first_failure.host, str)
     json.dumps(found.raw, allow_nan=False)
-    assert verdict(Observation("a", None, app(), report=found)).state.is_final
+    assert verdict(JobStatus("a", None, app(), report=found)).state.is_final
 
 
-@pytest.mark.parametrize("state", ["waiting", "running", "finishing", "succeeded", "failed", "stopped"])
-def test_which_reports_were_written_at_the_end(state: str) -> None:
+@pytest.mark.parametrize(
+    "state", ["waiting", "running", "finishing", "succeeded", "failed", "stopped"]
+)
+def test_job_report_is_over_by_state(state: str) -> None:
     assert report(state).is_over is (state in ("succeeded", "failed", "stopped"))
 
 
-# --- what an observation knows ----------------------------------------------------------------------------------------
+# --- what an observation knows --------------------------------------------------------------------
 
 
 def container(instance: str | None, state: str) -> ObservedContainer:
@@ -382,26 +533,45 @@ def container(instance: str | None, state: str) -> ObservedContainer:
 
 def service(*containers: ObservedContainer) -> ObservedService:
     component = ObservedComponent("worker", ComponentState.STABLE, 3, containers)
-    return ObservedService("mnist", "application_1_0001", ServiceState.STABLE, components=(component,))
+    return ObservedService(
+        "mnist", "application_1_0001", ServiceState.STABLE, components=(component,)
+    )
 
 
-def test_tasks_that_failed_before_the_deciding_one_heard_of_them() -> None:
+def test_failed_before_bootstrap() -> None:
     listed = service(
-        container("worker-0", "FAILED"), container("worker-1", "READY"), container("worker-2", "FAILED"), container(None, "FAILED")
+        container("worker-0", "FAILED"),
+        container("worker-1", "READY"),
+        container("worker-2", "FAILED"),
+        container(None, "FAILED"),
     )
     waiting = report("waiting", missing=["worker-1", "worker-2"])
-    seen = Observation("mnist", None, app("RUNNING", "UNDEFINED"), listed, waiting)
+    seen = JobStatus("mnist", None, app("RUNNING", "UNDEFINED"), listed, waiting)
     assert seen.failed_before_bootstrap == ("worker-2",)
     assert [c.instance for c in seen.containers] == ["worker-0", "worker-1", "worker-2", None]
-    assert replace(seen, report=report("running", missing=["worker-2"])).failed_before_bootstrap == ()
-    assert replace(seen, report=None).failed_before_bootstrap == replace(seen, service=None).failed_before_bootstrap == ()
+    assert (
+        replace(seen, report=report("running", missing=["worker-2"])).failed_before_bootstrap == ()
+    )
+    assert (
+        replace(seen, report=None).failed_before_bootstrap
+        == replace(seen, service=None).failed_before_bootstrap
+        == ()
+    )
     assert replace(seen, service=None).containers == ()
 
 
 @pytest.mark.parametrize(
-    ("state", "expected"), [("ACCEPTED", "PENDING"), ("STARTED", "PENDING"), ("UNKNOWN", "PENDING"), ("STOPPED", "UNKNOWN")]
+    ("state", "expected"),
+    [
+        ("ACCEPTED", "PENDING"),
+        ("STARTED", "PENDING"),
+        ("UNKNOWN", "PENDING"),
+        ("STOPPED", "UNKNOWN"),
+    ],
 )
-def test_a_service_whose_application_is_not_known(state: str, expected: str) -> None:
+def test_verdict_of_a_service_without_application(state: str, expected: str) -> None:
     nameless = replace(service(), id=None, state=ServiceState(state))
-    assert verdict(Observation("mnist", None, None, nameless)).state is JobState(expected)
-    assert verdict(Observation("mnist", "application_1_0001", None, nameless)).state is JobState.UNKNOWN
+    assert verdict(JobStatus("mnist", None, None, nameless)).state is JobState(expected)
+    assert (
+        verdict(JobStatus("mnist", "application_1_0001", None, nameless)).state is JobState.UNKNOWN
+    )

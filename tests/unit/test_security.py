@@ -24,16 +24,20 @@ def rows() -> list[list[str]]:
 
 
 def functions(path: Path) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
-def test_there_are_enough_and_they_are_numbered() -> None:
+def test_threats_are_numbered() -> None:
     assert [row[0] for row in rows()] == [str(number + 1) for number in range(len(rows()))]
     assert len(rows()) >= ENOUGH
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: str(row[0]))
-def test_each_threat_has_an_answer_and_a_test_that_exists(row: list[str]) -> None:
+def test_each_threat_has_a_countermeasure_and_a_test(row: list[str]) -> None:
     assert len(row) == 5, row
     assert row[1], row
     assert row[2], row
@@ -42,7 +46,7 @@ def test_each_threat_has_an_answer_and_a_test_that_exists(row: list[str]) -> Non
     assert found[2] in functions(ROOT / found[1]), found[0]
 
 
-def test_no_test_holds_two_threats() -> None:
+def test_each_threat_has_a_test_of_its_own() -> None:
     tests = [row[4] for row in rows()]
     assert len(set(tests)) == len(tests)
 
@@ -63,7 +67,7 @@ class Drip(io.RawIOBase):
         return 1
 
 
-def test_a_trickle_ends_with_the_deadline() -> None:
+def test_slow_response_ends_with_the_deadline() -> None:
     left = iter([3.0, 2.0, 1.0, 0.0])
     transport.bound(lambda: next(left), 30.0)
     with Dripping() as sock:

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.settings import load_settings
-from tests.unit.test_settings import Host, host
-
-__all__ = ["host"]
+from submit_tf_job.settings import keys, load_settings
+from tests.fakes.host import Host
 
 XML = "<configuration>%s</configuration>"
 
 
 def site(**values: str) -> str:
-    return XML % "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in values.items())
+    return XML % "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in values.items()
+    )
 
 
 def refused(host: Host, **given: object) -> SettingsError:
@@ -27,109 +28,155 @@ def refused(host: Host, **given: object) -> SettingsError:
     return error.value
 
 
-# --- mistakes and their places ----------------------------------------------------------------------------------------
+# --- mistakes and their places --------------------------------------------------------------------
 
 MISTAKES = [
     ("user: alice\nstage: x\n", ":2:1: stage: unknown setting; did you mean staging?"),
-    ("timeouts:\n  connekt: 1s\n", ":2:3: timeouts.connekt: unknown setting; did you mean timeouts.connect?"),
+    (
+        "timeouts:\n  connekt: 1s\n",
+        ":2:3: timeouts.connekt: unknown setting; did you mean timeouts.connect?",
+    ),
     ("timeouts: 5\n", ":1:1: timeouts: unknown setting; did you mean timeouts.read?"),
-    ("user: a\nuser: b\n", ":2:1: 'user' stands here twice"),
-    ("poll: {min: 1s}\npoll.min: 2s\n", ":2:1: poll.min: stands here twice"),
+    ("user: a\nuser: b\n", ":2:1: 'user' is there twice"),
+    ("poll: {min: 1s}\npoll.min: 2s\n", ":2:1: poll.min: is there twice"),
+    ("job: {a: [1\nuser: bob\n", ":1:10: the bracket that begins here is never closed"),
+    (
+        "docker:\n  networks: [a, b\nuser: bob\n",
+        ":2:13: the bracket that begins here is never closed",
+    ),
     ("user: [\n", ":2:1: expected the node content, but found '<stream end>'"),
     ("- user\n", ":1:1: expected a mapping of names to values"),
-    ("user: &x a\nca_file: *x\n", ":1:7: aliases are not read here"),
+    ("user: &x a\nca_file: *x\n", ":1:7: aliases are not supported"),
     ("user:\n\t- a\n", ":2:1: found character '\\t' that cannot start any token"),
     ("? [user]\n: a\n", ":1:3: a name must be a plain text"),
-    ("user: a\nca_file: a\x07b\n", ":2:11: the character U+0007 cannot stand here"),
+    ("user: a\nca_file: a\x07b\n", ":2:11: the character U+0007 is not allowed"),
     ("user: !mine a\n", ":1:7: could not determine a constructor for the tag '!mine'"),
     ("profiles: [a]\n", ":1:1: profiles: expected a mapping of profile names to settings"),
     ("profiles: {a: }\n", ":1:1: profiles: expected a mapping of profile names to settings"),
-    ("default_profile: [a]\n", ":1:1: default_profile: expected the name of a profile, found ['a']"),
-    ("profiles:\n  prod:\n    usr: x\n", ":3:5, profile prod: usr: unknown setting; did you mean user?"),
-    ("resource_managers: rm\n", ":1:1: resource_managers: 'rm' is no address of a ResourceManager; write it as http://rm.example.com:8088"),
+    (
+        "default_profile: [a]\n",
+        ":1:1: default_profile: expected the name of a profile, found ['a']",
+    ),
+    (
+        "profiles:\n  prod:\n    usr: x\n",
+        ":3:5, profile prod: usr: unknown setting; did you mean user?",
+    ),
+    (
+        "resource_managers: rm\n",
+        ":1:1: resource_managers: 'rm' is not the address of a ResourceManager; write it "
+        "as http://rm.example.com:8088",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_a_mistake_in_the_users_file(host: Host, text: str, message: str) -> None:
+def test_settings_file_with_a_mistake(host: Host, text: str, message: str) -> None:
     path = host.write(host.user_file, text)
     assert refused(host).message == f"{path}{message}"
 
 
-def test_an_unknown_setting_like_no_other_lists_them_all(host: Host) -> None:
+def test_settings_file_with_an_unknown_key_lists_all_keys(host: Host) -> None:
     path = host.write(host.user_file, "zzzzzz: 1\n")
     message = refused(host).message
-    assert message.startswith(f"{path}:1:1: zzzzzz: unknown setting; known are as_user, auth, ca_file, credentials.command, ")
+    known = ", ".join(sorted(keys()))
+    assert message == f"{path}:1:1: zzzzzz: unknown setting; known are {known}"
 
 
-def test_a_mistake_in_the_system_file_and_in_profiles_d(host: Host) -> None:
-    path = host.write(host.home / ".config/submit_tf_job/profiles.d/other.yaml", "user: a\nuzer: b\n")
+def test_system_settings_file_with_a_mistake(host: Host) -> None:
+    path = host.write(
+        host.home / ".config/submit_tf_job/profiles.d/other.yaml", "user: a\nuzer: b\n"
+    )
     assert refused(host).message == f"{path}:2:1: uzer: unknown setting; did you mean user?"
     path.unlink()
     path = host.write(host.system_file, "uzer: b\n")
     assert refused(host).message == f"{path}:1:1: uzer: unknown setting; did you mean user?"
 
 
-def test_files_that_cannot_be_read(host: Host) -> None:
+def test_settings_files_that_cannot_be_read(host: Host) -> None:
     host.user_file.mkdir(parents=True)
-    assert refused(host).message == f"{host.user_file}: cannot be read: [Errno 21] Is a directory: '{host.user_file}'"
+    assert refused(host).message == f"{host.user_file}: cannot be read: is a directory"
     host.user_file.rmdir()
     host.user_file.write_bytes(b"user: \xff\n")
-    assert refused(host).message.startswith(f"{host.user_file}: cannot be read: 'utf-8' codec can't decode byte 0xff")
+    assert refused(host).message.startswith(
+        f"{host.user_file}: cannot be read: 'utf-8' codec can't decode byte 0xff"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "user:\n", "{}\n"])
-def test_files_that_say_nothing(host: Host, text: str) -> None:
+def test_settings_files_without_content(host: Host, text: str) -> None:
     host.write(host.user_file, text)
     assert host.load(arguments={"user": "alice"}).origins["user"] == "argument"
 
 
-def test_a_file_whose_words_are_run_is_its_owners_alone(host: Host) -> None:
+def test_settings_file_with_a_command_must_be_private(host: Host) -> None:
     text = "credentials.command: print-token --key s3cret\n"
     in_a_profile = "profiles:\n  prod: {credentials.command: print-token}\n"
     for path in (host.user_file, host.home / ".config/submit_tf_job/profiles.d/prod.yaml"):
         for content in (text, in_a_profile) if path == host.user_file else (text,):
             host.write(path, content).chmod(0o644)
             error = refused(host)
-            assert error.message == f"a settings file with a credentials.command: {path}: others can read it (mode 0644)"
-            assert error.hint == f"make it yours alone: chmod 600 {path}"
+            assert (
+                error.message
+                == f"a settings file with a credentials.command: {path}: others can read it "
+                f"(mode 0644)"
+            )
+            assert error.hint == f"chmod 600 {path}"
             path.chmod(0o600)
             host.load()
         path.unlink()
     host.write(host.system_file, text).chmod(0o644)
-    assert host.load()["credentials.command"] is not None
+    assert host.load().credentials.command is not None
     host.system_file.chmod(0o664)
-    assert refused(host).message == f"a settings file with a credentials.command: {host.system_file}: others can change it (mode 0664)"
+    assert (
+        refused(host).message
+        == f"a settings file with a credentials.command: {host.system_file}: others can "
+        f"change it (mode 0664)"
+    )
     host.system_file.unlink()
     host.write(host.user_file, "user: alice\ncredentials.file: /secrets/alice\n").chmod(0o644)
     host.load()  # the place of a secret is none
 
 
-# --- the project's file -----------------------------------------------------------------------------------------------
+# --- the project's file ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["resource_managers: http://evil", "user: root", "ca_file: /x", "hadoop_conf: /x", "sandbox: true"])
-def test_a_project_cannot_redirect_its_reader(host: Host, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resource_managers: http://evil",
+        "user: root",
+        "ca_file: /x",
+        "hadoop_conf: /x",
+        "sandbox: true",
+    ],
+)
+def test_project_settings_refuse_cluster_keys(host: Host, text: str) -> None:
     path = host.write(host.project_file, text)
     error = refused(host)
-    assert error.message == f"{path}:1:1: {text.partition(':')[0]}: a project's file cannot say where jobs go or as whom"
+    assert (
+        error.message
+        == f"{path}:1:1: {text.partition(':')[0]}: a project's file cannot say where jobs go "
+        f"or as whom"
+    )
     assert error.hint == "put it into your own settings.yaml"
 
 
-def test_a_project_cannot_define_profiles(host: Host) -> None:
+def test_project_settings_refuse_profiles(host: Host) -> None:
     path = host.write(host.project_file, "poll.min: 1s\nprofiles: {x: {}}\n")
     error = refused(host)
     assert error.message == f"{path}:2:1: profiles: a project's file cannot define profiles"
     assert error.hint == "put them into your own settings.yaml"
 
 
-def test_the_projects_file_is_looked_for_upwards(host: Host) -> None:
+def test_project_settings_are_found_in_parent_directories(host: Host) -> None:
     host.write(host.project_file, "poll.min: 3s\n")
     deep = host.project / "a/b"
     deep.mkdir(parents=True)
 
     def seen() -> float:
-        value: float = load_settings(environ={"HOME": str(host.home)}, cwd=deep, system_file=host.system_file)["poll.min"]
+        value: float = load_settings(
+            environ={"HOME": str(host.home)}, cwd=deep, system_file=host.system_file
+        ).poll.min_s
         return value
 
     assert seen() == 3.0
@@ -140,119 +187,170 @@ def test_the_projects_file_is_looked_for_upwards(host: Host) -> None:
     assert seen() == 1.0, "so does the user's home"
 
 
-# --- profiles ---------------------------------------------------------------------------------------------------------
+# --- profiles -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def profiles(host: Host) -> Host:
-    host.write(host.user_file, "profiles: {prod: {user: prod}, test: {user: test}, env: {user: env}}\ndefault_profile: test\n")
+    host.write(
+        host.user_file,
+        "profiles: {prod: {user: prod}, test: {user: test}, env: {user: "
+        "env}}\ndefault_profile: test\n",
+    )
     return host
 
 
-def test_which_profile_is_in_force(profiles: Host) -> None:
+def test_profile_precedence(profiles: Host) -> None:
     assert profiles.load(profile="prod", env={"SUBMIT_TF_JOB_PROFILE": "env"}).user == "prod"
     assert profiles.load(env={"SUBMIT_TF_JOB_PROFILE": "env"}).user == "env"
     assert profiles.load(env={"SUBMIT_TF_JOB_PROFILE": ""}).user == "test"
     found = profiles.load()
-    assert (found.profile, found.user, found.origins["user"]) == ("test", "test", f"{profiles.user_file}:1:39, profile test")
+    assert (found.profile, found.user, found.origins["user"]) == (
+        "test",
+        "test",
+        f"{profiles.user_file}:1:39, profile test",
+    )
 
 
-def test_a_profile_that_is_not_there(profiles: Host) -> None:
+def test_profile_that_does_not_exist(profiles: Host) -> None:
     error = refused(profiles, profile="prd")
-    assert (error.message, error.hint) == ("there is no profile 'prd'", "known profiles: env, prod, test")
+    assert (error.message, error.hint) == (
+        "there is no profile 'prd'",
+        "known profiles: env, prod, test",
+    )
     error = refused(profiles, profile="sandbox-old")
-    assert (error.message, error.hint) == ("there is no profile 'sandbox-old'", "is it up? `submit_tf_job sandbox up`")
+    assert (error.message, error.hint) == (
+        "there is no profile 'sandbox-old'",
+        "is it up? `submit_tf_job sandbox up`",
+    )
     profiles.user_file.unlink()
     assert refused(profiles, profile="prd").hint == "known profiles: none"
 
 
-def test_a_default_profile_that_is_not_there(host: Host) -> None:
+def test_default_profile_that_does_not_exist(host: Host) -> None:
     host.write(host.user_file, "default_profile: gone\n")
     assert refused(host).message == "there is no profile 'gone'"
 
 
 def sandbox(host: Host) -> Path:
-    return host.write(host.home / ".config/submit_tf_job/profiles.d/sandbox.yaml", "resource_managers: http://127.0.0.1:1\nsandbox: true\n")
+    return host.write(
+        host.home / ".config/submit_tf_job/profiles.d/sandbox.yaml",
+        "resource_managers: http://127.0.0.1:1\nsandbox: true\n",
+    )
 
 
-def test_the_sandbox_is_used_where_nothing_else_is_known(host: Host) -> None:
+def test_sandbox_is_used_without_another_cluster(host: Host) -> None:
     path = sandbox(host)
     found = host.load()
-    assert (found.profile, found.resource_managers, found["sandbox"]) == ("sandbox", ("http://127.0.0.1:1",), True)
+    assert (found.profile, found.resource_managers, found.sandbox) == (
+        "sandbox",
+        ("http://127.0.0.1:1",),
+        True,
+    )
     assert found.origins["resource_managers"] == f"{path}:1:1"
 
 
-def test_any_other_cluster_comes_before_the_sandbox(host: Host) -> None:
+def test_sandbox_yields_to_any_other_cluster(host: Host) -> None:
     sandbox(host)
     conf = host.root / "conf"
     host.write(conf / "yarn-site.xml", site(**{"yarn.resourcemanager.hostname": "rm"}))
     real = ("http://rm:8088",)
     assert host.load(arguments={"resource_managers": ["http://rm:8088"]}).profile is None
-    assert host.load(env={"SUBMIT_TF_JOB_RESOURCE_MANAGERS": "http://rm:8088"}).resource_managers == real
+    assert (
+        host.load(env={"SUBMIT_TF_JOB_RESOURCE_MANAGERS": "http://rm:8088"}).resource_managers
+        == real
+    )
     assert host.load(env={"SUBMIT_TF_JOB_HADOOP_CONF": str(conf)}).resource_managers == real
     assert host.load(env={"HADOOP_CONF_DIR": str(conf)}).resource_managers == real
     for text in ("resource_managers: http://rm:8088\n", f"hadoop_conf: {conf}\n"):
         for path in (host.user_file, host.system_file):
             host.write(path, text)
             found = host.load()
-            assert (found.profile, found.resource_managers, found["sandbox"]) == (None, real, False)
+            assert (found.profile, found.resource_managers, found.sandbox) == (None, real, False)
             path.unlink()
-    assert host.load(profile="sandbox", env={"HADOOP_CONF_DIR": str(conf)}).resource_managers == ("http://127.0.0.1:1",)
+    assert host.load(profile="sandbox", env={"HADOOP_CONF_DIR": str(conf)}).resource_managers == (
+        "http://127.0.0.1:1",
+    )
 
 
-# --- the Hadoop configuration -----------------------------------------------------------------------------------------
+# --- the Hadoop configuration ---------------------------------------------------------------------
 
 
-def test_hadoop_conf_dir_is_the_weakest_layer(host: Host) -> None:
+def test_hadoop_conf_dir_has_the_lowest_precedence(host: Host) -> None:
     conf = host.root / "conf"
     host.write(conf / "yarn-site.xml", site(**{"yarn.resourcemanager.hostname": "rm"}))
-    host.write(conf / "core-site.xml", site(**{"hadoop.registry.dns.domain-name": "hadoop.example.com"}))
+    host.write(
+        conf / "core-site.xml", site(**{"hadoop.registry.dns.domain-name": "hadoop.example.com"})
+    )
     env = {"HADOOP_CONF_DIR": str(conf)}
     found = host.load(env=env)
-    assert (found.resource_managers, found["dns.domain"], found["hadoop_conf"]) == (("http://rm:8088",), "hadoop.example.com", conf)
+    assert (found.resource_managers, found.dns.domain, found.hadoop_conf) == (
+        ("http://rm:8088",),
+        "hadoop.example.com",
+        conf,
+    )
     assert found.origins["resource_managers"] == f"HADOOP_CONF_DIR: {conf}/yarn-site.xml"
     assert found.origins["dns.domain"] == f"HADOOP_CONF_DIR: {conf}/core-site.xml"
     assert found.origins["hadoop_conf"] == "HADOOP_CONF_DIR"
     host.write(host.system_file, "dns.domain: other.example.com\n")
-    assert host.load(env=env)["dns.domain"] == "other.example.com"
+    assert host.load(env=env).dns.domain == "other.example.com"
 
 
-def test_the_hadoop_conf_of_the_settings_replaces_the_variables(host: Host) -> None:
+def test_hadoop_conf_setting_replaces_the_variable(host: Host) -> None:
     host.write(host.root / "a/yarn-site.xml", site(**{"yarn.resourcemanager.hostname": "a"}))
     host.write(host.root / "b/yarn-site.xml", site(**{"yarn.resourcemanager.hostname": "b"}))
     host.write(host.user_file, f"hadoop_conf: {host.root}/b\n")
     found = host.load(env={"HADOOP_CONF_DIR": str(host.root / "a")})
-    assert (found.resource_managers, found["hadoop_conf"]) == (("http://b:8088",), host.root / "b")
+    assert (found.resource_managers, found.hadoop_conf) == (("http://b:8088",), host.root / "b")
     assert found.origins["resource_managers"] == f"hadoop_conf: {host.root}/b/yarn-site.xml"
     assert found.origins["hadoop_conf"] == f"{host.user_file}:1:1"
 
 
-def test_hadoop_conf_may_begin_with_the_home_directory(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hadoop_conf_expands_the_home_directory(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(host.home))
     host.write(host.home / "conf/yarn-site.xml", site(**{"yarn.resourcemanager.hostname": "rm"}))
     host.write(host.user_file, "hadoop_conf: ~/conf\n")
     assert host.load().resource_managers == ("http://rm:8088",)
 
 
-def test_a_hadoop_conf_dir_that_says_nothing(host: Host) -> None:
+def test_hadoop_conf_dir_without_resource_managers(host: Host) -> None:
     for directory in ("", str(host.root / "missing"), str(host.root)):
         found = host.load(env={"HADOOP_CONF_DIR": directory})
-        assert (found["resource_managers"], found["hadoop_conf"], found["dns.domain"]) == ((), None, None)
+        assert (found.resource_manager_urls, found.hadoop_conf, found.dns.domain) == (
+            (),
+            None,
+            None,
+        )
 
 
-def test_a_hadoop_conf_dir_that_cannot_be_read(host: Host) -> None:
+def test_hadoop_conf_dir_that_cannot_be_read(host: Host) -> None:
     path = host.write(host.root / "conf/yarn-site.xml", "<configuration>")
     assert refused(host, env={"HADOOP_CONF_DIR": str(path.parent)}).message == (
         f"{path}: cannot be read: no element found: line 1, column 15"
     )
-    assert host.load(env={"HADOOP_CONF_DIR": str(path.parent)}, arguments={"hadoop_conf": str(host.root)})["hadoop_conf"] == host.root
+    assert (
+        host.load(
+            env={"HADOOP_CONF_DIR": str(path.parent)}, arguments={"hadoop_conf": str(host.root)}
+        ).hadoop_conf
+        == host.root
+    )
 
 
-def test_nothing_is_written(host: Host) -> None:
+def test_loading_settings_writes_no_file(host: Host) -> None:
     host.write(host.user_file, "user: alice\n")
-    before = {path: (path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode)) for path in host.root.rglob("*")}
+    before = {
+        path: (path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode))
+        for path in host.root.rglob("*")
+    }
     host.project.mkdir()
     host.load(env={"HADOOP_CONF_DIR": "/nowhere"})
-    after = {path: (path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode)) for path in host.root.rglob("*")}
+    after = {
+        path: (path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode))
+        for path in host.root.rglob("*")
+    }
     assert {p for p in after if p not in before} == {host.project}
-    assert all(after[path] == before[path] for path in before if path != host.home), os.fspath(host.root)
+    assert all(after[path] == before[path] for path in before if path != host.home), os.fspath(
+        host.root
+    )

@@ -20,23 +20,31 @@ AT_ONCE = timedelta(seconds=1)
 
 def job(command: str, **more: Any) -> dict[str, Any]:
     """Return a job of one small task."""
-    return {"image": "library/python:3.11", "strategy": "single", "command": command, "roles": {"worker": {"memory": "128Mi"}}, **more}
+    return {
+        "image": "library/python:3.11",
+        "strategy": "single",
+        "command": command,
+        "roles": {"worker": {"memory": "128Mi"}},
+        **more,
+    }
 
 
 class DyingOperator(SubmitTFJobOperator):
-    """Its first try dies, as a worker without power would, when the cluster has the POST and before the answer is read."""
+    """Its first try dies, as a worker without power would, when the cluster has the POST and before
+    the answer is read.
+    """
 
     def execute(self, context: Any) -> Any:
-        from submit_tf_job.yarn.client import Client
+        from submit_tf_job.yarn.resource_manager import ResourceManager
 
         if context["ti"].try_number == 1:
-            post = Client.post_service
+            post = ResourceManager.post_service
 
-            def dying(client: Client, *given: Any, **more: Any) -> Any:
+            def dying(client: ResourceManager, *given: Any, **more: Any) -> Any:
                 post(client, *given, **more)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            Client.post_service = dying  # type: ignore[assignment,method-assign]
+            ResourceManager.post_service = dying  # type: ignore[assignment,method-assign]
         return super().execute(context)
 
 
@@ -67,7 +75,10 @@ with DAG("ends", start_date=START, schedule=None, catchup=False):
         on_finish="keep",
     )
     sensed = SubmitTFJobSensor(
-        task_id="sensed", job="{{ ti.xcom_pull(task_ids='retried', key='application_id') }}", deferrable=True, timeout=120
+        task_id="sensed",
+        job="{{ ti.xcom_pull(task_ids='retried', key='application_id') }}",
+        deferrable=True,
+        timeout=120,
     )
     retried >> sensed
     SubmitTFJobOperator(task_id="wrong", job=job("true", rolse={}), retries=3, retry_delay=AT_ONCE)

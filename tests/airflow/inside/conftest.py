@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.airflow.hook import SubmitTFJobHook
-from submit_tf_job.api.cluster import Cluster
-from submit_tf_job.sdk import Client
+from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.sdk.client import Client
 from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.fakes.resource_manager import FakeCluster
@@ -23,11 +23,15 @@ class FakeHook(SubmitTFJobHook):
 
     def _new_client(self) -> Client:
         settings = load_settings(
-            arguments={"resource_managers": ["http://rm1:8088"], "user": "alice"}, environ={"HOME": "/"}, cwd=Path("/")
+            arguments={"resource_managers": ["http://rm1:8088"], "user": "alice"},
+            environ={"HOME": "/"},
+            cwd=Path("/"),
         )
         client = Client(settings=settings)
         made = self.fakes.client()
-        client.__dict__["cluster"] = Cluster(settings, made, NodeManagers(made), self.fakes.clock, self.fakes.clock.sleep)
+        client.__dict__["cluster"] = Cluster(
+            settings, made, NodeManagers(made), self.fakes.clock, self.fakes.clock.sleep
+        )
         return client
 
 

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import re
+import socket
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -19,14 +20,17 @@ from airflow.exceptions import TaskDeferred
 from airflow.providers_manager import ProvidersManager
 
 from submit_tf_job import errors
-from submit_tf_job.airflow import outcome, versions
-from submit_tf_job.airflow.form import FIELDS
+from submit_tf_job.airflow import compat, outcome
+from submit_tf_job.airflow.compat import AirflowException, AirflowFailException, AirflowTaskTimeout
+from submit_tf_job.airflow.form import FIELDS, with_form_labels
 from submit_tf_job.airflow.hook import SubmitTFJobHook
-from submit_tf_job.airflow.identity import TaskRun
 from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
+from submit_tf_job.airflow.progress_log import ProgressLog
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
-from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
-from submit_tf_job.airflow.versions import AirflowException, AirflowFailException, AirflowTaskTimeout
+from submit_tf_job.airflow.task_run import TaskRun
+from submit_tf_job.airflow.trigger import JobEnded, SubmitTFJobTrigger
+from submit_tf_job.doctor.findings import Check
+from submit_tf_job.observation import JobState
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
 from tests.fakes.resource_manager import FakeCluster
@@ -47,14 +51,29 @@ def planned(hook: FakeHook, run: TaskRun = RUN) -> Plan:
     return hook.plan(JOB, run, base=Path("/"))
 
 
+def test_plan_logs_what_a_file_of_another_system_lost(hook: FakeHook) -> None:
+    said: list[str] = []
+    log = SimpleNamespace(info=lambda form, *values: said.append(form % values))
+    hook.__dict__["_log"] = log
+    task = {"image": "i", "command": ["x"], "resources": {"limits": {"memory": "1Gi"}}}
+    theirs = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"namespace": "b"},
+        "spec": {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [task]}}}}},
+    }
+    hook.plan(theirs, RUN, base=Path("/"))
+    assert any("metadata.namespace: YARN has no namespaces" in line for line in said), said
+
+
 def submitted(hook: FakeHook, run: TaskRun = RUN) -> str | None:
     return hook.submit(planned(hook, run), run).application_id
 
 
-# --- what Airflow is told --------------------------------------------------------------------------------------------------
+# --- what Airflow is told -------------------------------------------------------------------------
 
 
-def test_airflow_finds_everything() -> None:
+def test_provider_is_registered() -> None:
     manager = ProvidersManager()
     kind = manager.hooks["submit_tf_job"]
     assert kind is not None
@@ -63,12 +82,18 @@ def test_airflow_finds_everything() -> None:
         "submit_tf_job_conn_id",
     )
     assert kind.connection_testable
-    assert {f"extra__submit_tf_job__{name}" for name in FIELDS} <= set(manager.connection_form_widgets)
+    assert {f"extra__submit_tf_job__{name}" for name in FIELDS} <= set(
+        manager.connection_form_widgets
+    )
     behaviour = manager.field_behaviours["submit_tf_job"]
     assert behaviour["relabeling"]["host"] == "ResourceManagers"
     assert "schema" in behaviour["hidden_fields"]
     links = {name for name in manager.extra_links_class_names if name.startswith("submit_tf_job.")}
-    assert {name.rpartition(".")[2] for name in links} == {"ApplicationLink", "LogsLink", "TensorBoardLink"}
+    assert {name.rpartition(".")[2] for name in links} == {
+        "ApplicationLink",
+        "LogsLink",
+        "TensorBoardLink",
+    }
 
 
 def test_the_example_is_a_dag_that_airflow_can_store_and_load() -> None:
@@ -83,24 +108,27 @@ def test_the_example_is_a_dag_that_airflow_can_store_and_load() -> None:
     assert set(SubmitTFJobOperator.template_fields) <= set(task.template_fields)
 
 
-def test_versions_are_looked_at_when_they_are_imported() -> None:
-    with pytest.raises(ImportError, match=r"needs Airflow 2\.11 or later, and this is 2\.9\.3; .*submit_tf_job submit"):
-        versions.check("2.9.3")
-    assert versions.check("3.4.0b1") == (3, 4, 0)
-    assert versions.missing((2, 11, 2), on_kill=False) == ()
-    assert versions.missing((3, 3, 2), on_kill=True) == ()
-    (sentence,) = versions.missing((3, 1, 0), on_kill=False)
+def test_import_checks_the_version() -> None:
+    with pytest.raises(
+        ImportError,
+        match=r"needs Airflow 2\.11 or later, and this is 2\.9\.3; .*submit_tf_job submit",
+    ):
+        compat.check("2.9.3")
+    assert compat.check("3.4.0b1") == (3, 4, 0)
+    assert compat.missing((2, 11, 2), on_kill=False) == ()
+    assert compat.missing((3, 3, 2), on_kill=True) == ()
+    (sentence,) = compat.missing((3, 1, 0), on_kill=False)
     assert "deferrable=False" in sentence
-    assert not versions.missing(versions.AIRFLOW, on_kill=hasattr(versions.BaseTrigger, "on_kill"))
+    assert not compat.missing(compat.AIRFLOW, on_kill=hasattr(compat.BaseTrigger, "on_kill"))
     with pytest.raises(AttributeError):
-        _ = versions.nothing  # type: ignore[attr-defined]
+        _ = compat.nothing  # type: ignore[attr-defined]
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", errors.TABLE)
-def test_retry_or_fail_is_what_the_table_says(kind: type[errors.SubmitTFJobError]) -> None:
+def test_as_airflow_follows_the_table(kind: type[errors.SubmitTFJobError]) -> None:
     error = (
         errors.JobSpecError([errors.Problem(1, 2, "a", "is wrong")], hint="mend it")
         if issubclass(kind, errors.JobSpecError)
@@ -112,10 +140,14 @@ def test_retry_or_fail_is_what_the_table_says(kind: type[errors.SubmitTFJobError
     assert str(raised).endswith("\nhint: mend it")
     told = outcome.error_in(json.loads(json.dumps({"error": outcome.error_object(error)})))
     assert told is not None
-    assert isinstance(outcome.as_airflow(told), AirflowFailException) is isinstance(raised, AirflowFailException)
+    assert isinstance(outcome.as_airflow(told), AirflowFailException) is isinstance(
+        raised, AirflowFailException
+    )
     assert (told.message, told.hint) == (error.message, error.hint)
     with pytest.raises(type(raised)):
-        operator().execute_complete({}, {"job": None, "error": outcome.error_object(error), "text": ""})
+        operator().execute_complete(
+            {}, {"job": None, "error": outcome.error_object(error), "text": ""}
+        )
 
 
 def test_an_event_of_another_version() -> None:
@@ -126,7 +158,9 @@ def test_an_event_of_another_version() -> None:
 
 def operator(**given: Any) -> SubmitTFJobOperator:
     with DAG("dag", start_date=START, schedule=None):
-        return SubmitTFJobOperator(**{"task_id": "train", "job": JOB, "retries": 2, "on_finish": "keep", **given})
+        return SubmitTFJobOperator(
+            **{"task_id": "train", "job": JOB, "retries": 2, "on_finish": "keep", **given}
+        )
 
 
 def context(**given: Any) -> dict[str, Any]:
@@ -135,14 +169,25 @@ def context(**given: Any) -> dict[str, Any]:
     def push(key: str, value: Any) -> None:
         pushed[key] = value
 
-    ti = {"dag_id": "dag", "task_id": "train", "run_id": "run", "map_index": -1, "max_tries": 2, "try_number": 1, **given}
-    return {"ti": SimpleNamespace(**ti, start_date=datetime.now(timezone.utc), xcom_push=push), "pushed": pushed}
+    ti = {
+        "dag_id": "dag",
+        "task_id": "train",
+        "run_id": "run",
+        "map_index": -1,
+        "max_tries": 2,
+        "try_number": 1,
+        **given,
+    }
+    return {
+        "ti": SimpleNamespace(**ti, start_date=datetime.now(timezone.utc), xcom_push=push),
+        "pushed": pushed,
+    }
 
 
-# --- one application, whichever try it is ------------------------------------------------------------------------------------
+# --- one application, whichever try it is ---------------------------------------------------------
 
 
-def test_a_try_finds_what_the_one_before_it_has_left(hook: FakeHook, fakes: FakeCluster) -> None:
+def test_submit_adopts_the_job_of_an_earlier_try(hook: FakeHook, fakes: FakeCluster) -> None:
     first = submitted(hook)
     assert submitted(hook) == first, "a worker died, and its job runs"
     fakes.clock.sleep(30)
@@ -152,7 +197,7 @@ def test_a_try_finds_what_the_one_before_it_has_left(hook: FakeHook, fakes: Fake
     fakes.clock.sleep(60)
 
 
-def test_a_job_that_succeeded_unseen_is_not_run_again(hook: FakeHook, fakes: FakeCluster) -> None:
+def test_submit_adopts_a_succeeded_job(hook: FakeHook, fakes: FakeCluster) -> None:
     fakes.yarn.job_s = 5.0
     first = submitted(hook)
     fakes.clock.sleep(60)
@@ -162,7 +207,7 @@ def test_a_job_that_succeeded_unseen_is_not_run_again(hook: FakeHook, fakes: Fak
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_after_a_job_that_did_not_succeed_there_is_a_new_one(hook: FakeHook, fakes: FakeCluster, how: str) -> None:
+def test_submit_replaces_a_failed_job(hook: FakeHook, fakes: FakeCluster, how: str) -> None:
     first = submitted(hook)
     fakes.clock.sleep(20)
     app = fakes.yarn.apps[str(first)]
@@ -174,7 +219,7 @@ def test_after_a_job_that_did_not_succeed_there_is_a_new_one(hook: FakeHook, fak
     assert len(fakes.yarn.apps) == 2
 
 
-def test_a_cleared_task_has_a_new_job_and_its_old_one_is_stopped(hook: FakeHook, fakes: FakeCluster) -> None:
+def test_submit_after_a_clear_stops_the_old_job(hook: FakeHook, fakes: FakeCluster) -> None:
     first = submitted(hook)
     fakes.clock.sleep(20)
     other = submitted(hook, TaskRun("http://airflow", "dag", "train", "another-run"))
@@ -187,7 +232,7 @@ def test_a_cleared_task_has_a_new_job_and_its_old_one_is_stopped(hook: FakeHook,
     assert [fakes.yarn.apps[str(app)].ended for app in (other, second)] == [False, False]
 
 
-def test_a_worker_that_is_killed_takes_its_job_along_also_while_it_submits(hook: FakeHook, fakes: FakeCluster) -> None:
+def test_on_kill_stops_the_job_also_during_submit(hook: FakeHook, fakes: FakeCluster) -> None:
     plan = planned(hook)
 
     def arrive() -> None:
@@ -203,15 +248,18 @@ def test_a_worker_that_is_killed_takes_its_job_along_also_while_it_submits(hook:
         hook.submit(plan, RUN).client.attach("never-submitted")
 
 
-# --- the operator --------------------------------------------------------------------------------------------------------------
+# --- the operator ---------------------------------------------------------------------------------
 
 
-def test_it_waits_in_the_triggerer_and_the_trigger_can_be_made_again(hook: FakeHook) -> None:
+def test_deferrable_trigger_can_be_recreated(hook: FakeHook) -> None:
     task, seen = operator(deferrable=True, execution_timeout=timedelta(hours=1)), context()
     with pytest.raises(TaskDeferred) as raised:
         task.execute(seen)
     deferred: Any = raised.value
-    assert seen["pushed"]["_link_ApplicationLink"] == f"http://rm1:8088/cluster/app/{seen['pushed']['application_id']}"
+    assert (
+        seen["pushed"]["_link_ApplicationLink"]
+        == f"http://rm1:8088/cluster/app/{seen['pushed']['application_id']}"
+    )
     path, kwargs = deferred.trigger.serialize()
     home, _, name = path.rpartition(".")
     again = getattr(importlib.import_module(home), name)(**json.loads(json.dumps(kwargs)))
@@ -224,11 +272,15 @@ def test_it_waits_in_the_triggerer_and_the_trigger_can_be_made_again(hook: FakeH
     task.on_kill()
 
 
-def test_it_waits_in_the_worker_and_tells_links_and_result(hook: FakeHook, fakes: FakeCluster) -> None:
+def test_execute_in_the_worker_pushes_links_and_result(hook: FakeHook, fakes: FakeCluster) -> None:
     fakes.yarn.job_s = 5.0
     seen = context()
     result = operator(deferrable=False).execute(seen)
-    assert (result["kind"], result["state"], result["application_id"]) == ("Job", "SUCCEEDED", seen["pushed"]["application_id"])
+    assert (result["kind"], result["state"], result["application_id"]) == (
+        "Job",
+        "SUCCEEDED",
+        seen["pushed"]["application_id"],
+    )
     json.dumps(result)
     assert ("alice", result["name"]) in fakes.yarn.services
     again = operator(deferrable=False, on_finish="delete-succeeded").execute(context())
@@ -248,7 +300,7 @@ def test_it_waits_in_the_worker_and_tells_links_and_result(hook: FakeHook, fakes
         ({"job": JOB, "name": "x" * 80}, "63"),
     ],
 )
-def test_bad_input_is_told_at_once_and_nothing_is_submitted(
+def test_invalid_input_submits_nothing(
     hook: FakeHook, fakes: FakeCluster, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(AirflowFailException, match=message):
@@ -257,14 +309,19 @@ def test_bad_input_is_told_at_once_and_nothing_is_submitted(
 
 
 def test_arguments_that_are_wrong_fail_the_dag() -> None:
-    with pytest.raises(ValueError, match="on_finish: 'burn' is none of keep, delete, delete-succeeded"):
+    with pytest.raises(
+        ValueError, match="on_finish: 'burn' is not one of keep, delete, delete-succeeded"
+    ):
         operator(on_finish="burn")
 
 
-def test_a_file_is_rendered_and_knows_where_it_lies(hook: FakeHook, fakes: FakeCluster, tmp_path: Path) -> None:
+def test_job_file_is_rendered_with_its_directory(
+    hook: FakeHook, fakes: FakeCluster, tmp_path: Path
+) -> None:
     (tmp_path / "train.py").write_text("print()")
     (tmp_path / "job.yaml").write_text(
-        "name: x\nimage: library/python:3.11\nstrategy: single\ncommand: python3 train.py {{ day }}\n"
+        "name: x\nimage: library/python:3.11\nstrategy: single\ncommand: python3 train.py "
+        "{{ day }}\n"
         "files: [train.py]\nroles:\n  worker: {memory: 128Mi}\n"
     )
     task = operator(job=str(tmp_path / "job.yaml"))
@@ -273,44 +330,192 @@ def test_a_file_is_rendered_and_knows_where_it_lies(hook: FakeHook, fakes: FakeC
     assert plan.job.name == RUN.job_name()
 
 
-# --- the connection ------------------------------------------------------------------------------------------------------------
+# --- the connection -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("connection", "message"),
     [
-        ({"extra": {"kerberos_keytap": "x"}}, "connection broken: kerberos_keytap: unknown setting"),
-        ({"host": "http://rm:8088", "extra": {"auth": "magic"}}, "connection broken: auth: 'magic' is none of simple, "),
-        ({"host": "http://rm:8088/cluster"}, "connection broken: resource_managers: .* is one of its pages"),
-        ({"host": "http://127.0.0.1:9", "extra": {"timeouts_failover": "1s"}}, "127.0.0.1:9"),
+        (
+            {"extra": {"kerberos_keytap": "x"}},
+            "connection broken: kerberos_keytap: unknown setting",
+        ),
+        (
+            {"host": "http://rm:8088", "extra": {"auth": "magic"}},
+            "connection broken: auth: 'magic' is none of simple, ",
+        ),
+        (
+            {"host": "http://rm:8088/cluster"},
+            "connection broken: 'ResourceManagers': .* is one of its pages",
+        ),
+        (
+            {"host": "http://127.0.0.1:9"},
+            r"No ResourceManager could be reached: http://127.0.0.1:9 .*\(Check 'ResourceManagers'\.\)$",
+        ),
     ],
 )
-def test_the_button(monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any], message: str) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_BROKEN", json.dumps({"conn_type": "submit_tf_job", **connection}))
+def test_test_connection(
+    monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any], message: str
+) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_BROKEN", json.dumps({"conn_type": "submit_tf_job", **connection})
+    )
+    began = time.monotonic()
     good, said = SubmitTFJobHook("broken").test_connection()
     assert not good
     assert re.search(message, said), said
+    assert "--" not in said
+    assert time.monotonic() - began < 5
 
 
-# --- the triggerer ---------------------------------------------------------------------------------------------------------------
+def test_test_connection_of_a_silent_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never answers
+        port = silent.getsockname()[1]
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_SILENT",
+            json.dumps({"conn_type": "submit_tf_job", "host": f"http://127.0.0.1:{port}"}),
+        )
+        began = time.monotonic()
+        good, said = SubmitTFJobHook("silent").test_connection()
+        assert time.monotonic() - began < 5
+    assert not good
+    assert f"127.0.0.1:{port}" in said
+    assert "'ResourceManagers'" in said
 
 
-def test_a_slow_cluster_does_not_hold_up_the_loop(hook: FakeHook, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten triggers, each of whose looks takes half a second: the loop goes on meanwhile, and one is cancelled in the middle."""
+@pytest.mark.parametrize(
+    ("found", "good", "message"),
+    [
+        ([], True, r"^alice can use http://rm1:8088 \(Hadoop 3\.4\.\d\)\.$"),
+        (
+            [("docker", "failure")],
+            True,
+            r"^alice can use .*\. Warning: docker is wrong \(correct 'Hadoop configuration directory'\)$",
+        ),
+        (
+            [("nodes", "failure"), ("docker", "warning")],
+            True,
+            "Warning: nodes is wrong .*; docker is wrong",
+        ),
+        (
+            [("docker", "failure"), ("services-api", "failure")],
+            False,
+            r"^services-api is wrong \(correct 'Hadoop configuration directory'\)$",
+        ),
+        ([("authentication", "failure")], False, "^authentication is wrong"),
+        ([("authentication", "warning")], True, "Warning: authentication is wrong"),
+    ],
+)
+def test_test_connection_warnings(
+    hook: FakeHook,
+    monkeypatch: pytest.MonkeyPatch,
+    found: list[tuple[str, str]],
+    good: bool,
+    message: str,
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def doctor(_settings: Any, *, only: tuple[str, ...], client: Any) -> Any:
+        asked.append(only)
+        return SimpleNamespace(
+            findings=tuple(
+                Check(name, status, f"{name} is wrong", fix="correct hadoop_conf")
+                for name, status in found
+            )
+        )
+
+    monkeypatch.setattr("submit_tf_job.doctor.checks.doctor", doctor)
+    tested, said = hook.test_connection()
+    assert tested is good
+    assert re.search(message, said), said
+    assert asked == [("services-api", "authentication", "nodes", "docker")]
+
+
+def test_messages_name_the_fields_of_the_connection() -> None:
+    assert with_form_labels("Check --rm and resource_managers.") == "Check 'ResourceManagers'."
+    assert with_form_labels("say --user bob (or set `user`)") == "say 'User' bob (or set 'User')"
+    assert (
+        with_form_labels("set kerberos.keytab or hadoop_conf")
+        == "set 'Keytab file' or 'Hadoop configuration directory'"
+    )
+    assert with_form_labels("the user of /etc/hadoop_conf/a") == "the user of /etc/hadoop_conf/a"
+
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+def job_status(state: str, step: int | None = None) -> Any:
+    report = (
+        None
+        if step is None
+        else SimpleNamespace(
+            state="running", missing=(), first_failure=None, progress={"step": step}, roles={}
+        )
+    )
+    return SimpleNamespace(state=JobState(state), report=report)
+
+
+def test_progress_log_writes_states_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "submit_tf_job.report.job_text.change_text",
+        lambda status: f"{status.state.value} {status.report}",
+    )
+    now = [0.0]
+    progress_log = ProgressLog(lambda: now[0])
+    written: list[tuple[float, str]] = []
+    for second in range(100):
+        now[0] = float(second)
+        line = progress_log.line(
+            job_status("PENDING") if second < 5 else job_status("RUNNING", step=second)
+        )
+        if line is not None:
+            written.append((now[0], line.partition(" ")[0]))
+    assert written == [
+        (0.0, "PENDING"),
+        (5.0, "RUNNING"),
+        (35.0, "RUNNING"),
+        (65.0, "RUNNING"),
+        (95.0, "RUNNING"),
+    ]
+
+
+def test_an_event_is_logged_in_a_few_words() -> None:
+    ended = JobEnded(
+        {"job": {"name": "train", "state": "SUCCEEDED", "roles": {"worker": {}}}, "error": None}
+    )
+    assert repr(ended) == "train SUCCEEDED"
+    assert (
+        repr(JobEnded({"job": None, "error": {"code": "not-allowed", "message": "x"}}))
+        == "not followed any more: not-allowed"
+    )
+
+
+# --- the triggerer --------------------------------------------------------------------------------
+
+
+def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten triggers, each of whose looks takes half a second: the loop goes on meanwhile, and one is
+    cancelled in the middle.
+    """
 
     def slow(*_given: Any, **_more: Any) -> Iterator[float]:
         while True:
             time.sleep(0.5)
             yield 0.01
 
-    monkeypatch.setattr("submit_tf_job.api.following", slow)
+    monkeypatch.setattr("submit_tf_job.operations.following", slow)
 
     async def follow(trigger: SubmitTFJobTrigger) -> None:
         async for _event in trigger.run():
             pass
 
     async def main() -> float:
-        triggers = [SubmitTFJobTrigger(name="x", application_id="a", submit_tf_job_conn_id=None) for _ in range(10)]
+        triggers = [
+            SubmitTFJobTrigger(name="x", application_id="a", submit_tf_job_conn_id=None)
+            for _ in range(10)
+        ]
         running = [asyncio.create_task(follow(trigger)) for trigger in triggers]
         await asyncio.sleep(1.0)  # what is imported at first use is imported
         longest, last = 0.0, time.monotonic()
@@ -321,13 +526,18 @@ def test_a_slow_cluster_does_not_hold_up_the_loop(hook: FakeHook, monkeypatch: p
             longest, last = max(longest, now - last), now
         for task in running:
             task.cancel()
-        assert all(isinstance(found, asyncio.CancelledError) for found in await asyncio.gather(*running, return_exceptions=True))
+        assert all(
+            isinstance(found, asyncio.CancelledError)
+            for found in await asyncio.gather(*running, return_exceptions=True)
+        )
         return longest
 
     assert asyncio.run(main()) < 0.4, "no look was waited for in the loop"
 
 
-def test_a_trigger_tells_the_end_and_stops_what_is_its_own(hook: FakeHook, fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trigger_reports_the_end_and_stops_its_own_job(
+    hook: FakeHook, fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def sleep(seconds: float, real: Any = asyncio.sleep) -> None:
         fakes.clock.sleep(seconds)
         await real(0)
@@ -350,14 +560,24 @@ def test_a_trigger_tells_the_end_and_stops_what_is_its_own(hook: FakeHook, fakes
     assert said["timed_out"]
     fakes.clock.sleep(20)
     assert fakes.yarn.apps[str(handle.application_id)].ended, "its time was over"
-    said = asyncio.run(event_of(SubmitTFJobTrigger(name=handle.name, application_id=handle.application_id, submit_tf_job_conn_id=None)))
+    said = asyncio.run(
+        event_of(
+            SubmitTFJobTrigger(
+                name=handle.name, application_id=handle.application_id, submit_tf_job_conn_id=None
+            )
+        )
+    )
     assert (said["job"]["state"], said["error"]["code"]) == ("STOPPED", "job-stopped")
-    gone = asyncio.run(event_of(SubmitTFJobTrigger(name="nobody", application_id=None, submit_tf_job_conn_id=None)))
+    gone = asyncio.run(
+        event_of(SubmitTFJobTrigger(name="nobody", application_id=None, submit_tf_job_conn_id=None))
+    )
     assert gone["error"]["code"] == "no-such-job"
 
     fakes.yarn.job_s = 3.0
     other = hook.submit(planned(hook, TaskRun("", "d", "t", "r")), TaskRun("", "d", "t", "r"))
-    theirs = SubmitTFJobTrigger(name=other.name, application_id=other.application_id, submit_tf_job_conn_id=None)
+    theirs = SubmitTFJobTrigger(
+        name=other.name, application_id=other.application_id, submit_tf_job_conn_id=None
+    )
     asyncio.run(theirs.on_kill())
     said = asyncio.run(event_of(theirs))
     assert (said["job"]["state"], said["error"], said["timed_out"]) == ("SUCCEEDED", None, False)

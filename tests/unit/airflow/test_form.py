@@ -1,4 +1,4 @@
-"""A connection becomes settings."""
+"""Conversion of a connection to settings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.airflow.form import FIELDS, PLACEHOLDERS, Given, read_connection
+from submit_tf_job.airflow.form import FIELDS, PLACEHOLDERS, ConnectionValues, read_connection
 from submit_tf_job.airflow.provider import get_provider_info
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.settings import KEYS
+from submit_tf_job.settings import keys
 
 
-def read(extra: Any = None, **fields: Any) -> Given:
+def read(extra: Any = None, **fields: Any) -> ConnectionValues:
     text = extra if isinstance(extra, str) or extra is None else json.dumps(extra)
-    return read_connection(**{"host": None, "port": None, "schema": None, "login": None, "password": None, "extra": text, **fields})
+    return read_connection(
+        **{
+            "host": None,
+            "port": None,
+            "schema": None,
+            "login": None,
+            "password": None,
+            "extra": text,
+            **fields,
+        }
+    )
 
 
-def test_fields_are_settings() -> None:
-    spellings = {name.replace(".", "_") for name in KEYS}
+def test_read_connection_fields() -> None:
+    spellings = {name.replace(".", "_") for name in keys()}
     assert set(FIELDS) - {"profile"} <= spellings
     assert set(PLACEHOLDERS) - {"host", "login"} <= set(FIELDS)
     (kind,) = get_provider_info()["connection-types"]
@@ -34,11 +44,11 @@ def test_fields_are_settings() -> None:
         ({"host": "rm1", "port": 8090, "schema": "https"}, ["https://rm1:8090"]),
     ],
 )
-def test_addresses(fields: dict[str, Any], urls: list[str]) -> None:
+def test_read_connection_addresses(fields: dict[str, Any], urls: list[str]) -> None:
     assert read(**fields).settings == {"resource_managers": urls}
 
 
-def test_every_spelling_of_a_setting() -> None:
+def test_read_connection_accepts_both_spellings() -> None:
     given = read(
         {
             "auth": "kerberos",
@@ -50,14 +60,22 @@ def test_every_spelling_of_a_setting() -> None:
         },
         login="alice",
     )
-    assert given == Given(
-        {"auth": "kerberos", "kerberos.keytab": "/a.keytab", "kerberos.principal": "a@B", "poll.max": "5s", "user": "alice"}
+    assert given == ConnectionValues(
+        {
+            "auth": "kerberos",
+            "kerberos.keytab": "/a.keytab",
+            "kerberos.principal": "a@B",
+            "poll.max": "5s",
+            "user": "alice",
+        }
     )
-    assert read({"profile": "prod", "job": {"queue": "ml"}}) == Given({"job": {"queue": "ml"}}, "prod")
-    assert read("") == Given({})
+    assert read({"profile": "prod", "job": {"queue": "ml"}}) == ConnectionValues(
+        {"job": {"queue": "ml"}}, "prod"
+    )
+    assert read("") == ConnectionValues({})
 
 
-def test_a_password_is_a_secret_and_nothing_else() -> None:
+def test_read_connection_password() -> None:
     given = read({"auth": "basic"}, login="alice", password="s3cret")
     assert given.secret == "alice:s3cret"
     assert "s3cret" not in repr(given)
@@ -68,14 +86,14 @@ def test_a_password_is_a_secret_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ("{", "its extra is no JSON: "),
-        ("[]", "its extra is no JSON object"),
+        ("{", "its extra is not valid JSON: "),
+        ("[]", "its extra is not a JSON object"),
         ({"kerberos_keytap": "x"}, "kerberos_keytap: unknown setting"),
         ({"kerberos": {"keytap": "x"}}, "kerberos.keytap: unknown setting"),
     ],
 )
-def test_what_is_no_connection(extra: Any, message: str) -> None:
+def test_read_connection_refuses(extra: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         read(extra)
-    with pytest.raises(SettingsError, match="it has a password and no user"):
+    with pytest.raises(SettingsError, match="it has a password but no user"):
         read({"auth": "basic"}, password="x")

@@ -1,4 +1,4 @@
-"""Which job a task instance has."""
+"""Name and submission id of a task instance's job."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from submit_tf_job.airflow.identity import TaskRun
+from submit_tf_job.airflow.task_run import TaskRun
 
-RUN = TaskRun("http://airflow.example.com", "digits", "train", "scheduled__2026-01-01T00:00:00+00:00")
+RUN = TaskRun(
+    "http://airflow.example.com", "digits", "train", "scheduled__2026-01-01T00:00:00+00:00"
+)
 
 
-def test_every_try_has_the_same_job_and_nothing_else_has_it() -> None:
+def test_job_name_is_the_same_in_every_try() -> None:
     assert RUN.job_name() == replace(RUN).job_name()
     assert re.fullmatch(r"train-[a-z2-7]{10}", RUN.job_name())
     assert re.fullmatch(r"airflow-[0-9a-f]{40}", RUN.submission_id)
@@ -28,11 +30,18 @@ def test_every_try_has_the_same_job_and_nothing_else_has_it() -> None:
     assert len({run.job_name("same") for run in [RUN, *others]}) == 7
 
 
-def test_a_task_that_was_cleared_has_a_new_job_and_knows_the_old_ones() -> None:
+def test_job_name_changes_after_a_clear() -> None:
     again = replace(RUN, cleared_at=2)
     assert again.submission_id != RUN.submission_id
     assert again.job_name() == f"{RUN.job_name()}-2"
-    names = [RUN.job_name(), again.job_name(), replace(RUN, cleared_at=1).job_name(), replace(RUN, map_index=3).job_name(), "train", "x"]
+    names = [
+        RUN.job_name(),
+        again.job_name(),
+        replace(RUN, cleared_at=1).job_name(),
+        replace(RUN, map_index=3).job_name(),
+        "train",
+        "x",
+    ]
     assert again.earlier(names) == (RUN.job_name(), f"{RUN.job_name()}-1")
 
 
@@ -48,7 +57,7 @@ def test_a_task_that_was_cleared_has_a_new_job_and_knows_the_old_ones() -> None:
         ("abcdefghijklmnopqrs.tuvw", None, "abcdefghijklmnopqrs-"),
     ],
 )
-def test_a_name_is_readable_and_one_that_yarn_takes(task: str, readable: str | None, begins: str) -> None:
+def test_job_name_is_readable_and_valid(task: str, readable: str | None, begins: str) -> None:
     name = replace(RUN, task_id=task).job_name(readable)
     assert name.startswith(begins)
     assert len(name) == len(begins) + 10

@@ -1,4 +1,4 @@
-"""One table for four doors: every error that may happen, at the command line, at the gateway, in Python and in Airflow."""
+"""Every error in four interfaces: command line, gateway, Python and Airflow."""
 
 from __future__ import annotations
 
@@ -12,30 +12,36 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import api, sdk
-from submit_tf_job.errors import TABLE, InternalError, JobSpecError, Problem, SettingsError, SubmitTFJobError
-from tests.unit.test_cli import Cli, cli, home
-from tests.unit.test_gateway import World, refused
-
-__all__ = ["cli", "home"]
+from submit_tf_job import operations
+from submit_tf_job.errors import (
+    TABLE,
+    InternalError,
+    JobSpecError,
+    Problem,
+    SettingsError,
+    SubmitTFJobError,
+)
+from submit_tf_job.sdk import client
+from tests.fakes.command_line import Cli
+from tests.fakes.gateway import World, refused
 
 RM = ("--rm", "http://rm1:8088")
 
 
 class Retried(Exception):
-    """What Airflow tries again, as often as the task's `retries` say."""
+    """An error that Airflow retries (AirflowException)."""
 
 
 class NotRetried(Retried):
-    """What Airflow does not (AirflowFailException)."""
+    """An error that Airflow does not retry (AirflowFailException)."""
 
 
 @pytest.fixture
 def outcome(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Airflow's mapping, which needs nothing of Airflow but its two exceptions."""
-    versions: Any = ModuleType("submit_tf_job.airflow.versions")
+    versions: Any = ModuleType("submit_tf_job.airflow.compat")
     versions.AirflowException, versions.AirflowFailException = Retried, NotRetried
-    monkeypatch.setitem(sys.modules, "submit_tf_job.airflow.versions", versions)
+    monkeypatch.setitem(sys.modules, "submit_tf_job.airflow.compat", versions)
     before = sys.modules.pop("submit_tf_job.airflow.outcome", None)
     yield importlib.import_module("submit_tf_job.airflow.outcome")
     del sys.modules["submit_tf_job.airflow.outcome"]
@@ -50,8 +56,13 @@ def made(kind: type[SubmitTFJobError]) -> SubmitTFJobError:
 
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
-def test_an_error_is_the_same_at_every_door(
-    kind: type[SubmitTFJobError], outcome: Any, cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_error_is_the_same_in_every_interface(
+    kind: type[SubmitTFJobError],
+    outcome: Any,
+    cli: Cli,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     row, error = TABLE[kind], made(kind)
     world = World(tmp_path)
@@ -59,9 +70,10 @@ def test_an_error_is_the_same_at_every_door(
     def broken(*_arguments: object, **_options: object) -> None:
         raise error
 
-    monkeypatch.setattr(api, "list_jobs", broken)
+    monkeypatch.setattr(operations, "list_jobs", broken)
 
-    # 1. The command line: an exit status, the sentence and the hint; with -o json the object of errors.
+    # 1. The command line: an exit status, the sentence and the hint; with -o json the object of
+    # errors.
     done = cli("list", *RM)
     assert (done.status, done.out) == (row.exit_status, "")
     assert "what went wrong" in done.err
@@ -80,11 +92,12 @@ def test_an_error_is_the_same_at_every_door(
 
     # 3. Python: the exception itself.
     with pytest.raises(kind) as caught:
-        sdk.Client(settings=world.settings).jobs()
+        client.Client(settings=world.settings).jobs()
     assert caught.value is error
     assert (caught.value.exit_status, caught.value.hint) == (row.exit_status, "what to do")
 
-    # 4. Airflow: tried again or not, with the same words; also where a trigger has seen it and a worker raises it.
+    # 4. Airflow: tried again or not, with the same words; also where a trigger has seen it and a
+    # worker raises it.
     raised = outcome.as_airflow(error)
     assert isinstance(raised, NotRetried) is not row.retryable
     assert "what went wrong" in str(raised)
@@ -94,10 +107,12 @@ def test_an_error_is_the_same_at_every_door(
         assert (type(carried), carried.message, carried.hint) == (kind, error.message, error.hint)
 
 
-def test_success_is_no_error_anywhere(outcome: Any, cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "list_jobs", lambda *_arguments, **_options: ())
+def test_success_in_every_interface(
+    outcome: Any, cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "list_jobs", lambda *_arguments, **_options: ())
     world = World(tmp_path)
     assert cli("list", *RM).status == 0
     assert world.ask("GET", "/v1/jobs").status_code == 200
-    assert sdk.Client(settings=world.settings).jobs() == ()
+    assert client.Client(settings=world.settings).jobs() == ()
     assert outcome.error_in({"state": "SUCCEEDED", "error": None}) is None

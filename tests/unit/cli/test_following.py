@@ -1,31 +1,37 @@
-"""What is said while a job is followed: changes, and why it waits, politely."""
+"""The lines printed while a job is followed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from submit_tf_job.cli import follow
-from submit_tf_job.cli.door import Context
-from submit_tf_job.diagnose.model import Cause
-from submit_tf_job.observation import JobState, Observation, Verdict
-from submit_tf_job.watch import Look
+from submit_tf_job.cli import following
+from submit_tf_job.cli.context import Context
+from submit_tf_job.diagnose.cause import Cause
+from submit_tf_job.observation import JobReport, JobState, JobStatus, Verdict
 from submit_tf_job.yarn.observed import AppReport
 
-FULL, USER = Cause("queue-full", "the queue is full", "wait"), Cause("user-limit", "the user has enough")
+FULL, USER = (
+    Cause("queue-full", "the queue is full", "wait"),
+    Cause("user-limit", "the user has enough"),
+)
 Tick = Callable[[float], None]
 
 
-def look(waiting_s: float, state: JobState = JobState.PENDING) -> Look:
-    app = AppReport.from_json({"id": "application_1_1", "state": "ACCEPTED", "elapsedTime": int(waiting_s * 1000)})
-    return Look(Observation("mnist", "application_1_1", app), Verdict(state))
+def look(waiting_s: float, state: JobState = JobState.PENDING) -> JobStatus:
+    app = AppReport.from_json(
+        {"id": "application_1_1", "state": "ACCEPTED", "elapsedTime": int(waiting_s * 1000)}
+    )
+    return JobStatus("mnist", "application_1_1", app, given_verdict=Verdict(state))
 
 
 @pytest.fixture
 def tick(monkeypatch: pytest.MonkeyPatch) -> Tick:
     now = [100.0]
-    monkeypatch.setattr("submit_tf_job.cli.follow.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("submit_tf_job.cli.following.time.monotonic", lambda: now[0])
 
     def advance(seconds: float) -> None:
         now[0] += seconds
@@ -37,34 +43,53 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line.strip() for line in capsys.readouterr().err.splitlines() if "PENDING" not in line]
 
 
-def test_a_cause_is_told_once_and_asked_for_rarely(tick: Tick, capsys: pytest.CaptureFixture[str]) -> None:
+def test_update_prints_a_cause_once(tick: Tick, capsys: pytest.CaptureFixture[str]) -> None:
     answers = [(FULL,), (FULL,), (USER,)]
-    talk = follow.Talk(Context(), lambda _look: answers.pop(0))
+    printer = following.ChangePrinter(Context(), lambda _status: answers.pop(0))
     for _ in range(14):
-        talk.look(look(6))
+        printer.update(look(6))
         tick(1)
     assert (said(capsys), len(answers)) == (["waits because: the queue is full", "next: wait"], 2)
     tick(1)
-    talk.look(look(21))
+    printer.update(look(21))
     assert (said(capsys), len(answers)) == ([], 1)
     tick(15)
-    talk.look(look(36))
+    printer.update(look(36))
     assert said(capsys) == ["waits because: the user has enough"]
 
 
-def test_nothing_is_asked_of_a_job_that_is_young_or_runs(tick: Tick) -> None:
-    def never(_look: Look) -> tuple[Cause, ...]:
+def test_update_asks_no_cause_of_a_young_or_running_job(tick: Tick) -> None:
+    def never(_status: JobStatus) -> tuple[Cause, ...]:
         raise AssertionError("asked")
 
-    talk = follow.Talk(Context(), never)
-    talk.look(look(4.9))
-    talk.look(look(60, JobState.RUNNING))
+    printer = following.ChangePrinter(Context(), never)
+    printer.update(look(4.9))
+    printer.update(look(60, JobState.RUNNING))
 
 
-def test_what_every_job_waits_for_is_told_only_when_it_takes_long(tick: Tick, capsys: pytest.CaptureFixture[str]) -> None:
-    talk = follow.Talk(Context(), lambda _look: (Cause("am-starting", "its ApplicationMaster has a container"),))
-    talk.look(look(10))
+def test_update_prints_a_normal_cause_only_after_long(
+    tick: Tick, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printer = following.ChangePrinter(
+        Context(), lambda _status: (Cause("am-starting", "its ApplicationMaster has a container"),)
+    )
+    printer.update(look(10))
     assert said(capsys) == []
     tick(16)
-    talk.look(look(31))
+    printer.update(look(31))
     assert said(capsys) == ["waits because: its ApplicationMaster has a container"]
+
+
+def test_update_prints_progress_rarely(tick: Tick, capsys: pytest.CaptureFixture[str]) -> None:
+    def at(step: int, state: JobState = JobState.RUNNING) -> JobStatus:
+        progress = {"step": step, "total": 99}
+        data = {"version": 1, "submission": "s", "state": "running", "progress": progress}
+        return replace(look(1, state), report=JobReport.parse(json.dumps(data).encode()))
+
+    printer = following.ChangePrinter(Context(), progress_every_s=30)
+    for step in range(1, 40):
+        printer.update(at(step))
+        tick(1)
+    printer.update(at(40, JobState.FINISHING))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[-1] for line in lines] == ["1/99", "31/99", "40/99"]

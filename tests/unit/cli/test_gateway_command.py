@@ -1,4 +1,4 @@
-"""gateway serve and token, as commands: what they print, and with what they refuse to start."""
+"""The commands gateway serve and gateway token."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from submit_tf_job.gateway.callers import CallersFile
+from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.server import Listening
-from submit_tf_job.gateway.state import Gateway
-from tests.unit.test_cli import Cli, cli, home
-from tests.unit.test_docs import DOCS, blocks, resolve
-
-__all__ = ["cli", "home"]
+from tests.fakes.command_line import Cli
+from tests.pages import DOCS, blocks, resolve
 
 RM = ("--rm", "http://rm1:8088")
 
 
-def test_a_token_and_its_line_belong_together(cli: Cli, home: Path) -> None:
+def test_token_prints_a_matching_line(cli: Cli, home: Path) -> None:
     done = cli("gateway", "token", "alice")
-    token, line = re.fullmatch(r"token  (stfj_\S{43})\nline   (alice sha256:[0-9a-f]{64})\n", done.out).groups()  # type: ignore[union-attr]
+    token, line = re.fullmatch(
+        r"token  (stfj_\S{43})\nline   (alice sha256:[0-9a-f]{64})\n", done.out
+    ).groups()  # type: ignore[union-attr]
     (home / "callers").write_text(line)
     assert CallersFile(home / "callers").caller(token) == "alice"
     made = cli("gateway", "token", "alice", "-o", "json").json
@@ -35,26 +35,32 @@ def test_a_token_and_its_line_belong_together(cli: Cli, home: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
-        ((), 2, "say who may call"),
-        (("--no-auth", "--callers", "callers"), 2, "say who may call"),
-        (("--no-auth", "--host", "0.0.0.0"), 2, "everybody who reaches 0.0.0.0 is you"),
+        ((), 2, "no callers are configured"),
+        (("--no-auth", "--callers", "callers"), 2, "no callers are configured"),
+        (("--no-auth", "--host", "0.0.0.0"), 2, "every client that reaches 0.0.0.0 acts as you"),
         (("--callers", "callers", "--host", "gateway.example.com"), 2, "unencrypted"),
         (("--callers", "none"), 2, "cannot be read"),
         (("--callers", "open"), 2, "others can change it"),
-        (("--callers", "callers", "--as-user", "bob"), 2, "as_user does not go with a gateway"),
-        (("--callers", "callers", "--auth", "bearer"), 2, "can act for alice alone, not for bob"),
+        (("--callers", "callers", "--as-user", "bob"), 2, "as_user does not work with a gateway"),
+        (("--callers", "callers", "--auth", "bearer"), 2, "can act for alice only, not for bob"),
         (("--callers", "callers", "--cert", "callers"), 2, "belong together"),
         (("--callers", "callers", "--drain", "soon"), 2, "--drain"),
-        (("--no-auth", "--client-ca", "callers"), 2, "--client-ca wants --callers"),
-        (("--callers", "callers", "--client-ca", "callers"), 2, "--client-ca wants TLS"),
+        (("--no-auth", "--client-ca", "callers"), 2, "--client-ca needs --callers"),
+        (("--callers", "callers", "--client-ca", "callers"), 2, "--client-ca needs TLS"),
         (("--callers", "callers", "--negotiate", "none"), 2, "the keytab none: cannot be read"),
-        (("--callers", "callers", "--webhook-to", "https://a.example"), 2, "webhooks want all three"),
-        (("--no-auth", "--state", "mysql://x"), 2, "mysql is no database"),
+        (
+            ("--callers", "callers", "--webhook-to", "https://a.example"),
+            2,
+            "webhooks need all three",
+        ),
+        (("--no-auth", "--state", "mysql://x"), 2, "mysql is not a supported database"),
         (("--no-auth", "--state", "sqlite:///no/such/place.db"), 2, "cannot be opened"),
         (("--no-auth", "--state", "postgresql://a:b@c/d"), 2, "a password in a command line"),
     ],
 )
-def test_it_refuses_to_start(cli: Cli, home: Path, options: tuple[str, ...], status: int, words: str) -> None:
+def test_serve_refuses_wrong_options(
+    cli: Cli, home: Path, options: tuple[str, ...], status: int, words: str
+) -> None:
     for name, mode in (("callers", 0o600), ("open", 0o666)):
         (home / name).write_text(f"bob sha256:{'0' * 64}\n")
         (home / name).chmod(mode)
@@ -63,7 +69,7 @@ def test_it_refuses_to_start(cli: Cli, home: Path, options: tuple[str, ...], sta
     assert words in done.err
 
 
-def test_what_it_serves(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_starts_the_gateway(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "callers").write_text(f"bob sha256:{'0' * 64}\n")
     (home / "callers").chmod(0o600)
     served: list[tuple[Gateway, Listening]] = []
@@ -79,19 +85,29 @@ def test_what_it_serves(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -
     assert done.err == '{"event": "request", "path": "/a\\u001b"}\n'
     [(gateway, listening)] = served
     assert gateway.callers is not None
-    assert (gateway.callers.names, gateway.clusters.settings.user, listening.drain_s) == (frozenset({"bob"}), "alice", 5.0)
-    assert cli("gateway", "serve", "--no-auth", "-o", "json", *RM).json == {"kind": "Gateway", "format": 1, "url": "http://127.0.0.1:8090"}
+    assert (gateway.callers.names, gateway.clusters.settings.user, listening.drain_s) == (
+        frozenset({"bob"}),
+        "alice",
+        5.0,
+    )
+    assert cli("gateway", "serve", "--no-auth", "-o", "json", *RM).json == {
+        "kind": "Gateway",
+        "format": 1,
+        "url": "http://127.0.0.1:8090",
+    }
     assert served[1][0].callers is None
 
 
-def test_the_unit_of_the_docs_starts_what_there_is(tmp_path: Path) -> None:
+def test_systemd_unit_in_the_docs_uses_existing_options(tmp_path: Path) -> None:
     [unit] = [block.text for block in blocks(DOCS / "gateway.md") if block.language == "ini"]
     [line] = re.findall(r"^ExecStart=(.*)$", unit.replace("\\\n", ""), re.MULTILINE)
     program, *words = line.split()
     command, rest = resolve(words)
     assert command.name == "serve"
     command.make_context("serve", rest)
-    assert dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))["StateDirectory"] == "tfgateway", "where --state is"
+    assert dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))["StateDirectory"] == "tfgateway", (
+        "where --state is"
+    )
     if shutil.which("systemd-analyze"):
         (tmp_path / "tfgateway.service").write_text(unit.replace(program, "/bin/true"))
         argv = ["systemd-analyze", "verify", str(tmp_path / "tfgateway.service")]
@@ -99,7 +115,7 @@ def test_the_unit_of_the_docs_starts_what_there_is(tmp_path: Path) -> None:
         assert "tfgateway.service" not in done.stderr, done.stderr
 
 
-def test_without_its_packages_it_says_which(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_without_its_packages(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submit_tf_job.cli.gateway.find_spec", lambda _name: None)
     done = cli("gateway", "serve", "--no-auth", *RM)
-    assert (done.status, "pip install 'submit_tf_job[gateway]'" in done.err) == (2, True)
+    assert (done.status, "pip install 'fastapi>=0.115' 'uvicorn>=0.32'" in done.err) == (2, True)

@@ -7,42 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job import specfile
+from submit_tf_job import jobspec
 from submit_tf_job.plan import Site, plan
-from tests.unit.test_cli import Cli, Done, cli, home
+from tests.fakes.command_line import GOOD, Cli, Done, planned
 
-__all__ = ["cli", "home"]
-
-GOOD = """\
-name: mnist
-image: library/tf:2
-strategy: multi-worker
-command: [python, t.py]
-roles:
-  chief: {memory: 1Gi}
-  worker: {memory: 1Gi, instances: 2}
-"""
 TYPO = GOOD.replace("instances: 2", "instancez: 2")
 BAD_PLAN = GOOD.replace("library/tf", "Library/TF").replace("name: mnist", "name: version")
 
 
-@pytest.fixture
-def spec(home: Path) -> Path:
-    path = home / "train.yaml"
-    path.write_text(GOOD)
-    return path
+# --- render ---------------------------------------------------------------------------------------
 
 
-def planned(text: str = GOOD, **values: str) -> str:
-    return plan(specfile.loads(text, source="train.yaml", base=None), Site("alice"), **values).body
-
-
-# --- render -----------------------------------------------------------------------------------------------------------
-
-
-def test_render_prints_the_plan_and_nothing_else(cli: Cli, spec: Path) -> None:
+def test_render_prints_only_the_plan(cli: Cli, spec: Path) -> None:
     assert cli("render", "train.yaml") == Done(0, planned(), "")
     assert cli("render", str(spec), "-o", "json", "-v", "-q") == Done(0, planned(), "")
+
+
+def test_render_task_prints_assignments_for_a_shell(cli: Cli, spec: Path) -> None:
+    done = cli("render", "train.yaml", "--task", "worker-1", "--set", "env.A=b c")
+    assert (done.status, done.err) == (0, "")
+    first, *lines = done.out.splitlines()
+    assert first.startswith("# <domain> stands for the registry's domain")
+    assert {"A='b c'", "TFJOB_ROLE=worker", "TFJOB_INDEX=1", "TFJOB_LOCAL_RANK=0"} <= set(lines)
+    assert any(line.startswith("TF_CONFIG='{") for line in lines)
+
+
+def test_render_task_refuses_an_unknown_task(cli: Cli, spec: Path) -> None:
+    done = cli("render", "train.yaml", "--task", "worker-9")
+    assert (done.status, done.out) == (2, "")
+    assert "the job has no task 'worker-9'" in done.err
+    both = cli("render", "train.yaml", "--task", "worker-1", "--explain")
+    assert (both.status, both.out) == (2, "")
 
 
 def test_render_from_standard_input(cli: Cli) -> None:
@@ -52,65 +47,94 @@ def test_render_from_standard_input(cli: Cli) -> None:
     assert done.err == "-:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?\n"
 
 
-def test_standard_input_is_bounded(cli: Cli) -> None:
+def test_render_limits_standard_input(cli: Cli) -> None:
     done = cli("render", "-", stdin=b"#" * (2 << 20))
     assert (done.status, done.out) == (2, "")
     assert "larger than 1 MiB" in done.err
 
 
-def test_files_of_standard_input_start_from_here(cli: Cli, home: Path) -> None:
+def test_render_standard_input_resolves_files_here(cli: Cli, home: Path) -> None:
     (home / "t.py").write_text("print()\n")
     assert cli("render", "-", stdin=GOOD.encode() + b"files: [t.py]\n").status == 0
 
 
 def test_render_with_overrides(cli: Cli, spec: Path) -> None:
     done = cli(
-        "render", "train.yaml", "--set", "roles.worker.instances=8", "--set", "queue=ml", "--name", "other", "--submission-id", "run-7"
+        "render",
+        "train.yaml",
+        "--set",
+        "roles.worker.instances=8",
+        "--set",
+        "queue=ml",
+        "--name",
+        "other",
+        "--submission-id",
+        "run-7",
     )
     service = json.loads(done.out)
     assert (service["name"], service["version"], service["queue"]) == ("other", "run-7", "ml")
     assert [c["number_of_containers"] for c in service["components"]] == [1, 8]
-    assert done.out == planned(GOOD.replace("mnist", "other").replace("instances: 2", "instances: 8") + "queue: ml\n", submission="run-7")
+    assert done.out == planned(
+        GOOD.replace("mnist", "other").replace("instances: 2", "instances: 8") + "queue: ml\n",
+        submission="run-7",
+    )
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--set", "roles.worker.instances=x"], "--set: roles.worker.instances: expected a whole number, found the text 'x'\n"),
+        (
+            ["--set", "roles.worker.instances=x"],
+            "--set: roles.worker.instances: expected a whole number, found the text 'x'\n",
+        ),
         (["--set", "nonsense"], "--set"),
-        (["--submission-id", "a b"], "error: 'a b' is no submission id\n  hint: use 1 to 64 letters, digits"),
+        (
+            ["--submission-id", "a b"],
+            "error: 'a b' is not a valid submission id\n  hint: use 1 to 64 letters, digits",
+        ),
     ],
 )
-def test_wrong_overrides(cli: Cli, spec: Path, argv: list[str], message: str) -> None:
+def test_render_refuses_wrong_overrides(
+    cli: Cli, spec: Path, argv: list[str], message: str
+) -> None:
     done = cli("render", "train.yaml", *argv)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(message)
 
 
-def test_a_typo_stops_at_its_place(cli: Cli, spec: Path) -> None:
+def test_render_reports_the_position_of_a_typo(cli: Cli, spec: Path) -> None:
     spec.write_text(TYPO)
     done = cli("render", "train.yaml")
-    assert done == Done(2, "", "train.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?\n")
+    assert done == Done(
+        2, "", "train.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?\n"
+    )
 
 
-def test_what_the_cluster_would_refuse_stops_at_its_place(cli: Cli, spec: Path) -> None:
+def test_render_reports_the_position_of_what_yarn_refuses(cli: Cli, spec: Path) -> None:
     spec.write_text(BAD_PLAN)
     assert cli("render", "train.yaml") == Done(
         2,
         "",
-        "train.yaml:1:1: name: 'version' cannot be asked for again (GET services/version is something else); choose another name\n"
-        "train.yaml:2:1: image: 'Library/TF:2' is no image name for YARN: [host[:port]/]lower-case/path[:tag]\n",
+        "train.yaml:1:1: name: 'version' conflicts with YARN's endpoint GET "
+        "services/version; choose another name\n"
+        "train.yaml:2:1: image: 'Library/TF:2' is not an image name that YARN accepts: "
+        "[host[:port]/]lower-case/path[:tag]\n",
     )
     error = json.loads(cli("render", "train.yaml", "-o", "json").err)
     assert (error["kind"], error["code"], error["exit_status"]) == ("Error", "job-spec", 2)
-    assert [(p["line"], p["column"], p["path"]) for p in error["details"]["problems"]] == [(1, 1, "name"), (2, 1, "image")]
+    assert [(p["line"], p["column"], p["path"]) for p in error["details"]["problems"]] == [
+        (1, 1, "name"),
+        (2, 1, "image"),
+    ]
 
 
-def test_a_file_that_is_not_there(cli: Cli) -> None:
-    assert cli("render", "no.yaml") == Done(2, "", "no.yaml: cannot be read: no such file or directory\n")
+def test_render_missing_file(cli: Cli) -> None:
+    assert cli("render", "no.yaml") == Done(
+        2, "", "no.yaml: cannot be read: no such file or directory\n"
+    )
 
 
-def test_the_settings_take_part(cli: Cli, home: Path, spec: Path) -> None:
+def test_render_uses_the_settings(cli: Cli, home: Path, spec: Path) -> None:
     (home / "submit_tf_job.yaml").write_text("job: {queue: site}\ndns.domain: example.com\n")
     service = json.loads(cli("render", "train.yaml").out)
     assert service["queue"] == "site"
@@ -121,10 +145,10 @@ def test_the_settings_take_part(cli: Cli, home: Path, spec: Path) -> None:
     assert done.err.startswith(f"{home}/submit_tf_job.yaml:2:1: unknown key 'colour'")
 
 
-# --- render --explain -------------------------------------------------------------------------------------------------
+# --- render --explain -----------------------------------------------------------------------------
 
 
-def test_explain_says_where_each_value_comes_from(cli: Cli, home: Path, spec: Path) -> None:
+def test_render_explain_shows_origins(cli: Cli, home: Path, spec: Path) -> None:
     (home / "t.py").write_text("print()\n")
     spec.write_text(GOOD + "files: [t.py]\n")
     done = cli("render", "train.yaml", "--explain", "--set", "queue=ml")
@@ -139,20 +163,34 @@ def test_explain_says_where_each_value_comes_from(cli: Cli, home: Path, spec: Pa
     assert places["network"] == "default"
     assert "file for worker: t.py, 8 bytes" in lines
     found = cli("render", "train.yaml", "--explain", "--set", "queue=ml", "-o", "json").json
-    assert (found["kind"], found["submission"], found["bytes"], found["deciding_task"]) == ("Plan", submission, size, "chief-0")
-    assert found["origins"]["roles.worker.instances"] == {"source": "train.yaml", "line": 7, "column": 25}
-    assert found["files"] == {"chief": [{"name": "t.py", "bytes": 8}], "worker": [{"name": "t.py", "bytes": 8}]}
+    assert (found["kind"], found["submission"], found["bytes"], found["deciding_task"]) == (
+        "Plan",
+        submission,
+        size,
+        "chief-0",
+    )
+    assert found["origins"]["roles.worker.instances"] == {
+        "source": "train.yaml",
+        "line": 7,
+        "column": 25,
+    }
+    assert found["files"] == {
+        "chief": [{"name": "t.py", "bytes": 8}],
+        "worker": [{"name": "t.py", "bytes": 8}],
+    }
     assert found["uploads"] == []
 
 
 def plan_of(spec: Path) -> tuple[str, int]:
-    made = plan(specfile.load(spec, overrides=["queue=ml"]), Site("alice"))
+    made = plan(jobspec.load(spec, overrides=["queue=ml"]), Site("alice"))
     return made.submission, len(made.body)
 
 
-def test_explain_says_what_will_be_uploaded(cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_render_explain_shows_uploads(
+    cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", "hdfs://nn/staging/")
-    monkeypatch.setattr("submit_tf_job.plan.check.fits", lambda _service: False)
+    monkeypatch.setattr("submit_tf_job.plan.planner.fits", lambda _service: False)
     found = cli("render", "train.yaml", "--explain", "-o", "json").json
     [upload] = found["uploads"]
     assert upload["uri"].startswith("hdfs://nn/staging/")
@@ -160,10 +198,10 @@ def test_explain_says_what_will_be_uploaded(cli: Cli, spec: Path, monkeypatch: p
     assert cli("render", "train.yaml", "--explain").out.splitlines()[-1] == text
 
 
-# --- validate ---------------------------------------------------------------------------------------------------------
+# --- validate -------------------------------------------------------------------------------------
 
 
-def test_validate_tells_of_all_files(cli: Cli, home: Path, spec: Path) -> None:
+def test_validate_reports_all_files(cli: Cli, home: Path, spec: Path) -> None:
     (home / "typo.yaml").write_text(TYPO)
     (home / "plan.yaml").write_text(BAD_PLAN)
     done = cli("validate", "typo.yaml", "train.yaml", "plan.yaml", "none.yaml")
@@ -171,8 +209,10 @@ def test_validate_tells_of_all_files(cli: Cli, home: Path, spec: Path) -> None:
     assert done.out.splitlines() == [
         "train.yaml: ok",
         "typo.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?",
-        "plan.yaml:1:1: name: 'version' cannot be asked for again (GET services/version is something else); choose another name",
-        "plan.yaml:2:1: image: 'Library/TF:2' is no image name for YARN: [host[:port]/]lower-case/path[:tag]",
+        "plan.yaml:1:1: name: 'version' conflicts with YARN's endpoint GET "
+        "services/version; choose another name",
+        "plan.yaml:2:1: image: 'Library/TF:2' is not an image name that YARN accepts: "
+        "[host[:port]/]lower-case/path[:tag]",
         "none.yaml: cannot be read: no such file or directory",
     ]
     assert cli("validate", "train.yaml") == Done(0, "train.yaml: ok\n", "")
@@ -182,35 +222,50 @@ def test_validate_as_json(cli: Cli, home: Path, spec: Path) -> None:
     (home / "typo.yaml").write_text(TYPO)
     done = cli("validate", "typo.yaml", "train.yaml", "-o", "json")
     assert done.status == 2
-    problem = {"line": 7, "column": 25, "path": "roles.worker", "message": "unknown key 'instancez'; did you mean 'instances'?"}
-    assert done.json == {"kind": "Validation", "format": 1, "files": {"typo.yaml": [problem], "train.yaml": []}}
+    problem = {
+        "line": 7,
+        "column": 25,
+        "path": "roles.worker",
+        "message": "unknown key 'instancez'; did you mean 'instances'?",
+    }
+    assert done.json == {
+        "kind": "Validation",
+        "format": 1,
+        "files": {"typo.yaml": [problem], "train.yaml": []},
+    }
 
 
-def test_validate_with_an_override_that_mends_it(cli: Cli, spec: Path) -> None:
+def test_validate_with_an_override(cli: Cli, spec: Path) -> None:
     spec.write_text(GOOD.replace("library/tf", "Library/TF"))
     assert cli("validate", "train.yaml").status == 2
-    assert cli("validate", "train.yaml", "--set", "image=library/tf:2") == Done(0, "train.yaml: ok\n", "")
+    assert cli("validate", "train.yaml", "--set", "image=library/tf:2") == Done(
+        0, "train.yaml: ok\n", ""
+    )
 
 
-# --- schema, init -----------------------------------------------------------------------------------------------------
+# --- schema, init ---------------------------------------------------------------------------------
 
 
 def test_schema(cli: Cli) -> None:
     done = cli("schema")
     assert (done.status, done.err) == (0, "")
-    assert done.json == specfile.schema()
+    assert done.json == jobspec.schema()
 
 
-@pytest.mark.parametrize("strategy", ["single", "multi-worker", "parameter-server", "estimator", "custom"])
-def test_init_prints_what_validates(cli: Cli, home: Path, strategy: str) -> None:
+@pytest.mark.parametrize(
+    "strategy", ["single", "multi-worker", "parameter-server", "estimator", "custom"]
+)
+def test_init_prints_a_valid_job_spec(cli: Cli, home: Path, strategy: str) -> None:
     done = cli("init", "--strategy", strategy)
     assert (done.status, done.err) == (0, "")
-    assert done.out == specfile.example(strategy)
+    assert done.out == jobspec.example(strategy)
     assert cli("init", "--strategy", strategy, "-o", "json").json["text"] == done.out
     (home / "made.yaml").write_text(done.out)
     found = cli("validate", "made.yaml")
-    assert all("no such file" in line for line in found.out.splitlines() if line != "made.yaml: ok"), found.out
+    assert all(
+        "no such file" in line for line in found.out.splitlines() if line != "made.yaml: ok"
+    ), found.out
 
 
-def test_init_is_of_many_workers_where_nothing_is_said(cli: Cli) -> None:
-    assert cli("init").out == specfile.example("multi-worker")
+def test_init_defaults_to_multi_worker(cli: Cli) -> None:
+    assert cli("init").out == jobspec.example("multi-worker")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import signal
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-from submit_tf_job import __version__, api
-from submit_tf_job.cli import COMMANDS, main
+from submit_tf_job import __version__, operations
+from submit_tf_job.cli import COMMANDS, SECTIONS
+from submit_tf_job.cli import SUBCOMMANDS as GROUPED
 from submit_tf_job.errors import TABLE, JobSpecError, Problem, SubmitTFJobError
-from submit_tf_job.settings import load_settings
+from tests.fakes.command_line import Cli, Done
 
 SUBCOMMANDS = [
     *(c for c in COMMANDS if c not in ("config", "image", "sandbox", "gateway", "staging")),
@@ -29,60 +25,10 @@ SUBCOMMANDS = [
     *(f"gateway {c}" for c in ("serve", "token")),
 ]
 
-NO_SETTINGS = ("version", "schema", "init", "gateway token")
+NO_SETTINGS = ("version", "schema", "init", "formats", "help", "gateway token")
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a command ended, and what it said where."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-class Cli(Protocol):
-    """Runs a command in this process."""
-
-    def __call__(self, *argv: str, stdin: bytes = b"") -> Done: ...
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the command a home, a working directory and an environment of its own."""
-    for name in list(os.environ):
-        if name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "XDG_")):
-            monkeypatch.delenv(name)
-    made = tmp_path / "home"
-    made.mkdir()
-    monkeypatch.setenv("HOME", str(made))
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("SUBMIT_TF_JOB_USER", "alice")
-    monkeypatch.chdir(made)
-    monkeypatch.setattr(load_settings, "__kwdefaults__", {**(load_settings.__kwdefaults__ or {}), "system_file": tmp_path / "none.yaml"})
-    return made
-
-
-@pytest.fixture
-def cli(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*argv: str, stdin: bytes = b"") -> Done:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        status = main(list(argv))
-        captured = capsys.readouterr()
-        return Done(status, captured.out, captured.err)
-
-    yield run
-    assert signal.getsignal(signal.SIGTERM) is before, "a command must leave no signal handler behind"
-
-
-# --- help -------------------------------------------------------------------------------------------------------------
+# --- help -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", SUBCOMMANDS)
@@ -96,30 +42,47 @@ def test_help_of_every_command(cli: Cli, command: str, asked: str) -> None:
     assert f"submit_tf_job {command}" in done.out.partition("Example")[2]
     for common in ("--output", "--quiet", "--verbose"):
         assert common in done.out
-    for option in ("--auth", "--rm", "--user"):  # only where the settings are read: no option does nothing
-        assert (option in done.out) is (command not in NO_SETTINGS and not command.startswith("sandbox"))
+    cluster = done.out.partition("\nCluster options:\n")[2]
+    assert "--output" not in cluster, "the options of the cluster are the last ones"
+    # only where the settings are read: no option does nothing
+    for option in ("--auth", "--rm", "--user"):
+        assert (option in cluster) is (
+            command not in NO_SETTINGS and not command.startswith("sandbox")
+        )
     assert done.out.isascii()
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["-h"], []])
-def test_the_first_help_lists_every_command(cli: Cli, argv: list[str]) -> None:
+def test_help_lists_every_command(cli: Cli, argv: list[str]) -> None:
     done = cli(*argv)
     text = done.out or done.err
     assert done.status == (0 if argv else 2)
     assert max(map(len, text.splitlines())) <= 80
-    listed = [line.split()[0] for line in text.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()]
-    assert sorted(listed) == sorted(COMMANDS)
+    for title, rows in SECTIONS.items():
+        listed = dict(
+            line.split(maxsplit=1)
+            for line in text.partition(f"\n{title}:\n")[2].partition("\n\n")[0].splitlines()
+        )
+        assert listed == {name: summary for name, (_, summary) in rows.items()}, (
+            "one line each, and nothing is cut"
+        )
     assert "Exit status: 0 done, or the job succeeded; 1 the job failed; 2 wrong usage" in text
 
 
-@pytest.mark.parametrize("group", ["config", "sandbox", "gateway", "staging"])
-def test_a_group_alone_shows_its_help(cli: Cli, group: str) -> None:
+@pytest.mark.parametrize("group", ["config", "image", "sandbox", "gateway", "staging"])
+def test_group_without_a_command_prints_help(cli: Cli, group: str) -> None:
     done = cli(group)
     assert done.status == 2
-    assert f"Usage: submit_tf_job {group} [OPTIONS] COMMAND" in done.out + done.err
+    text = done.out + done.err
+    assert f"Usage: submit_tf_job {group} [OPTIONS] COMMAND" in text
+    listed = [line.split()[0] for line in text.partition("Commands:\n")[2].splitlines()]
+    assert [f"{group} {name}" for name in listed] == [
+        name for name in GROUPED if name.startswith(f"{group} ")
+    ]
+    assert "..." not in text.partition("Commands:")[2], "no line is cut"
 
 
-# --- usage ------------------------------------------------------------------------------------------------------------
+# --- usage ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -148,15 +111,31 @@ def test_wrong_usage(cli: Cli, argv: list[str], message: str) -> None:
     [
         (["version", "-o", "yaml"], "--output takes text or json, not 'yaml'", ""),
         (["wait", "a", "--for", "ever"], "--for takes ready or done, not 'ever'", ""),
-        (["wait", "a", "--timeout", "5"], "--timeout: '5' is no duration; write 500ms, 30s, 5m or 1h", ""),
-        (["submit", "a", "--timeout", "x"], "--timeout: 'x' is no duration; write 500ms, 30s, 5m or 1h", ""),
+        (
+            ["wait", "a", "--timeout", "5"],
+            "--timeout: invalid duration '5'; use 90s, 15m or 2h",
+            "",
+        ),
+        (
+            ["submit", "a", "--timeout", "x"],
+            "--timeout: invalid duration 'x'; use 90s, 15m or 2h",
+            "",
+        ),
         (
             ["submit", "a", "--detach", "--timeout", "5s"],
-            "--timeout says how long to follow, and --detach not to follow at all",
+            "--timeout limits how long to follow, and --detach does not follow at all",
             "leave one of them out",
         ),
-        (["init", "--strategy", "x"], "--strategy takes single, multi-worker, parameter-server, estimator, custom, not 'x'", ""),
-        (["sandbox", "up", "--resolver", "x"], "--resolver takes auto, system or direct, not 'x'", ""),
+        (
+            ["init", "--strategy", "x"],
+            "--strategy takes single, multi-worker, parameter-server, estimator, torch, jax, custom, not 'x'",
+            "",
+        ),
+        (
+            ["sandbox", "up", "--resolver", "x"],
+            "--resolver takes auto, system or direct, not 'x'",
+            "",
+        ),
         (["render", "."], ". is a directory", "name the job spec file in it"),
     ],
 )
@@ -166,12 +145,16 @@ def test_wrong_values(cli: Cli, argv: list[str], message: str, hint: str) -> Non
     assert done.err == f"error: {message}\n" + (f"  hint: {hint}\n" if hint else "")
 
 
-# --- version, config --------------------------------------------------------------------------------------------------
+# --- version, config ------------------------------------------------------------------------------
 
 
 def test_version(cli: Cli) -> None:
     assert cli("version") == cli("--version") == Done(0, f"submit_tf_job {__version__}\n", "")
-    assert cli("version", "-o", "json").json == {"kind": "Version", "format": 1, "version": __version__}
+    assert cli("version", "-o", "json").json == {
+        "kind": "Version",
+        "format": 1,
+        "version": __version__,
+    }
 
 
 def test_config_show(cli: Cli, home: Path) -> None:
@@ -182,32 +165,49 @@ def test_config_show(cli: Cli, home: Path) -> None:
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0] == "profile: prod"
-    assert f"{'resource_managers':<20}  {'http://rm1:8088, http://rm2:8088':<40}  {path}:2:10, profile prod" in lines
+    assert (
+        f"{'resource_managers':<20}  {'http://rm1:8088, http://rm2:8088':<40}  "
+        f"{path}:2:10, profile prod" in lines
+    )
     assert f"{'user':<20}  {'bob':<40}  argument" in lines
-    found = cli("config", "show", "-p", "prod", "--rm", "http://rm:1", "--rm", "http://rm:2", "-o", "json").json
+    found = cli(
+        "config", "show", "-p", "prod", "--rm", "http://rm:1", "--rm", "http://rm:2", "-o", "json"
+    ).json
     assert (found["kind"], found["profile"]) == ("Settings", "prod")
-    assert found["settings"]["resource_managers"] == {"value": ["http://rm:1", "http://rm:2"], "origin": "argument"}
-    assert found["settings"]["user"] == {"value": "alice", "origin": "environment variable SUBMIT_TF_JOB_USER"}
+    assert found["settings"]["resource_managers"] == {
+        "value": ["http://rm:1", "http://rm:2"],
+        "origin": "argument",
+    }
+    assert found["settings"]["user"] == {
+        "value": "alice",
+        "origin": "environment variable SUBMIT_TF_JOB_USER",
+    }
 
 
 def test_wrong_settings(cli: Cli, home: Path) -> None:
-    assert cli("config", "show", "--profile", "prod") == Done(2, "", "error: there is no profile 'prod'\n  hint: known profiles: none\n")
+    assert cli("config", "show", "--profile", "prod") == Done(
+        2, "", "error: there is no profile 'prod'\n  hint: known profiles: none\n"
+    )
     (home / "submit_tf_job.yaml").write_text("\npolls: {min: 1s}\n")
     done = cli("config", "show")
     assert (done.status, done.out) == (2, "")
-    assert done.err == f"error: {home}/submit_tf_job.yaml:2:1: polls: unknown setting; did you mean poll.min?\n"
+    assert (
+        done.err
+        == f"error: {home}/submit_tf_job.yaml:2:1: polls: unknown setting; did you mean poll.min?\n"
+    )
     assert cli("version").status == 0, "what needs no settings does not fail of them"
 
 
-def test_no_resource_manager(cli: Cli) -> None:
+def test_settings_without_a_resource_manager(cli: Cli) -> None:
     done = cli("status", "mnist")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(
-        "error: no ResourceManager is known: neither settings, environment nor HADOOP_CONF_DIR names one\n  hint: give --rm "
+        "error: no ResourceManager is known: neither settings, environment nor "
+        "HADOOP_CONF_DIR names one\n  hint: give --rm "
     )
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def raising(error: BaseException) -> Any:
@@ -218,14 +218,18 @@ def raising(error: BaseException) -> Any:
 
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
-def test_every_error_has_its_status_and_its_words(cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: type[SubmitTFJobError]) -> None:
+def test_errors_have_their_status_and_message(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: type[SubmitTFJobError]
+) -> None:
     error = JobSpecError([Problem(3, 5, "name", "wrong", "a.yaml")], hint="mend it") if kind is JobSpecError else kind(
         "it went wrong\nbadly", hint="mend it", details={"url": "http://rm", "status": 500}
     )  # fmt: skip
-    monkeypatch.setattr(api, "connect", raising(error))
+    monkeypatch.setattr(operations, "connect", raising(error))
     said = "a.yaml:3:5: name: wrong\n" if kind is JobSpecError else "error: it went wrong\nbadly\n"
     assert cli("status", "mnist") == Done(error.exit_status, "", f"{said}  hint: mend it\n")
-    assert cli("status", "mnist", "-q").err == f"{said}  hint: mend it\n", "quiet is not about errors"
+    assert cli("status", "mnist", "-q").err == f"{said}  hint: mend it\n", (
+        "quiet is not about errors"
+    )
     more = "" if kind is JobSpecError else "  url: http://rm\n  status: 500\n"
     assert cli("status", "mnist", "-v").err == f"{said}  hint: mend it\n{more}"
     done = cli("status", "mnist", "-o", "json")
@@ -233,11 +237,12 @@ def test_every_error_has_its_status_and_its_words(cli: Cli, monkeypatch: pytest.
     assert json.loads(done.err) == {"kind": "Error", "format": 1, **error.to_json()}
 
 
-def test_a_defect_is_ours_and_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "connect", raising(ZeroDivisionError("division by zero")))
+def test_defect_is_reported_as_a_defect(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "connect", raising(ZeroDivisionError("division by zero")))
     expected = (
         "error: a defect of submit_tf_job: ZeroDivisionError: division by zero\n"
-        "  hint: please report it with the output of the same command with -v; nothing is known to be wrong with your job\n"
+        "  hint: please report it with the output of the same command with -v; your job is "
+        "probably not affected\n"
     )
     assert cli("status", "mnist") == Done(70, "", expected)
     done = cli("status", "mnist", "-v")
@@ -247,23 +252,26 @@ def test_a_defect_is_ours_and_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch)
     assert json.loads(cli("status", "mnist", "-o", "json").err)["code"] == "internal"
 
 
-def test_an_interrupt_is_no_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "connect", raising(KeyboardInterrupt()))
+def test_interrupt_prints_no_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "connect", raising(KeyboardInterrupt()))
     assert cli("status", "mnist") == Done(130, "", "")
-    monkeypatch.setattr(api, "connect", lambda _settings: object())
-    monkeypatch.setattr(api, "stop", raising(KeyboardInterrupt()))
-    assert cli("stop", "mnist").err == "\nStopping mnist may have been asked for already; submit_tf_job status mnist tells.\n"
+    monkeypatch.setattr(operations, "connect", lambda _settings: object())
+    monkeypatch.setattr(operations, "stop", raising(KeyboardInterrupt()))
+    assert (
+        cli("stop", "mnist").err
+        == "\nThe request to stop mnist may have been sent; check with: submit_tf_job status mnist\n"
+    )
 
 
-def test_sigterm_is_an_interrupt_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_ends_like_an_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def terminated(*_given: object, **_named: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(api, "connect", lambda _settings: object())
-    monkeypatch.setattr(api, "stop", terminated)
+    monkeypatch.setattr(operations, "connect", lambda _settings: object())
+    monkeypatch.setattr(operations, "stop", terminated)
     done = cli("stop", "mnist")
     assert (done.status, done.out) == (143, "")
-    assert done.err.startswith("\nStopping mnist may have been asked for already")
+    assert done.err.startswith("\nThe request to stop mnist may have been sent")
 
 
 @pytest.mark.parametrize(
@@ -276,8 +284,110 @@ def test_sigterm_is_an_interrupt_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
         ("\u202eevil\u200b\ud800", "\\x202eevil\\x200b\\xd800"),
     ],
 )
-def test_control_characters_never_reach_the_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, shown: str) -> None:
-    monkeypatch.setattr(api, "connect", raising(SubmitTFJobError(text, hint=text)))
+def test_control_characters_are_escaped(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, shown: str
+) -> None:
+    monkeypatch.setattr(operations, "connect", raising(SubmitTFJobError(text, hint=text)))
     assert cli("status", "mnist").err == f"error: {shown}\n  hint: {shown}\n"
-    monkeypatch.setattr(api, "connect", raising(JobSpecError([Problem(1, 1, "a", text)])))
+    monkeypatch.setattr(operations, "connect", raising(JobSpecError([Problem(1, 1, "a", text)])))
     assert cli("status", "mnist").err == f"line 1: a: {shown}\n"
+
+
+# --- the parser's errors, and the length of messages ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "message", "usage"),
+    [
+        (["list", "-o", "json", "--nosuch"], "No such option", "submit_tf_job list [OPTIONS]"),
+        (["list", "--output=json", "--nosuch"], "No such option", "submit_tf_job list [OPTIONS]"),
+        (
+            ["list", "-qojson", "extra"],
+            "Got unexpected extra argument",
+            "submit_tf_job list [OPTIONS]",
+        ),
+        (["status", "-o", "json"], "Missing argument 'JOB'", "submit_tf_job status [OPTIONS]"),
+        (
+            ["lisst", "--output", "json"],
+            "No such command 'lisst'",
+            "submit_tf_job COMMAND [OPTIONS]",
+        ),
+        (
+            ["sandbox", "upp", "-o", "json"],
+            "No such command 'upp'",
+            "submit_tf_job sandbox [OPTIONS] COMMAND",
+        ),
+        (
+            ["priority", "a", "b", "-o", "json"],
+            "Invalid value for 'N'",
+            "submit_tf_job priority [OPTIONS]",
+        ),
+        (["-o", "json", "list"], "No such option", "submit_tf_job COMMAND [OPTIONS]"),
+    ],
+)
+def test_wrong_usage_is_the_error_object_with_output_json(
+    cli: Cli, argv: list[str], message: str, usage: str
+) -> None:
+    done = cli(*argv)
+    assert (done.status, done.out) == (2, "")
+    error = json.loads(done.err)
+    assert {name: error[name] for name in ("kind", "format", "code", "exit_status", "retryable")} == {
+        "kind": "Error", "format": 1, "code": "usage", "exit_status": 2, "retryable": False,
+    }  # fmt: skip
+    assert message in error["message"]
+    assert error["hint"].startswith(f"usage: {usage}")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["list", "--nosuch"],
+        ["list", "--nosuch", "--", "-o", "json"],
+        ["list", "-o", "text", "--nosuch"],
+    ],
+)
+def test_wrong_usage_is_text_without_output_json(cli: Cli, argv: list[str]) -> None:
+    done = cli(*argv)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: No such option")
+    assert (
+        done.err.splitlines()[1]
+        == "  hint: usage: submit_tf_job list [OPTIONS]; see submit_tf_job list --help"
+    )
+
+
+LONG = "a" * 100_000
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [LONG],
+        ["list", f"--{LONG}"],
+        ["list", "-p", LONG],
+        ["list", "--rm", LONG],
+        ["list", "--rm", f"http://{LONG}"],
+        ["wait", "a", "--timeout", LONG],
+        ["init", "--strategy", LONG],
+        ["render", LONG],
+        ["render", "/dev/null", "--set", LONG],
+    ],
+)
+def test_messages_about_long_arguments_are_short(cli: Cli, argv: list[str], output: str) -> None:
+    done = cli(*argv, "-o", output)
+    assert (done.status, done.out) == (2, "")
+    assert 20 < len(done.err) < 8000
+    assert "a defect" not in done.err
+
+
+def test_errors_shorten_foreign_text() -> None:
+    error = SubmitTFJobError(
+        LONG, hint=LONG, details={"body": LONG, "more": [{"text": LONG}], "status": 500}
+    )
+    assert (len(error.message), len(str(error)), len(error.hint)) == (3993, 3993, 1993)
+    assert len(json.dumps(error.to_json())) < 12_000
+    assert error.details["status"] == 500
+    problems = JobSpecError([Problem(1, 1, LONG, LONG, LONG)])
+    assert len(str(problems.problems[0])) < 1000
+    assert len(json.dumps(problems.to_json())) < 12_000

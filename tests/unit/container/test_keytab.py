@@ -1,4 +1,4 @@
-"""Keytabs: whose keys they hold, and what keeps them from being used."""
+"""Keytabs: parsing, matching principals, and reasons why one cannot be used."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job import keytab
+from submit_tf_job.container.login import keytab
 from tests.fakes.keytabs import RECORDED
 from tests.fakes.keytabs import keytab as made
 
 SVC, ALICE = "svc/node1.example.com@EXAMPLE.COM", "alice@EXAMPLE.COM"
 
 
-def test_what_ktutil_wrote() -> None:
+def test_read_a_keytab_of_ktutil() -> None:
     entries = keytab.read(RECORDED)
-    assert [(entry.principal, entry.version, keytab.encryption(entry.kind)) for entry in entries] == [
+    assert [
+        (entry.principal, entry.version, keytab.encryption(entry.kind)) for entry in entries
+    ] == [
         (SVC, 3, "aes256-cts-hmac-sha1-96"),
         (SVC, 3, "aes128-cts-hmac-sha1-96"),
-        (ALICE, 300, "aes256-cts-hmac-sha384-192"),  # kvno 300 does not fit into the one byte before the key
+        # kvno 300 does not fit into the one byte before the key
+        (ALICE, 300, "aes256-cts-hmac-sha384-192"),
     ]
     assert entries[0].made == 1795280509
     assert "\\x" not in repr(entries)
 
 
-def test_one_principal_alone() -> None:
+def test_extract_one_principal() -> None:
     entries = keytab.read(RECORDED)
-    assert [entry.principal for entry in keytab.read(keytab.only(entries, ALICE))] == [ALICE]
-    assert b"".join(keytab.only(entries, name)[2:] for name in (SVC, ALICE)) == RECORDED[2:]
+    assert [entry.principal for entry in keytab.read(keytab.extract(entries, ALICE))] == [ALICE]
+    assert b"".join(keytab.extract(entries, name)[2:] for name in (SVC, ALICE)) == RECORDED[2:]
 
 
-def test_holes_and_an_early_end() -> None:
+def test_read_with_holes_and_an_early_end() -> None:
     """`ktutil delent` leaves a hole of a negative size; a size of zero ends the file."""
     hole = struct.pack(">i", -7) + b"\xaa" * 7
     entry = made(ALICE)[2:]
@@ -55,30 +58,45 @@ def test_holes_and_an_early_end() -> None:
         (ALICE, ALICE, True),
     ],
 )
-def test_who_is_who(principal: str, wanted: str, is_it: bool) -> None:
+def test_matches_host_and_realm(principal: str, wanted: str, is_it: bool) -> None:
     assert keytab.matches(principal, wanted) is is_it
 
 
-def test_what_keeps_one_from_being_used() -> None:
-    assert keytab.trouble(RECORDED, "svc/_HOST@EXAMPLE.COM") == ""
-    assert keytab.trouble(b"PK\x03\x04", SVC) == "it is no keytab of MIT's format (it does not begin with 05 02)"
-    assert keytab.trouble(b"", SVC) == "it is no keytab of MIT's format (it does not begin with 05 02)"
-    assert keytab.trouble(RECORDED[:-3], ALICE) == "it is a keytab that is cut off or damaged"
-    assert keytab.trouble(keytab.MAGIC, SVC) == f"it holds no key of {SVC}: it is empty"
-    assert keytab.trouble(RECORDED, "bob/_HOST@EXAMPLE.COM") == f"it holds no key of bob/_HOST@EXAMPLE.COM, only of {ALICE}, {SVC}"
+def test_find_problem_of_unusable_keytabs() -> None:
+    assert keytab.find_problem(RECORDED, "svc/_HOST@EXAMPLE.COM") == ""
+    assert (
+        keytab.find_problem(b"PK\x03\x04", SVC)
+        == "it is not a keytab of MIT's format (it does not begin with 05 02)"
+    )
+    assert (
+        keytab.find_problem(b"", SVC)
+        == "it is not a keytab of MIT's format (it does not begin with 05 02)"
+    )
+    assert keytab.find_problem(RECORDED[:-3], ALICE) == "it is a keytab that is cut off or damaged"
+    assert keytab.find_problem(keytab.MAGIC, SVC) == f"it holds no key of {SVC}: it is empty"
+    assert (
+        keytab.find_problem(RECORDED, "bob/_HOST@EXAMPLE.COM")
+        == f"it holds no key of bob/_HOST@EXAMPLE.COM, only of {ALICE}, {SVC}"
+    )
     des = made(SVC, kind=3) + made(SVC, kind=16)[2:] + made(ALICE)[2:]
-    assert keytab.trouble(des, SVC) == f"its keys of {SVC} are of types that Kerberos has given up: des-cbc-md5, des3-cbc-sha1"
+    assert (
+        keytab.find_problem(des, SVC)
+        == f"its keys of {SVC} are of types that Kerberos no longer supports: des-cbc-md5, des3-cbc-sha1"
+    )
 
 
-def test_weak_keys_can_be_used() -> None:
+def test_weakness_of_usable_keytabs() -> None:
     rc4 = made(SVC, kind=23)
-    assert keytab.trouble(rc4, SVC) == ""
-    assert keytab.weakness(rc4, SVC) == f"its keys of {SVC} are of weak types (arcfour-hmac), which Java 17 and later refuse"
+    assert keytab.find_problem(rc4, SVC) == ""
+    assert (
+        keytab.weakness(rc4, SVC)
+        == f"its keys of {SVC} are of weak types (arcfour-hmac), which Java 17 and later refuse"
+    )
     assert keytab.weakness(rc4 + made(SVC, kind=18)[2:], SVC) == ""
 
 
 @given(st.binary(max_size=200))
-def test_rubbish_is_told_apart_from_a_keytab(content: bytes) -> None:
+def test_read_refuses_any_other_bytes(content: bytes) -> None:
     for text in (content, keytab.MAGIC + content, RECORDED[: len(content)] + content):
         with contextlib.suppress(ValueError):  # and nothing else
             keytab.read(text)

@@ -1,4 +1,4 @@
-"""What the bootstrap does with large files, archives, wheels and packages."""
+"""Delivery of large files, archives, wheels and packages in a container."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap import shipped
-from submit_tf_job.bootstrap.info import Info, Problem
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import BootstrapProblem, Info
+from submit_tf_job.container.shipping import shipped
 
 HERE = "{}.{}".format(*sys.version_info[:2])
 
 
 def info(cwd: Path, **files: Any) -> Info:
-    roles = {"chief": {"count": 1, "duty": "decides", "command": "true", "env": {}, "gpus": 0}}
+    roles = {"chief": {"count": 1, "kind": "trains", "command": "true", "env": {}, "gpus": 0}}
     task = {
         "version": contract.TASK_VERSION,
         "job": "j",
@@ -46,14 +46,14 @@ def a_tar(path: Path, *members: tuple[str, bytes | None, int, str]) -> None:
             tar.addfile(found)
 
 
-def test_a_large_file_is_a_link_to_its_one_copy(tmp_path: Path) -> None:
+def test_deliver_links_a_large_file(tmp_path: Path) -> None:
     (tmp_path / "tfjob-large-1").write_bytes(b"model")
     deliver(tmp_path, links={"models/big one.bin": "tfjob-large-1"})
     assert (tmp_path / "models" / "big one.bin").read_bytes() == b"model"
     assert (tmp_path / "models" / "big one.bin").is_symlink()
 
 
-def test_archives_keep_links_and_modes_and_are_gone_afterwards(tmp_path: Path) -> None:
+def test_deliver_unpacks_archives_with_links_and_modes(tmp_path: Path) -> None:
     name = f"{contract.ARCHIVES_DIRECTORY}/data.tar.gz"
     members = (
         ("a/ü", None, 0o640, ""),
@@ -64,7 +64,10 @@ def test_archives_keep_links_and_modes_and_are_gone_afterwards(tmp_path: Path) -
     a_tar(tmp_path / name, *members)
     deliver(tmp_path, unpack={name: "data"})
     assert (tmp_path / "data" / "link").readlink() == Path("a/ü")
-    assert {path: (tmp_path / "data" / path).stat().st_mode & 0o777 for path in ("a/ü", "run")} == {"a/ü": 0o640, "run": 0o755}
+    assert {path: (tmp_path / "data" / path).stat().st_mode & 0o777 for path in ("a/ü", "run")} == {
+        "a/ü": 0o640,
+        "run": 0o755,
+    }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
@@ -84,7 +87,10 @@ def test_nothing_lands_outside(member: tuple[str, bytes | None, int, str], tmp_p
     work = tmp_path / "work"
     work.mkdir()
     a_tar(work / ".tfjob-archives" / "x.tar.gz", member)
-    with pytest.raises(Problem, match=r"the job's files could not be unpacked: .*(would land outside|is no plain file)"):
+    with pytest.raises(
+        BootstrapProblem,
+        match=r"the job's files could not be unpacked: .*(would land outside|is not a plain file)",
+    ):
         deliver(work, unpack={".tfjob-archives/x.tar.gz": "data"})
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
@@ -94,51 +100,64 @@ def test_a_link_that_is_followed_by_a_file_below_it(tmp_path: Path) -> None:
     (tmp_path / "work" / "there").symlink_to(tmp_path)
     with zipfile.ZipFile(tmp_path / "work" / "x.zip", "w") as out:
         out.writestr("there/evil", b"")
-    with pytest.raises(Problem, match="would land outside"):
+    with pytest.raises(BootstrapProblem, match="would land outside"):
         deliver(tmp_path / "work", unpack={"x.zip": "."})
 
 
-def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deliver_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     a_tar(tmp_path / "x" / "x.tar.gz", ("a", None, 0o644, ""))
     monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(BootstrapProblem) as caught:
         deliver(tmp_path, unpack={"x/x.tar.gz": "."})
-    assert caught.value.message == "the job's files could not be unpacked: [Errno 28] No space left on device"
+    assert (
+        caught.value.message
+        == "the job's files could not be unpacked: [Errno 28] No space left on device"
+    )
     assert caught.value.status == contract.EXIT_BOOTSTRAP_ERROR
 
 
-def test_wheels_are_where_python_finds_them(tmp_path: Path) -> None:
+def test_deliver_unpacks_wheels_for_python(tmp_path: Path) -> None:
     name = f"{contract.ARCHIVES_DIRECTORY}/one-1.0-py3-none-any.whl"
     (tmp_path / contract.ARCHIVES_DIRECTORY).mkdir()
     with zipfile.ZipFile(tmp_path / name, "w") as out:
-        for member in ("one/__init__.py", "one-1.0.data/purelib/two.py", "one-1.0.data/scripts/run", "one-1.0.data/data/share/x"):
+        for member in (
+            "one/__init__.py",
+            "one-1.0.data/purelib/two.py",
+            "one-1.0.data/scripts/run",
+            "one-1.0.data/data/share/x",
+        ):
             out.writestr(member, "#!/bin/sh\n")
     deliver(tmp_path, unpack={name: contract.SITE_DIRECTORY})
     site = tmp_path / contract.SITE_DIRECTORY
-    assert sorted(str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()) == ["bin/run", "one/__init__.py", "two.py"]
+    assert sorted(str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()) == [
+        "bin/run",
+        "one/__init__.py",
+        "two.py",
+    ]
     assert (site / "bin" / "run").stat().st_mode & 0o111
     env = {"PYTHONPATH": "/mine", "PATH": "/bin"}
     shipped.find_packages(info(tmp_path), env)
     assert env == {"PYTHONPATH": f"{site}:/mine", "PATH": f"{site}/bin:/bin"}
 
 
-def test_packages_come_first_and_are_for_this_python(tmp_path: Path) -> None:
+def test_find_packages_checks_the_python_version(tmp_path: Path) -> None:
     root = tmp_path / contract.PACKAGES_LINK
     env = {"PATH": "/bin"}
     shipped.find_packages(info(tmp_path, packages={"kind": "site", "version": HERE}), env)
     assert env == {"PYTHONPATH": f"{root}/site", "PATH": f"{root}/bin:/bin"}
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(BootstrapProblem) as caught:
         shipped.find_packages(info(tmp_path, packages={"kind": "site", "version": "3.6"}), env)
     assert caught.value.message == (
-        f"the job's packages are for Python 3.6, and this image's is {HERE}; say python: {{version: \"{HERE}\"}}"
+        f"the job's packages are for Python 3.6, and this image's is {HERE}; write python: "
+        f'{{version: "{HERE}"}}'
     )
 
 
 @pytest.mark.parametrize("inner", ["", "env"])
-def test_an_environment_is_first_on_the_path(inner: str, tmp_path: Path) -> None:
+def test_find_packages_with_an_environment(inner: str, tmp_path: Path) -> None:
     root = tmp_path / contract.PACKAGES_LINK / inner
     (root / "bin").mkdir(parents=True)
     env = {"PATH": "/bin", "LD_LIBRARY_PATH": "/cuda"}
@@ -146,3 +165,14 @@ def test_an_environment_is_first_on_the_path(inner: str, tmp_path: Path) -> None
     assert env["PATH"].split(":")[0] == str(root / "bin").replace("/./", "/")
     assert env["LD_LIBRARY_PATH"] == f"/cuda:{root / 'lib'}"
     assert "PYTHONPATH" not in env
+
+
+def test_find_packages_of_the_role_replace_those_of_the_job(tmp_path: Path) -> None:
+    packages = {"kind": "site", "version": ""}
+    env: dict[str, str] = {}
+    shipped.find_packages(
+        info(tmp_path, packages=packages, roles={"chief": {"packages": None}}), env
+    )
+    assert env == {}
+    shipped.find_packages(info(tmp_path, roles={"chief": {"packages": packages}}), env)
+    assert env["PYTHONPATH"] == str(tmp_path / contract.PACKAGES_LINK / "site")

@@ -1,4 +1,4 @@
-"""Inputs and outputs as a task has them: its share, what is copied down and up, and what is said when that fails."""
+"""Inputs and outputs of a task: shares, downloads, uploads, and their errors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,22 +15,39 @@ from typing import Any
 import fsspec
 import pytest
 
-from submit_tf_job import contract
-from submit_tf_job.bootstrap import hadoop, store, stores, tokens, transfer, webhdfs
-from submit_tf_job.bootstrap.data import Data
-from submit_tf_job.bootstrap.info import Info, Problem
+from submit_tf_job.container import contract, hadoop
+from submit_tf_job.container.data import store, stores, transfer, webhdfs_client
+from submit_tf_job.container.data.task_data import Data
+from submit_tf_job.container.delegation import tokens
+from submit_tf_job.container.info import BootstrapProblem, Info
 
-ROLES = {"chief": "decides", "worker": "trains", "ps": "serves", "evaluator": "evaluates"}
+ROLES = {"chief": "trains", "worker": "trains", "ps": "serves", "evaluator": "evaluates"}
 SUBMISSION = "0123"
 
 
 def data_of(
-    cwd: Path, role: str = "worker", index: int = 0, counts: dict[str, int] | None = None, **what: Any
+    cwd: Path,
+    role: str = "worker",
+    index: int = 0,
+    counts: dict[str, int] | None = None,
+    **what: Any,
 ) -> tuple[Data, dict[str, str]]:
     roles = {
-        name: {"count": (counts or {}).get(name, 1), "duty": duty, "command": ["true"], "max_restarts": 0} for name, duty in ROLES.items()
+        name: {
+            "count": (counts or {}).get(name, 1),
+            "kind": role_kind,
+            "command": ["true"],
+            "max_restarts": 0,
+        }
+        for name, role_kind in ROLES.items()
     }
-    data = {"readers": ["chief", "worker"], "onlookers": ["evaluator"], "inputs": {}, "outputs": {}, **what}
+    data = {
+        "readers": ["chief", "worker"],
+        "onlookers": ["evaluator"],
+        "inputs": {},
+        "outputs": {},
+        **what,
+    }
     task = {
         "version": 1,
         "job": "t",
@@ -54,7 +72,7 @@ def given_list(cwd: Path, files: list[str]) -> None:
     (cwd / "tfjob-input-d.txt").write_text("".join(f"{file}\n" for file in files))
 
 
-# --- shares -----------------------------------------------------------------------------------------------------------
+# --- shares ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("files", "workers"), [(4, 3), (11, 3), (100, 7), (1, 0)])
@@ -65,7 +83,12 @@ def test_shares_are_complete_disjoint_and_even(tmp_path: Path, files: int, worke
     for role, index in [("chief", 0), *(("worker", number) for number in range(workers))]:
         item = {"uri": "hdfs:///d", "shard": True, "download": False}
         data, env = data_of(
-            tmp_path, role, index, {"worker": max(workers, 1)}, inputs={"d": item}, readers=["chief", "worker"][: 1 + bool(workers)]
+            tmp_path,
+            role,
+            index,
+            {"worker": max(workers, 1)},
+            inputs={"d": item},
+            readers=["chief", "worker"][: 1 + bool(workers)],
         )
         data.prepare()
         shares.append(lines(env["TFJOB_FILES_D"]))
@@ -74,7 +97,7 @@ def test_shares_are_complete_disjoint_and_even(tmp_path: Path, files: int, worke
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_an_evaluator_sees_all_and_a_ps_nothing(tmp_path: Path) -> None:
+def test_shares_of_evaluator_and_ps(tmp_path: Path) -> None:
     given_list(tmp_path, ["file:///x"] * 3)
     inputs = {"d": {"uri": "file:///x", "shard": True, "download": False}}
     for role, count in (("evaluator", 3), ("ps", None)):
@@ -83,7 +106,7 @@ def test_an_evaluator_sees_all_and_a_ps_nothing(tmp_path: Path) -> None:
         assert (len(lines(env["TFJOB_FILES_D"])) if count else env.get("TFJOB_FILES_D")) == count
 
 
-# --- down, as the program finds it ------------------------------------------------------------------------------------
+# --- down, as the program finds it ----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -107,13 +130,20 @@ def source(tmp_path: Path) -> Path:
         ("*.rec", [], "", []),
     ],
 )
-def test_downloads(tmp_path: Path, source: Path, path: str, share: list[str] | None, where: str, found: list[str]) -> None:
+def test_prepare_downloads_inputs(
+    tmp_path: Path, source: Path, path: str, share: list[str] | None, where: str, found: list[str]
+) -> None:
     cwd = tmp_path / "work"
     cwd.mkdir()
     uri = f"file://{source}/{path}".rstrip("/")
     if share is not None:
         given_list(cwd, [f"file://{source}/{name}" for name in share])
-    data, env = data_of(cwd, "chief", readers=["chief"], inputs={"d": {"uri": uri, "shard": share is not None, "download": True}})
+    data, env = data_of(
+        cwd,
+        "chief",
+        readers=["chief"],
+        inputs={"d": {"uri": uri, "shard": share is not None, "download": True}},
+    )
     data.prepare()
     assert env["TFJOB_INPUT_D"] == str(cwd / "tfjob-inputs/d" / where).rstrip("/")
     assert lines(env["TFJOB_FILES_D"]) == [str(cwd / "tfjob-inputs/d" / name) for name in found]
@@ -128,38 +158,62 @@ def test_downloads(tmp_path: Path, source: Path, path: str, share: list[str] | N
         ("file:///no/such/*.rec", "/no/such/*.rec: no file matches"),
         (
             "hdfs:///d",
-            "the URI names no NameNode, and no Hadoop configuration in this container does; write hadoop: {conf: inline}, or hdfs://host:port/…",
+            "the URI names no NameNode, and no Hadoop configuration in this container "
+            "does; write hadoop: {conf: inline}, or hdfs://host:port/…",
         ),
         (
             "s3://bucket/d",
-            "the image has nothing that reads s3:// (Install s3fs to access S3); install fsspec, and its package for that, in the image",
+            "the image has nothing that reads s3:// (Install s3fs to access S3); install "
+            "fsspec, and its package for that, in the image",
         ),
         ("viewfs:///d", "no mount table of the Hadoop configuration in this container leads there"),
     ],
 )
-def test_an_input_that_cannot_be_fetched(tmp_path: Path, uri: str, why: str) -> None:
+def test_prepare_fails_for_a_missing_input(tmp_path: Path, uri: str, why: str) -> None:
     data, _ = data_of(tmp_path, inputs={"d": {"uri": uri, "shard": False, "download": True}})
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(BootstrapProblem) as caught:
         data.prepare()
     assert (caught.value.status, caught.value.reason) == (97, "input-failed")
     assert caught.value.message == f"the input d cannot be fetched from {uri}: {why}"
 
 
-def test_a_copying_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, _ = data_of(tmp_path, inputs={"d": {"uri": "file:///x", "shard": False, "download": True}})
+def test_download_where_the_package_is_not_installed(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container: the copying process has only the modules that travel with the job."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # -S: no site-packages
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    data, env = data_of(
+        tmp_path, inputs={"d": {"uri": f"file://{source}/a.rec", "shard": False, "download": True}}
+    )
+    data.prepare()
+    assert Path(env["TFJOB_INPUT_D"]).read_text() == "content of a.rec"
+
+
+def test_prepare_when_the_copying_process_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, _ = data_of(
+        tmp_path, inputs={"d": {"uri": "file:///x", "shard": False, "download": True}}
+    )
     monkeypatch.setattr("sys.executable", "/bin/false")
-    with pytest.raises(Problem, match=r"the copying process (died|ended at once)"):
+    with pytest.raises(BootstrapProblem, match=r"the copying process (died|ended at once)"):
         data.prepare()
 
 
-# --- up ---------------------------------------------------------------------------------------------------------------
+# --- up -------------------------------------------------------------------------------------------
 
 UPLOAD = {"uri": "", "upload": "deciding-task", "on_failure": "discard", "overwrite": False}
-GOOD, BAD = {"status": 0, "reason": "exited", "message": ""}, {"status": 3, "reason": "exited", "message": "own"}
+GOOD, BAD = (
+    {"status": 0, "reason": "exited", "message": ""},
+    {"status": 3, "reason": "exited", "message": "own"},
+)
 
 
-def finish(data: Data, record: dict[str, Any], *, told_to_end: bool = False) -> dict[str, Any]:
-    upload = data.uploads(record, told_to_end)
+def finish(data: Data, record: dict[str, Any], *, end_requested: bool = False) -> dict[str, Any]:
+    upload = data.uploads(record, end_requested)
     return upload(dict(record)) if upload else record
 
 
@@ -178,7 +232,7 @@ def below(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
 
 
-def test_the_deciding_task_uploads_and_no_other(tmp_path: Path) -> None:
+def test_uploads_only_in_the_deciding_task(tmp_path: Path) -> None:
     target = tmp_path / "out/model"
     assert finish(an_output(tmp_path, "worker", target), GOOD) == GOOD
     assert not target.exists()
@@ -188,48 +242,84 @@ def test_the_deciding_task_uploads_and_no_other(tmp_path: Path) -> None:
     assert below(tmp_path / "out") == ["model/.hidden", "model/deep/er/x"]
 
 
+def test_uploads_leaves_an_output_that_the_program_writes_itself(tmp_path: Path) -> None:
+    own = {"uri": f"file://{tmp_path}/own", "upload": None}
+    for role in ("chief", "worker"):
+        data, _env = data_of(tmp_path, role, outputs={"m": own})
+        assert data.uploads(GOOD, False) is None
+        assert data.uploads(BAD, False) is None
+
+
 @pytest.mark.parametrize(
     ("more", "record", "told", "left"),
     [
-        ({"upload": "every-task"}, GOOD, False, ["model/chief-0/.hidden", "model/chief-0/deep/er/x"]),
+        (
+            {"upload": "every-task"},
+            GOOD,
+            False,
+            ["model/chief-0/.hidden", "model/chief-0/deep/er/x"],
+        ),
         ({}, BAD, False, []),
         ({}, GOOD, True, []),
         ({"on_failure": "upload"}, BAD, False, ["model/.hidden", "model/deep/er/x"]),
-        ({"on_failure": "keep"}, BAD, False, ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"]),
-        ({"on_failure": "keep"}, GOOD, True, ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"]),
+        (
+            {"on_failure": "keep"},
+            BAD,
+            False,
+            ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"],
+        ),
+        (
+            {"on_failure": "keep"},
+            GOOD,
+            True,
+            ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"],
+        ),
     ],
 )
-def test_what_becomes_of_it(tmp_path: Path, more: dict[str, Any], record: dict[str, Any], told: bool, left: list[str]) -> None:
+def test_uploads_after_success_and_failure(
+    tmp_path: Path, more: dict[str, Any], record: dict[str, Any], told: bool, left: list[str]
+) -> None:
     data = an_output(tmp_path, "chief", tmp_path / "out/model", **more)
-    assert finish(data, record, told_to_end=told) == record
+    assert finish(data, record, end_requested=told) == record
     assert below(tmp_path / "out") == left
 
 
-def test_what_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None:
+def test_upload_replaces_a_target_only_with_overwrite(tmp_path: Path) -> None:
     target = tmp_path / "out/model"
     target.mkdir(parents=True)
     (target / "old").write_text("old")
     done = finish(an_output(tmp_path, "chief", target), GOOD)
-    why = f"the output m could not be stored at file://{target}: {target}: is there already, and overwrite: true was not said"
+    why = (
+        f"the output m could not be stored at file://{target}: {target}: exists already; "
+        f"set overwrite: true to replace it"
+    )
     assert (done["status"], done["reason"]) == (97, "output-failed")
     assert done["message"].endswith(why)
     assert below(tmp_path / "out") == ["model/old"]
-    data, _ = data_of(tmp_path, "chief", outputs={"m": {**UPLOAD, "uri": f"file://{target}", "overwrite": True}})
+    data, _ = data_of(
+        tmp_path, "chief", outputs={"m": {**UPLOAD, "uri": f"file://{target}", "overwrite": True}}
+    )
     assert finish(data, GOOD) == GOOD
     assert below(tmp_path / "out") == ["model/.hidden", "model/deep/er/x"]
 
 
-def test_nothing_written_is_a_failure_and_a_failure_keeps_its_own_reason(tmp_path: Path) -> None:
-    data, _ = data_of(tmp_path, "chief", outputs={"m": {**UPLOAD, "uri": "file:///proc/version/x", "on_failure": "upload"}})
+def test_upload_of_an_empty_output(tmp_path: Path) -> None:
+    data, _ = data_of(
+        tmp_path,
+        "chief",
+        outputs={"m": {**UPLOAD, "uri": "file:///proc/version/x", "on_failure": "upload"}},
+    )
     data.prepare()
-    assert finish(data, GOOD)["message"].endswith(f": nothing was written to {tmp_path}/tfjob-outputs/m")
+    assert finish(data, GOOD)["message"].endswith(
+        f": nothing was written to {tmp_path}/tfjob-outputs/m"
+    )
     assert finish(data, BAD) == BAD
     (tmp_path / "tfjob-outputs/m/x").write_text("x")
     assert finish(data, BAD) == BAD
     assert finish(data, GOOD)["message"].endswith(": /proc/version/x: Not a directory")
 
 
-# --- the copying itself -----------------------------------------------------------------------------------------------
+# --- the copying itself ---------------------------------------------------------------------------
 
 
 class Told(list[dict[str, Any]]):
@@ -238,10 +328,20 @@ class Told(list[dict[str, Any]]):
 
 
 def upload_step(local: Path, uri: str, **more: Any) -> dict[str, Any]:
-    return {"do": "upload", "name": "m", "uri": uri, "from": str(local), "overwrite": False, "mark": "x", **more}
+    return {
+        "do": "upload",
+        "name": "m",
+        "uri": uri,
+        "from": str(local),
+        "overwrite": False,
+        "mark": "x",
+        **more,
+    }
 
 
-def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_failure_restores_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     local, target = tmp_path / "local", tmp_path / "out/model"
     local.mkdir()
     (local / "x").write_text("new")
@@ -250,12 +350,15 @@ def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path:
     told = Told()
 
     def full(_self: stores.Disk, path: str, _source: Any, _tick: Any) -> None:
-        with store.translated(path):
+        with store.store_errors(path):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
         patch.setattr(stores.Disk, "write", full)
-        assert transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told) == 1
+        assert (
+            transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told)
+            == 1
+        )
     assert told[-1]["why"] == f"{tmp_path}/out/.model.x.tmp/x: No space left on device"
     assert below(tmp_path / "out") == ["model/old"]
 
@@ -267,14 +370,16 @@ def test_a_failed_upload_leaves_nothing_and_brings_back_what_was_there(tmp_path:
         rename(self, source, to)
 
     monkeypatch.setattr(stores.Disk, "rename", unlucky)
-    assert transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told) == 1
+    assert (
+        transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told) == 1
+    )
     assert below(tmp_path / "out") == ["model/old"]
 
 
-def test_what_passes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_after_transient_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("submit_tf_job.bootstrap.transfer.time.sleep", pauses.append)
-    outcomes: Iterator[Any] = iter([store.StoreError("standby", passing=True), "done"])
+    monkeypatch.setattr("submit_tf_job.container.data.transfer.time.sleep", pauses.append)
+    outcomes: Iterator[Any] = iter([store.StoreError("standby", transient=True), "done"])
 
     def call() -> Any:
         found = next(outcomes)
@@ -282,18 +387,23 @@ def test_what_passes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
             raise found
         return found
 
-    assert transfer.again(call) == "done"
+    assert transfer.retry(call) == "done"
     assert pauses == [0.0, 1.0]
     outcomes = iter([store.StoreError("never")])
     with pytest.raises(store.StoreError, match="never"):
-        transfer.again(call)
+        transfer.retry(call)
 
 
 def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = fsspec.filesystem("memory")
     memory.store.clear()
     monkeypatch.setattr(
-        transfer, "open_store", lambda uri, _env: (stores.ByFsspec(memory, "/bucket"), "/" + uri.partition("://")[2].partition("/")[2])
+        transfer,
+        "open_store",
+        lambda uri, _env: (
+            stores.ByFsspec(memory, "/bucket"),
+            "/" + uri.partition("://")[2].partition("/")[2],
+        ),
     )
     local = tmp_path / "local"
     (local / "deep").mkdir(parents=True)
@@ -301,7 +411,7 @@ def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     memory.pipe_file("/bucket/m/old", b"old")
     told = Told()
     assert transfer.run({"steps": [upload_step(local, "s3://bucket/m")]}, told) == 1
-    assert told[-1]["why"] == "/m: is there already, and overwrite: true was not said"
+    assert told[-1]["why"] == "/m: exists already; set overwrite: true to replace it"
     assert transfer.run({"steps": [upload_step(local, "s3://bucket/m", overwrite=True)]}, told) == 0
     assert sorted(memory.find("/bucket")) == ["/bucket/m/deep/x"]
     down = {
@@ -318,7 +428,7 @@ def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     memory.store.clear()
 
 
-# --- Hadoop's configuration -------------------------------------------------------------------------------------------
+# --- Hadoop's configuration -----------------------------------------------------------------------
 
 CONF = {
     "fs.defaultFS": "viewfs://all",
@@ -342,14 +452,20 @@ CONF = {
         ("/database", "hdfs://ns1/rest/database"),
     ],
 )
-def test_mounts_of_viewfs(path: str, uri: str) -> None:
-    assert hadoop.through_mounts("all", path, CONF) == uri
+def test_resolve_viewfs(path: str, uri: str) -> None:
+    assert hadoop.resolve_viewfs("all", path, CONF) == uri
 
 
-def test_addresses_of_name_nodes(tmp_path: Path) -> None:
+def test_name_nodes_and_web_addresses(tmp_path: Path) -> None:
     assert hadoop.web_addresses("ns1", CONF) == ("http", ["one:50070", "two:9870"])
-    assert hadoop.web_addresses("host:8020", {"dfs.http.policy": "HTTPS_ONLY"}) == ("https", ["host:9871"])
-    assert hadoop.web_addresses("nn:9000", {"dfs.namenode.http-address": "web:1234"}) == ("http", ["web:1234"])
+    assert hadoop.web_addresses("host:8020", {"dfs.http.policy": "HTTPS_ONLY"}) == (
+        "https",
+        ["host:9871"],
+    )
+    assert hadoop.web_addresses("nn:9000", {"dfs.namenode.http-address": "web:1234"}) == (
+        "http",
+        ["web:1234"],
+    )
     (tmp_path / "core-site.xml").write_text(
         "<configuration><property><name>h</name><value>nn</value></property>"
         "<property><name>fs.defaultFS</name><value>hdfs://${h}:9000</value></property></configuration>"
@@ -357,19 +473,28 @@ def test_addresses_of_name_nodes(tmp_path: Path) -> None:
     assert hadoop.name_nodes(hadoop.properties(str(tmp_path))) == {"": ["nn:9000"]}
 
 
-def test_words_of_libraries() -> None:
-    with pytest.raises(store.StoreError, match=r"^/p: Permission denied: user=bob$") as caught, store.translated("/p"):
-        raise RuntimeError('RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob\\n\\tat x")')
-    assert not caught.value.passing
-    with pytest.raises(store.NotThere, match=r"^/p: no such file or directory$"), store.translated("/p"):
+def test_store_errors_message() -> None:
+    with (
+        pytest.raises(store.StoreError, match=r"^/p: Permission denied: user=bob$") as caught,
+        store.store_errors("/p"),
+    ):
+        raise RuntimeError(
+            'RPCError("org.apache.hadoop.security.AccessControlException", "Permission '
+            'denied: user=bob\\n\\tat x")'
+        )
+    assert not caught.value.transient
+    with (
+        pytest.raises(store.NotFound, match=r"^/p: no such file or directory$"),
+        store.store_errors("/p"),
+    ):
         raise RuntimeError('RPCError("java.io.FileNotFoundException", "File does not exist: /p")')
-    with pytest.raises(store.StoreError) as passing, store.translated("/p"):
+    with pytest.raises(store.StoreError) as transient, store.store_errors("/p"):
         raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
-    assert passing.value.passing
-    assert json.dumps(str(passing.value)) == '"/p: Connection reset by peer"'
+    assert transient.value.transient
+    assert json.dumps(str(transient.value)) == '"/p: Connection reset by peer"'
 
 
-# --- WebHDFS by the standard library (on the real one: tests/cluster/test_data.py) --------------------------------------
+# --- WebHDFS by the standard library (on the real one: tests/cluster/test_data.py) ----------------
 
 
 class Answer:
@@ -379,7 +504,7 @@ class Answer:
         self.read = self.body.read
 
 
-class FakeWeb(webhdfs.WebHdfs):
+class FakeWeb(webhdfs_client.WebHdfs):
     """Answers what it was given, request by request; anything else fails the test."""
 
     def __init__(self, env: dict[str, str], *expected: tuple[str, str, Answer]) -> None:
@@ -391,7 +516,9 @@ class FakeWeb(webhdfs.WebHdfs):
         web = self
 
         class Connection:
-            def request(self, method: str, target: str, body: Any = (), headers: Any = None) -> None:
+            def request(
+                self, method: str, target: str, body: Any = (), headers: Any = None
+            ) -> None:
                 wanted, start, self.answer = web.expected.pop(0)
                 assert (method, f"{address}{target}"[: len(start)]) == (wanted, start)
                 web.sent = b"".join(body)
@@ -407,23 +534,35 @@ class FakeWeb(webhdfs.WebHdfs):
 
 
 def remote(kind: str, message: str = "said") -> dict[str, Any]:
-    return {"RemoteException": {"exception": kind, "javaClassName": f"org.{kind}", "message": f"{message}\n\tat org"}}
+    return {
+        "RemoteException": {
+            "exception": kind,
+            "javaClassName": f"org.{kind}",
+            "message": f"{message}\n\tat org",
+        }
+    }
 
 
 STATUS = {"FileStatus": {"type": "FILE", "length": 3}}
 
 
-def test_the_name_node_that_serves_is_found_and_asked_first_from_then_on() -> None:
-    standby = Answer(403, remote("StandbyException", "Operation category READ is not supported in state standby"))
+def test_webhdfs_remembers_the_active_name_node() -> None:
+    standby = Answer(
+        403, remote("StandbyException", "Operation category READ is not supported in state standby")
+    )
     path = "/webhdfs/v1/a%20b?op=GETFILESTATUS&user.name=alice"
-    web = FakeWeb({"HADOOP_USER_NAME": "alice"}, ("GET", "one:9870" + path, standby), ("GET", "two:9870" + path, Answer(200, STATUS)))
+    web = FakeWeb(
+        {"HADOOP_USER_NAME": "alice"},
+        ("GET", "one:9870" + path, standby),
+        ("GET", "two:9870" + path, Answer(200, STATUS)),
+    )
     assert web.stat("/a b") == ("/a b", False, 3)
     web.expected = [("GET", "two:9870" + path, Answer(200, STATUS))]
     assert web.stat("/a b") == ("/a b", False, 3)
     assert web.expected == []
 
 
-def test_a_file_goes_to_the_data_node_that_the_name_node_names(tmp_path: Path) -> None:
+def test_webhdfs_write_follows_the_redirect(tmp_path: Path) -> None:
     to = "http://data:9864/webhdfs/v1/x?op=CREATE&delegation=D"
     first = ("PUT", "one:9870/webhdfs/v1/x?op=CREATE&user.name=", Answer(307, b"", to))
     web = FakeWeb({}, first, ("PUT", "data:9864/webhdfs/v1/x?op=CREATE&delegation=D", Answer(201)))
@@ -435,15 +574,20 @@ def test_a_file_goes_to_the_data_node_that_the_name_node_names(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("where", ["t", "none"])  # the second: a program that logs in itself
-def test_a_delegation_token_says_who_one_is(tmp_path: Path, where: str) -> None:
+def test_webhdfs_sends_the_delegation_token(tmp_path: Path, where: str) -> None:
     token = tokens.Token(b"a", b"identifier", b"password", tokens.HDFS, b"127.0.0.1:8020")
     tokens.write(str(tmp_path / "t"), [token], [])
     packed = b"\x0aidentifier\x08password\x15HDFS_DELEGATION_TOKEN\x0e127.0.0.1:8020"
     tokens.write(str(tmp_path / "none"), [], [])
     own = {"HADOOP_USER_NAME": "alice", "HADOOP_TOKEN_FILE_LOCATION": str(tmp_path / where)}
-    web = webhdfs.WebHdfs("http", ["nn:9870"], {**own, "TFJOB_GIVEN_TOKENS": str(tmp_path / "t")})
-    said = web.who["delegation"]
-    assert (list(web.who), base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))) == (["delegation"], packed)
+    web = webhdfs_client.WebHdfs(
+        "http", ["nn:9870"], {**own, "TFJOB_GIVEN_TOKENS": str(tmp_path / "t")}
+    )
+    said = web.identity["delegation"]
+    assert (list(web.identity), base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))) == (
+        ["delegation"],
+        packed,
+    )
 
 
 @pytest.mark.parametrize(
@@ -451,15 +595,19 @@ def test_a_delegation_token_says_who_one_is(tmp_path: Path, where: str) -> None:
     [
         (
             Answer(401, b"<html>"),
-            "/x: HDFS wants Kerberos, and takes no delegation token of this task (a ticket of its own needs hdfs-native in the image)",
+            "/x: HDFS wants Kerberos, and takes no delegation token of this task (a "
+            "ticket of its own needs hdfs-native in the image)",
         ),
-        (Answer(403, remote("AccessControlException", "Permission denied: user=bob")), "/x: Permission denied: user=bob"),
+        (
+            Answer(403, remote("AccessControlException", "Permission denied: user=bob")),
+            "/x: Permission denied: user=bob",
+        ),
         (Answer(404, remote("FileNotFoundException")), "/x: no such file or directory"),
         (Answer(502, b"<html>"), "/x: HTTP 502 reason"),
         (Answer(307), "/x: the NameNode named no DataNode"),
     ],
 )
-def test_what_a_name_node_refuses(answer: Answer, words: str) -> None:
+def test_webhdfs_errors(answer: Answer, words: str) -> None:
     asked = ("GET", "", answer)
     web = FakeWeb({}, asked, ("GET", "two", answer))
     with pytest.raises(store.StoreError) as caught:

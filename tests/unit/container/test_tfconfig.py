@@ -1,4 +1,4 @@
-"""TF_CONFIG and ports: exact strings, and what holds for every job."""
+"""TF_CONFIG and ports: exact strings, and properties that hold for every job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job import tfconfig
+from submit_tf_job.container import tfconfig
 
 CLUSTER = ("chief", "worker", "ps")
 
@@ -88,38 +88,57 @@ def address(role: str, index: int) -> str:
         ),
         pytest.param({"worker": 1}, "worker", 0, False, "", id="a single task is no cluster"),
         pytest.param({"chief": 1, "board": 1}, "chief", 0, False, "", id="nor with a sidecar"),
-        pytest.param({"chief": 1, "worker": 3, "board": 1}, "board", 0, False, "", id="a sidecar gets none"),
+        pytest.param(
+            {"chief": 1, "worker": 3, "board": 1}, "board", 0, False, "", id="a sidecar gets none"
+        ),
     ],
 )
-def test_tf_config(counts: dict[str, int], role: str, index: int, legacy: bool, expected: str) -> None:
+def test_tf_config(
+    counts: dict[str, int], role: str, index: int, legacy: bool, expected: str
+) -> None:
     assert tfconfig.tf_config(counts, CLUSTER, role, index, address, legacy) == expected
 
 
-def test_addresses_are_not_asked_for_where_no_cluster_is() -> None:
+def test_tf_config_without_a_cluster_calls_no_address() -> None:
     def unknown(role: str, index: int) -> str:
         raise AssertionError((role, index))
 
     assert tfconfig.tf_config({"chief": 1, "board": 2}, CLUSTER, "chief", 0, unknown) == ""
-    assert tfconfig.tf_config({"chief": 1, "worker": 2, "board": 2}, CLUSTER, "board", 0, unknown) == ""
+    assert (
+        tfconfig.tf_config({"chief": 1, "worker": 2, "board": 2}, CLUSTER, "board", 0, unknown)
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
     ("instance", "expected"),
-    [("worker-3", ("worker", 3)), ("my-side-car-12", ("my-side-car", 12)), ("a-0", ("a", 0)), ("x-1-2", ("x-1", 2))],
+    [
+        ("worker-3", ("worker", 3)),
+        ("my-side-car-12", ("my-side-car", 12)),
+        ("a-0", ("a", 0)),
+        ("x-1-2", ("x-1", 2)),
+    ],
 )
 def test_split_instance(instance: str, expected: tuple[str, int]) -> None:
     assert tfconfig.split_instance(instance) == expected
 
 
-@pytest.mark.parametrize("instance", ["worker", "-1", "worker-", "worker-x", "", "${COMPONENT_INSTANCE_NAME}"])
-def test_split_instance_refuses(instance: str) -> None:
-    with pytest.raises(ValueError, match="is no component instance name such as worker-0"):
+@pytest.mark.parametrize(
+    "instance", ["worker", "-1", "worker-", "worker-x", "", "${COMPONENT_INSTANCE_NAME}"]
+)
+def test_split_instance_refuses_other_text(instance: str) -> None:
+    with pytest.raises(ValueError, match="is not a component instance name such as worker-0"):
         tfconfig.split_instance(instance)
 
 
 @pytest.mark.parametrize(
     ("user", "expected"),
-    [("alice", "alice"), ("Alice_B", "alice-b"), ("svc/host.example.com@EXAMPLE.COM", "svc"), ("bob@EXAMPLE.COM", "bob")],
+    [
+        ("alice", "alice"),
+        ("Alice_B", "alice-b"),
+        ("svc/host.example.com@EXAMPLE.COM", "svc"),
+        ("bob@EXAMPLE.COM", "bob"),
+    ],
 )
 def test_registry_user(user: str, expected: str) -> None:
     assert tfconfig.registry_user(user) == expected
@@ -130,18 +149,20 @@ def test_host_name() -> None:
     assert tfconfig.host_name("ps", 0, "mnist", "alice", None) == "ps-0.mnist.alice"
 
 
-def test_ports_where_every_container_has_its_own_address() -> None:
+def test_task_port_with_own_addresses() -> None:
     ports = {"mode": "own-address"}
     assert tfconfig.task_port(ports, {"worker": 3}, "abc", "worker", 2) == 2222
-    assert tfconfig.rendezvous_port(ports, "abc") == 2221
+    assert tfconfig.rendezvous_ports(ports, "abc") == [2221]
 
 
-def test_ports_on_the_hosts_network() -> None:
+def test_task_port_on_the_host_network() -> None:
     ports = {"mode": "host", "first": 20000, "last": 32767}
     counts = {"worker": 2, "chief": 1, "ps": 1, "board": 1, "evaluator": 1}
-    start = tfconfig.rendezvous_port(ports, "abc")
+    start = tfconfig.rendezvous_ports(ports, "abc")[0]
     order = [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("evaluator", 0), ("board", 0)]
-    assert [tfconfig.task_port(ports, counts, "abc", *task) for task in order] == [start + 1 + i for i in range(6)]
+    assert [tfconfig.task_port(ports, counts, "abc", *task) for task in order] == [
+        start + 1 + i for i in range(6)
+    ]
 
 
 def test_ordinal_of_an_unknown_role() -> None:
@@ -150,7 +171,10 @@ def test_ordinal_of_an_unknown_role() -> None:
 
 
 ROLES = st.dictionaries(
-    st.one_of(st.sampled_from(["chief", "worker", "ps", "evaluator"]), st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)),
+    st.one_of(
+        st.sampled_from(["chief", "worker", "ps", "evaluator"]),
+        st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True),
+    ),
     st.integers(1, 30),
     min_size=1,
     max_size=6,
@@ -158,10 +182,16 @@ ROLES = st.dictionaries(
 
 
 @given(ROLES, st.text(max_size=20), st.integers(1024, 40000), st.integers(200, 20000))
-def test_ports_are_distinct_and_in_range(counts: dict[str, int], submission: str, first: int, span: int) -> None:
+def test_ports_are_distinct_and_in_range(
+    counts: dict[str, int], submission: str, first: int, span: int
+) -> None:
     ports = {"mode": "host", "first": first, "last": first + span - 1}
-    found = [tfconfig.task_port(ports, counts, submission, role, i) for role in counts for i in range(counts[role])]
-    found.append(tfconfig.rendezvous_port(ports, submission))
+    found = [
+        tfconfig.task_port(ports, counts, submission, role, i)
+        for role in counts
+        for i in range(counts[role])
+    ]
+    found.append(tfconfig.rendezvous_ports(ports, submission)[0])
     assert len(set(found)) == sum(counts.values()) + 1
     assert all(first <= port < first + span for port in found)
 
@@ -186,7 +216,7 @@ def test_tf_config_of_all_tasks_is_one_cluster(counts: dict[str, int], legacy: b
 
 
 @given(ROLES)
-def test_names_come_back_from_their_instance(counts: dict[str, int]) -> None:
+def test_split_instance_inverts_the_name(counts: dict[str, int]) -> None:
     for role, count in counts.items():
         assert tfconfig.split_instance(f"{role}-{count}") == (role, count)
 
@@ -194,7 +224,8 @@ def test_names_come_back_from_their_instance(counts: dict[str, int]) -> None:
 def test_added_sidecars_have_ports_of_their_own() -> None:
     counts = {"chief": 1, "worker": 2, "board": 1, "monitor": 2}
     found = [
-        tfconfig.ordinal(counts, role, index) for role, index in [*[("board", i) for i in range(5)], *[("monitor", i) for i in range(5)]]
+        tfconfig.ordinal(counts, role, index)
+        for role, index in [*[("board", i) for i in range(5)], *[("monitor", i) for i in range(5)]]
     ]
     assert len(set(found)) == 10
     assert sorted(found)[:3] == [3, 4, 5]

@@ -1,4 +1,4 @@
-"""Delegation tokens in a container: whose they are, and the same token under the name that a client looks for."""
+"""Delegation tokens in a container: summaries, and aliases for clients."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job import probe
-from submit_tf_job.bootstrap import tokens
-from submit_tf_job.bootstrap.tokens import Reader, Token, Tokens
+from submit_tf_job.container.delegation import tokens
+from submit_tf_job.container.delegation.tokens import Reader, Token, Tokens
+from submit_tf_job.container.programs import probe
 from tests.fakes.tokens import PASSWORD, hdfs_token, identifier, token_file, token_file_protobuf
 
 KMS = Token(b"kms", identifier(until=4.1e9), PASSWORD, b"kms-dt", b"10.0.0.1:9600")
 OTHER = Token(b"x", b"\x0a\x05hello", PASSWORD, b"YARN_AM_RM_TOKEN", b"")
-CORE = "<configuration><property><name>fs.defaultFS</name><value>{}</value></property></configuration>"
+CORE = (
+    "<configuration><property><name>fs.defaultFS</name><value>{}</value></property></configuration>"
+)
 
 
 @pytest.fixture
@@ -31,14 +33,17 @@ def conf(tmp_path: Path) -> Path:
 
 def container(directory: Path, content: bytes) -> dict[str, str]:
     (directory / "container_tokens").write_bytes(content)
-    return {tokens.ENV_FILE: str(directory / "container_tokens"), "HADOOP_CONF_DIR": str(directory / "conf")}
+    return {
+        tokens.ENV_FILE: str(directory / "container_tokens"),
+        "HADOOP_CONF_DIR": str(directory / "conf"),
+    }
 
 
-# --- the file -------------------------------------------------------------------------------------------------------------
+# --- the file -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("write", [token_file, token_file_protobuf])
-def test_both_formats(write: object, tmp_path: Path) -> None:
+def test_parse_both_formats(write: object, tmp_path: Path) -> None:
     secrets = {"a.password": b"s" * 300}
     env = container(tmp_path, write(hdfs_token(), KMS, OTHER, secrets=secrets))  # type: ignore[operator]
     found = Tokens(env)
@@ -49,7 +54,7 @@ def test_both_formats(write: object, tmp_path: Path) -> None:
     assert found.secrets == [(b"a.password", b"s" * 300)]
 
 
-def test_what_is_written_is_what_was_read(tmp_path: Path) -> None:
+def test_write_and_parse_round_trip(tmp_path: Path) -> None:
     content = token_file(hdfs_token(), KMS, secrets={"a": b"b"})
     path = tmp_path / "out"
     tokens.write(str(path), *tokens.parse(content))
@@ -58,7 +63,7 @@ def test_what_is_written_is_what_was_read(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_numbers(value: int) -> None:
+def test_number_round_trip(value: int) -> None:
     assert Reader(tokens.number(value)).number() == value
 
 
@@ -75,35 +80,47 @@ def test_numbers_as_java_writes_them() -> None:
         -300: "86012b",
         1795280509000: "8a01a1ff0e9848",
     }
-    assert {value: Reader(bytes.fromhex(written)).number() for value, written in java.items()} == {value: value for value in java}
+    assert {value: Reader(bytes.fromhex(written)).number() for value, written in java.items()} == {
+        value: value for value in java
+    }
 
 
 @given(st.binary(max_size=80))
-def test_rubbish_is_said_to_be_rubbish(content: bytes) -> None:
-    for text in (content, b"HDTS\0" + content, b"HDTS\1" + content, token_file(hdfs_token())[:-1] + content):
+def test_parse_refuses_other_bytes(content: bytes) -> None:
+    for text in (
+        content,
+        b"HDTS\0" + content,
+        b"HDTS\1" + content,
+        token_file(hdfs_token())[:-1] + content,
+    ):
         with contextlib.suppress(ValueError):  # and nothing else
             tokens.parse(text)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"the delegation tokens in .*container_tokens cannot be read: it is cut off"):
+def test_tokens_unreadable_file(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"the delegation tokens in .*container_tokens cannot be read: it is cut off",
+    ):
         Tokens(container(tmp_path, token_file(hdfs_token())[:40]))
-    assert Tokens({}).accounts == []
-    assert Tokens({tokens.ENV_FILE: str(tmp_path / "none")}).accounts == []
+    assert Tokens({}).summaries == []
+    assert Tokens({tokens.ENV_FILE: str(tmp_path / "none")}).summaries == []
 
 
-# --- whose it is ----------------------------------------------------------------------------------------------------------
+# --- whose it is ----------------------------------------------------------------------------------
 
 
-def test_whose_it_is_and_until_when(tmp_path: Path, conf: Path) -> None:
+def test_summary_of_a_token(tmp_path: Path, conf: Path) -> None:
     found = Tokens(container(tmp_path, token_file(hdfs_token(), KMS, OTHER)))
-    assert found.sentences({"HADOOP_CONF_DIR": str(conf)}) == [
-        "delegation token: HDFS_DELEGATION_TOKEN for 127.0.0.1:9000, here also as namenode.example.com:9000; "
+    assert found.describe({"HADOOP_CONF_DIR": str(conf)}) == [
+        "delegation token: HDFS_DELEGATION_TOKEN for 127.0.0.1:9000, here also as "
+        "namenode.example.com:9000; "
         "it is alice's, renewed by rm, at most until 2096-10-02 07:06:40 UTC",
-        "delegation token: kms-dt for 10.0.0.1:9600; it is alice's, renewed by rm, at most until 2099-12-03 16:53:20 UTC",
+        "delegation token: kms-dt for 10.0.0.1:9600; it is alice's, renewed by rm, at "
+        "most until 2099-12-03 16:53:20 UTC",
         "delegation token: YARN_AM_RM_TOKEN for any service",
     ]
-    assert found.accounts[0] == {
+    assert found.summaries[0] == {
         "kind": "HDFS_DELEGATION_TOKEN",
         "service": "127.0.0.1:9000",
         "owner": "alice",
@@ -114,28 +131,35 @@ def test_whose_it_is_and_until_when(tmp_path: Path, conf: Path) -> None:
     }
 
 
-def test_no_password_and_no_identifier_is_shown(tmp_path: Path) -> None:
+def test_describe_shows_no_password_and_no_identifier(tmp_path: Path) -> None:
     found = Tokens(container(tmp_path, token_file(hdfs_token(), OTHER, secrets={"a": b"hunter2"})))
-    shown = repr(found.accounts) + repr(found.sentences({})) + repr(found.tokens)
+    shown = repr(found.summaries) + repr(found.describe({})) + repr(found.tokens)
     assert not any(secret in shown for secret in ("password", "hunter2", "hello"))
 
 
-def test_one_that_is_over_and_one_that_would_move_the_cursor(tmp_path: Path) -> None:
-    found = Tokens(container(tmp_path, token_file(hdfs_token(until=1e9, renewer=""), hdfs_token("a:1", owner="eve\x1b[2J\nx"))))
-    assert found.sentences({}) == [
-        "delegation token: HDFS_DELEGATION_TOKEN for 127.0.0.1:9000; it is alice's, until 2001-09-09 01:46:40 UTC (it is over)",
-        "delegation token: HDFS_DELEGATION_TOKEN for a:1; it is eve[2Jx's, renewed by rm, at most until 2096-10-02 07:06:40 UTC",
+def test_summary_line_of_expired_and_unprintable(tmp_path: Path) -> None:
+    found = Tokens(
+        container(
+            tmp_path,
+            token_file(hdfs_token(until=1e9, renewer=""), hdfs_token("a:1", owner="eve\x1b[2J\nx")),
+        )
+    )
+    assert found.describe({}) == [
+        "delegation token: HDFS_DELEGATION_TOKEN for 127.0.0.1:9000; it is alice's, until "
+        "2001-09-09 01:46:40 UTC (it is over)",
+        "delegation token: HDFS_DELEGATION_TOKEN for a:1; it is eve[2Jx's, renewed by rm, "
+        "at most until 2096-10-02 07:06:40 UTC",
     ]
 
 
-# --- under every name -----------------------------------------------------------------------------------------------------
+# --- under every name -----------------------------------------------------------------------------
 
 
-def test_it_is_given_as_the_url_names_the_name_node(tmp_path: Path, conf: Path) -> None:
+def test_install_adds_the_name_node_of_the_url(tmp_path: Path, conf: Path) -> None:
     """hdfs-native compares host:port of the URL with the token's service, letter by letter."""
     env = container(tmp_path, token_file(hdfs_token(), KMS, secrets={"a": b"b"}))
     original = env[tokens.ENV_FILE]
-    Tokens(env).give(env, str(tmp_path), own_login=False)
+    Tokens(env).install(env, str(tmp_path), own_login=False)
     assert env[tokens.ENV_FILE] == str(tmp_path / "tfjob-tokens")
     assert Path(env[tokens.ENV_FILE]).stat().st_mode & 0o7777 == 0o600
     given = Tokens(env)
@@ -149,18 +173,24 @@ def test_it_is_given_as_the_url_names_the_name_node(tmp_path: Path, conf: Path) 
     assert Path(original).read_bytes() == token_file(hdfs_token(), KMS, secrets={"a": b"b"})
 
 
-def test_nothing_is_written_where_nothing_is_missing(tmp_path: Path, conf: Path) -> None:
-    for content in (token_file(hdfs_token("namenode.example.com:9000")), token_file(KMS), token_file()):
+def test_install_writes_nothing_if_no_name_is_missing(tmp_path: Path, conf: Path) -> None:
+    for content in (
+        token_file(hdfs_token("namenode.example.com:9000")),
+        token_file(KMS),
+        token_file(),
+    ):
         env = container(tmp_path, content)
         before = dict(env)
-        Tokens(env).give(env, str(tmp_path), own_login=False)
+        Tokens(env).install(env, str(tmp_path), own_login=False)
         assert env == before
 
 
-def test_with_a_login_of_its_own_the_program_gets_no_token_of_hdfs(tmp_path: Path, conf: Path) -> None:
-    """A client that finds a token uses it, also when it has run out, and never looks at the ticket."""
+def test_install_with_own_login_drops_hdfs_tokens(tmp_path: Path, conf: Path) -> None:
+    """A client that finds a token uses it, also when it has run out, and never looks at the
+    ticket.
+    """
     env = container(tmp_path, token_file(hdfs_token(), KMS))
-    Tokens(env).give(env, str(tmp_path), own_login=True)
+    Tokens(env).install(env, str(tmp_path), own_login=True)
     assert [token.kind for token in Tokens(env).tokens] == [b"kms-dt"]
 
 
@@ -178,16 +208,21 @@ HA = {
 @pytest.mark.parametrize(
     ("services", "conf", "expected"),
     [
-        (["127.0.0.1:8020"], {"fs.defaultFS": "hdfs://nn"}, ["nn:8020"]),  # the port that RPC has by default
+        # the port that RPC has by default
+        (["127.0.0.1:8020"], {"fs.defaultFS": "hdfs://nn"}, ["nn:8020"]),
         (["127.0.0.1:8020"], {"fs.defaultFS": "hdfs://nn:9000/"}, []),  # another NameNode
         (["127.0.0.1:8020"], {"fs.defaultFS": "s3a://bucket"}, []),
         (["127.0.0.1:8020"], {}, []),
         (["ha-hdfs:ns1"], HA, ["a.example.com:8020", "b.example.com:8020"]),
-        (["127.0.0.1:9000", "127.0.0.2:9000"], {"fs.defaultFS": "hdfs://localhost:9000"}, ["localhost:9000"]),
+        (
+            ["127.0.0.1:9000", "127.0.0.2:9000"],
+            {"fs.defaultFS": "hdfs://localhost:9000"},
+            ["localhost:9000"],
+        ),
         (["10.1.1.1:9000", "127.0.0.2:9000"], {"fs.defaultFS": "hdfs://localhost:9000"}, []),
     ],
 )
-def test_which_token_is_good_for_which_address(
+def test_missing_matches_tokens_to_addresses(
     services: list[str], conf: dict[str, str], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "gethostbyname", {"localhost": "127.0.0.1"}.__getitem__)
@@ -196,10 +231,12 @@ def test_which_token_is_good_for_which_address(
     assert all(token.service == services[0].encode() for token, _ in found)
 
 
-# --- doctor --deep --------------------------------------------------------------------------------------------------------
+# --- doctor --deep --------------------------------------------------------------------------------
 
 
-def test_the_probe_tells_whose_tokens_there_are(tmp_path: Path, conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_tokens_lists_owners(
+    tmp_path: Path, conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name, value in container(tmp_path, token_file(hdfs_token(), OTHER)).items():
         monkeypatch.setenv(name, value)
@@ -207,19 +244,21 @@ def test_the_probe_tells_whose_tokens_there_are(tmp_path: Path, conf: Path, monk
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/cache")
     assert probe.tokens() == {
         "status": "ok",
-        "said": "HDFS_DELEGATION_TOKEN for 127.0.0.1:9000, here also as namenode.example.com:9000; it is alice's, renewed by rm, "
-        f"at most until 2096-10-02 07:06:40 UTC; YARN_AM_RM_TOKEN for any service; a ticket in FILE:{tmp_path}/cache",
+        "said": "HDFS_DELEGATION_TOKEN for 127.0.0.1:9000, here also as "
+        "namenode.example.com:9000; it is alice's, renewed by rm, "
+        f"at most until 2096-10-02 07:06:40 UTC; YARN_AM_RM_TOKEN for any service; a "
+        f"ticket in FILE:{tmp_path}/cache",
     }
     monkeypatch.delenv("KRB5CCNAME")
     container(tmp_path, token_file())
     assert probe.tokens() == {"status": "warning", "said": "none, and HDFS wants one"}
 
 
-def test_the_probe_on_a_cluster_that_believes_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_tokens_without_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bootstrap brings nothing along there that could read tokens."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv(tokens.ENV_FILE, container(tmp_path, token_file())[tokens.ENV_FILE])
-    monkeypatch.setitem(sys.modules, "submit_tf_job.bootstrap.tokens", None)
+    monkeypatch.setitem(sys.modules, "submit_tf_job.container.delegation.tokens", None)
     assert probe.tokens() == {"status": "ok", "said": f"7 bytes at {tmp_path}/container_tokens"}
     monkeypatch.setenv(tokens.ENV_FILE, "/none")
     assert probe.tokens() == {"status": "warning", "said": "HADOOP_TOKEN_FILE_LOCATION is /none"}

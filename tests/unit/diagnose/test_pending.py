@@ -1,4 +1,4 @@
-"""Why a job waits: each cause from answers as real ResourceManagers gave them (Hadoop 3.4.2), shortened."""
+"""Why a job waits: each cause from responses of real ResourceManagers (Hadoop 3.4.2), shortened."""
 
 from __future__ import annotations
 
@@ -9,25 +9,39 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.diagnose.model import Cause
+from submit_tf_job.diagnose.amounts import listed, memory, resource, seconds
+from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.pending import CODES, diagnose
 from submit_tf_job.diagnose.situation import Ask, Late, Situation, Wish, asks_of, wishes_of
-from submit_tf_job.diagnose.words import listed, memory, resource, seconds
-from submit_tf_job.report.causes import cause_lines, cause_object
+from submit_tf_job.report.cause_text import cause_lines, cause_object
 from submit_tf_job.yarn.observed import AppAttempt, AppReport, Node, ObservedService
-from submit_tf_job.yarn.queues import Resource, Scheduler
+from submit_tf_job.yarn.queues import QueueResources, Scheduler
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def amount(memory_mib: int, vcores: int = 1, gpus: int | None = None) -> dict[str, Any]:
     more = [] if gpus is None else [{"name": "yarn.io/gpu", "value": gpus}]
-    information = [{"name": "memory-mb", "value": memory_mib}, {"name": "vcores", "value": vcores}, *more]
-    return {"memory": memory_mib, "vCores": vcores, "resourceInformations": {"resourceInformation": information}}
+    information = [
+        {"name": "memory-mb", "value": memory_mib},
+        {"name": "vcores", "value": vcores},
+        *more,
+    ]
+    return {
+        "memory": memory_mib,
+        "vCores": vcores,
+        "resourceInformations": {"resourceInformation": information},
+    }
 
 
 def queue(
-    name: str, *, used: int = 0, limit: int = 12288, percent: float = 100.0, users: Mapping[str, Any] | None = None, **more: Any
+    name: str,
+    *,
+    used: int = 0,
+    limit: int = 12288,
+    percent: float = 100.0,
+    users: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     return {
         "type": "capacitySchedulerLeafQueueInfo",
@@ -41,21 +55,41 @@ def queue(
         "orderingPolicyInfo": "fifo",
         "capacities": {
             "queueCapacitiesByPartition": [
-                {"partitionName": "", "absoluteCapacity": 50.0, "absoluteMaxCapacity": percent, "effectiveMaxResource": amount(limit, 16)}
+                {
+                    "partitionName": "",
+                    "absoluteCapacity": 50.0,
+                    "absoluteMaxCapacity": percent,
+                    "effectiveMaxResource": amount(limit, 16),
+                }
             ]
         },
-        "resources": {"resourceUsagesByPartition": [{"partitionName": "", "used": amount(used, 3)}]},
+        "resources": {
+            "resourceUsagesByPartition": [{"partitionName": "", "used": amount(used, 3)}]
+        },
         "users": {"user": [{"username": name, **values} for name, values in (users or {}).items()]},
         **more,
     }
 
 
 def scheduler(*queues: dict[str, Any]) -> Scheduler:
-    root = {"type": "capacityScheduler", "queueName": "root", "queuePath": "root", "maxCapacity": 100.0, "queues": {"queue": list(queues)}}
+    root = {
+        "type": "capacityScheduler",
+        "queueName": "root",
+        "queuePath": "root",
+        "maxCapacity": 100.0,
+        "queues": {"queue": list(queues)},
+    }
     return Scheduler.from_json(root)
 
 
-def node(host: str = "node1", *, free: int = 12288, used: int = 0, gpus: tuple[int, int] | None = None, **more: Any) -> Node:
+def node(
+    host: str = "node1",
+    *,
+    free: int = 12288,
+    used: int = 0,
+    gpus: tuple[int, int] | None = None,
+    **more: Any,
+) -> Node:
     free_gpus, used_gpus = gpus or (None, None)
     return Node.from_json(
         {
@@ -90,8 +124,8 @@ def app(state: str = "ACCEPTED", **more: Any) -> AppReport:
     )
 
 
-MASTER = Ask((), 1, Resource(512, 1))
-WORKER = Ask(("worker",), 2, Resource(2048, 1))
+MASTER = Ask((), 1, QueueResources(512, 1))
+WORKER = Ask(("worker",), 2, QueueResources(2048, 1))
 
 
 def first(situation: Situation) -> Cause:
@@ -105,283 +139,415 @@ def one(situation: Situation) -> Cause:
     return cause
 
 
-def test_every_code_is_documented_in_the_order_of_weight() -> None:
+def test_codes_of_waiting_jobs_are_documented_in_order() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
     section = page[page.index("## Why a job waits") :].partition("\n## ")[0]
     assert tuple(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)) == CODES
 
 
-# --- queues -----------------------------------------------------------------------------------------------------------
+# --- queues ---------------------------------------------------------------------------------------
 
 AM_WORDS = (
-    "[Sat Nov 21 15:14:44 +0000 2026] Application is added to the scheduler and is not yet activated. {} AM resource limit exceeded.  "
-    "Details : AM Partition = <DEFAULT_PARTITION>; AM Resource Request = <memory:512, vCores:1>; Queue Resource Limit for AM = "
+    "[Sat Nov 21 15:14:44 +0000 2026] Application is added to the scheduler and is not "
+    "yet activated. {} AM resource limit exceeded.  "
+    "Details : AM Partition = <DEFAULT_PARTITION>; AM Resource Request = <memory:512, "
+    "vCores:1>; Queue Resource Limit for AM = "
     "<memory:640, vCores:1>; User AM Resource Limit of the queue = <memory:384, vCores:1>; "
     "Queue AM Resource Usage = <memory:512, vCores:1>; "
 )
 RUNNING = AppReport.from_json(
-    {"id": "application_1_0001", "name": "a1", "user": "alice", "queue": "ml", "state": "RUNNING", "startedTime": 1000}
+    {
+        "id": "application_1_0001",
+        "name": "a1",
+        "user": "alice",
+        "queue": "ml",
+        "state": "RUNNING",
+        "startedTime": 1000,
+    }
 )
 
 
 def waiting(**more: Any) -> Situation:
-    return Situation(**{"app": app(), "asks": (MASTER,), "scheduler": scheduler(queue("ml"), queue("default")), "nodes": (node(),), **more})
+    return Situation(
+        **{
+            "app": app(),
+            "asks": (MASTER,),
+            "scheduler": scheduler(queue("ml"), queue("default")),
+            "nodes": (node(),),
+            **more,
+        }
+    )
 
 
-def test_application_masters_of_a_queue() -> None:
+def test_diagnose_am_limit_of_a_queue() -> None:
     cause = one(waiting(app=app(diagnostics=AM_WORDS.format("Queue's")), neighbours=(RUNNING,)))
     assert cause.code == "am-limit-queue"
     assert cause.sentence == (
-        "ApplicationMasters may use 640 MiB and 1 core of queue ml, 5% of the queue; 512 MiB is in use and this job's needs 512 MiB and "
+        "ApplicationMasters may use 640 MiB and 1 core of queue ml, 5% of the queue; 512 "
+        "MiB is in use and this job's needs 512 MiB and "
         "1 core; 1 job holds it: a1 of alice"
     )
     assert "yarn.scheduler.capacity.root.ml.maximum-am-resource-percent" in cause.hint
     assert cause.facts["limit"] == {"memory-mb": 640, "vcores": 1}
 
 
-def test_application_masters_of_a_user() -> None:
+def test_diagnose_am_limit_of_a_user() -> None:
     cause = one(waiting(app=app(diagnostics=AM_WORDS.format("User's"))))
     assert (cause.code, cause.facts["limit"]) == ("am-limit-user", {"memory-mb": 384, "vcores": 1})
 
 
-def test_a_full_queue() -> None:
+def test_diagnose_full_queue() -> None:
     users = {"bob": {"resourcesUsed": amount(4608, 3)}}
-    full = scheduler(queue("ml", used=4608, limit=6144, percent=50.0, users=users), queue("default"))
+    full = scheduler(
+        queue("ml", used=4608, limit=6144, percent=50.0, users=users), queue("default")
+    )
     cause = one(waiting(app=app("RUNNING"), asks=(WORKER,), scheduler=full))
     assert cause.code == "queue-full"
     assert cause.sentence == (
-        "queue root.ml is full: it uses 4608 MiB of at most 6 GiB (50 % of the cluster), and 2 containers of worker ask for 2 GiB each; "
+        "queue root.ml is full: it uses 4608 MiB of at most 6 GiB (50 % of the cluster), "
+        "and 2 containers of worker ask for 2 GiB each; "
         "user bob has 4608 MiB"
     )
     assert "default has room now" in cause.hint
     assert cause.facts["room_in"] == "default"
 
 
-def test_a_queue_that_is_too_small() -> None:
+def test_diagnose_queue_that_is_too_small() -> None:
     small = scheduler(queue("ml", limit=1024, percent=10.0))
     cause = one(waiting(app=app("RUNNING"), asks=(WORKER,), scheduler=small))
     assert cause.code == "queue-too-small"
     assert cause.hint.startswith("lower roles.worker.memory, or choose another `queue`")
 
 
-def test_a_user_above_the_limit() -> None:
+def test_diagnose_user_above_the_limit() -> None:
     users = {"alice": {"resourcesUsed": amount(3584, 4), "userResourceLimit": amount(3072, 4)}}
     cause = one(waiting(scheduler=scheduler(queue("ml", users=users))))
     assert cause.code == "user-limit"
     assert "user alice has 3584 MiB of queue root.ml, more than the 3 GiB" in cause.sentence
 
 
-def test_a_user_at_the_limit_gets_one_more_container() -> None:
+def test_diagnose_user_at_the_limit() -> None:
     users = {"alice": {"resourcesUsed": amount(3072, 4), "userResourceLimit": amount(3072, 4)}}
     assert one(waiting(scheduler=scheduler(queue("ml", users=users)))).code == "am-waiting"
 
 
-def test_no_more_jobs_at_once() -> None:
+def test_diagnose_parallel_limit() -> None:
     cause = one(waiting(scheduler=scheduler(queue("ml", maxParallelApps=1)), neighbours=(RUNNING,)))
     assert cause.sentence == "queue root.ml runs at most 1 job at once, and 1 runs: a1 of alice"
 
 
-def test_a_queue_that_drains_still_runs_what_it_has() -> None:
-    codes = [cause.code for cause in diagnose(waiting(scheduler=scheduler(queue("ml", state="DRAINING"))))]
+def test_diagnose_draining_queue() -> None:
+    codes = [
+        cause.code
+        for cause in diagnose(waiting(scheduler=scheduler(queue("ml", state="DRAINING"))))
+    ]
     assert codes == ["queue-stopped", "am-waiting"]
 
 
-def test_earlier_jobs_that_lack_containers_are_served_first() -> None:
+def test_diagnose_earlier_jobs_of_a_fifo_queue() -> None:
     pending = {"resourceUsagesByPartition": [{"partitionName": "", "pending": amount(4096, 2)}]}
     other = AppReport.from_json({**RUNNING.raw, "resourceInfo": pending})
-    assert one(waiting(neighbours=(other,))).sentence == "1 job of queue ml that waits for containers too is before it: a1 of alice"
+    assert (
+        one(waiting(neighbours=(other,))).sentence
+        == "1 job of queue ml that waits for containers too is before it: a1 of alice"
+    )
     assert one(waiting(neighbours=(RUNNING,))).code == "am-waiting"
     fair = scheduler(queue("ml", orderingPolicyInfo="fair"))
     assert one(waiting(neighbours=(other,), scheduler=fair)).code == "am-waiting"
 
 
-# --- nodes ------------------------------------------------------------------------------------------------------------
+# --- nodes ----------------------------------------------------------------------------------------
 
 
 def starting(*nodes: Node, ask: Ask = WORKER, **more: Any) -> Situation:
     return waiting(**{"app": app("RUNNING"), "asks": (ask,), "nodes": nodes, **more})
 
 
-def test_no_node_in_service() -> None:
+def test_diagnose_without_nodes() -> None:
     cause = one(waiting(nodes=(node(state="SHUTDOWN"), node("node2", state="LOST"))))
-    assert (cause.code, cause.sentence) == ("no-nodes", "no NodeManager is in service: 1 LOST and 1 SHUTDOWN")
+    assert (cause.code, cause.sentence) == (
+        "no-nodes",
+        "no NodeManager is in service: 1 LOST and 1 SHUTDOWN",
+    )
 
 
-def test_nodes_that_are_ill_say_why() -> None:
-    cause = one(waiting(nodes=(node(state="UNHEALTHY", healthReport="ERROR the disk /data1 is full\n"),)))
-    assert cause.sentence == "no node is fit for service (1 UNHEALTHY); node1 says: ERROR the disk /data1 is full"
+def test_diagnose_unhealthy_nodes() -> None:
+    cause = one(
+        waiting(nodes=(node(state="UNHEALTHY", healthReport="ERROR the disk /data1 is full\n"),))
+    )
+    assert (
+        cause.sentence
+        == "no node is fit for service (1 UNHEALTHY); node1 says: ERROR the disk /data1 is full"
+    )
 
 
-def test_no_room() -> None:
+def test_diagnose_no_node_with_enough_free() -> None:
     cause = one(starting(node(free=1024, used=11264), node("node2", free=1536, used=1024)))
     assert cause.code == "no-room"
     assert cause.sentence == (
-        "2 containers of worker ask for 2 GiB in one container, and the node with most free has 1536 MiB, 2560 MiB on all 2 nodes together"
+        "2 containers of worker ask for 2 GiB in one container, and the node with most "
+        "free has 1536 MiB, 2560 MiB on all 2 nodes together"
     )
     assert cause.hint == "wait until others are done, or lower roles.worker.memory"
 
 
-def test_a_container_that_no_node_can_ever_hold() -> None:
+def test_diagnose_container_larger_than_every_node() -> None:
     cause = first(starting(node(free=1024, used=512)))
     assert cause.code == "container-too-large"
     assert cause.sentence.endswith("the largest node has 1536 MiB in all: it can never start")
 
 
-GPU = Ask(("worker",), 1, Resource(256, 1, {"yarn.io/gpu": 1}))
+GPU = Ask(("worker",), 1, QueueResources(256, 1, {"yarn.io/gpu": 1}))
 
 
-def test_gpus() -> None:
+def test_diagnose_gpus() -> None:
     assert one(starting(node(gpus=(0, 2)), ask=GPU)).sentence == (
-        "1 container of worker asks for 1 yarn.io/gpu on one node; 0 of 2 are free, at most 0 on one node"
+        "1 container of worker asks for 1 yarn.io/gpu on one node; 0 of 2 are free, at "
+        "most 0 on one node"
     )
     assert one(starting(node(gpus=(0, 0)), ask=GPU)).code == "gpu-none"
     assert one(starting(node(gpus=(1, 1)), ask=GPU)).code == "containers-coming"
 
 
-def test_a_request_that_is_thrown_back() -> None:
-    words = "Invalid resource request! Cannot allocate containers as requested resource is greater than maximum allowed allocation."
-    codes = [cause.code for cause in diagnose(starting(node(gpus=(0, 0)), ask=GPU, app=app("RUNNING", diagnostics=words)))]
+def test_diagnose_refused_request() -> None:
+    words = (
+        "Invalid resource request! Cannot allocate containers as requested resource is "
+        "greater than maximum allowed allocation."
+    )
+    codes = [
+        cause.code
+        for cause in diagnose(
+            starting(node(gpus=(0, 0)), ask=GPU, app=app("RUNNING", diagnostics=words))
+        )
+    ]
     assert codes == ["gpu-none", "request-refused"]
 
 
-def test_labels() -> None:
+def test_diagnose_labels() -> None:
     wish = Wish("worker", 1, "AFFINITY_WITH_CARDINALITY", "NODE", ("fast",))
     none = one(starting(node(), asks=(), wishes=(wish,)))
-    assert none.sentence == "worker must have nodes labelled fast, and none in service is; no node in service has a label"
+    assert (
+        none.sentence
+        == "worker must have nodes labelled fast, and none in service is; no node in service "
+        "has a label"
+    )
     unshared = one(starting(node(), node("node2", nodeLabels=["fast"]), asks=(), wishes=(wish,)))
     assert (unshared.code, unshared.facts["queue"]) == ("label-not-allowed", "root.ml")
     by_queue = one(waiting(scheduler=scheduler(queue("ml", defaultNodeLabelExpression="fast"))))
     assert "yarn.scheduler.capacity.root.ml.default-node-label-expression" in by_queue.hint
 
 
-def test_nodes_with_a_label_are_kept_for_it_unless_it_is_shared() -> None:
+def test_diagnose_exclusive_and_shared_labels() -> None:
     labelled = node(nodeLabels=["fast"])
     assert one(starting(labelled, exclusive={"fast": True})).code == "label-unknown"
     assert one(starting(labelled, exclusive={"fast": False})).code == "containers-coming"
 
 
-def test_placement() -> None:
+def test_diagnose_placement() -> None:
     wish = Wish("worker", 4, "ANTI_AFFINITY", "NODE")
     assert one(starting(node(), node("node2"), wishes=(wish,))).sentence == (
         "worker wants each of its 4 tasks on a node of its own, and there are 2 nodes"
     )
-    assert first(starting(node(), wishes=(wish,), placement_handler="disabled")).code == "placement-disabled"
+    assert (
+        first(starting(node(), wishes=(wish,), placement_handler="disabled")).code
+        == "placement-disabled"
+    )
 
 
-def test_a_reservation() -> None:
-    cause = diagnose(starting(node(free=1024, used=11264), app=app("RUNNING", reservedMB=2048, reservedVCores=1)))[1]
-    assert cause.sentence == "YARN keeps 2 GiB and 1 core of a node for it, and waits until that much is free there"
+def test_diagnose_reservation() -> None:
+    cause = diagnose(
+        starting(node(free=1024, used=11264), app=app("RUNNING", reservedMB=2048, reservedVCores=1))
+    )[1]
+    assert (
+        cause.sentence
+        == "YARN keeps 2 GiB and 1 core of a node for it, and waits until that much is free there"
+    )
 
 
-# --- time -------------------------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
-def test_an_application_master_that_is_started() -> None:
+def test_diagnose_application_master_that_starts() -> None:
     attempt = AppAttempt(
-        "appattempt_1_0002_000001", "LAUNCHED", "container_1_0002_01_000001", "node1:45454", logs_link="http://node1:8042/logs"
+        "appattempt_1_0002_000001",
+        "LAUNCHED",
+        "container_1_0002_01_000001",
+        "node1:45454",
+        logs_link="http://node1:8042/logs",
     )
     assert one(waiting(attempt=attempt, asks=())).sentence == (
-        "its ApplicationMaster has a container on node1 and has not registered yet, 6 s after the job was accepted"
+        "its ApplicationMaster has a container on node1 and has not registered yet, 6 s "
+        "after the job was accepted"
     )
     slow = one(waiting(app=app(elapsedTime=60_000), attempt=attempt, asks=()))
     assert slow.hint == "its log may say why: http://node1:8042/logs"
 
 
-def test_tasks_that_have_containers() -> None:
-    pulled, started = Late("worker-0", "node1", 43.0, "RUNNING", False), Late("worker-1", "node2", 12.0, "RUNNING", True)
+def test_diagnose_tasks_with_containers() -> None:
+    pulled, started = (
+        Late("worker-0", "node1", 43.0, "RUNNING", False),
+        Late("worker-1", "node2", 12.0, "RUNNING", True),
+    )
     causes = diagnose(starting(node(), asks=(), late=(pulled, started)))
     assert [cause.code for cause in causes] == ["image-or-files", "task-not-arrived"]
-    assert causes[0].sentence.startswith("worker-0 on node1, for 43 s, has a container and has not started: the image")
+    assert causes[0].sentence.startswith(
+        "worker-0 on node1, for 43 s, has a container and has not started: the image"
+    )
 
 
-def test_what_was_taken_back_or_restarted_stands_beside_a_cause() -> None:
+def test_diagnose_adds_preemptions_and_restarts() -> None:
     found = diagnose(waiting(app=app(numNonAMContainerPreempted=2), tries=2))
     assert [cause.code for cause in found] == ["preempted", "am-restarted", "am-waiting"]
 
 
-def test_nothing_in_the_way() -> None:
+def test_diagnose_without_obstacle() -> None:
     assert one(waiting()).code == "am-waiting"
     unexplained = one(waiting(app=app(elapsedTime=600_000, diagnostics="hm")))
-    assert (unexplained.code, unexplained.sentence[-13:]) == ("unexplained", "YARN says: hm")
+    assert (unexplained.code, unexplained.sentence[-16:]) == ("unexplained", "YARN reports: hm")
     noted = one(starting(node(), activities={"Queue hits max-capacity limit": 8}))
     assert noted.sentence == "the scheduler passes it over: Queue hits max-capacity limit (8 times)"
 
 
-def test_nothing_known_is_no_crash() -> None:
+def test_diagnose_without_data() -> None:
     assert one(Situation(app())).code == "am-waiting"
 
 
-# --- what is asked for ------------------------------------------------------------------------------------------------
+# --- what is asked for ----------------------------------------------------------------------------
 
 SERVICE = ObservedService.from_json(
     {
         "name": "big",
         "state": "STARTED",
         "components": [
-            {"name": "main", "number_of_containers": 1, "resource": {"memory": "256", "cpus": 1}, "containers": [{"id": "c"}]},
+            {
+                "name": "main",
+                "number_of_containers": 1,
+                "resource": {"memory": "256", "cpus": 1},
+                "containers": [{"id": "c"}],
+            },
             {
                 "name": "worker",
                 "number_of_containers": 3,
                 "resource": {"memory": "2000", "cpus": 1},
                 "containers": [{"id": "d"}],
-                "placement_policy": {"constraints": [{"type": "ANTI_AFFINITY", "scope": "NODE", "target_tags": ["worker"]}]},
+                "placement_policy": {
+                    "constraints": [
+                        {"type": "ANTI_AFFINITY", "scope": "NODE", "target_tags": ["worker"]}
+                    ]
+                },
             },
         ],
     }
 )
-REQUEST = {"priority": 1, "resourceName": "*", "capability": amount(2048, 1, 0), "numContainers": 2, "nodeLabelExpression": ""}
+REQUEST = {
+    "priority": 1,
+    "resourceName": "*",
+    "capability": amount(2048, 1, 0),
+    "numContainers": 2,
+    "nodeLabelExpression": "",
+}
 
 
-def test_requests_are_told_by_role() -> None:
+def test_asks_of_names_the_roles() -> None:
     beside = [{**REQUEST, "resourceName": "/default-rack"}, {**REQUEST, "numContainers": 0}]
     assert asks_of(app("RUNNING", resourceRequests=[REQUEST, *beside]), SERVICE) == (WORKER,)
     assert WORKER.who == "2 containers of worker"
 
 
-def test_before_the_application_master_all_requests_are_its_own() -> None:
-    assert asks_of(app(resourceRequests=[{**REQUEST, "capability": amount(512), "numContainers": 1}]), None) == (MASTER,)
+def test_asks_of_before_the_application_master() -> None:
+    assert asks_of(
+        app(resourceRequests=[{**REQUEST, "capability": amount(512), "numContainers": 1}]), None
+    ) == (MASTER,)
 
 
-def test_a_service_tells_where_the_resource_manager_lists_nothing() -> None:
-    assert asks_of(app("RUNNING"), SERVICE) == (Ask(("worker",), 2, Resource(2000, 1)),)
+def test_asks_of_reads_the_service_without_requests() -> None:
+    assert asks_of(app("RUNNING"), SERVICE) == (Ask(("worker",), 2, QueueResources(2000, 1)),)
     assert wishes_of(SERVICE) == (Wish("worker", 3, "ANTI_AFFINITY", "NODE"),)
 
 
-# --- other schedulers, words ------------------------------------------------------------------------------------------
+# --- other schedulers, words ----------------------------------------------------------------------
 
 
-def test_the_fair_scheduler() -> None:
-    ml = {"queueName": "root.ml", "maxApps": 1, "maxResources": amount(4096), "usedResources": amount(3072), "numActiveApps": 1}
-    found = Scheduler.from_json({"type": "fairScheduler", "rootQueue": {"queueName": "root", "childQueues": {"queue": [ml]}}})
+def test_diagnose_with_the_fair_scheduler() -> None:
+    ml = {
+        "queueName": "root.ml",
+        "maxApps": 1,
+        "maxResources": amount(4096),
+        "usedResources": amount(3072),
+        "numActiveApps": 1,
+    }
+    found = Scheduler.from_json(
+        {
+            "type": "fairScheduler",
+            "rootQueue": {"queueName": "root", "childQueues": {"queue": [ml]}},
+        }
+    )
     ours = found.find("ml")
     assert ours is not None
-    assert (ours.path, ours.max_parallel, ours.partition().limit) == ("root.ml", 1, Resource(4096, 1))
+    assert (ours.path, ours.max_parallel, ours.partition().limit) == (
+        "root.ml",
+        1,
+        QueueResources(4096, 1),
+    )
     full = one(waiting(app=app("RUNNING"), asks=(WORKER,), scheduler=found))
     assert full.code == "queue-full"
-    assert full.hint.endswith("an administrator raises maxResources of root.ml in the scheduler's allocation file")
+    assert full.hint.endswith(
+        "an administrator raises maxResources of root.ml in the scheduler's allocation file"
+    )
 
 
-def test_the_fifo_scheduler_has_one_queue() -> None:
-    found = Scheduler.from_json({"type": "fifoScheduler", "qstate": "RUNNING", "totalNodeCapacity": 8192, "usedNodeCapacity": 1024})
+def test_diagnose_with_the_fifo_scheduler() -> None:
+    found = Scheduler.from_json(
+        {
+            "type": "fifoScheduler",
+            "qstate": "RUNNING",
+            "totalNodeCapacity": 8192,
+            "usedNodeCapacity": 1024,
+        }
+    )
     ours = found.find("whatever")
     assert ours is not None
-    assert ours.partition().used == Resource(1024)
+    assert ours.partition().used == QueueResources(1024)
 
 
-@pytest.mark.parametrize("answer", [{}, {"type": 3}, {"queues": {"queue": "x"}}, {"type": "fairScheduler", "rootQueue": []}, {"users": 7}])
-def test_answers_of_another_shape_are_no_error(answer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"type": 3},
+        {"queues": {"queue": "x"}},
+        {"type": "fairScheduler", "rootQueue": []},
+        {"users": 7},
+    ],
+)
+def test_diagnose_of_unexpected_json(answer: dict[str, Any]) -> None:
     situation = waiting(scheduler=Scheduler.from_json(answer))
     assert first(situation).code == "am-waiting"
 
 
-def test_words() -> None:
+def test_amounts_in_sentences() -> None:
     assert [memory(512), memory(2048), memory(1536)] == ["512 MiB", "2 GiB", "1536 MiB"]
     assert [seconds(3.9), seconds(600), seconds(9000)] == ["3 s", "10 min", "2 h 30 min"]
-    assert [listed(["a"]), listed(["a", "b"]), listed(list("abcde"))] == ["a", "a and b", "a, b, c and 2 more"]
-    assert resource(Resource(1024, 1, {"yarn.io/gpu": 2})) == "1 GiB, 1 core and 2 yarn.io/gpu"
+    assert [listed(["a"]), listed(["a", "b"]), listed(list("abcde"))] == [
+        "a",
+        "a and b",
+        "a, b, c and 2 more",
+    ]
+    assert (
+        resource(QueueResources(1024, 1, {"yarn.io/gpu": 2})) == "1 GiB, 1 core and 2 yarn.io/gpu"
+    )
 
 
-def test_how_causes_are_shown() -> None:
+def test_cause_lines_and_object() -> None:
     causes = [Cause("a", "the first", "do that", {"n": 1}), Cause("b", "the second")]
-    assert list(cause_lines(causes)) == ["  waits because: the first", "    next: do that", "  also: the second"]
-    assert cause_object(causes[0]) == {"code": "a", "sentence": "the first", "hint": "do that", "facts": {"n": 1}}
+    assert list(cause_lines(causes)) == [
+        "  waits because: the first",
+        "    next: do that",
+        "  also: the second",
+    ]
+    assert cause_object(causes[0]) == {
+        "code": "a",
+        "sentence": "the first",
+        "hint": "do that",
+        "facts": {"n": 1},
+    }

@@ -1,8 +1,9 @@
-"""The gateway: every page on a fake cluster, who may call, what is refused, and the document that says so."""
+"""The gateway on a fake cluster: every route, authentication, refusals, and the OpenAPI document."""
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,81 +14,31 @@ import jsonschema
 import pytest
 from fastapi.testclient import TestClient
 
-from submit_tf_job import api
-from submit_tf_job.errors import TABLE, AuthError, InternalError, JobSpecError, SettingsError, SubmitTFJobError, UsageError
-from submit_tf_job.gateway import openapi
+from submit_tf_job import operations as api
+from submit_tf_job.errors import (
+    TABLE,
+    AuthError,
+    InternalError,
+    JobSpecError,
+    SettingsError,
+    SubmitTFJobError,
+    UsageError,
+)
 from submit_tf_job.gateway.app import document, served
 from submit_tf_job.gateway.callers import CallersFile, line_of
 from submit_tf_job.gateway.clusters import Clusters
-from submit_tf_job.gateway.limits import Limits, Slots
 from submit_tf_job.gateway.problems import CODES, RequestRefused, problem
+from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.server import Listening
-from submit_tf_job.gateway.state import Gateway
-from submit_tf_job.gateway.submission import Keys, submission_id
-from submit_tf_job.settings import Settings, load_settings
-from submit_tf_job.yarn.nodemanager import NodeManagers
-from tests.fakes.resource_manager import FakeCluster
+from submit_tf_job.gateway.slots import Limits, Slots
+from submit_tf_job.gateway.submission import UsedKeys, submission_id
+from submit_tf_job.gateway.watchers import change_of
+from submit_tf_job.observation import JobReport
+from tests.fakes.gateway import JOB, World, is_a, refused
+from tests.fakes.stored import FakeCopy
 from tests.fakes.transport import Fault
 
-ROOT = Path(__file__).parents[2]
-JOB: dict[str, Any] = {
-    "name": "mnist",
-    "image": "library/python:3.11",
-    "command": "sleep 60",
-    "strategy": "single",
-    "roles": {"worker": {"memory": "256Mi"}},
-}
-SCHEMAS = {"components": {"schemas": openapi.schemas()}}
-
-
-def is_a(name: str, value: Any) -> bool:
-    """Check a value against a shape of the OpenAPI document."""
-    jsonschema.Draft202012Validator({**SCHEMAS, "$ref": f"#/components/schemas/{name}"}).validate(value)
-    return True
-
-
-class World:
-    """A gateway with callers alice, bob and etl, on a fake cluster; the gateway itself is etl."""
-
-    def __init__(self, tmp_path: Path, limits: Limits | None = None, fake: FakeCluster | None = None) -> None:
-        self.fake = fake or FakeCluster()
-        self.fake.yarn.users = frozenset({"alice", "bob", "etl"})
-        self.entries: list[dict[str, Any]] = []
-        self.connected: list[Settings] = []
-        self.tokens = {name: f"token-of-{name}" for name in ("alice", "bob", "etl")}
-        self.file = tmp_path / "callers"
-        self.file.write_text("# who\n\n" + "".join(line_of(name, token) + "\n" for name, token in self.tokens.items()))
-        self.file.chmod(0o600)
-        self.settings = load_settings(
-            arguments={"resource_managers": ["http://rm1:8088"], "user": "etl"}, environ={"HOME": "/nowhere"}, cwd=Path("/")
-        )
-        self.gateway = Gateway(Clusters(self.settings, self._connect), CallersFile(self.file), self.entries.append, limits or Limits())
-        self.http = TestClient(served(self.gateway), base_url="http://gateway")
-
-    def _connect(self, settings: Settings) -> api.Cluster:
-        self.connected.append(settings)
-        client = self.fake.client(settings.user)
-        return api.Cluster(settings, client, NodeManagers(client), self.fake.clock, self.fake.clock.sleep)
-
-    def ask(self, method: str, path: str, caller: str = "alice", **options: Any) -> Any:
-        headers = {"Authorization": f"Bearer {self.tokens[caller]}", **options.pop("headers", {})}
-        return self.http.request(method, path, headers=headers, **options)
-
-    def post(self, caller: str = "alice", key: str | None = None, path: str = "/v1/jobs", **changes: Any) -> Any:
-        return self.ask("POST", path, caller, json={**JOB, **changes}, headers={"Idempotency-Key": key} if key else {})
-
-    def runs_and_writes(self) -> None:
-        """Let the first job run, and write."""
-        self.fake.clock.sleep(5)
-        container = "container_1700000000000_0001_01_000002"
-        self.fake.yarn.containers["worker"] = [
-            {"id": container, "component_instance_name": "worker-0", "bare_host": "node1", "state": "READY"}
-        ]
-        self.fake.node.logs[container, "stdout.txt"] = b"one\ntwo\x1b[31m\n"
-
-    @property
-    def apps(self) -> list[tuple[str, str]]:
-        return [(app.user, app.name) for app in self.fake.yarn.apps.values()]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -95,19 +46,27 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     text = json.dumps(made.entries)
-    assert not [token for token in made.tokens.values() if token in text], "a token stands in the log"
-
-
-def refused(answer: Any, status: int, code: str) -> str:
-    """Assert that an answer is a problem, and return its sentence."""
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
-    body = answer.json()
-    assert is_a("Problem", body)
-    assert (body["status"], body["code"]) == (status, code)
-    return str(body["detail"])
+    assert not [token for token in made.tokens.values() if token in text], (
+        "a token stands in the log"
+    )
 
 
 # --- a job's life ---
+
+
+def test_post_of_another_system_s_file_says_what_it_lost(world: World) -> None:
+    task = {"image": "i", "command": ["x"], "resources": {"limits": {"memory": "1Gi"}}}
+    theirs = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "a", "namespace": "b"},
+        "spec": {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [task]}}}}},
+    }
+    posted = world.ask("POST", "/v1/jobs", "alice", json=theirs)
+    assert posted.status_code == 201, posted.text
+    assert is_a("Submission", posted.json())
+    lost = posted.json()["remarks"][-1]
+    assert (lost["level"], lost["path"]) == ("warning", "metadata.namespace")
 
 
 def test_a_job_from_post_to_delete(world: World) -> None:
@@ -116,16 +75,26 @@ def test_a_job_from_post_to_delete(world: World) -> None:
     assert is_a("Submission", posted.json())
     assert world.apps == [("alice", "mnist")], "it is the caller's, not the gateway's"
     again = world.post()
-    assert (again.status_code, again.json()["application_id"]) == (200, posted.json()["application_id"])
+    assert (again.status_code, again.json()["application_id"]) == (
+        200,
+        posted.json()["application_id"],
+    )
 
     world.fake.clock.sleep(10)
     seen = world.ask("GET", "/v1/jobs/mnist")
     assert is_a("Job", seen.json())
     assert (seen.json()["state"], seen.json()["user"]) == ("STARTING", "alice")
-    assert world.ask("GET", "/v1/jobs/mnist", headers={"If-None-Match": seen.headers["etag"]}).status_code == 304
+    assert (
+        world.ask(
+            "GET", "/v1/jobs/mnist", headers={"If-None-Match": seen.headers["etag"]}
+        ).status_code
+        == 304
+    )
     assert world.ask("GET", f"/v1/jobs/{posted.json()['application_id']}").json()["name"] == "mnist"
 
-    assert refused(world.ask("DELETE", "/v1/jobs/mnist"), 409, "name-taken").startswith("mnist is still running")
+    assert refused(world.ask("DELETE", "/v1/jobs/mnist"), 409, "name-taken").startswith(
+        "mnist is still running"
+    )
     stopped = world.ask("POST", "/v1/jobs/mnist/stop")
     assert (stopped.status_code, is_a("Job", stopped.json())) == (202, True)
     assert world.ask("POST", "/v1/jobs/mnist/stop?wait=true").json()["state"] == "STOPPED"
@@ -138,13 +107,42 @@ def test_callers_have_clusters_of_their_own(world: World) -> None:
     for caller in ("alice", "bob", "etl", "alice"):
         world.post(caller)
     assert sorted(world.apps) == [("alice", "mnist"), ("bob", "mnist"), ("etl", "mnist")]
-    acting = {settings.user: settings["as_user"] for settings in world.connected}
-    assert acting == {"alice": "alice", "bob": "bob", "etl": None}, "doAs for everybody but the gateway's own user"
+    acting = {settings.user: settings.as_user for settings in world.connected}
+    assert acting == {"alice": "alice", "bob": "bob", "etl": None}, (
+        "doAs for everybody but the gateway's own user"
+    )
     assert {settings.login for settings in world.connected} == {"etl"}
-    theirs = world.fake.yarn.live("bob", "mnist")[0].id
-    for method, path in (("POST", f"/v1/jobs/{theirs}/stop"), ("GET", f"/v1/jobs/{theirs}/logs"), ("DELETE", f"/v1/jobs/{theirs}")):
-        assert "bob" in refused(world.ask(method, path), 403, "not-allowed")
+
+
+OF_A_JOB = [
+    (method.upper(), path)
+    for path, methods in document()["paths"].items()
+    for method in methods
+    if "{name}" in path
+]
+
+
+@pytest.mark.parametrize(("method", "path"), OF_A_JOB)
+def test_every_route_treats_a_job_of_another_caller_as_unknown(
+    world: World, method: str, path: str
+) -> None:
+    world.post("bob")
+    world.runs_and_writes()
+    theirs, unknown = world.fake.yarn.live("bob", "mnist")[0].id, "application_1700000000000_9999"
+
+    def answer(name: str) -> dict[str, Any]:
+        found = world.ask(method, path.format(name=name))
+        refused(found, 404, "no-such-job")
+        return {
+            key: value.replace(name, "ID")
+            for key, value in found.json().items()
+            if key in ("detail", "hint")
+        }
+
+    assert answer(theirs) == answer(unknown), "the answer does not tell that the job exists"
+    assert "bob" not in str(answer("mnist")), "nor by its name"
     assert not world.fake.yarn.apps[theirs].ended
+    assert world.ask("GET", f"/v1/jobs/{theirs}", "bob").status_code == 200
 
 
 def test_lists_pages_and_filters(world: World) -> None:
@@ -170,14 +168,21 @@ def test_lists_pages_and_filters(world: World) -> None:
     assert names("user=bob") == ["mnist"]
     assert len(names("user=*")) == 6
     assert names("queue=ml") == []
-    for query in ("limit=0", "limit=1001", "cursor=x", "state=DREAMING", "user=a%20b", "stat=RUNNING"):
+    for query in (
+        "limit=0",
+        "limit=1001",
+        "cursor=x",
+        "state=DREAMING",
+        "user=a%20b",
+        "stat=RUNNING",
+    ):
         refused(world.ask("GET", f"/v1/jobs?{query}"), 400, "usage")
 
 
 # --- once ---
 
 
-def test_a_key_and_a_body_are_one_job_whoever_serves_them(world: World, tmp_path: Path) -> None:
+def test_submit_same_key_and_body_is_one_job_on_any_gateway(world: World, tmp_path: Path) -> None:
     first = world.post(key="run-1").json()
     other = World(tmp_path, fake=world.fake)  # the gateway is gone, and another takes its place
     again = other.post(key="run-1")
@@ -190,48 +195,75 @@ def test_a_key_and_a_body_are_one_job_whoever_serves_them(world: World, tmp_path
     assert other.post("bob", key="run-1").status_code == 201, "keys are each caller's own"
     assert len(world.apps) == 2
     refused(other.post(key="run-2"), 409, "name-taken")
-    refused(other.ask("POST", "/v1/jobs", json=JOB, headers={"Idempotency-Key": "a b"}), 400, "usage")
+    refused(
+        other.ask("POST", "/v1/jobs", json=JOB, headers={"Idempotency-Key": "a b"}), 400, "usage"
+    )
 
 
-def test_a_finished_job_is_replaced_by_another_submission_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_replace_only_by_another_submission(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = "/v1/jobs?replace=true"
-    assert "knows no HDFS" in refused(world.post(key="run-1", path=url), 400, "usage")
-    values = {**world.settings.values, "hadoop_conf": ROOT / "tests" / "golden" / "hadoop-conf"}
-    world.gateway.clusters.settings = replace(world.settings, values=values)
+    assert "the gateway has no HDFS configuration" in refused(
+        world.post(key="run-1", path=url), 400, "usage"
+    )
+    conf = ROOT / "tests" / "golden" / "hadoop-conf"
+    world.gateway.clusters.settings = replace(world.settings, hadoop_conf=conf)
     world.gateway.clusters._open.clear()
 
-    def stored(_storage: object, user: str, name: str, _mine: str) -> str:
-        return str(world.fake.yarn.services[user, name].spec["version"])
+    def copy(user: str, name: str) -> FakeCopy:
+        return FakeCopy(world.fake.yarn, user, name)
 
-    monkeypatch.setattr("submit_tf_job.leftovers.stored_submission", stored)
+    monkeypatch.setattr(
+        "submit_tf_job.operations.history.stored_service",
+        lambda _storage, user, name, _mine: copy(user, name).read(),
+    )
+    monkeypatch.setattr(
+        "submit_tf_job.operations.history.StoredServices.claim",
+        lambda self, *args: copy(self.user, self.name).claim(*args),
+    )
+    monkeypatch.setattr(
+        "submit_tf_job.operations.history.StoredServices.claimed_ms",
+        lambda self, *args: copy(self.user, self.name).claimed_ms(*args),
+    )
+    monkeypatch.setattr(
+        "submit_tf_job.operations.history.StoredServices.now_ms",
+        lambda self: copy(self.user, self.name).now_ms(),
+    )
     world.fake.yarn.job_s = 5
     first = world.post(key="run-1", path=url).json()
     world.fake.clock.sleep(60)
     again = world.post(key="run-1", path=url)
     assert (again.status_code, again.json()["application_id"]) == (200, first["application_id"])
-    world.gateway.keys = Keys()
-    assert "another body" in refused(world.post(key="run-1", path=url, command="true"), 422, "key-reused")
+    world.gateway.keys = UsedKeys()
+    assert "another body" in refused(
+        world.post(key="run-1", path=url, command="true"), 422, "key-reused"
+    )
     assert world.post(key="run-2", path=url).status_code == 201
     assert len(world.apps) == 2
 
 
-def test_a_job_that_waits_for_its_turn_is_not_replaced_on_a_hadoop_that_hides_its_application(world: World) -> None:
+def test_submit_replace_refuses_a_waiting_job_without_application(
+    world: World,
+) -> None:
     world.fake.yarn.version, world.fake.yarn.hold_accepted = (3, 1, 3), True
     assert world.post(key="run-1").status_code == 201
     [waiting] = world.fake.yarn.apps.values()
-    assert waiting.id in refused(world.post(path="/v1/jobs?replace=true", command="true"), 409, "name-taken")
+    assert waiting.id in refused(
+        world.post(path="/v1/jobs?replace=true", command="true"), 409, "name-taken"
+    )
     world.fake.clock.sleep(30)
     assert (waiting.state, len(world.apps)) == ("ACCEPTED", 1)
 
 
-def test_what_was_refused_does_not_use_up_its_key(world: World) -> None:
+def test_submit_refused_does_not_use_its_key(world: World) -> None:
     refused(world.post(key="run-1", rolse={}), 422, "job-spec")
     refused(world.post(key="run-1", queue="nowhere"), 422, "refused")
     assert world.post(key="run-1").status_code == 201
 
 
-def test_the_oldest_keys_are_forgotten() -> None:
-    keys = Keys(most=2)
+def test_used_keys_drops_the_oldest() -> None:
+    keys = UsedKeys(most=2)
     for key in ("a", "b", "c"):
         keys.remember(submission_id("alice", key, b"x"))
     keys.check(submission_id("alice", "a", b"y"))
@@ -240,18 +272,23 @@ def test_the_oldest_keys_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize("kind", ["reset", "silent", "gateway", "lost", "crash-before"])
-def test_a_lost_answer_of_yarn_is_no_second_job(world: World, kind: str) -> None:
-    world.fake.network.faults.append(Fault("lost" if kind == "crash-before" else kind, "POST", "/app/v1/services$"))
+def test_submit_lost_response_makes_no_second_job(world: World, kind: str) -> None:
+    world.fake.network.faults.append(
+        Fault("lost" if kind == "crash-before" else kind, "POST", "/app/v1/services$")
+    )
     answers = [world.post(key="run-1") for _ in range(3)]
     assert answers[-1].status_code in (200, 201)
-    assert len({answer.json()["application_id"] for answer in answers if answer.status_code < 300}) == 1
+    assert (
+        len({answer.json()["application_id"] for answer in answers if answer.status_code < 300})
+        == 1
+    )
     assert len(world.fake.yarn.ran("alice", "mnist") or world.apps) == 1
 
 
 # --- who is calling ---
 
 
-def test_nobody_is_let_in_without_a_token(world: World) -> None:
+def test_requests_without_a_token_are_refused(world: World) -> None:
     for method, path in (
         ("GET", "/v1/jobs"),
         ("POST", "/v1/jobs"),
@@ -260,19 +297,21 @@ def test_nobody_is_let_in_without_a_token(world: World) -> None:
         ("GET", "/v1/jobs/x/logs"),
     ):
         for given in ([], [b"Bearer wrong"], [b"Basic YTpi"], ["Bearer é".encode()], [b"Bearer"]):
-            answer = world.http.request(method, path, headers=[(b"Authorization", value) for value in given])
+            answer = world.http.request(
+                method, path, headers=[(b"Authorization", value) for value in given]
+            )
             refused(answer, 401, "not-authenticated")
             assert answer.headers["www-authenticate"].startswith("Bearer")
     assert world.connected == []
 
 
-def test_a_query_cannot_say_who_is_calling(world: World) -> None:
+def test_query_cannot_set_the_caller(world: World) -> None:
     for query in ("doAs=bob", "user.name=bob", "DOAS=bob", "doAs"):
         refused(world.ask("GET", f"/v1/jobs?{query}"), 400, "usage")
     assert world.connected == []
 
 
-def test_a_token_can_be_withdrawn_and_a_damaged_file_lets_nobody_in(world: World) -> None:
+def test_callers_file_withdrawn_token_and_damaged_file(world: World) -> None:
     assert world.ask("GET", "/v1/jobs").status_code == 200
     world.file.write_text(line_of("bob", world.tokens["bob"]))
     refused(world.ask("GET", "/v1/jobs"), 401, "not-authenticated")
@@ -280,11 +319,24 @@ def test_a_token_can_be_withdrawn_and_a_damaged_file_lets_nobody_in(world: World
     world.file.write_text("bob " + world.tokens["bob"])
     assert str(world.file) not in refused(world.ask("GET", "/v1/jobs", "bob"), 500, "settings")
     assert str(world.file) in world.entries[-1]["why"]
-    assert world.http.get("/readyz").json() == {"ready": False, "why": "the file of callers cannot be read"}
+    assert world.http.get("/readyz").json() == {
+        "ready": False,
+        "why": "the file of callers cannot be read",
+    }
 
 
-@pytest.mark.parametrize("text", ["", "# nobody", "alice", "alice sha256:12", "a b sha256:" + "0" * 64, "a sha256:{0}\nb sha256:{0}"])
-def test_what_is_no_file_of_callers(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nobody",
+        "alice",
+        "alice sha256:12",
+        "a b sha256:" + "0" * 64,
+        "a sha256:{0}\nb sha256:{0}",
+    ],
+)
+def test_callers_file_invalid(tmp_path: Path, text: str) -> None:
     path = tmp_path / "callers"
     path.write_text(text.format("0" * 64))
     with pytest.raises(SettingsError):
@@ -299,7 +351,7 @@ def test_what_is_no_file_of_callers(tmp_path: Path, text: str) -> None:
         line_of("a b", "x")
 
 
-def test_a_cluster_that_would_take_us_for_the_gateway_is_left_alone(world: World) -> None:
+def test_clusters_refuse_a_resource_manager_that_ignores_doas(world: World) -> None:
     class Impostor:
         auth = type("Auth", (), {"as_user": "alice"})()
 
@@ -309,27 +361,41 @@ def test_a_cluster_that_would_take_us_for_the_gateway_is_left_alone(world: World
         def who_am_i(self) -> str | None:
             return self._says
 
-    for says, sentence in (("etl", "ignores as_user alice"), (None, "does not say who it takes")):
+    for says, sentence in (("etl", "ignores as_user alice"), (None, "does not return the user")):
         impostor: Any = Impostor(says)
-        clusters = Clusters(world.settings, lambda settings, client=impostor: replace(world._connect(settings), client=client))  # type: ignore[misc]
+        clusters = Clusters(
+            world.settings,
+            lambda settings, client=impostor: replace(world._connect(settings), client=client),  # type: ignore[misc]
+        )
         for _ in range(2):
             with pytest.raises(AuthError, match=sentence):
                 clusters.of("alice")
-    with pytest.raises(SettingsError, match="as_user does not go with a gateway"):
+    with pytest.raises(SettingsError, match="as_user does not work with a gateway"):
         Clusters(world.settings.acting_for("bob"))
-    bearer = replace(world.settings, values={**world.settings.values, "auth": "bearer"})
-    with pytest.raises(SettingsError, match="can act for etl alone, not for alice, bob"):
+    bearer = replace(world.settings, auth="bearer")
+    with pytest.raises(SettingsError, match="can act for etl only, not for alice, bob"):
         Gateway(Clusters(bearer), CallersFile(world.file), print)
 
 
-def test_without_authentication_only_programs_of_this_machine_are_served(world: World) -> None:
+def test_open_gateway_serves_only_this_machine(world: World) -> None:
     open_ = Gateway(Clusters(world.settings, world._connect), None, world.entries.append)
     here = TestClient(served(open_), base_url="http://localhost:8090")
     assert here.post("/v1/jobs", json=JOB).status_code == 201
     assert world.apps == [("etl", "mnist")]
-    for origin in ("https://evil.example", "null", "http://[", "", "http://localhost:8091", "http://localhost:8090.evil.example"):
-        refused(here.post("/v1/jobs/mnist/stop", headers={"Origin": origin}), 403, "forbidden-origin")
-    assert here.get("/v1/jobs", headers={"Origin": "http://localhost:8090"}).status_code == 200, "its own page"
+    for origin in (
+        "https://evil.example",
+        "null",
+        "http://[",
+        "",
+        "http://localhost:8091",
+        "http://localhost:8090.evil.example",
+    ):
+        refused(
+            here.post("/v1/jobs/mnist/stop", headers={"Origin": origin}), 403, "forbidden-origin"
+        )
+    assert here.get("/v1/jobs", headers={"Origin": "http://localhost:8090"}).status_code == 200, (
+        "its own page"
+    )
     refused(here.get("/v1/jobs", headers={"Host": "evil.example"}), 403, "forbidden-origin")
 
 
@@ -348,7 +414,7 @@ def test_without_authentication_only_programs_of_this_machine_are_served(world: 
         (Listening(certificate=Path("a")), True, False),
     ],
 )
-def test_where_it_listens(listening: Listening, authenticated: bool, good: bool) -> None:
+def test_listening_check(listening: Listening, authenticated: bool, good: bool) -> None:
     if good:
         listening.check(authenticated=authenticated)
     else:
@@ -379,20 +445,36 @@ HOSTILE: list[tuple[str, bytes, str, int]] = [
     ("text/plain", b"name: a", "media-type", 415),
     ("", b"name: a", "media-type", 415),
     ("application/json; charset=utf-16", b"{}", "media-type", 415),
-    ("multipart/form-data; boundary=x", b"--x--", "media-type", 415),
+    ("multipart/form-data; boundary=x", b"--x--", "usage", 400),
+    ("multipart/mixed; boundary=x", b"--x--", "media-type", 415),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("media", "body", "code", "status"), HOSTILE, ids=lambda value: str(value)[:20])
-def test_hostile_bodies(world: World, media: str, body: bytes, code: str, status: int) -> None:
-    refused(world.ask("POST", "/v1/jobs", content=body, headers={"Content-Type": media}), status, code)
+@pytest.mark.parametrize(
+    ("media", "body", "code", "status"), HOSTILE, ids=lambda value: str(value)[:20]
+)
+def test_submit_hostile_bodies(
+    world: World, media: str, body: bytes, code: str, status: int
+) -> None:
+    refused(
+        world.ask("POST", "/v1/jobs", content=body, headers={"Content-Type": media}), status, code
+    )
     assert world.apps == []
 
 
-def test_bodies_that_say_nothing_of_their_length_are_bounded(world: World) -> None:
+def test_submit_bodies_without_length_are_bounded(world: World) -> None:
     pieces = (b"x" * 65536 for _ in range(40))
-    refused(world.ask("POST", "/v1/jobs", content=pieces, headers={"Content-Type": "application/yaml"}), 413, "too-large")
-    packed = world.ask("POST", "/v1/jobs", content=b"x", headers={"Content-Type": "application/json", "Content-Encoding": "gzip"})
+    refused(
+        world.ask("POST", "/v1/jobs", content=pieces, headers={"Content-Type": "application/yaml"}),
+        413,
+        "too-large",
+    )
+    packed = world.ask(
+        "POST",
+        "/v1/jobs",
+        content=b"x",
+        headers={"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    )
     refused(packed, 415, "media-type")
 
 
@@ -404,34 +486,50 @@ def test_bodies_that_say_nothing_of_their_length_are_bounded(world: World) -> No
         {"roles": {"worker": {"memory": "1Gi", "files": ["/etc/passwd"]}}},
         {"kerberos": {"principal": "a/_HOST@R", "keytab": "/etc/krb5.keytab"}},
         {"kerberos": {"principal": "a/_HOST@R", "keytab": "hdfs:///k", "krb5_conf": "inline"}},
+        {"docker_client_config": "file:///etc/shadow"},
+        {"docker_client_config": "har://file-localhost/etc/x.har/a"},
     ],
 )
-def test_no_file_of_the_gateway_s_host_is_read(world: World, changes: dict[str, Any]) -> None:
+def test_submit_reads_no_file_of_the_host(world: World, changes: dict[str, Any]) -> None:
     refused(world.post(**changes), 422, "job-spec")
     assert world.apps == []
 
 
-def test_all_problems_of_a_body_at_once_with_their_places(world: World) -> None:
-    answer = world.ask("POST", "/v1/jobs", content=b"name: Bad_Name\nimag: x\n", headers={"Content-Type": "application/yaml"})
+def test_submit_reports_all_problems_with_positions(world: World) -> None:
+    answer = world.ask(
+        "POST",
+        "/v1/jobs",
+        content=b"name: Bad_Name\nimag: x\n",
+        headers={"Content-Type": "application/yaml"},
+    )
     refused(answer, 422, "job-spec")
     problems = answer.json()["details"]["problems"]
     assert [problem["line"] for problem in problems][:2] != [0, 0]
     assert len(problems) >= 3
 
 
-@pytest.mark.parametrize("path", ["/v1/jobs/..%2f..%2fetc", "/v1/jobs/%00", "/v1/jobs/a%0d%0ab", "/v1/jobs/é", "/v1/jobs/" + "a" * 101])
-def test_names_that_are_none(world: World, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/jobs/..%2f..%2fetc",
+        "/v1/jobs/%00",
+        "/v1/jobs/a%0d%0ab",
+        "/v1/jobs/é",
+        "/v1/jobs/" + "a" * 101,
+    ],
+)
+def test_invalid_job_names(world: World, path: str) -> None:
     assert world.ask("GET", path).status_code in (400, 404)
     assert world.connected == []
 
 
-def test_pages_and_methods_that_are_none(world: World) -> None:
+def test_unknown_pages_and_methods(world: World) -> None:
     refused(world.ask("GET", "/v2/jobs"), 404, "no-such-page")
     refused(world.ask("PUT", "/v1/jobs"), 405, "method-not-allowed")
     assert "GET" in world.ask("PUT", "/v1/schema").headers["allow"]
 
 
-def test_one_caller_cannot_have_everything_going_on() -> None:
+def test_requests_are_limited_per_caller() -> None:
     slots = Slots("requests", 2, 3)
     with slots.one("alice"), slots.one("alice"):
         with pytest.raises(RequestRefused, match="alice has too many requests"), slots.one("alice"):
@@ -445,30 +543,41 @@ def test_one_caller_cannot_have_everything_going_on() -> None:
 
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
-def test_every_error_has_its_status_out_of_the_table(kind: type[SubmitTFJobError]) -> None:
-    error = JobSpecError([]) if kind is JobSpecError else kind("what", hint="do", details={"url": "u"})
+def test_problem_status_is_that_of_the_table(kind: type[SubmitTFJobError]) -> None:
+    error = (
+        JobSpecError([]) if kind is JobSpecError else kind("what", hint="do", details={"url": "u"})
+    )
     found = problem(error, "r1")
     row = TABLE[kind]
     assert is_a("Problem", found.body)
-    assert (found.status, found.body["code"], found.body["retryable"]) == (row.http_status, row.code, row.retryable)
+    assert (found.status, found.body["code"], found.body["retryable"]) == (
+        row.http_status,
+        row.code,
+        row.retryable,
+    )
     assert ("Retry-After" in found.headers) is row.retryable
     if row.http_status == 500 and kind in (SettingsError, InternalError):
         assert "what" not in json.dumps(found.body), "what is wrong on this host is for its log"
 
 
-def test_codes_of_http_alone_are_others() -> None:
+def test_codes_of_http_are_distinct() -> None:
     assert not set(CODES) & {row.code for row in TABLE.values()}
     for code, status in CODES.items():
         assert problem(RequestRefused(code, "x"), "r").status == status
 
 
-def test_a_defect_tells_nothing_and_is_logged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defect_is_logged_and_not_returned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_args: object) -> None:
         raise ZeroDivisionError("secret-in-the-text")
 
     monkeypatch.setattr(api, "status", broken)
-    client = TestClient(served(world.gateway), base_url="http://gateway", raise_server_exceptions=False)
-    answer = client.get("/v1/jobs/mnist", headers={"Authorization": f"Bearer {world.tokens['alice']}", "X-Request-Id": "r-77"})
+    client = TestClient(
+        served(world.gateway), base_url="http://gateway", raise_server_exceptions=False
+    )
+    answer = client.get(
+        "/v1/jobs/mnist",
+        headers={"Authorization": f"Bearer {world.tokens['alice']}", "X-Request-Id": "r-77"},
+    )
     refused(answer, 500, "internal")
     entry = world.entries[-1]
     assert (entry["request"], entry["status"], entry["caller"]) == ("r-77", 500, "alice")
@@ -476,7 +585,7 @@ def test_a_defect_tells_nothing_and_is_logged(world: World, monkeypatch: pytest.
     assert "secret" not in json.dumps(world.entries) + answer.text
 
 
-def test_a_cluster_that_is_down(world: World) -> None:
+def test_unreachable_cluster(world: World) -> None:
     world.post()
     world.fake.rms[0].die()
     answer = world.ask("GET", "/v1/jobs/mnist")
@@ -491,7 +600,10 @@ def test_a_cluster_that_is_down(world: World) -> None:
 
 def events_of(text: str) -> list[tuple[str, Any]]:
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("event: ")]
-    return [(block[0].removeprefix("event: "), json.loads(block[-1].removeprefix("data: "))) for block in blocks]
+    return [
+        (block[0].removeprefix("event: "), json.loads(block[-1].removeprefix("data: ")))
+        for block in blocks
+    ]
 
 
 def test_events_until_the_end(world: World) -> None:
@@ -506,19 +618,28 @@ def test_events_until_the_end(world: World) -> None:
     assert (states[0], states[-1]) == ("PENDING", "SUCCEEDED")
     assert "STARTING" in states
     last = answer.text.rstrip().rpartition("id: ")[2].splitlines()[0]
-    assert world.ask("GET", "/v1/jobs/mnist/events", headers={"Last-Event-ID": last}).status_code == 204
-    assert [job["state"] for _, job in events_of(world.ask("GET", "/v1/jobs/mnist/events").text)] == ["SUCCEEDED"]
+    assert (
+        world.ask("GET", "/v1/jobs/mnist/events", headers={"Last-Event-ID": last}).status_code
+        == 204
+    )
+    assert [
+        job["state"] for _, job in events_of(world.ask("GET", "/v1/jobs/mnist/events").text)
+    ] == ["SUCCEEDED"]
     refused(world.ask("GET", "/v1/jobs/other/events"), 404, "no-such-job")
     assert (world.gateway.listeners.taken, len(world.gateway.watches)) == (0, 0)
 
 
-def test_many_listeners_are_one_look(world: World) -> None:
+def test_listeners_share_one_query(world: World) -> None:
     world.fake.yarn.job_s = 600
     world.post()
     ends: list[str] = []
 
     def asked() -> int:
-        return sum(1 for _, method, path in world.fake.network.log if (method, path.count("/apps/")) == ("GET", 1))
+        return sum(
+            1
+            for _, method, path in world.fake.network.log
+            if (method, path.count("/apps/")) == ("GET", 1)
+        )
 
     before = asked()
 
@@ -534,13 +655,32 @@ def test_many_listeners_are_one_look(world: World) -> None:
     assert asked() - before < 8 * 60, "each listener alone would have looked some sixty times"
 
 
+def test_events_include_new_links(world: World) -> None:
+    app = world.post().json()["application_id"]
+    world.runs_and_writes()
+    look = api.status(world.gateway.cluster("alice"), app)
+    report = {"version": 1, "state": "running", "submission": "s", "wanted": 1, "arrived": 1}
+    served = [{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}]
+    changes = []
+    for more in ({}, {"served": served}):
+        found = JobReport.parse(json.dumps({**report, **more}).encode())
+        changes.append(change_of(replace(look, report=found)))
+    assert changes[0].id != changes[1].id
+    assert [link["url"] for link in changes[1].job["links"]] == ["http://node1:38123"]
+
+
 def test_logs_as_text_and_as_json(world: World) -> None:
     world.post()
     world.runs_and_writes()
     text = world.ask("GET", "/v1/jobs/mnist/logs?tail=5")
-    assert (text.text, text.headers["content-type"]) == ("one\ntwo\\x1b[31m\n", "text/plain; charset=utf-8")
-    lines = world.ask("GET", "/v1/jobs/mnist/logs?task=worker-0", headers={"Accept": "application/x-ndjson"}).text.splitlines()
-    assert [json.loads(line)["text"] for line in lines] == ["one", "two\x1b[31m"]
+    assert (text.text, text.headers["content-type"]) == (
+        "one\ntwo\\x1b[2J\n",
+        "text/plain; charset=utf-8",
+    )
+    lines = world.ask(
+        "GET", "/v1/jobs/mnist/logs?task=worker-0", headers={"Accept": "application/x-ndjson"}
+    ).text.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["one", "two\x1b[31m\x1b[2J"]
     refused(world.ask("GET", "/v1/jobs/mnist/logs?task=ps-7"), 400, "usage")
     refused(world.ask("GET", "/v1/jobs/mnist/logs?since=yesterday"), 400, "usage")
     refused(world.ask("GET", "/v1/jobs/mnist/logs?grep=a"), 400, "usage")
@@ -553,7 +693,10 @@ def test_streams_are_bounded_and_end_with_the_gateway(tmp_path: Path) -> None:
     world.post()
     ended: list[Callable[[], None]] = []
     slots = world.gateway.streams
-    with world.gateway.stream(slots, "alice", lambda: ended.append(print)), world.gateway.listeners.one("alice"):
+    with (
+        world.gateway.stream(slots, "alice", lambda: ended.append(print)),
+        world.gateway.listeners.one("alice"),
+    ):
         refused(world.ask("GET", "/v1/jobs/mnist/events"), 429, "too-many")
         refused(world.ask("GET", "/v1/jobs/mnist/logs"), 429, "too-many")
         world.gateway.drain()
@@ -564,7 +707,7 @@ def test_streams_are_bounded_and_end_with_the_gateway(tmp_path: Path) -> None:
 # --- what it says of itself ---
 
 
-def test_metrics_have_routes_and_no_names(world: World) -> None:
+def test_metrics_have_no_job_names(world: World) -> None:
     world.post()
     world.ask("GET", "/v1/jobs/mnist")
     world.ask("GET", "/v1/nothing")
@@ -580,26 +723,66 @@ def test_metrics_have_routes_and_no_names(world: World) -> None:
         assert line.startswith("# TYPE ") or float(line.rpartition(" ")[2]) >= 0
 
 
-def test_every_request_has_a_line_of_log(world: World) -> None:
+def test_every_request_is_logged(world: World) -> None:
     answer = world.ask("GET", "/v1/jobs?user=bob", headers={"X-Request-Id": "bad id\x01"})
     [entry] = world.entries
     assert entry["request"] == answer.headers["x-request-id"] != "bad id\x01"
-    assert (entry["caller"], entry["method"], entry["path"], entry["status"]) == ("alice", "GET", "/v1/jobs", 200)
+    assert (entry["caller"], entry["method"], entry["path"], entry["status"]) == (
+        "alice",
+        "GET",
+        "/v1/jobs",
+        200,
+    )
     assert "bob" not in json.dumps(entry), "a query stays out of the log"
-    assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
+    assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == (
+        "no-store",
+        "nosniff",
+    )
 
 
-def test_the_document_is_the_one_that_is_checked_in(world: World) -> None:
+def test_openapi_document_is_current(world: World) -> None:
     served_document = world.http.get("/openapi.json").json()
     assert served_document == document()
     assert served_document["openapi"].startswith("3.1")
     written = json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
-    assert written == served_document, "python -m tests.unit.test_gateway writes it anew"
+    assert written == served_document, "python -m tests.unit.gateway.test_app writes it anew"
 
 
-def test_the_job_spec_in_the_document_means_what_the_schema_means() -> None:
+def test_openapi_document_is_readable_for_generators() -> None:
+    found = document()
+    operations = [
+        row["operationId"] for methods in found["paths"].values() for row in methods.values()
+    ]
+    assert len(operations) == len(set(operations))
+    assert {name for name in operations if not re.fullmatch(r"[a-z]+(_[a-z]+){1,2}", name)} == set()
+
+    def check(value: Any, where: str) -> None:
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                check(item, f"{where}/{index}")
+        if not isinstance(value, dict):
+            return
+        if value.get("type") == "array":
+            assert isinstance(value.get("items"), dict), f"{where}: an array without items"
+        for media, content in value.get("content", {}).items():
+            assert content.get("schema"), f"{where}: {media} of any shape"
+        if "$ref" in value:
+            section, name = value["$ref"].removeprefix("#/components/").split("/")
+            assert name in found["components"][section], f"{where}: {value['$ref']} leads nowhere"
+        for name, item in value.items():
+            check(item, f"{where}/{name}")
+
+    check(found, "")
+
+
+def test_openapi_job_spec_agrees_with_the_schema() -> None:
     assert is_a("JobSpec", JOB)
-    for bad in ({**JOB, "rolse": 1}, {**JOB, "command": []}, {**JOB, "command": ["", "a"]}, {"name": "x"}):
+    for bad in (
+        {**JOB, "rolse": 1},
+        {**JOB, "command": []},
+        {**JOB, "command": ["", "a"]},
+        {"name": "x"},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             is_a("JobSpec", bad)
     assert is_a("JobSpec", {**JOB, "command": ["python3", ""]})
@@ -610,4 +793,6 @@ def test_the_schema_of_job_specs(world: World) -> None:
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "openapi.json").write_text(json.dumps(document(), indent=1, sort_keys=True) + "\n", "utf-8")
+    (ROOT / "docs" / "openapi.json").write_text(
+        json.dumps(document(), indent=1, sort_keys=True) + "\n", "utf-8"
+    )

@@ -1,4 +1,4 @@
-"""Webhooks: where they may go, how they are signed, that none is lost and none is sent for nothing; on a fake cluster, in a real SQLite."""
+"""Webhooks on a fake cluster and a real SQLite: addresses, signatures, retries."""
 
 from __future__ import annotations
 
@@ -14,93 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
-from submit_tf_job import api
+from submit_tf_job import operations
 from submit_tf_job.errors import SettingsError, UsageError
-from submit_tf_job.gateway import delivery
-from submit_tf_job.gateway.app import served
-from submit_tf_job.gateway.callers import CallersFile
-from submit_tf_job.gateway.clusters import Clusters
-from submit_tf_job.gateway.database import DatabaseTrouble, open_database
-from submit_tf_job.gateway.delivery import Webhooks, sender
-from submit_tf_job.gateway.state import Gateway
-from submit_tf_job.gateway.store import Store, open_store
+from submit_tf_job.gateway import webhook_delivery as delivery
+from submit_tf_job.gateway.database import DatabaseFailure, open_database
+from submit_tf_job.gateway.state import State, open_state
+from submit_tf_job.gateway.webhook_delivery import Webhooks, sender
 from submit_tf_job.gateway.webhooks import ATTEMPTS, Allowed, Keyring, pause_s
+from tests.fakes.gateway import JOB, World, is_a, refused
 from tests.fakes.transport import Fault
-from tests.unit.test_gateway import JOB, World, is_a, refused
+from tests.fakes.webhooks import HOOK, Hooked, a_key
 
-HOOK = "https://hooks.example.com/airflow/run-1?token=secret-in-the-url"
 DAY_S = 24 * 3600
-
-
-def a_key(tmp_path: Path) -> Path:
-    path = tmp_path / "webhook-key"
-    path.write_text("whsec_" + base64.b64encode(bytes(range(32))).decode() + "\n")
-    path.chmod(0o600)
-    return path
-
-
-class Hooked(World):
-    """A gateway with a database, and a receiver that answers what it is told to."""
-
-    def __init__(self, tmp_path: Path, **options: Any) -> None:
-        super().__init__(tmp_path, **options)
-        self.directory = tmp_path
-        self.received: list[tuple[str, bytes, dict[str, str]]] = []
-        self.answers: list[int | OSError] = []
-        self.keyring = Keyring(a_key(tmp_path))
-        self.stores: list[Store] = []
-        self.begin()
-
-    def begin(self) -> None:
-        """Start a gateway on the database, beside or after the one before."""
-        self.stores.append(open_store(f"sqlite://{self.directory}/state.db"))
-        self.gateway = Gateway(
-            Clusters(self.settings, self._connect),
-            CallersFile(self.file),
-            self.entries.append,
-            store=self.stores[-1],
-            webhooks=Webhooks(Allowed(["https://hooks.example.com/airflow"]), self.keyring, self._receive),
-        )
-        assert self.gateway.courier is not None
-        self.courier = self.gateway.courier
-        self.courier._clock = self.fake.clock
-        self.http = TestClient(served(self.gateway), base_url="http://gateway")
-
-    def end(self) -> None:
-        """End the courier, and let go of the database."""
-        self.courier.end()
-        for store in self.stores:
-            store.database.close()
-
-    def _receive(self, url: str, body: bytes, headers: dict[str, str]) -> int:
-        self.received.append((url, body, headers))
-        answer = self.answers.pop(0) if self.answers else 204
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
-    def hook(self, name: str = "mnist", url: str = HOOK, **options: Any) -> Any:
-        return self.ask("POST", "/v1/jobs", json={**JOB, "name": name}, headers={"Webhook-Url": url, **options})
-
-    def pass_(self, seconds: float, step_s: float = 5.0) -> None:
-        """Let time pass, and the courier do what is due in it."""
-        for _ in range(max(1, round(seconds / step_s))):
-            self.fake.clock.sleep(step_s)
-            self.tick()
-
-    def tick(self) -> None:
-        self.courier.tick()
-        deadline = time.monotonic() + 10
-        while self.courier._busy:
-            assert time.monotonic() < deadline, self.courier._busy
-            time.sleep(0.001)
-
-    def kept(self) -> list[dict[str, Any]]:
-        app = next(iter(self.fake.yarn.apps))
-        found: list[dict[str, Any]] = self.ask("GET", f"/v1/jobs/{app}/webhooks").json()["webhooks"]
-        return found
 
 
 @pytest.fixture
@@ -110,10 +36,12 @@ def world(tmp_path: Path) -> Iterator[Hooked]:
     yield made
     made.end()
     assert "secret-in-the-url" not in json.dumps(made.entries), "an address may hold a secret"
-    assert not [entry for entry in made.entries if entry.get("event") == "webhooks"], "something failed that nobody expected"
+    assert not [entry for entry in made.entries if entry.get("event") == "webhooks"], (
+        "something failed that nobody expected"
+    )
 
 
-def test_the_end_of_a_job_is_told_once_and_signed(world: Hooked) -> None:
+def test_webhook_is_sent_once_and_signed(world: Hooked) -> None:
     assert world.hook().status_code == 201
     assert world.hook().status_code == 200, "the same again is the same webhook"
     world.pass_(20)
@@ -121,17 +49,42 @@ def test_the_end_of_a_job_is_told_once_and_signed(world: Hooked) -> None:
     world.pass_(60)
     [(url, body, headers)] = world.received
     said = json.loads(body)
-    assert (url, said["type"], said["data"]["state"], is_a("Job", said["data"])) == (HOOK, "job.ended", "SUCCEEDED", True)
+    assert (url, said["type"], said["data"]["state"], is_a("Job", said["data"])) == (
+        HOOK,
+        "job.ended",
+        "SUCCEEDED",
+        True,
+    )
     # As a receiver does it: https://www.standardwebhooks.com
     key = base64.b64decode(world.ask("GET", "/v1/webhook-key").json()["key"].removeprefix("whsec_"))
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-    assert headers["webhook-signature"] == "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert (
+        headers["webhook-signature"]
+        == "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    )
     assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
-    assert world.ask("GET", "/v1/webhook-key", "bob").json()["key"] != world.ask("GET", "/v1/webhook-key").json()["key"]
+    assert (
+        world.ask("GET", "/v1/webhook-key", "bob").json()["key"]
+        != world.ask("GET", "/v1/webhook-key").json()["key"]
+    )
     [kept] = world.kept()
-    assert kept == {"id": headers["webhook-id"], "url": HOOK, "state": "delivered", "attempts": 1, "said": "HTTP 204"}
-    assert is_a("WebhookList", world.ask("GET", f"/v1/jobs/{next(iter(world.fake.yarn.apps))}/webhooks").json())
-    assert world.ask("GET", "/v1/jobs/mnist/webhooks", "bob").status_code == 404
+    assert kept == {
+        "id": headers["webhook-id"],
+        "url": HOOK,
+        "state": "delivered",
+        "attempts": 1,
+        "said": "HTTP 204",
+    }
+    assert is_a(
+        "WebhookList",
+        world.ask("GET", f"/v1/jobs/{next(iter(world.fake.yarn.apps))}/webhooks").json(),
+    )
+    app = next(iter(world.fake.yarn.apps))
+    for theirs in ("mnist", app):
+        assert world.ask("GET", f"/v1/jobs/{theirs}/webhooks", "bob").status_code == 404
+    del world.fake.yarn.apps[app]  # YARN forgets finished applications
+    assert world.ask("GET", f"/v1/jobs/{app}/webhooks").json()["webhooks"] == [kept]
+    assert world.ask("GET", f"/v1/jobs/{app}/webhooks", "bob").status_code == 404
     world.pass_(600)
     assert world.hook().status_code in (200, 409)
     world.pass_(60)
@@ -139,7 +92,7 @@ def test_the_end_of_a_job_is_told_once_and_signed(world: Hooked) -> None:
     assert 'webhooks_total{outcome="delivered"} 1' in world.http.get("/metrics").text
 
 
-def test_it_is_sent_again_ever_more_rarely_for_a_day_and_by_the_next_gateway(world: Hooked) -> None:
+def test_webhook_retries_for_a_day_and_by_the_next_gateway(world: Hooked) -> None:
     assert DAY_S * 0.9 < sum(pause_s(n) for n in range(1, ATTEMPTS)) < DAY_S * 1.1
     assert [pause_s(n) for n in (1, 2, 3, 8, 100)] == [5, 10, 20, 600, 600]
     world.answers = [500, TimeoutError(), 302, 200]
@@ -148,25 +101,35 @@ def test_it_is_sent_again_ever_more_rarely_for_a_day_and_by_the_next_gateway(wor
     while not world.received:
         world.pass_(5)
     assert world.kept()[0]["state"] == "sending"
-    before = world.courier
+    before = world.delivery
     world.begin()
     world.tick()
-    assert (len(world.received), world.courier.leads) == (1, False), "one leads at a time"
+    assert (len(world.received), world.delivery.leads) == (1, False), "one leads at a time"
     before.end()
     world.tick()
-    assert (len(world.received), world.courier.leads) == (2, True), "the next one tries at once"
+    assert (len(world.received), world.delivery.leads) == (2, True), "the next one tries at once"
     world.pass_(9, 1)
     assert len(world.received) == 2
     world.pass_(3, 1)
     assert len(world.received) == 3
-    assert world.kept()[0] | {"id": ""} == {"id": "", "url": HOOK, "state": "sending", "attempts": 3, "said": "HTTP 302"}
+    assert world.kept()[0] | {"id": ""} == {
+        "id": "",
+        "url": HOOK,
+        "state": "sending",
+        "attempts": 3,
+        "said": "HTTP 302",
+    }
     world.pass_(25, 5)
     assert world.kept()[0]["state"] == "delivered"
-    assert len({headers["webhook-id"] for _, _, headers in world.received}) == 1, "the receiver knows it again"
+    assert len({headers["webhook-id"] for _, _, headers in world.received}) == 1, (
+        "the receiver knows it again"
+    )
     assert len({body for _, body, _ in world.received}) == 1
 
 
-def test_it_gives_up_where_nobody_will_ever_listen(world: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhook_gives_up_after_410_and_all_attempts(
+    world: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delivery, "ATTEMPTS", 3)
     world.answers = [410, *[503] * 9]
     world.hook("gone")
@@ -176,26 +139,32 @@ def test_it_gives_up_where_nobody_will_ever_listen(world: Hooked, monkeypatch: p
     world.pass_(300)
     assert len(world.received) == 1 + 3
     world.hook("elsewhere")
-    world.courier._webhooks = Webhooks(Allowed(["https://other.example.com"]), world.keyring, world._receive)
+    world.delivery._webhooks = Webhooks(
+        Allowed(["https://other.example.com"]), world.keyring, world._receive
+    )
     world.pass_(120)
     assert len(world.received) == 4, "the gateway was started with other addresses since"
 
 
 @pytest.mark.parametrize("kind", ["reset", "silent", "lost"])
-def test_a_submission_that_was_cut_off_keeps_its_webhook(world: Hooked, kind: str) -> None:
-    """The gateway dies between the POST and its note of the application; whoever comes next finds that out."""
+def test_webhook_of_an_interrupted_submission_is_kept(world: Hooked, kind: str) -> None:
+    """The gateway dies between the POST and its note of the application; whoever comes next finds
+    that out.
+    """
     world.fake.yarn.job_s = 600
-    bind = Store.bind
+    bind = State.bind
     try:
-        Store.bind = lambda *_arguments: None  # type: ignore[method-assign]
+        State.bind = lambda *_arguments: None  # type: ignore[method-assign]
         world.fake.network.faults.append(Fault(kind, "POST", "/app/v1/services$"))
         world.hook()
     finally:
-        Store.bind = bind  # type: ignore[method-assign]
+        State.bind = bind  # type: ignore[method-assign]
     if not world.apps:
         world.pass_(2000, 50)
         assert world.gateway.store is not None
-        assert world.gateway.store.database.run("SELECT * FROM submit_tf_job_webhooks") == [], "of a job that never was"
+        assert world.gateway.store.database.run("SELECT * FROM submit_tf_job_webhooks") == [], (
+            "of a job that never was"
+        )
         return
     world.pass_(120)
     assert [hook["state"] for hook in world.kept()] == ["waiting"]
@@ -203,11 +172,14 @@ def test_a_submission_that_was_cut_off_keeps_its_webhook(world: Hooked, kind: st
     assert [json.loads(body)["data"]["name"] for _, body, _ in world.received] == ["mnist"]
 
 
-def test_what_a_list_lacks_is_not_over_but_what_nobody_knows_any_more_is(world: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhook_job_missing_from_a_list_is_checked(
+    world: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.fake.yarn.job_s = 600
     world.hook()
     with monkeypatch.context() as patched:
-        patched.setattr(api, "list_jobs", lambda *_arguments: ())  # as a ResourceManager that recovers its state
+        # as a ResourceManager that recovers its state
+        patched.setattr(operations, "list_jobs", lambda *_arguments: ())
         world.pass_(60)
     assert (world.received, world.kept()[0]["state"]) == ([], "waiting")
     world.fake.yarn.apps.clear()
@@ -216,10 +188,20 @@ def test_what_a_list_lacks_is_not_over_but_what_nobody_knows_any_more_is(world: 
     assert [json.loads(body)["data"]["state"] for _, body, _ in world.received] == ["UNKNOWN"]
 
 
-def test_what_was_refused_leaves_no_webhook(world: Hooked) -> None:
+def test_webhook_of_a_refused_submission_is_deleted(world: Hooked) -> None:
     assert world.gateway.store is not None
-    refused(world.ask("POST", "/v1/jobs", json={**JOB, "queue": "nowhere"}, headers={"Webhook-Url": HOOK}), 422, "refused")
-    refused(world.ask("POST", "/v1/jobs", json={**JOB, "rolse": 1}, headers={"Webhook-Url": HOOK}), 422, "job-spec")
+    refused(
+        world.ask(
+            "POST", "/v1/jobs", json={**JOB, "queue": "nowhere"}, headers={"Webhook-Url": HOOK}
+        ),
+        422,
+        "refused",
+    )
+    refused(
+        world.ask("POST", "/v1/jobs", json={**JOB, "rolse": 1}, headers={"Webhook-Url": HOOK}),
+        422,
+        "job-spec",
+    )
     assert world.gateway.store.database.run("SELECT * FROM submit_tf_job_webhooks") == []
 
 
@@ -235,12 +217,12 @@ NOT_ALLOWED = [
 
 
 @pytest.mark.parametrize("url", NOT_ALLOWED)
-def test_a_webhook_goes_only_where_the_operator_lets_it(world: Hooked, url: str) -> None:
+def test_webhook_goes_only_to_allowed_addresses(world: Hooked, url: str) -> None:
     refused(world.hook(url=url), 400, "usage")
     assert world.apps == []
 
 
-def test_where_it_may_go() -> None:
+def test_allowed_check() -> None:
     for prefix, url in [
         ("https://a.example/x", "https://a.example/x"),
         ("https://a.example/x", "https://A.example:443/x/y?q=1"),
@@ -253,7 +235,7 @@ def test_where_it_may_go() -> None:
         Allowed(["ftp://a"])
 
 
-def test_a_gateway_without_webhooks_says_so(tmp_path: Path) -> None:
+def test_webhook_header_without_webhooks_is_refused(tmp_path: Path) -> None:
     world = World(tmp_path)
     refused(world.ask("POST", "/v1/jobs", json=JOB, headers={"Webhook-Url": HOOK}), 400, "usage")
     refused(world.ask("GET", "/v1/webhook-key"), 404, "no-such-page")
@@ -261,7 +243,7 @@ def test_a_gateway_without_webhooks_says_so(tmp_path: Path) -> None:
     assert world.ask("GET", "/v1/jobs/mnist/webhooks").json()["webhooks"] == []
 
 
-def test_keys_are_remembered_by_all_gateways_of_a_database(world: Hooked) -> None:
+def test_used_keys_are_shared_by_a_database(world: Hooked) -> None:
     assert world.post(key="run-1").status_code == 201
     world.begin()
     assert "another body" in refused(world.post(key="run-1", name="mnist-2"), 422, "key-reused")
@@ -270,7 +252,9 @@ def test_keys_are_remembered_by_all_gateways_of_a_database(world: Hooked) -> Non
 
 @contextlib.contextmanager
 def disk_full(size: int) -> Iterator[None]:
-    """No file of this process grows beyond a size (Python ignores SIGXFSZ, so writes fail with EFBIG)."""
+    """No file of this process grows beyond a size (Python ignores SIGXFSZ, so writes fail with
+    EFBIG).
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -279,13 +263,15 @@ def disk_full(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_submits_nothing_that_it_could_not_keep(world: Hooked) -> None:
+def test_webhook_on_a_full_disk_submits_nothing(world: Hooked) -> None:
     world.hook("first")
     with disk_full(1):
         answer = world.hook("second")
         refused(answer, 503, "state-unavailable")
         assert (answer.json()["retryable"], [name for _, name in world.apps]) == (True, ["first"])
-        assert world.post(key="run-1", name="third").status_code == 201, "the cluster itself remembers submissions"
+        assert world.post(key="run-1", name="third").status_code == 201, (
+            "the cluster itself remembers submissions"
+        )
         world.pass_(60)
         assert world.received == [], "what cannot be counted is not sent"
     world.pass_(60)
@@ -295,9 +281,11 @@ def test_a_full_disk_submits_nothing_that_it_could_not_keep(world: Hooked) -> No
     world.entries[:] = [entry for entry in world.entries if entry.get("event") != "webhooks"]
 
 
-def test_two_processes_may_write_and_old_rows_are_forgotten(tmp_path: Path) -> None:
+def test_state_two_writers_and_sweep(tmp_path: Path) -> None:
     now = [1_700_000_000.0]
-    one, other = (Store(open_database(f"sqlite://{tmp_path}/s.db"), lambda: now[0]) for _ in range(2))
+    one, other = (
+        State(open_database(f"sqlite://{tmp_path}/s.db"), lambda: now[0]) for _ in range(2)
+    )
     lead = one.database.lead()
     assert lead is not None
     assert other.database.lead() is None
@@ -305,7 +293,9 @@ def test_two_processes_may_write_and_old_rows_are_forgotten(tmp_path: Path) -> N
     other.bind(made, "application_1_1")
     again = one.announce("alice", HOOK, "mnist", "k1")
     one.bind(again, "application_1_1")
-    assert [hook.id for hook in one.webhooks("alice", "application_1_1")] == [made.id], "one address is told once"
+    assert [hook.id for hook in one.webhooks("alice", "application_1_1")] == [made.id], (
+        "one address is told once"
+    )
     one.over(made, "{}", lead)
     assert one.begin(made, lead) == (1, "{}")
     one.settle(made, "delivered", "HTTP 200", lead)
@@ -316,7 +306,7 @@ def test_two_processes_may_write_and_old_rows_are_forgotten(tmp_path: Path) -> N
     one.sweep(lead)
     assert one.webhooks("alice", "application_1_1") == []
     lead.end()
-    with pytest.raises(DatabaseTrouble):
+    with pytest.raises(DatabaseFailure):
         lead.run("SELECT 1")
     next_one = other.database.lead()
     assert next_one is not None
@@ -328,21 +318,27 @@ def test_two_processes_may_write_and_old_rows_are_forgotten(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("mysql://x/y", "mysql is no database that is known here"),
-        ("state.db", "this is no database"),
-        ("sqlite://relative.db", "sqlite is no database"),
+        ("mysql://x/y", "mysql is not a supported database"),
+        ("state.db", "this is not a supported database"),
+        ("sqlite://relative.db", "sqlite is not a supported database"),
         ("postgresql://alice:secret@db/x", "a password in a command line"),
         ("postgresql://db/x?password=secret", "a password in a command line"),
     ],
 )
-def test_what_is_no_database(url: str, words: str) -> None:
+def test_open_database_refuses_other_urls(url: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
-        open_store(url)
+        open_state(url)
     assert "secret" not in str(caught.value)
 
 
-def test_what_is_no_key_and_what_is_missing(tmp_path: Path) -> None:
-    for text in ("", "whsec_", "whsec_c2hvcnQ=", "no base64!", base64.b64encode(bytes(32)).decode()):
+def test_sender_refuses_missing_options_and_invalid_keys(tmp_path: Path) -> None:
+    for text in (
+        "",
+        "whsec_",
+        "whsec_c2hvcnQ=",
+        "no base64!",
+        base64.b64encode(bytes(32)).decode(),
+    ):
         path = a_key(tmp_path)
         path.write_text(text)
         with pytest.raises(SettingsError):
@@ -351,14 +347,14 @@ def test_what_is_no_key_and_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="others can read"):
         Keyring(tmp_path / "webhook-key")
     with pytest.raises(SettingsError, match="cannot be opened"):
-        open_store("sqlite:///nowhere/at/all.db")
+        open_state("sqlite:///nowhere/at/all.db")
     (tmp_path / "open.db").touch(0o644)
     with pytest.raises(SettingsError, match="others can read"):
-        open_store(f"sqlite://{tmp_path}/open.db")
+        open_state(f"sqlite://{tmp_path}/open.db")
     (tmp_path / "text.db").write_text("this is no database, however long one may look at it" * 100)
     (tmp_path / "text.db").chmod(0o600)
     with pytest.raises(SettingsError, match="not a database"):
-        open_store(f"sqlite://{tmp_path}/text.db")
+        open_state(f"sqlite://{tmp_path}/text.db")
     key = a_key(tmp_path)
     key.chmod(0o600)
     missing: list[Callable[[], Any]] = [
@@ -367,7 +363,7 @@ def test_what_is_no_key_and_what_is_missing(tmp_path: Path) -> None:
         lambda: sender(["https://a.example"], key, None, kept=False),
     ]
     for call in missing:
-        with pytest.raises(UsageError, match="webhooks want all three"):
+        with pytest.raises(UsageError, match="webhooks need all three"):
             call()
     assert sender([], None, None, kept=True) is None
     assert sender(["https://a.example"], key, None, kept=True) is not None

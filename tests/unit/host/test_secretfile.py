@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.secretfile import SECRET_MAX, one_secret, read_secret, refuse_if_others_can_read
+from submit_tf_job.host.secretfile import (
+    SECRET_MAX,
+    one_secret,
+    read_secret,
+    refuse_if_others_can_read,
+)
 
 WHAT = "the credentials file"
 
@@ -21,23 +26,26 @@ def made(tmp_path: Path, content: bytes = b"tr0ub4dor\n", mode: int = 0o600) -> 
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
-def test_a_file_of_ones_own_is_read(tmp_path: Path, mode: int) -> None:
+def test_read_secret_of_a_private_file(tmp_path: Path, mode: int) -> None:
     path = made(tmp_path, mode=mode)
     refuse_if_others_can_read(path, WHAT)
     assert read_secret(path, WHAT) == "tr0ub4dor"
 
 
-@pytest.mark.parametrize(("mode", "doing"), [(0o644, "read"), (0o640, "read"), (0o604, "read"), (0o620, "change"), (0o602, "change")])
-def test_a_file_that_others_can_open_is_refused(tmp_path: Path, mode: int, doing: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "doing"),
+    [(0o644, "read"), (0o640, "read"), (0o604, "read"), (0o620, "change"), (0o602, "change")],
+)
+def test_read_secret_refuses_a_file_open_to_others(tmp_path: Path, mode: int, doing: str) -> None:
     path = made(tmp_path, mode=mode)
     for check in (refuse_if_others_can_read, read_secret):
         with pytest.raises(SettingsError) as caught:
             check(path, WHAT)
         assert caught.value.message == f"{WHAT} {path}: others can {doing} it (mode {mode:04o})"
-        assert caught.value.hint == f"make it yours alone: chmod 600 {path}"
+        assert caught.value.hint == f"chmod 600 {path}"
 
 
-def test_what_a_link_leads_to_counts(tmp_path: Path) -> None:
+def test_read_secret_checks_the_target_of_a_link(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(made(tmp_path, mode=0o644))
     with pytest.raises(SettingsError, match=r"others can read it \(mode 0644\)$"):
@@ -45,32 +53,38 @@ def test_what_a_link_leads_to_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_cannot_be_read(tmp_path: Path, there: bool) -> None:
+def test_read_secret_of_an_unreadable_file(tmp_path: Path, there: bool) -> None:
     path = tmp_path / "absent"
     if there:
         path.mkdir(mode=0o700)
     for check in (refuse_if_others_can_read, read_secret):
-        with pytest.raises(SettingsError, match="a directory" if there else "cannot be read: No such file or directory"):
+        with pytest.raises(
+            SettingsError,
+            match="a directory" if there else "cannot be read: no such file or directory",
+        ):
             check(path, WHAT)
 
 
 @pytest.mark.parametrize(
     ("raw", "sentence"),
     [
-        (b"", "there is nothing in it"),
-        (b" \n\n", "there is nothing in it"),
-        (b"token\r\nX-Admin: yes", "more than one line, or a control character, is no credential"),
-        (b"tok\x00en", "more than one line, or a control character, is no credential"),
-        (b"\xff\xfe\x00", r"bytes that are not text \(UTF-8\) are no credential"),
-        (b"a" * (SECRET_MAX + 1), "more than 64 KiB is no credential"),
+        (b"", "it is empty"),
+        (b" \n\n", "it is empty"),
+        (
+            b"token\r\nX-Admin: yes",
+            "more than one line, or a control character, is not a credential",
+        ),
+        (b"tok\x00en", "more than one line, or a control character, is not a credential"),
+        (b"\xff\xfe\x00", r"bytes that are not text \(UTF-8\) are not a credential"),
+        (b"a" * (SECRET_MAX + 1), "more than 64 KiB is not a credential"),
     ],
 )
-def test_what_is_no_credential_is_never_quoted(raw: bytes, sentence: str) -> None:
+def test_one_secret_never_quotes_an_invalid_credential(raw: bytes, sentence: str) -> None:
     with pytest.raises(SettingsError, match=f"^here: {sentence}$"):
         one_secret(raw, "here")
 
 
-def test_a_pipe_of_ones_own_is_read() -> None:
+def test_read_secret_from_a_pipe() -> None:
     read, write = os.pipe()
     os.write(write, b"tr0ub4dor\n")
     os.close(write)

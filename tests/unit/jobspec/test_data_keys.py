@@ -1,4 +1,4 @@
-"""What a job reads and writes, before it is posted: what the job spec may say, and what is looked at."""
+"""Inputs and outputs: their keys, their plan, and their check before a job is posted."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.api.data import DataCheck
-from submit_tf_job.api.identity import warnings
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
-from submit_tf_job.job import HadoopConf, Job, Strategy
-from submit_tf_job.jobdata import Input, OnFailure, Output, Uploader
+from submit_tf_job.jobspec import loads
+from submit_tf_job.jobspec.job import HadoopConf, Input, Job, OnFailure, Output, Strategy, Uploader
+from submit_tf_job.operations.inputs import DataCheck
+from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
-from submit_tf_job.plan.data import description, readers, shares
+from submit_tf_job.plan.data import readers, shares
 from submit_tf_job.settings import load_settings
-from submit_tf_job.specfile import loads
 from submit_tf_job.storage import files_of
-from submit_tf_job.storage.local import LocalStorage
-from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, SUBMISSION, make_job, make_role
+from submit_tf_job.storage.local_files import LocalStorage
+from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, SUBMISSION, make_job, make_role, task_of
 
 SETTINGS = load_settings(arguments={"user": "alice"}, environ={"HOME": "/nowhere"}, cwd=Path("/"))
 
@@ -51,17 +50,61 @@ def problems(job: Job) -> list[str]:
 
 
 def read(inputs: str = "{}", outputs: str = "{}") -> Job:
-    text = f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: 1Gi}}}}\ninputs: {inputs}\noutputs: {outputs}\n"
+    text = (
+        f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: "
+        f"1Gi}}}}\ninputs: {inputs}\noutputs: {outputs}\n"
+    )
     return loads(text, source="t.yaml", base=None)
 
 
-# --- the job spec -----------------------------------------------------------------------------------------------------
+# --- a caller of a gateway ---
 
 
-def test_short_and_long_forms() -> None:
+# its default is hdfs://nn.example.com:8020
+CONF = Path(__file__).parents[2] / "golden" / "hadoop-conf"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3a://bucket/x",
+        "gs://bucket/x",
+        "webhdfs://169.254.169.254:80/x",
+        "hdfs://internal.example.com:22/x",
+        "viewfs://other/x",
+    ],
+)
+def test_gateway_accepts_only_the_hdfs_of_the_cluster(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def storage_of(_settings: object, uri: str) -> None:
+        opened.append(uri)
+        raise AuthError("not here")
+
+    monkeypatch.setattr("submit_tf_job.operations.inputs.storage_of", storage_of)
+    settings = replace(SETTINGS, hadoop_conf=CONF)
+    for job in (read(f"{{a: '{uri}'}}"), read(outputs=f"{{a: '{uri}'}}")):
+        DataCheck(job, settings, for_caller=True).look()
+    with pytest.raises(JobSpecError, match="on the cluster's own HDFS only"):
+        DataCheck(read(f"{{a: {{uri: '{uri}', shard: files}}}}"), settings, for_caller=True).look()
+    assert opened == []
+    for own in ("hdfs:///x", "hdfs://nn.example.com:8020/x"):
+        with pytest.raises(JobSpecError, match="not here"):
+            DataCheck(read(f"{{a: '{own}'}}"), settings, for_caller=True).look()
+    assert opened == ["hdfs:///x", "hdfs://nn.example.com:8020/x"]
+
+
+# --- the job spec ---------------------------------------------------------------------------------
+
+
+def test_loads_reads_short_and_long_forms_of_data() -> None:
     job = read(
-        '{a: "hdfs:///x/", b_2: {uri: "s3://bucket/p-*.rec", shard: files, download: true}, c: {uri: "file:///c", shard: none}}',
-        '{m: "viewfs:///m", n: {uri: "hdfs://ns1/n", upload: true, by: every-task, on_failure: keep, overwrite: true}}',
+        '{a: "hdfs:///x/", b_2: {uri: "s3://bucket/p-*.rec", shard: files, download: '
+        'true}, c: {uri: "file:///c", shard: none}}',
+        '{m: "viewfs:///m", n: {uri: "hdfs://ns1/n", upload: true, by: every-task, '
+        "on_failure: keep, overwrite: true}}",
     )
     assert job.inputs == (
         Input("a", "hdfs:///x"),
@@ -70,49 +113,77 @@ def test_short_and_long_forms() -> None:
     )
     assert job.outputs == (
         Output("m", "viewfs:///m"),
-        Output("n", "hdfs://ns1/n", upload=True, by=Uploader.EVERY_TASK, on_failure=OnFailure.KEEP, overwrite=True),
+        Output(
+            "n",
+            "hdfs://ns1/n",
+            upload=True,
+            by=Uploader.EVERY_TASK,
+            on_failure=OnFailure.KEEP,
+            overwrite=True,
+        ),
     )
     assert [item.is_pattern for item in job.inputs] == [False, True, False]
 
 
-# --- who reads what ---------------------------------------------------------------------------------------------------
+# --- who reads what -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("strategy", "roles", "who", "count"),
     [
         (Strategy.SINGLE, {"worker": 1}, ("worker",), 1),
-        (Strategy.MULTI_WORKER, {"chief": 1, "worker": 3, "evaluator": 1, "board": 2}, ("chief", "worker"), 4),
+        (
+            Strategy.MULTI_WORKER,
+            {"chief": 1, "worker": 3, "evaluator": 1, "board": 2},
+            ("chief", "worker"),
+            4,
+        ),
         (Strategy.PARAMETER_SERVER, {"chief": 1, "worker": 3, "ps": 2}, ("worker",), 3),
         (Strategy.CUSTOM, {"infer": 5, "helper": 1}, ("infer",), 5),
     ],
 )
-def test_files_are_shared_among_those_that_train(strategy: Strategy, roles: dict[str, int], who: tuple[str, ...], count: int) -> None:
-    job = make_job(*(make_role(name, instances=number) for name, number in roles.items()), strategy=strategy)
+def test_shares_are_for_the_tasks_that_train(
+    strategy: Strategy, roles: dict[str, int], who: tuple[str, ...], count: int
+) -> None:
+    job = make_job(
+        *(make_role(name, instances=number) for name, number in roles.items()), strategy=strategy
+    )
     assert (readers(job), shares(job)) == (who, count)
 
 
-def test_the_list_travels_to_those_who_read_and_not_to_ps_and_sidecars() -> None:
+def test_file_list_is_sent_to_tasks_that_read_only() -> None:
     roles = [make_role(name) for name in ("chief", "worker", "ps", "evaluator", "board")]
-    job = make_job(*roles, strategy=Strategy.PARAMETER_SERVER, inputs=(Input("d", "hdfs:///d", sharded=True), Input("p", "hdfs:///p")))
+    job = make_job(
+        *roles,
+        strategy=Strategy.PARAMETER_SERVER,
+        inputs=(Input("d", "hdfs:///d", sharded=True), Input("p", "hdfs:///p")),
+    )
     planned = plan(job, SITE, submission=SUBMISSION)
     wanted = f"{SITE.staging}/lists/mnist/{SUBMISSION}/tfjob-input-d.txt"
     with_list = {
         component.name
         for component in planned.service.components
         for file in (component.configuration.files if component.configuration else ())
-        if file.src_file == wanted and file.type == "STATIC" and file.dest_file == "tfjob-input-d.txt"
+        if file.src_file == wanted
+        and file.type == "STATIC"
+        and file.dest_file == "tfjob-input-d.txt"
     }
     assert with_list == {"chief", "worker", "evaluator"}
-    told: Any = description(job)
+    unlisted = replace(job, inputs=(Input("p", "hdfs:///p"),))
+    told = task_of(unlisted)["data"]
     assert (told["readers"], told["onlookers"]) == (["worker"], ["evaluator", "chief"])
 
 
-def test_a_service_does_not_grow_with_files_or_tasks() -> None:
+def test_plan_size_does_not_grow_with_files_or_tasks() -> None:
     job = make_job(inputs=(Input("d", "hdfs:///d", sharded=True),))
     many = replace(job, roles={**job.roles, "worker": replace(job.roles["worker"], instances=999)})
     assert len(plan(many, SITE).body) - len(plan(job, SITE).body) < 20
-    assert "data" not in plan(make_job(), SITE_WITHOUT_STAGING, submission=SUBMISSION).body.split("TASK")[1].split("CODE")[0]
+    assert (
+        "data"
+        not in plan(make_job(), SITE_WITHOUT_STAGING, submission=SUBMISSION)
+        .body.split("TASK")[1]
+        .split("CODE")[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +192,8 @@ def test_a_service_does_not_grow_with_files_or_tasks() -> None:
         (
             make_job(inputs=(Input("d", "hdfs:///d", sharded=True),)),
             SITE_WITHOUT_STAGING,
-            "inputs.d.shard: the list of files is put on HDFS for the tasks, and none is known; set hadoop_conf (or staging)",
+            "inputs.d.shard: the list of files is put on HDFS for the tasks, and none "
+            "is configured; set hadoop_conf (or staging)",
         ),
         (
             make_job(
@@ -130,7 +202,8 @@ def test_a_service_does_not_grow_with_files_or_tasks() -> None:
                 inputs=(Input("d", "hdfs:///d", sharded=True, download=True),),
             ),
             SITE,
-            "inputs.d.download: under parameter-server the chief builds the data sets of all workers, whose disks hold different files; "
+            "inputs.d.download: under parameter-server the chief builds the data sets of "
+            "all workers, whose disks hold different files; "
             "leave out shard or download, and let the workers read from the file system",
         ),
         (
@@ -140,22 +213,23 @@ def test_a_service_does_not_grow_with_files_or_tasks() -> None:
                 outputs=(Output("o", "hdfs:///o", upload=True, by=Uploader.EVERY_TASK),),
             ),
             SITE,
-            "outputs.o.by: under parameter-server only the chief's command ends by itself; say deciding-task, or leave by out",
+            "outputs.o.by: under parameter-server only the chief's command ends "
+            "by itself; use deciding-task, or leave by out",
         ),
         (
             make_job(outputs=(Output("a", "hdfs:///o"), Output("b", "hdfs:///o"))),
             SITE,
-            "outputs.b: hdfs:///o is the output a already; write to another place",
+            "outputs.b: hdfs:///o is the output a already; use another URI",
         ),
     ],
 )
-def test_what_cannot_be_whatever_lies_there(job: Job, site: Any, message: str) -> None:
+def test_plan_refuses_impossible_data(job: Job, site: Any, message: str) -> None:
     with pytest.raises(JobSpecError) as caught:
         plan(job, site)
     assert [str(problem) for problem in caught.value.problems] == [message]
 
 
-# --- patterns ---------------------------------------------------------------------------------------------------------
+# --- patterns -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -171,15 +245,15 @@ def test_what_cannot_be_whatever_lies_there(job: Job, site: Any, message: str) -
         ("_*", ["_SUCCESS"]),
     ],
 )
-def test_what_a_path_stands_for(data: Path, path: str, names: list[str]) -> None:
+def test_files_of_lists_the_files_of_a_path(data: Path, path: str, names: list[str]) -> None:
     found = files_of(LocalStorage(), f"{data}/{path}")
     assert [file.path for file in found] == [f"{data}/{name}" for name in names]
 
 
-# --- looking at it ----------------------------------------------------------------------------------------------------
+# --- the check -----------------------------------------------------------------------------------
 
 
-def test_all_is_well(data: Path, tmp_path: Path) -> None:
+def test_check_accepts_existing_inputs_and_free_outputs(data: Path, tmp_path: Path) -> None:
     files = Input("files", uri(data, "*.rec"), sharded=True)
     job = make_job(
         inputs=(Input("all", uri(data)), Input("one", uri(data, "b.rec")), files),
@@ -187,11 +261,15 @@ def test_all_is_well(data: Path, tmp_path: Path) -> None:
     )
     before = sorted(tmp_path.rglob("*"))
     found = look(job)
-    assert found.lists == {"files": "".join(f"{uri(data, name)}\n" for name in ("a-1.rec", "a-2.rec", "b.rec")).encode()}
-    assert sorted(tmp_path.rglob("*")) == before  # the trial left nothing
+    assert found.lists == {
+        "files": "".join(
+            f"{uri(data, name)}\n" for name in ("a-1.rec", "a-2.rec", "b.rec")
+        ).encode()
+    }
+    assert sorted(tmp_path.rglob("*")) == before  # the check writes nothing
 
 
-def test_every_problem_at_once(data: Path, tmp_path: Path) -> None:
+def test_check_reports_every_problem_of_data(data: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "taken/worker-1").mkdir(parents=True)
     job = make_job(
@@ -215,27 +293,34 @@ def test_every_problem_at_once(data: Path, tmp_path: Path) -> None:
         f"inputs.none: {uri(data, '*.csv')}: no file matches {sees}",
         f"inputs.void: {uri(tmp_path, 'empty')}: the directory holds no file {sees}",
         f"outputs.below: {uri(data, 'b.rec')} is a file, so that nothing can lie below it",
-        f"outputs.each: {uri(tmp_path, 'taken/worker-1')} is there already; name another place, remove it, or say overwrite: true",
-        f"outputs.there: {uri(data)} is there already; name another place, remove it, or say overwrite: true",
+        f"outputs.each: {uri(tmp_path, 'taken/worker-1')} is there already; name another "
+        f"place, remove it, or say overwrite: true",
+        f"outputs.there: {uri(data)} is there already; name another place, remove it, or "
+        f"say overwrite: true",
     ]
     assert look(replace(job, inputs=(), outputs=(replace(job.outputs[2], overwrite=True),)))
 
 
-def test_a_name_that_would_be_two_lines_of_the_list(tmp_path: Path) -> None:
+def test_check_refuses_file_names_with_line_breaks(tmp_path: Path) -> None:
     for name in ("a", "b\nfile:///etc/passwd"):
         (tmp_path / name.replace("/", "_")).touch()
     job = make_job(make_role("worker"), inputs=(Input("d", uri(tmp_path), sharded=True),))
     assert problems(job) == [
-        f"inputs.d: {uri(tmp_path)}: the file name 'b\\nfile:___etc_passwd' holds a line break; rename it",
+        f"inputs.d: {uri(tmp_path)}: the file name 'b\\nfile:___etc_passwd' holds a line "
+        f"break; rename it",
     ]
 
 
-def test_what_only_the_nodes_can_see(data: Path) -> None:
-    job = make_job(inputs=(Input("a", uri(data, "nope")), Input("b", uri(data), sharded=True)), outputs=(Output("o", "file:///o"),))
+def test_check_refuses_shares_of_node_files(data: Path) -> None:
+    job = make_job(
+        inputs=(Input("a", uri(data, "nope")), Input("b", uri(data), sharded=True)),
+        outputs=(Output("o", "file:///o"),),
+    )
     with pytest.raises(JobSpecError) as caught:
         DataCheck(job, SETTINGS).look()
     assert [str(problem) for problem in caught.value.problems] == [
-        "inputs.b.shard: which files each node has is not known here; put them on HDFS, or leave shard out"
+        "inputs.b.shard: which files each node has is not known here; put them on HDFS, "
+        "or leave shard out"
     ]
 
 
@@ -250,36 +335,62 @@ class Refusing(LocalStorage):
         raise self.error
 
 
-def test_somebody_elses_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = AuthError('hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"', hint="Ask the owner for access.")
-    monkeypatch.setattr("submit_tf_job.api.data.storage_of", lambda _settings, _uri: Refusing(error))
-    job = make_job(inputs=(Input("d", "hdfs:///user/bob/d"),), outputs=(Output("o", "hdfs:///user/bob/o"),))
-    refused = 'alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"; ask the owner for access'
+def test_check_reports_a_path_without_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = AuthError(
+        'hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"',
+        hint="Ask the owner for access.",
+    )
+    monkeypatch.setattr(
+        "submit_tf_job.operations.inputs.storage_of", lambda _settings, _uri: Refusing(error)
+    )
+    job = make_job(
+        inputs=(Input("d", "hdfs:///user/bob/d"),), outputs=(Output("o", "hdfs:///user/bob/o"),)
+    )
+    refused = (
+        "alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, "
+        'inode="/user/bob"; ask the owner for access'
+    )
     assert problems(job) == [f"inputs.d: {refused}", f"outputs.o: {refused}"]
 
 
-def test_a_file_system_out_of_reach_is_no_problem_of_the_job_spec(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("submit_tf_job.api.data.storage_of", lambda _settings, _uri: Refusing(ClusterUnavailable("hdfs://nn: no answer")))
+def test_check_reports_an_unreachable_file_system_as_its_own_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "submit_tf_job.operations.inputs.storage_of",
+        lambda _settings, _uri: Refusing(ClusterUnavailable("hdfs://nn: no answer")),
+    )
     with pytest.raises(ClusterUnavailable) as caught:
         look(make_job(inputs=(Input("d", "hdfs:///d"),)))
     assert caught.value.message == "inputs.d: hdfs://nn: no answer"
     assert caught.value.hint == (
-        "inputs and outputs are looked at before a job is posted; from a host that cannot reach them, give the program their URIs in `env`"
+        "inputs and outputs are looked at before a job is posted; from a host that cannot "
+        "reach them, give the program their URIs in `env`"
     )
 
 
-def test_no_package_for_an_object_store() -> None:
+def test_check_names_the_missing_package_of_an_object_store() -> None:
     found = problems(make_job(inputs=(Input("d", "s3://bucket/d"),)))
     assert len(found) == 1
     assert found[0].startswith("inputs.d: s3://bucket: ")
     assert found[0].endswith("; pip install s3fs")
 
 
-def test_the_image_s_own_configuration_is_asked_for_in_a_warning() -> None:
+def test_plan_warns_of_a_configuration_that_only_the_image_has() -> None:
     job = make_job(
-        inputs=(Input("a", "hdfs:///a", download=True), Input("b", "hdfs://nn/b", download=True), Input("c", "hdfs:///c")),
+        inputs=(
+            Input("a", "hdfs:///a", download=True),
+            Input("b", "hdfs://nn/b", download=True),
+            Input("c", "hdfs:///c"),
+        ),
         outputs=(Output("m", "viewfs://all/m", upload=True),),
     )
-    said = "names no NameNode, and the job sends no Hadoop configuration: the image needs one; or say hadoop: {conf: inline}"
-    assert warnings(job, SETTINGS) == [f"inputs.a: hdfs:///a {said}", f"outputs.m: viewfs://all/m {said}"]
+    said = (
+        "names no NameNode, and the job sends no Hadoop configuration: the image needs one; "
+        "or say hadoop: {conf: inline}"
+    )
+    assert warnings(job, SETTINGS) == [
+        f"inputs.a: hdfs:///a {said}",
+        f"outputs.m: viewfs://all/m {said}",
+    ]
     assert warnings(replace(job, hadoop=HadoopConf("node", "/etc/hadoop/conf")), SETTINGS) == []

@@ -11,8 +11,18 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.job import HostFile, Job, PackageKind, Packages, Place, ShippedFile
-from submit_tf_job.specfile import digests, loads, shipping, wheels
+from submit_tf_job.host import download
+from submit_tf_job.jobspec import digests, loads, wheels
+from submit_tf_job.jobspec import files as shipping
+from submit_tf_job.jobspec.job import (
+    HostFile,
+    Job,
+    Location,
+    PackageKind,
+    Packages,
+    RemoteFile,
+    ShippedFile,
+)
 
 HEAD = "name: t\nimage: tf\ncommand: x\nstrategy: multi-worker\n"
 
@@ -20,7 +30,15 @@ HEAD = "name: t\nimage: tf\ncommand: x\nstrategy: multi-worker\n"
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     spec = tmp_path / "spec"
-    for name in ("train.py", "src/a.py", "src/deep/b.py", "src/__pycache__/a.pyc", "src/.git/config", "src/.hidden", "../common.py"):
+    for name in (
+        "train.py",
+        "src/a.py",
+        "src/deep/b.py",
+        "src/__pycache__/a.pyc",
+        "src/.git/config",
+        "src/.hidden",
+        "../common.py",
+    ):
         path = spec / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(name.encode())
@@ -46,15 +64,21 @@ def refused(tree: Path, files: str) -> str:
     return str(caught.value)
 
 
-def test_a_file_with_its_bytes_and_its_mode(tree: Path) -> None:
+def test_files_keeps_bytes_and_mode_of_a_file(tree: Path) -> None:
     assert job(tree, "[train.py, run.sh]").roles["chief"].files == (
         ShippedFile("train.py", b"train.py", executable=False),
         ShippedFile("run.sh", b"#!/bin/sh\n", executable=True),
     )
 
 
-def test_a_directory_is_taken_whole_without_what_no_task_needs(tree: Path) -> None:
-    assert names(tree, "[src]") == ["src/.hidden", "src/a.py", "src/again/b.py", "src/deep/b.py", "src/link.py"]
+def test_files_takes_a_directory_without_git_and_pycache(tree: Path) -> None:
+    assert names(tree, "[src]") == [
+        "src/.hidden",
+        "src/a.py",
+        "src/again/b.py",
+        "src/deep/b.py",
+        "src/link.py",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,91 +94,111 @@ def test_a_directory_is_taken_whole_without_what_no_task_needs(tree: Path) -> No
         ("../spec/src/deep", ["deep/b.py"]),
     ],
 )
-def test_names_in_the_working_directory(tree: Path, entry: str, expected: list[str]) -> None:
+def test_files_names_files_in_the_working_directory(
+    tree: Path, entry: str, expected: list[str]
+) -> None:
     assert names(tree, f"[{entry!r}]" if not entry.startswith("{") else f"[{entry}]") == expected
 
 
-def test_an_absolute_path_keeps_its_last_name(tree: Path) -> None:
+def test_files_names_an_absolute_path_by_its_last_part(tree: Path) -> None:
     assert names(tree, f"[{tree / 'src' / 'a.py'}]") == ["a.py"]
 
 
-def test_a_roles_files_add_to_the_jobs(tree: Path) -> None:
+def test_files_of_a_role_are_added_to_the_jobs(tree: Path) -> None:
     loaded = job(tree, "[train.py]", "[src/a.py]")
     assert [file.name for file in loaded.roles["worker"].files] == ["train.py", "src/a.py"]
     assert [file.name for file in loaded.roles["chief"].files] == ["train.py"]
-    assert loaded.places["roles.worker.files[0]"] == Place("train.yaml", 5, 9)
-    assert loaded.places["roles.worker.files[1]"] == Place("train.yaml", 6, 61)
+    assert loaded.places["roles.worker.files[0]"] == Location("train.yaml", 5, 9)
+    assert loaded.places["roles.worker.files[1]"] == Location("train.yaml", 6, 61)
 
 
-def test_content_is_read_once(tree: Path) -> None:
+def test_files_reads_content_once(tree: Path) -> None:
     loaded = job(tree, "[train.py]", "[{src: train.py, dst: copy.py}]")
     first, second = loaded.roles["worker"].files
     assert first.content is second.content
 
 
-def test_a_directory_that_links_out_of_itself(tree: Path) -> None:
+def test_files_refuses_a_directory_with_a_link_out_of_it(tree: Path) -> None:
     (tree / "src" / "secret").symlink_to("/etc/passwd")
     assert "the symbolic link 'src/secret' leads out of the directory" in refused(tree, "[src]")
 
 
-def test_a_file_that_is_itself_a_link(tree: Path) -> None:
+def test_files_follows_a_file_that_is_a_link(tree: Path) -> None:
     (tree / "link.py").symlink_to("../common.py")
     assert job(tree, "[link.py]").roles["chief"].files[0] == ShippedFile("link.py", b"../common.py")
 
 
-def test_broken_and_circular_links(tree: Path) -> None:
+def test_files_refuses_broken_and_circular_links(tree: Path) -> None:
     (tree / "gone").symlink_to("nowhere")
     (tree / "round").symlink_to("round")
-    assert "no such file" in refused(tree, "[gone]")
+    assert "not found next to the job spec" in refused(tree, "[gone]")
     assert "files[0]: 'round'" in refused(tree, "[round]")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(tree: Path) -> None:
+def test_files_reports_an_unreadable_file(tree: Path) -> None:
     (tree / "train.py").chmod(0)
-    assert refused(tree, "[train.py]") == "train.yaml:5:9: files[0]: 'train.py': cannot be read: Permission denied"
+    assert (
+        refused(tree, "[train.py]")
+        == "train.yaml:5:9: files[0]: 'train.py': cannot be read: Permission denied"
+    )
 
 
-def test_names_that_cannot_travel(tree: Path) -> None:
+def test_files_refuses_names_with_control_characters(tree: Path) -> None:
     (tree / "src" / "new\nline").write_bytes(b"")
-    assert "the file name 'src/new\\nline' holds characters that cannot travel; rename it" in refused(tree, "[src]")
+    assert (
+        "the file name 'src/new\\nline' holds characters that cannot travel; rename it"
+        in refused(tree, "[src]")
+    )
 
 
-def test_a_name_that_is_not_utf8(tree: Path) -> None:
+def test_files_refuses_a_name_that_is_not_utf8(tree: Path) -> None:
     Path(os.fsdecode(os.fsencode(tree / "src") + b"/r\xe9sum\xe9")).write_bytes(b"")
     assert "holds characters that cannot travel" in refused(tree, "[src]")
 
 
-def test_all_files_together_are_bounded(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_limits_the_total_size(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipping, "MAX_BYTES", 2 * 1024**3)
     for name in ("large", "more"):
         with (tree / name).open("wb") as file:
             file.truncate(1200 * 1024**2)
-    monkeypatch.setattr(digests, "sha256_of", lambda _path: "0" * 64)  # 2 GB of nothing need not be read
+    # a sparse file of 2 GB is not read
+    monkeypatch.setattr(digests, "sha256_of", lambda _path: "0" * 64)
     assert names(tree, "[large]") == ["large"]
     assert refused(tree, "[large, more]") == (
-        "train.yaml:5:16: files[1]: 'more': with it the files come to more than 2 GiB; put large ones on HDFS and read them from there"
+        "train.yaml:5:16: files[1]: 'more': with it the files come to more than 2 GiB; "
+        "put large ones on HDFS and read them from there"
     )
     monkeypatch.setattr(shipping, "MAX_FILES", 2)
     assert "with it there are more than 2 files" in refused(tree, "[src]")
 
 
-def test_directories_nested_too_deeply(tree: Path) -> None:
+def test_files_limits_the_depth_of_directories(tree: Path) -> None:
     deep = tree.joinpath(*["d"] * 60)
     deep.mkdir(parents=True)
     assert refused(tree, "[d]") == (
-        "train.yaml:5:9: files[0]: 'd': its directories are nested more than 50 levels deep; pack them into one archive"
+        "train.yaml:5:9: files[0]: 'd': its directories are nested more than 50 levels "
+        "deep; pack them into one archive"
     )
 
 
 # --- references, patterns, archives ---
 
 
-def test_the_hash_of_many_chunks_tells_their_order_and_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sha256_of_depends_on_order_and_length_of_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(digests, "CHUNK", 1000)
     monkeypatch.setattr(digests, "PIECE", 300)
     chunks = [bytes([number]) * 1000 for number in range(6)]
-    contents = [b"".join(chunks), b"".join(reversed(chunks)), b"".join(chunks) + b"x", b"".join(chunks)[:-1], chunks[0], b""]
+    contents = [
+        b"".join(chunks),
+        b"".join(reversed(chunks)),
+        b"".join(chunks) + b"x",
+        b"".join(chunks)[:-1],
+        chunks[0],
+        b"",
+    ]
     found = []
     for content in contents:
         (tmp_path / "file").write_bytes(content)
@@ -167,12 +211,16 @@ def test_the_hash_of_many_chunks_tells_their_order_and_the_end(tmp_path: Path, m
     assert digests.sha256_of(tmp_path / "file") != found[0], "no small file passes for a large one"
 
 
-def test_a_large_file_is_known_by_its_hash_and_not_held(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_hashes_a_large_file_without_keeping_it(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = os.urandom(1024**2 + 1)
     (tree / "model.bin").write_bytes(content)
     os.utime(tree / "model.bin", (1, 1))
     old = loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0]
-    assert old.content == HostFile(tree / "model.bin", len(content), hashlib.sha256(content).hexdigest())
+    assert old.content == HostFile(
+        tree / "model.bin", len(content), hashlib.sha256(content).hexdigest()
+    )
 
     def must_not_read(_path: Path) -> str:
         raise AssertionError("it was hashed before")
@@ -181,15 +229,24 @@ def test_a_large_file_is_known_by_its_hash_and_not_held(tree: Path, tmp_path: Pa
     assert loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0] == old
     monkeypatch.undo()
     (tree / "model.bin").write_bytes(content[::-1])
-    os.utime(tree / "model.bin", (1, 1))  # the same size and time: its other times tell
-    assert loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0].sha256 == hashlib.sha256(content[::-1]).hexdigest()
+    os.utime(tree / "model.bin", (1, 1))  # same size and mtime; ctime differs
+    assert (
+        loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0].sha256
+        == hashlib.sha256(content[::-1]).hexdigest()
+    )
     for cache in (tmp_path / "cache" / "hashes").iterdir():
         cache.write_text('{"torn')
-    assert loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0].sha256 == hashlib.sha256(content[::-1]).hexdigest()
+    assert (
+        loaded(tree, "[model.bin]", tmp_path).roles["chief"].files[0].sha256
+        == hashlib.sha256(content[::-1]).hexdigest()
+    )
 
 
 def loaded(tree: Path, files: str, tmp_path: Path, python: str = "") -> Job:
-    text = f"{HEAD}files: {files}\nroles: {{chief: {{memory: 1Gi}}, worker: {{memory: 1Gi}}}}\n{python}"
+    text = (
+        f"{HEAD}files: {files}\nroles: {{chief: {{memory: 1Gi}}, worker: {{memory: "
+        f"1Gi}}}}\n{python}"
+    )
     return loads(text, source="train.yaml", base=tree, cache=tmp_path / "cache")
 
 
@@ -204,11 +261,11 @@ def loaded(tree: Path, files: str, tmp_path: Path, python: str = "") -> Job:
         ('"../c*.py"', ["common.py"]),
     ],
 )
-def test_patterns(tree: Path, entry: str, expected: list[str]) -> None:
+def test_files_expands_patterns(tree: Path, entry: str, expected: list[str]) -> None:
     assert names(tree, f"[{entry}]") == expected
 
 
-def test_a_file_whose_name_looks_like_a_pattern_is_itself(tree: Path) -> None:
+def test_files_takes_an_existing_path_with_pattern_characters(tree: Path) -> None:
     (tree / "a[1].py").write_bytes(b"")
     assert names(tree, '["a[1].py"]') == ["a[1].py"]
     assert "'b[1].py': the pattern matches no file" in refused(tree, '["b[1].py"]')
@@ -227,10 +284,19 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
     return info
 
 
-def test_an_archive_is_unpacked_where_it_was_asked_for(tree: Path) -> None:
+def test_files_unpacks_an_archive_at_dst(tree: Path) -> None:
     a_tar(tree / "data.tar.gz", member("a"), member("b", tarfile.SYMTYPE, "a"))
-    found = job(tree, "[{src: data.tar.gz, dst: data, unpack: true}, {src: data.tar.gz, dst: data.tgz}]").roles["chief"].files
-    assert [(file.unpack, file.name.rpartition("-")[2]) for file in found] == [("data", "data.tar.gz"), ("", "data.tgz")]
+    found = (
+        job(
+            tree, "[{src: data.tar.gz, dst: data, unpack: true}, {src: data.tar.gz, dst: data.tgz}]"
+        )
+        .roles["chief"]
+        .files
+    )
+    assert [(file.unpack, file.name.rpartition("-")[2]) for file in found] == [
+        ("data", "data.tar.gz"),
+        ("", "data.tgz"),
+    ]
     assert job(tree, "[{src: data.tar.gz, unpack: true}]").roles["chief"].files[0].unpack == "."
 
 
@@ -240,26 +306,44 @@ def test_an_archive_is_unpacked_where_it_was_asked_for(tree: Path) -> None:
         (member("../evil"), "holds '../evil', which leads out of the directory"),
         (member("/etc/passwd"), "holds '/etc/passwd', which leads out of the directory"),
         (member("a/../../evil"), "leads out of the directory"),
-        (member("link", tarfile.SYMTYPE, "../../etc"), "holds the link 'link' to '../../etc', which leads out"),
-        (member("hard", tarfile.LNKTYPE, "../x"), "holds the link 'hard' to '../x', which leads out"),
-        (member("pipe", tarfile.FIFOTYPE), "holds 'pipe', which is neither a file nor a directory nor a link"),
+        (
+            member("link", tarfile.SYMTYPE, "../../etc"),
+            "holds the link 'link' to '../../etc', which leads out",
+        ),
+        (
+            member("hard", tarfile.LNKTYPE, "../x"),
+            "holds the link 'hard' to '../x', which leads out",
+        ),
+        (
+            member("pipe", tarfile.FIFOTYPE),
+            "holds 'pipe', which is neither a file nor a directory nor a link",
+        ),
     ],
 )
-def test_archives_that_would_write_elsewhere(tree: Path, bad: tarfile.TarInfo, why: str) -> None:
+def test_files_refuses_archives_with_members_outside(
+    tree: Path, bad: tarfile.TarInfo, why: str
+) -> None:
     a_tar(tree / "data.tar.gz", member("fine"), bad)
     assert why in refused(tree, "[{src: data.tar.gz, dst: data, unpack: true}]")
 
 
-def test_what_is_no_archive(tree: Path) -> None:
+def test_files_refuses_to_unpack_other_files(tree: Path) -> None:
     (tree / "torn.tar.gz").write_bytes(a_tar(tree / "x.tar.gz", member("a")).read_bytes()[:40])
     (tree / "page.zip").write_bytes(b"<html>")
     with zipfile.ZipFile(tree / "up.zip", "w") as out:
         out.writestr("../evil", b"")
-    assert "is no whole archive" in refused(tree, "[{src: torn.tar.gz, unpack: true}]")
-    assert "is no whole archive: File is not a zip file" in refused(tree, "[{src: page.zip, unpack: true}]")
+    assert "is not a complete archive" in refused(tree, "[{src: torn.tar.gz, unpack: true}]")
+    assert "is not a complete archive: File is not a zip file" in refused(
+        tree, "[{src: page.zip, unpack: true}]"
+    )
     assert "holds '../evil', which leads out" in refused(tree, "[{src: up.zip, unpack: true}]")
-    assert "is no archive that can be unpacked; its name must end in one of .zip, .tar" in refused(tree, "[{src: train.py, unpack: true}]")
-    assert "is a directory, and only an archive is unpacked" in refused(tree, "[{src: src, unpack: true}]")
+    assert (
+        "is not an archive that can be unpacked; its name must end in one of .zip, .tar"
+        in refused(tree, "[{src: train.py, unpack: true}]")
+    )
+    assert "is a directory, and only an archive is unpacked" in refused(
+        tree, "[{src: src, unpack: true}]"
+    )
 
 
 # --- Python ---
@@ -272,32 +356,53 @@ def a_wheel(path: Path, **contents: str) -> Path:
     return path
 
 
-def test_wheels_in_files_are_unpacked_where_python_finds_them(tree: Path) -> None:
+def test_files_unpacks_wheels_to_the_site_directory(tree: Path) -> None:
     a_wheel(tree / "one-1.0-py3-none-any.whl", one__="")
     found = job(tree, '[{wheels: ["*.whl"]}]').roles["chief"].files
-    assert [(file.unpack, file.name.rpartition("-one-")[2]) for file in found] == [(".tfjob-packages", "1.0-py3-none-any.whl")]
+    assert [(file.unpack, file.name.rpartition("-one-")[2]) for file in found] == [
+        (".tfjob-packages", "1.0-py3-none-any.whl")
+    ]
     (tree / "odd.whl").write_bytes((tree / "one-1.0-py3-none-any.whl").read_bytes())
-    assert "'odd.whl': is no wheel; its name must end in" in refused(tree, "[{wheels: [odd.whl]}]")
-    assert "they stand alone, without src, dst and unpack" in refused(tree, "[{wheels: [odd.whl], dst: x}]")
+    assert "'odd.whl': is not a wheel; its name must end in" in refused(
+        tree, "[{wheels: [odd.whl]}]"
+    )
+    assert "they stand alone, without src, dst and unpack" in refused(
+        tree, "[{wheels: [odd.whl], dst: x}]"
+    )
     assert "holds neither pyproject.toml nor setup.py" in refused(tree, "[{project: src}]")
 
 
-def test_wheels_of_python_become_one_archive_that_depends_on_nothing_else(tree: Path, tmp_path: Path) -> None:
+def test_python_bundles_wheels_into_one_reproducible_archive(tree: Path, tmp_path: Path) -> None:
     a_wheel(
-        tree / "one-1.0-py3-none-any.whl", **{"one__init.py": "1", "one-1.0.data__scripts__run": "#!python", "one-1.0.data__headers__h": ""}
+        tree / "one-1.0-py3-none-any.whl",
+        **{
+            "one__init.py": "1",
+            "one-1.0.data__scripts__run": "#!python",
+            "one-1.0.data__headers__h": "",
+        },
     )
-    a_wheel(tree / "two-1.0-cp311-cp311-linux_x86_64.whl", **{"two-1.0.data__platlib__two.so": "so"})
+    a_wheel(
+        tree / "two-1.0-cp311-cp311-linux_x86_64.whl", **{"two-1.0.data__platlib__two.so": "so"}
+    )
     packages = loaded(tree, "[train.py]", tmp_path, 'python: {wheels: ["*.whl"]}\n').packages
-    assert packages == Packages(PackageKind.SITE, packages.archive if packages else HostFile(Path(), 0, ""), "3.11")
+    assert packages == Packages(
+        PackageKind.SITE, packages.archive if packages else HostFile(Path(), 0, ""), "3.11"
+    )
     with tarfile.open(packages.archive.path) as tar:
-        assert [(item.name, item.mode) for item in tar] == [("bin/run", 0o755), ("site/one/init.py", 0o644), ("site/two.so", 0o644)]
+        assert [(item.name, item.mode) for item in tar] == [
+            ("bin/run", 0o755),
+            ("site/one/init.py", 0o644),
+            ("site/two.so", 0o644),
+        ]
     again = loaded(tree, "[train.py]", tmp_path / "other", 'python: {wheels: ["*.whl"]}\n').packages
     assert again == packages
-    with pytest.raises(JobSpecError, match=r"the wheels are for Python 3\.11, and version says 3\.9"):
+    with pytest.raises(
+        JobSpecError, match=r"the wheels are for Python 3\.11, and version says 3\.9"
+    ):
         loaded(tree, "[train.py]", tmp_path, 'python: {version: "3.9", wheels: ["*.whl"]}\n')
 
 
-def test_requirements_are_resolved_once_by_pip_and_refused_in_its_words(
+def test_python_resolves_requirements_once_and_reports_pips_errors(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = {
@@ -306,45 +411,191 @@ def test_requirements_are_resolved_once_by_pip_and_refused_in_its_words(
         "RECORD": "",
     }
     a_wheel(
-        tree / "one-1.0-py3-none-any.whl", **{f"one-1.0.dist-info/{name}": text for name, text in metadata.items()}, **{"one.py": "X = 1"}
+        tree / "one-1.0-py3-none-any.whl",
+        **{f"one-1.0.dist-info/{name}": text for name, text in metadata.items()},
+        **{"one.py": "X = 1"},
     )
     (tree / "requirements.txt").write_text(f"--no-index\n--find-links {tree}\none\n")
-    packages = loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n").packages
+    packages = loaded(
+        tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n"
+    ).packages
     assert packages
     with tarfile.open(packages.archive.path) as tar:
         assert "site/one.py" in tar.getnames()
     with monkeypatch.context() as patched:
-        patched.setattr(wheels, "_pip", None)  # pip is not asked again
-        assert loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n").packages == packages
+        patched.setattr(wheels, "_pip", None)  # pip does not run again
+        assert (
+            loaded(
+                tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n"
+            ).packages
+            == packages
+        )
     (tree / "requirements.txt").write_text("--no-index\nnothing-of-the-kind==9.9\n")
     for version in (wheels.HOST_VERSION, "3.8"):
         with pytest.raises(JobSpecError) as caught:
-            loaded(tree, "[train.py]", tmp_path, f'python: {{requirements: requirements.txt, version: "{version}"}}\n')
-        expected = f"train.yaml:7:10: python.requirements: 'requirements.txt' does not resolve for Python {version}: pip says: "
+            loaded(
+                tree,
+                "[train.py]",
+                tmp_path,
+                f'python: {{requirements: requirements.txt, version: "{version}"}}\n',
+            )
+        expected = (
+            f"train.yaml:7:10: python.requirements: 'requirements.txt' does not resolve for "
+            f"Python {version}: pip says: "
+        )
         assert str(caught.value).startswith(expected)
         assert "No matching distribution found for nothing-of-the-kind==9.9" in str(caught.value)
-    assert len(list((tmp_path / "cache" / "python").iterdir())) == 2  # what was resolved, and the bundle of it
+    # the wheels, and their bundle
+    assert len(list((tmp_path / "cache" / "python").iterdir())) == 2
 
 
-def test_python_is_the_interpreter_or_a_mapping(tree: Path, tmp_path: Path) -> None:
+def test_python_takes_an_interpreter_or_a_mapping(tree: Path, tmp_path: Path) -> None:
     assert loaded(tree, "[train.py]", tmp_path, "python: python3.9\n").python == "python3.9"
-    assert loaded(tree, "[train.py]", tmp_path, "python: {interpreter: /opt/python}\n").python == "/opt/python"
+    assert (
+        loaded(tree, "[train.py]", tmp_path, "python: {interpreter: /opt/python}\n").python
+        == "/opt/python"
+    )
     a_tar(tree / "env.tar.gz", member("bin/python", tarfile.SYMTYPE, "/usr/bin/python3"))
     packages = loaded(tree, "[train.py]", tmp_path, "python: {environment: env.tar.gz}\n").packages
     assert packages
     assert packages.kind is PackageKind.ENVIRONMENT
     for text, why in (
-        ("{environment: env.tar.gz, requirements: r.txt}", "environment is a whole Python of its own; it does not go with requirements"),
-        ("{environment: train.py}", "'train.py' is no packed environment; conda-pack and venv-pack write a .tar.gz"),
-        ('{version: "3.11"}', "version says what packages are for; add requirements, wheels or project"),
-        ('{version: "2.7", wheels: [x.whl]}', "'2.7' is no version of Python"),
+        (
+            "{environment: env.tar.gz, requirements: r.txt}",
+            "environment is a whole Python of its own; it does not go with requirements",
+        ),
+        (
+            "{environment: train.py}",
+            "'train.py' is not a packed environment; conda-pack and venv-pack write a .tar.gz",
+        ),
+        (
+            '{version: "3.11"}',
+            "version says what packages are for; add requirements, wheels or project",
+        ),
+        ('{version: "2.7", wheels: [x.whl]}', "'2.7' is not a Python version"),
     ):
         with pytest.raises(JobSpecError) as caught:
             loaded(tree, "[train.py]", tmp_path, f"python: {text}\n")
         assert why in str(caught.value)
 
 
-def test_no_file_of_this_host_for_a_stranger(tree: Path) -> None:
-    for python in ("{requirements: r.txt}", "{wheels: [x.whl]}", "{project: .}", "{environment: e.tar.gz}"):
+def test_files_without_base_refuses_every_file(tree: Path) -> None:
+    for python in (
+        "{requirements: r.txt}",
+        "{wheels: [x.whl]}",
+        "{project: .}",
+        "{environment: e.tar.gz}",
+    ):
         with pytest.raises(JobSpecError, match="files of this host are not read here"):
-            loads(f"{HEAD}roles: {{chief: {{memory: 1Gi}}}}\npython: {python}\n", source="x", base=None)
+            loads(
+                f"{HEAD}roles: {{chief: {{memory: 1Gi}}}}\npython: {python}\n",
+                source="x",
+                base=None,
+            )
+
+
+def test_files_takes_uploads_only(tmp_path: Path) -> None:
+    names = ("train.py", "src/a.py", "src/deep/b.py", "conf/c.yaml")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    listed = "[train.py, src, 'conf/*.yaml', {src: conf/c.yaml, dst: d.yaml}]"
+    text = (
+        f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{worker: {{memory: "
+        f"1Gi}}}}\nfiles: {listed}\n"
+    )
+    local = loads(text, source="job.yaml", base=tmp_path)
+    uploaded = loads(text, source="job.yaml", base=None, uploads=tmp_path)
+    assert uploaded == local
+    with pytest.raises(JobSpecError, match=r"'train\.py' did not come with the request"):
+        loads(text, source="job.yaml", base=None, uploads=tmp_path / "src")
+
+
+# --- files of HDFS and of web servers ---
+
+
+def test_files_of_hdfs_are_not_read_here(tree: Path) -> None:
+    found = job(
+        tree,
+        "['hdfs:///models/w.bin', {src: 'hdfs://nn:8020/data/x.tar.gz', dst: data, unpack: true}]",
+        "[train.py, {src: 'viewfs:///m/v.bin', dst: sub/v.bin}]",
+    )
+    assert found.roles["chief"].remote_files == (
+        RemoteFile("w.bin", "hdfs:///models/w.bin"),
+        RemoteFile("data", "hdfs://nn:8020/data/x.tar.gz", unpack=True),
+    )
+    worker = found.roles["worker"]
+    assert [file.name for file in worker.remote_files] == ["w.bin", "data", "sub/v.bin"]
+    assert [file.name for file in worker.files] == ["train.py"]
+    assert [file.at for file in worker.remote_files] == [
+        "files[0]",
+        "files[1]",
+        "roles.worker.files[1]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("'hdfs:///models/*.bin'", "is not the URI of one file"),
+        ("'hdfs://me@nn/x'", "is not the URI of one file"),
+        ("'hdfs://me:secret@nn/x'", "is not the URI of one file"),
+        ("'hdfs:///models/..'", "is not the URI of one file"),
+        ("'s3://key:secret@bucket/x?token=s'", "'s3://bucket/x' is not a file on this host"),
+        ("'hdfs:///models/'", "a directory is an input"),
+        ("'hdfs://nn'", "a directory is an input"),
+        ("{src: 'hdfs:///x.tar.xz', dst: d, unpack: true}", "YARN unpacks .tar.gz, .tgz"),
+        ("{src: 'hdfs:///x.zip', unpack: true}", "missing dst; YARN unpacks an archive of HDFS"),
+        ("{src: 'hdfs:///x', dst: x, sha256: " + "a" * 64 + "}", "sha256 is for a file that is"),
+        ("{src: train.py, dst: x, sha256: " + "a" * 64 + "}", "sha256 is for a file that is"),
+        ("'s3://bucket/x'", "is not a file on this host, nor hdfs:// or https://"),
+        ("'http://example.com/x'", "can be changed on its way; write https://, or add its sha256"),
+        ("'https://me:secret@example.com/x'", "a job spec holds no passwords"),
+        ("{src: 'https://example.com/', dst: x}", "its path names no file"),
+        ("'https:///x'", "is not a valid URL"),
+        ("'https://example.com/x y'", "is not a valid URL"),
+        ("'https://example.com/x?token=s'", "there is no cache directory to download it to"),
+    ],
+)
+def test_files_refuses_an_unusable_uri(tree: Path, entry: str, message: str) -> None:
+    said = refused(tree, f"[{entry}]")
+    assert message in said
+    assert said.startswith("train.yaml:5:9: files[0]: ")
+    assert "token=s" not in said
+    assert "secret" not in said
+
+
+def test_files_of_hdfs_with_a_name_that_is_taken(tree: Path) -> None:
+    said = refused(tree, "[train.py, {src: 'hdfs:///x', dst: train.py}]")
+    assert "'train.py' is already shipped by files[0]" in said
+
+
+def test_files_of_a_web_server_are_files_of_this_host(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, str]] = []
+
+    def downloaded(url: str, directory: Path, *, most: int, sha256: str) -> Path:
+        assert (directory, most) == (tmp_path / "cache" / "downloads", shipping.MAX_BYTES)
+        given.append((url, sha256))
+        path = directory / "hash" / "w.bin"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"weights")
+        return path
+
+    monkeypatch.setattr(download, "download", downloaded)
+    url = "https://example.com/w.bin?signature=s"
+    files = f"[{{src: '{url}', dst: models/w.bin, sha256: {'a' * 64}}}]"
+    found = loaded(tree, files, tmp_path)
+    assert found.roles["chief"].files == (ShippedFile("models/w.bin", b"weights"),)
+    assert given == [(url, "a" * 64)]
+
+
+def test_files_of_a_web_server_are_refused_in_a_gateway(tmp_path: Path) -> None:
+    with pytest.raises(JobSpecError, match="a gateway downloads nothing"):
+        loads(
+            f"{HEAD}files: ['https://169.254.169.254/x']\nroles: {{worker: {{memory: 1Gi}}}}\n",
+            source="train.yaml",
+            base=None,
+            uploads=tmp_path,
+        )

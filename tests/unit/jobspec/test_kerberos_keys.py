@@ -1,4 +1,4 @@
-"""`kerberos`: a keytab of this host is looked at while the job spec is read; krb5.conf of this host becomes one file."""
+"""`kerberos`: the check of a keytab of this host, and krb5.conf of this host."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.job import Job, Kerberos, Krb5Conf, OwnLogin
-from submit_tf_job.specfile import Defaults, krb5, loads
+from submit_tf_job.jobspec import Defaults, krb5, loads
+from submit_tf_job.jobspec.job import Job, Kerberos, Krb5Conf, OwnLogin
 from tests.fakes.keytabs import RECORDED, keytab
 
 PRINCIPAL = "svc/_HOST@EXAMPLE.COM"
@@ -18,7 +18,14 @@ SECRET = "Sixteen-Byte-Key"
 
 
 def job(base: Path | None, kerberos: dict[str, str], **more: object) -> Job:
-    spec = {"name": "t", "image": "i", "command": "c", "strategy": "single", "roles": {"chief": {"memory": "1Gi"}}, "kerberos": kerberos}
+    spec = {
+        "name": "t",
+        "image": "i",
+        "command": "c",
+        "strategy": "single",
+        "roles": {"chief": {"memory": "1Gi"}},
+        "kerberos": kerberos,
+    }
     return loads(json.dumps(spec), source="train.json", base=base, **more)  # type: ignore[arg-type]
 
 
@@ -36,13 +43,15 @@ def mine(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_keytab_beside_the_job_spec_or_anywhere_on_this_host(mine: Path) -> None:
+def test_keytab_may_be_relative_or_absolute(mine: Path) -> None:
     relative = job(mine.parent, {"principal": PRINCIPAL, "keytab": mine.name})
     assert relative.kerberos == Kerberos(PRINCIPAL, "svc.keytab", RECORDED)
-    assert job(Path("/"), {"principal": PRINCIPAL, "keytab": str(mine)}).kerberos == Kerberos(PRINCIPAL, str(mine), RECORDED)
+    assert job(Path("/"), {"principal": PRINCIPAL, "keytab": str(mine)}).kerberos == Kerberos(
+        PRINCIPAL, str(mine), RECORDED
+    )
 
 
-def test_its_bytes_are_shown_to_nobody(mine: Path) -> None:
+def test_keytab_bytes_are_not_in_repr(mine: Path) -> None:
     mine.chmod(0o600)
     mine.write_bytes(keytab("svc/a@R", key=SECRET.encode()))
     read = job(mine.parent, {"principal": "svc/_HOST@R", "keytab": mine.name})
@@ -50,60 +59,79 @@ def test_its_bytes_are_shown_to_nobody(mine: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o604, 0o620])
-def test_a_keytab_that_others_can_read_or_write_is_none(mine: Path, mode: int) -> None:
+def test_keytab_is_refused_if_others_can_read_or_write_it(mine: Path, mode: int) -> None:
     mine.chmod(mode)
     assert refused(mine.parent, mine.name) == (
-        f"'svc.keytab': others can read or change it (mode {mode:04o}), and whoever reads it can be its principal; "
+        f"'svc.keytab': others can read or change it (mode {mode:04o}), and every reader "
+        "can log in as its principal; "
         "chmod 600 <dir>/svc.keytab"
     )
 
 
-def test_one_that_is_not_the_principals(mine: Path) -> None:
+def test_keytab_is_refused_without_a_key_of_the_principal(mine: Path) -> None:
     assert refused(mine.parent, mine.name, "bob/_HOST@EXAMPLE.COM") == (
         "'svc.keytab' cannot be used: it holds no key of bob/_HOST@EXAMPLE.COM, "
         "only of alice@EXAMPLE.COM, svc/node1.example.com@EXAMPLE.COM"
     )
 
 
-def test_what_is_no_keytab(tmp_path: Path) -> None:
+def test_keytab_is_refused_if_it_is_another_file(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "notes.txt").chmod(0o600)
-    assert refused(tmp_path, "notes.txt") == ("'notes.txt' cannot be used: it is no keytab of MIT's format (it does not begin with 05 02)")
-    assert refused(tmp_path, ".") == "'.': cannot be read: Is a directory"
+    assert refused(tmp_path, "notes.txt") == (
+        "'notes.txt' cannot be used: it is not a keytab of MIT's format (it does not "
+        "begin with 05 02)"
+    )
+    assert refused(tmp_path, ".") == "'.': cannot be read: is a directory"
     (tmp_path / "huge").write_bytes(b"\x05\x02" + bytes(1 << 20))
     (tmp_path / "huge").chmod(0o600)
     assert refused(tmp_path, "huge") == "'huge': larger than 1024 KiB; no keytab is"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_one(mine: Path) -> None:
+def test_keytab_that_is_unreadable_is_reported(mine: Path) -> None:
     mine.chmod(0)
     assert refused(mine.parent, mine.name) == "'svc.keytab': cannot be read: Permission denied"
 
 
-def test_a_gateways_caller_reads_no_file_of_this_host() -> None:
-    assert refused(None, "/etc/krb5.keytab") == "keytabs of this host are not read here; put it on HDFS, or on every node"
-    read = job(None, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[Path("/etc/krb5.conf")])
+def test_kerberos_without_base_reads_no_file_of_this_host() -> None:
+    assert (
+        refused(None, "/etc/krb5.keytab")
+        == "keytabs of this host are not read here; put it on HDFS, or on every node"
+    )
+    read = job(
+        None, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[Path("/etc/krb5.conf")]
+    )
     assert read.kerberos == Kerberos(PRINCIPAL, "hdfs:///k")
 
 
-def test_the_settings_can_name_it_for_every_job(mine: Path) -> None:
-    defaults = Defaults({"kerberos": {"principal": PRINCIPAL, "keytab": str(mine), "login": "never"}})
+def test_kerberos_may_come_from_the_settings(mine: Path) -> None:
+    defaults = Defaults(
+        {"kerberos": {"principal": PRINCIPAL, "keytab": str(mine), "login": "never"}}
+    )
     text = "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n"
     read = loads(text, source="t.yaml", base=Path("/"), defaults=defaults)
     assert read.kerberos == Kerberos(PRINCIPAL, str(mine), RECORDED, login=OwnLogin.NEVER)
 
 
-# --- krb5.conf -----------------------------------------------------------------------------------------------------------
+# --- krb5.conf ------------------------------------------------------------------------------------
 
 
-def test_how_krb5_conf_gets_there(tmp_path: Path) -> None:
+def test_krb5_conf_is_inline_a_node_file_or_the_images(tmp_path: Path) -> None:
     (tmp_path / "krb5.conf").write_text("[libdefaults]\n default_realm = R\n")
     here = [tmp_path / "krb5.conf"]
     inline = Krb5Conf("inline", content=b"[libdefaults]\ndefault_realm = R\n")
 
     def found(asked: str | None, files: list[Path]) -> Krb5Conf | None:
-        read = job(tmp_path, {"principal": PRINCIPAL, "keytab": "hdfs:///k", **({"krb5_conf": asked} if asked else {})}, krb5_conf=files)
+        read = job(
+            tmp_path,
+            {
+                "principal": PRINCIPAL,
+                "keytab": "hdfs:///k",
+                **({"krb5_conf": asked} if asked else {}),
+            },
+            krb5_conf=files,
+        )
         return read.kerberos.krb5_conf if read.kerberos else None
 
     assert found(None, here) == found("inline", here) == inline
@@ -111,12 +139,17 @@ def test_how_krb5_conf_gets_there(tmp_path: Path) -> None:
     assert found("/etc/krb5.conf", here) == Krb5Conf("node", "/etc/krb5.conf")
 
 
-def test_one_that_cannot_be_sent(tmp_path: Path) -> None:
-    with pytest.raises(JobSpecError, match=r"krb5.conf of this host cannot be sent: .*/none: No such file or directory; krb5_conf can say"):
-        job(tmp_path, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[tmp_path / "none"])
+def test_krb5_conf_that_is_unreadable_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(
+        JobSpecError,
+        match=r"krb5.conf of this host cannot be sent: .*/none: No such file or directory; krb5_conf can say",
+    ):
+        job(
+            tmp_path, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[tmp_path / "none"]
+        )
 
 
-def test_what_it_includes_is_put_in(tmp_path: Path) -> None:
+def test_gather_merges_included_files(tmp_path: Path) -> None:
     parts = tmp_path / "krb5.conf.d"
     parts.mkdir()
     (parts / "realms").write_text("# ours\n[realms]\n R = {\n  kdc = k\n }\n")
@@ -124,7 +157,8 @@ def test_what_it_includes_is_put_in(tmp_path: Path) -> None:
     (parts / "old.rpmsave").write_text("[libdefaults]\n default_realm = WRONG\n")
     (parts / ".hidden.conf").write_text("[libdefaults]\n default_realm = WRONG\n")
     (tmp_path / "krb5.conf").write_text(
-        f"; comment\nincludedir {parts}\n\n[libdefaults]\n default_realm = R\n include {parts / 'realms'}\n rdns = false\n"
+        f"; comment\nincludedir {parts}\n\n[libdefaults]\n default_realm = R\n include "
+        f"{parts / 'realms'}\n rdns = false\n"
     )
     (tmp_path / "second").write_text("[libdefaults]\n dns_lookup_kdc = false\n")
     assert krb5.gather([tmp_path / "krb5.conf", tmp_path / "second"]).decode().splitlines() == [
@@ -132,12 +166,12 @@ def test_what_it_includes_is_put_in(tmp_path: Path) -> None:
         *("[realms]", "R = {", "kdc = k", "}"),
         *("[libdefaults]", "default_realm = R"),
         *("[realms]", "R = {", "kdc = k", "}"),
-        *("[libdefaults]", "rdns = false"),  # the section goes on behind what was included in it
+        *("[libdefaults]", "rdns = false"),  # the section continues after the included file
         *("[libdefaults]", "dns_lookup_kdc = false"),
     ]
 
 
-def test_bounds(tmp_path: Path) -> None:
+def test_gather_limits_size_and_depth(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"include {tmp_path / 'a'}\n")
     with pytest.raises(ValueError, match="is included more than 10 levels deep"):
         krb5.gather([tmp_path / "a"])

@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.job import Command, Job, Mount, Place, Restart
-from submit_tf_job.jobdata import Input, Output, Uploader
-from submit_tf_job.specfile import loads
+from submit_tf_job.jobspec import loads
+from submit_tf_job.jobspec.job import (
+    Command,
+    Input,
+    Job,
+    Location,
+    Mount,
+    Output,
+    Restart,
+    Uploader,
+)
 
 SPEC = """\
 name: t
@@ -46,7 +54,12 @@ def read(*overrides: str, text: str = SPEC) -> Job:
         ("command=python other.py", "worker", "command", Command(script="python other.py")),
         ('command=[python, "3"]', "worker", "command", Command(argv=("python", "3"))),
         ("command[1]=3", "worker", "command", Command(argv=("python", "3"))),
-        ("command[2]=--epochs=3", "worker", "command", Command(argv=("python", "train.py", "--epochs=3"))),
+        (
+            "command[2]=--epochs=3",
+            "worker",
+            "command",
+            Command(argv=("python", "train.py", "--epochs=3")),
+        ),
         ("mounts[0]=/c:/d:rw", "worker", "mounts", (Mount("/c", "/d", read_only=False),)),
         ("mounts[1]=/c:/d", "worker", "mounts", (Mount("/a", "/b"), Mount("/c", "/d"))),
         ("mounts=[]", "worker", "mounts", ()),
@@ -55,55 +68,80 @@ def read(*overrides: str, text: str = SPEC) -> Job:
         ("roles.worker.ports.http=80", "worker", "ports", {"http": 80}),
     ],
 )
-def test_one_value(override: str, role: str, attribute: str, expected: object) -> None:
+def test_set_changes_one_value_of_a_role(
+    override: str, role: str, attribute: str, expected: object
+) -> None:
     assert getattr(read(override).roles[role], attribute) == expected
 
 
-def test_values_of_the_job() -> None:
+def test_set_changes_values_of_the_job() -> None:
     job = read(
-        "queue=010", "lifetime=2h", "kerberos.principal=a/b", "kerberos.keytab=hdfs:///k", "legacy_master=true", "python=py", "name=u"
+        "queue=010",
+        "lifetime=2h",
+        "kerberos.principal=a/b",
+        "kerberos.keytab=hdfs:///k",
+        "legacy_master=true",
+        "python=py",
+        "name=u",
     )
-    assert (job.queue, job.lifetime_s, job.legacy_master, job.python, job.name) == ("010", 7200, True, "py", "u")
+    assert (job.queue, job.lifetime_s, job.legacy_master, job.python, job.name) == (
+        "010",
+        7200,
+        True,
+        "py",
+        "u",
+    )
     assert job.kerberos is not None
     assert job.kerberos.principal == "a/b"
 
 
-def test_node_attributes_have_dots_in_their_names() -> None:
-    job = read("roles.worker.placement.node_attributes.rm.yarn.io/os=linux", "roles.worker.placement.node_attributes.gpu=[a, b]")
+def test_set_accepts_dots_in_names_of_node_attributes() -> None:
+    job = read(
+        "roles.worker.placement.node_attributes.rm.yarn.io/os=linux",
+        "roles.worker.placement.node_attributes.gpu=[a, b]",
+    )
     placement = job.roles["worker"].placement
     assert placement is not None
     assert placement.attributes == {"rm.yarn.io/os": ("linux",), "gpu": ("a", "b")}
 
 
-def test_policy_and_its_bound() -> None:
-    worker = read("roles.worker.restart.policy=on-failure", "roles.worker.restart.max=7").roles["worker"]
+def test_set_changes_policy_and_max_of_restart() -> None:
+    worker = read("roles.worker.restart.policy=on-failure", "roles.worker.restart.max=7").roles[
+        "worker"
+    ]
     assert (worker.restart, worker.max_restarts) == (Restart.ON_FAILURE, 7)
 
 
-def test_restart_in_its_short_form_takes_a_bound() -> None:
+def test_set_adds_max_to_restart_in_its_short_form() -> None:
     worker = read("roles.worker.restart.max=7").roles["worker"]
     assert (worker.restart, worker.max_restarts) == (Restart.ON_FAILURE, 7)
 
 
-def test_a_later_one_wins() -> None:
+def test_set_applies_the_last_of_several() -> None:
     assert read("roles.worker.instances=8", "roles.worker.instances=9").counts["worker"] == 9
     assert read("env={A: b}", "env.A=c").roles["worker"].env == {"A": "c"}
 
 
-def test_a_whole_role_that_was_not_there() -> None:
+def test_set_adds_a_role() -> None:
     job = read("roles.ps.memory=2Gi", "roles.ps.instances=3", "roles.tb={command: tb, memory: 1Gi}")
     assert job.counts == {"chief": 1, "worker": 2, "ps": 3, "tb": 1}
-    assert job.places["roles.ps"] == job.places["roles.ps.instances"] == Place("--set")
+    assert job.places["roles.ps"] == job.places["roles.ps.instances"] == Location("--set")
 
 
-def test_what_is_not_overridden_keeps_its_place() -> None:
+def test_set_keeps_locations_of_other_values() -> None:
     job = read("roles.worker.instances=8")
-    assert job.places["roles.worker"] == Place("train.yaml", 7, 3)
-    assert job.places["roles.worker.memory"] == Place("train.yaml", 7, 12)
+    assert job.places["roles.worker"] == Location("train.yaml", 7, 3)
+    assert job.places["roles.worker.memory"] == Location("train.yaml", 7, 12)
 
 
-def test_json_takes_the_same() -> None:
-    tree: dict[str, Any] = {"name": "t", "image": "tf", "command": "x", "strategy": "single", "roles": {"chief": {"memory": "1Gi"}}}
+def test_set_changes_json() -> None:
+    tree: dict[str, Any] = {
+        "name": "t",
+        "image": "tf",
+        "command": "x",
+        "strategy": "single",
+        "roles": {"chief": {"memory": "1Gi"}},
+    }
     assert read("roles.chief.cpus=2", text=json.dumps(tree)).roles["chief"].cpus == 2
 
 
@@ -116,7 +154,8 @@ inputs: {short: "hdfs:///a", long: {uri: "hdfs:///b", shard: files}}
     ("override", "expected"),
     [
         ("inputs.short=hdfs:///c", Input("short", "hdfs:///c")),
-        ("inputs.long=hdfs:///c", Input("long", "hdfs:///c", sharded=True)),  # whatever else is said of it stays
+        # its other keys stay
+        ("inputs.long=hdfs:///c", Input("long", "hdfs:///c", sharded=True)),
         ("inputs.long={uri: hdfs:///c}", Input("long", "hdfs:///c")),
         ("inputs.short.shard=files", Input("short", "hdfs:///a", sharded=True)),
         ("inputs.long.download=true", Input("long", "hdfs:///b", sharded=True, download=True)),
@@ -124,11 +163,13 @@ inputs: {short: "hdfs:///a", long: {uri: "hdfs:///b", shard: files}}
         ("inputs.new={uri: hdfs:///n, download: true}", Input("new", "hdfs:///n", download=True)),
     ],
 )
-def test_inputs(override: str, expected: Input) -> None:
-    assert {item.name: item for item in read(override, text=SPEC + DATA).inputs}[expected.name] == expected
+def test_set_changes_inputs(override: str, expected: Input) -> None:
+    assert {item.name: item for item in read(override, text=SPEC + DATA).inputs}[
+        expected.name
+    ] == expected
 
 
-def test_outputs() -> None:
-    assert read("outputs.m=hdfs:///m", "outputs.m.upload=true", "outputs.m.by=every-task").outputs == (
-        Output("m", "hdfs:///m", upload=True, by=Uploader.EVERY_TASK),
-    )
+def test_set_changes_outputs() -> None:
+    assert read(
+        "outputs.m=hdfs:///m", "outputs.m.upload=true", "outputs.m.by=every-task"
+    ).outputs == (Output("m", "hdfs:///m", upload=True, by=Uploader.EVERY_TASK),)

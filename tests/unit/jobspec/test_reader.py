@@ -9,9 +9,21 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.errors import Problem
-from submit_tf_job.job import Command, HadoopConf, Job, Kerberos, Mount, Place, Placement, Restart, Strategy, TFConfigMode
-from submit_tf_job.specfile import Defaults, example, load, loads
+from submit_tf_job.errors import JobSpecError, Problem
+from submit_tf_job.jobspec import Defaults, example, load, loads
+from submit_tf_job.jobspec.job import (
+    AUTO_PORT,
+    Command,
+    HadoopConf,
+    Job,
+    Kerberos,
+    Location,
+    Mount,
+    Placement,
+    Restart,
+    Strategy,
+    TFConfigMode,
+)
 
 FULL = """\
 name: mnist
@@ -60,60 +72,119 @@ def read(text: str, **more: Any) -> Job:
     return loads(text, source="train.yaml", base=None, **more)
 
 
-def small(lines: str = "", *, strategy: str = "single", roles: str = "{chief: {memory: 4Gi}}", **more: Any) -> Job:
+def small(
+    lines: str = "", *, strategy: str = "single", roles: str = "{chief: {memory: 4Gi}}", **more: Any
+) -> Job:
     head = {"name": "t", "image": "tf", "command": "x", "strategy": strategy, "roles": roles}
     stated = {line.split(":")[0] for line in lines.splitlines()}
-    return read(lines + "".join(f"{key}: {value}\n" for key, value in head.items() if key not in stated), **more)
+    return read(
+        lines + "".join(f"{key}: {value}\n" for key, value in head.items() if key not in stated),
+        **more,
+    )
 
 
-def test_everything_at_once() -> None:
+def test_loads_reads_every_key_of_a_job() -> None:
     job = read(FULL)
-    assert (job.name, job.description, job.strategy, job.queue) == ("mnist", "Nightly training", Strategy.PARAMETER_SERVER, "root.ml")
+    assert (job.name, job.description, job.strategy, job.queue) == (
+        "mnist",
+        "Nightly training",
+        Strategy.PARAMETER_SERVER,
+        "root.ml",
+    )
     assert list(job.roles) == ["chief", "worker", "ps", "evaluator", "tensorboard"]
     assert job.counts == {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1, "tensorboard": 1}
     assert (job.network, job.hadoop) == ("overlay_1", HadoopConf("node", "/etc/hadoop/conf"))
     assert job.kerberos == Kerberos("svc/_HOST@EXAMPLE.COM", "hdfs:///user/svc/svc.keytab")
-    assert (job.lifetime_s, job.start_timeout_s, job.finish_timeout_s, job.grace_s) == (129_600, 5_400, 90, 120)
-    assert (job.tf_config, job.python, job.deciding_role) == (TFConfigMode.LITERAL, "/opt/conda/bin/python", "chief")
-    assert (job.legacy_master, job.bootstrap, job.docker_client_config) == (False, True, "hdfs:///user/me/config.json")
+    assert (job.lifetime_s, job.start_timeout_s, job.finish_timeout_s, job.grace_s) == (
+        129_600,
+        5_400,
+        90,
+        120,
+    )
+    assert (job.tf_config, job.python, job.deciding_role) == (
+        TFConfigMode.LITERAL,
+        "/opt/conda/bin/python",
+        "chief",
+    )
+    assert (job.legacy_master, job.bootstrap, job.docker_client_config) == (
+        False,
+        True,
+        "hdfs:///user/me/config.json",
+    )
 
 
-def test_a_role_at_its_fullest() -> None:
+def test_loads_reads_every_key_of_a_role() -> None:
     worker = read(FULL).roles["worker"]
     assert (worker.instances, worker.cpus, worker.memory_mib, worker.gpus) == (4, 4, 16_384, 1)
     assert worker.image == "registry.example.com/ml/tf-gpu:2.15"
     assert worker.command == Command(script="python train.py --epochs 3")
     assert worker.env == {"TF_CPP_MIN_LOG_LEVEL": "0", "EMPTY": "", "XLA": "on"}
-    assert worker.mounts == (Mount("/scratch", "/data", read_only=False), Mount("/models", "/models/", read_only=False))
-    assert worker.placement == Placement("node", "rack", "gpu", {"model": ("a100", "h100"), "os": ("rhel8",)})
+    assert worker.mounts == (
+        Mount("/scratch", "/data", read_only=False),
+        Mount("/models", "/models/", read_only=False),
+    )
+    assert worker.placement == Placement(
+        "node", "rack", "gpu", {"model": ("a100", "h100"), "os": ("rhel8",)}
+    )
     assert (worker.restart, worker.max_restarts, worker.tolerate) == (Restart.ON_FAILURE, 5, 1)
 
 
-def test_what_roles_take_from_the_job_and_what_not() -> None:
+def test_roles_inherit_shared_keys_of_the_job() -> None:
     roles = read(FULL).roles
     assert roles["ps"].command == Command(argv=("python", "ps.py", "--port", "0"))
     assert roles["ps"].image == roles["tensorboard"].image == "registry.example.com/ml/tf:2.15"
     assert roles["tensorboard"].command == Command(script="tensorboard --logdir /logs")
     assert roles["tensorboard"].env == {"TF_CPP_MIN_LOG_LEVEL": "1", "EMPTY": ""}
-    assert roles["tensorboard"].mounts == (Mount("/data", "/data"), Mount("/models", "/models/", read_only=False))
+    assert roles["tensorboard"].mounts == (
+        Mount("/data", "/data"),
+        Mount("/models", "/models/", read_only=False),
+    )
     assert roles["tensorboard"].ports == {"http": 6006, "grpc": 6007}
-    assert (roles["evaluator"].memory_mib, roles["evaluator"].max_restarts, roles["ps"].memory_mib) == (1_048_576, 3, 8_192)
+    assert (
+        roles["evaluator"].memory_mib,
+        roles["evaluator"].max_restarts,
+        roles["ps"].memory_mib,
+    ) == (1_048_576, 3, 8_192)
 
 
-def test_defaults_are_those_of_the_job() -> None:
+def test_ports_take_auto() -> None:
+    roles = read(
+        FULL.replace("{http: 6006, grpc: 6007}", "{http: auto, api: auto, grpc: 6007}")
+    ).roles
+    assert roles["tensorboard"].ports == {"http": AUTO_PORT, "api": AUTO_PORT, "grpc": 6007}
+
+
+def test_ports_refuses_other_words_and_auto_without_the_bootstrap() -> None:
+    with pytest.raises(JobSpecError, match="unknown value 'atuo'; did you mean 'auto'"):
+        read(FULL.replace("http: 6006", "http: atuo"))
+    with pytest.raises(JobSpecError, match="without the bootstrap no free port is found"):
+        small(
+            "bootstrap: false\ntf_config: none\n",
+            roles="{chief: {memory: 1Gi, ports: {http: auto}}}",
+        )
+
+
+def test_loads_uses_the_defaults_of_the_value_classes() -> None:
     job = small()
     bare = Job(name="t", strategy=Strategy.SINGLE, roles=job.roles, deciding_role="chief")
     assert job == bare
     chief = job.roles["chief"]
-    assert (chief.instances, chief.cpus, chief.gpus, chief.restart, chief.max_restarts, chief.tolerate) == (1, 1, 0, Restart.NEVER, 0, 0)
+    assert (
+        chief.instances,
+        chief.cpus,
+        chief.gpus,
+        chief.restart,
+        chief.max_restarts,
+        chief.tolerate,
+    ) == (1, 1, 0, Restart.NEVER, 0, 0)
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_examples_are_good_job_specs(strategy: Strategy) -> None:
+def test_examples_load(strategy: Strategy) -> None:
     assert read(example(strategy)).strategy is strategy
 
 
-def test_there_is_no_example_of_an_unknown_strategy() -> None:
+def test_example_refuses_an_unknown_strategy() -> None:
     with pytest.raises(ValueError, match="quantum"):
         example("quantum")
 
@@ -126,50 +197,86 @@ def test_there_is_no_example_of_an_unknown_strategy() -> None:
         ("single", "{worker: {memory: 1Gi, restart: never}}", "worker"),
         ("multi-worker", "{worker: {memory: 1Gi}}", "worker"),
         ("multi-worker", "{worker: {memory: 1Gi, instances: 4}, chief: {memory: 1Gi}}", "chief"),
-        ("multi-worker", "{worker: {memory: 1Gi, instances: 4}, evaluator: {memory: 1Gi, restart: on-failure}}", "worker"),
-        ("parameter-server", "{chief: {memory: 1Gi}, worker: {memory: 1Gi}, ps: {memory: 1Gi}}", "chief"),
-        ("parameter-server", "{ps: {memory: 1Gi}, master: {memory: 1Gi}, worker: {memory: 1Gi}, evaluator: {memory: 1Gi}}", "chief"),
+        (
+            "multi-worker",
+            "{worker: {memory: 1Gi, instances: 4}, evaluator: {memory: 1Gi, restart: on-failure}}",
+            "worker",
+        ),
+        (
+            "parameter-server",
+            "{chief: {memory: 1Gi}, worker: {memory: 1Gi}, ps: {memory: 1Gi}}",
+            "chief",
+        ),
+        (
+            "parameter-server",
+            "{ps: {memory: 1Gi}, master: {memory: 1Gi}, worker: {memory: 1Gi}, evaluator: "
+            "{memory: 1Gi}}",
+            "chief",
+        ),
         ("estimator", "{chief: {memory: 1Gi}}", "chief"),
         ("estimator", "{chief: {memory: 1Gi}, evaluator: {memory: 1Gi}}", "chief"),
-        ("estimator", "{chief: {memory: 1Gi}, worker: {memory: 1Gi, restart: on-failure}, ps: {memory: 1Gi}}", "chief"),
+        (
+            "estimator",
+            "{chief: {memory: 1Gi}, worker: {memory: 1Gi, restart: on-failure}, ps: {memory: 1Gi}}",
+            "chief",
+        ),
         ("custom", "{trainer: {memory: 1Gi, instances: 3}}", "trainer"),
         ("custom", "{worker: {memory: 1Gi}, ps: {memory: 1Gi, restart: on-failure}}", "worker"),
         ("custom", "{chief: {memory: 1Gi}, workers: {memory: 1Gi, command: x}}", "chief"),
     ],
 )
-def test_roles_that_go_together(strategy: str, roles: str, deciding: str) -> None:
+def test_loads_accepts_roles_of_a_strategy(strategy: str, roles: str, deciding: str) -> None:
     job = small(strategy=strategy, roles=roles)
     assert job.deciding_role == deciding
     assert job.tf_config is (TFConfigMode.NONE if strategy == "custom" else TFConfigMode.COUNTS)
 
 
-def test_a_custom_jobs_deciding_role_runs_the_jobs_command() -> None:
-    job = small("deciding_role: a\n", strategy="custom", roles="{a: {memory: 1Gi}, b: {memory: 1Gi, command: y}}")
+def test_custom_deciding_role_runs_the_jobs_command() -> None:
+    job = small(
+        "deciding_role: a\n",
+        strategy="custom",
+        roles="{a: {memory: 1Gi}, b: {memory: 1Gi, command: y}}",
+    )
     assert (str(job.roles["a"].command), str(job.roles["b"].command)) == ("x", "y")
 
 
-def test_a_custom_job_may_ask_for_tf_config() -> None:
-    assert small("tf_config: counts\n", strategy="custom", roles="{worker: {memory: 1Gi}}").tf_config is TFConfigMode.COUNTS
+def test_custom_job_may_set_tf_config() -> None:
+    assert (
+        small("tf_config: counts\n", strategy="custom", roles="{worker: {memory: 1Gi}}").tf_config
+        is TFConfigMode.COUNTS
+    )
 
 
-def test_a_worker_may_decide_beside_a_chief() -> None:
-    job = small("deciding_role: worker\n", strategy="multi-worker", roles="{chief: {memory: 1Gi}, worker: {memory: 1Gi}}")
+def test_deciding_role_may_be_worker_with_a_chief() -> None:
+    job = small(
+        "deciding_role: worker\n",
+        strategy="multi-worker",
+        roles="{chief: {memory: 1Gi}, worker: {memory: 1Gi}}",
+    )
     assert job.deciding_task == "worker-0"
 
 
-def test_master_is_a_spelling_of_chief() -> None:
-    job = small("deciding_role: master\nlegacy_master: true\n", strategy="estimator", roles="{master: {memory: 1Gi, cpus: 2}}")
+def test_loads_reads_master_as_chief() -> None:
+    job = small(
+        "deciding_role: master\nlegacy_master: true\n",
+        strategy="estimator",
+        roles="{master: {memory: 1Gi, cpus: 2}}",
+    )
     assert list(job.roles) == ["chief"]
     assert (job.deciding_role, job.legacy_master) == ("chief", True)
-    assert job.places["roles.chief.cpus"] == job.places["roles.master.cpus"] == Place("train.yaml", 7, 31)
+    assert (
+        job.places["roles.chief.cpus"]
+        == job.places["roles.master.cpus"]
+        == Location("train.yaml", 7, 31)
+    )
 
 
-def test_without_the_bootstrap() -> None:
+def test_loads_accepts_a_job_without_the_bootstrap() -> None:
     job = small("bootstrap: false\ntf_config: none\n")
     assert (job.bootstrap, job.tf_config) == (False, TFConfigMode.NONE)
 
 
-def test_text_that_other_yaml_readers_retype_stays_text_where_no_program_sees_it() -> None:
+def test_loads_keeps_unquoted_text_outside_of_env_and_argv() -> None:
     assert small("description: on\nqueue: off\n").queue == "off"
 
 
@@ -181,23 +288,23 @@ def test_text_that_other_yaml_readers_retype_stays_text_where_no_program_sees_it
         ('command: ["\\U0001F600"]\n', ("\U0001f600",)),
     ],
 )
-def test_argv_is_never_parsed_again(text: str, argv: tuple[str, ...]) -> None:
+def test_command_list_is_kept_as_written(text: str, argv: tuple[str, ...]) -> None:
     assert small(text).roles["chief"].command == Command(argv=argv)
 
 
-def test_a_script_keeps_its_lines() -> None:
-    assert small("command: |\n  set -e\n  cat <<X\n  \ttab: yes\n  X\n").roles["chief"].command == Command(
-        script="set -e\ncat <<X\n\ttab: yes\nX\n"
-    )
+def test_command_text_keeps_its_lines() -> None:
+    assert small("command: |\n  set -e\n  cat <<X\n  \ttab: yes\n  X\n").roles[
+        "chief"
+    ].command == Command(script="set -e\ncat <<X\n\ttab: yes\nX\n")
 
 
-def test_anchors_within_the_budget() -> None:
+def test_loads_accepts_a_few_aliases() -> None:
     job = small(strategy="multi-worker", roles="{chief: &r {memory: 1Gi}, worker: *r}")
     assert job.roles["worker"].memory_mib == 1024
 
 
 @pytest.mark.parametrize("source", ["train.json", "train.yaml", "<stdin>"])
-def test_json(source: str) -> None:
+def test_loads_reads_json(source: str) -> None:
     text = """{
 \t"$schema": "./job.schema.json",
 \t"name": "t", "image": "tf", "strategy": "single",
@@ -206,27 +313,42 @@ def test_json(source: str) -> None:
 }"""
     job = loads(text, source=source, base=None)
     assert job.roles["chief"].command == Command(argv=("echo", "\U0001f600", "a/b"))
-    assert job.places["roles.chief.gpus"] == Place(source, 5, 39)
+    assert job.places["roles.chief.gpus"] == Location(source, 5, 39)
 
 
-def test_a_flow_mapping_that_is_no_json_is_yaml() -> None:
-    assert read("{name: t, image: tf, command: x, strategy: single, roles: {chief: {memory: 4Gi}}}").name == "t"
+def test_loads_reads_a_flow_mapping_as_yaml() -> None:
+    assert (
+        read(
+            "{name: t, image: tf, command: x, strategy: single, roles: {chief: {memory: 4Gi}}}"
+        ).name
+        == "t"
+    )
 
 
-def test_byte_order_mark_and_windows_line_ends() -> None:
-    text = "\ufeff" + "name: t\nimage: tf\ncommand: x\nstrategy: single\nroles: {chief: {memory: 4Gi}}\n".replace("\n", "\r\n")
+def test_loads_accepts_a_byte_order_mark_and_windows_line_ends() -> None:
+    text = (
+        "\ufeff"
+        + "name: t\nimage: tf\ncommand: x\nstrategy: single\nroles: {chief: {memory: "
+        "4Gi}}\n".replace("\n", "\r\n")
+    )
     assert loads(text.encode(), source="x", base=None).name == "t"
 
 
-def test_one_document_between_its_marks() -> None:
-    assert small().name == read("---\nname: t\nimage: tf\ncommand: x\nstrategy: single\nroles: {chief: {memory: 4Gi}}\n...\n# end\n").name
+def test_loads_accepts_document_marks() -> None:
+    assert (
+        small().name
+        == read(
+            "---\nname: t\nimage: tf\ncommand: x\nstrategy: single\nroles: {chief: "
+            "{memory: 4Gi}}\n...\n# end\n"
+        ).name
+    )
 
 
 def test_load_reads_a_file(tmp_path: Path) -> None:
     path = tmp_path / "train.yaml"
     path.write_text(FULL)
     assert load(path, name="other", overrides=["roles.worker.instances=8"]).counts["worker"] == 8
-    assert load(path, name="other").places["name"] == Place("--name")
+    assert load(path, name="other").places["name"] == Location("--name")
 
 
 @pytest.mark.parametrize(
@@ -234,15 +356,18 @@ def test_load_reads_a_file(tmp_path: Path) -> None:
     [
         ("/etc/hadoop/conf", HadoopConf("node", "/etc/hadoop/conf")),
         ('"hdfs:///apps/conf.zip"', HadoopConf("archive", "hdfs:///apps/conf.zip")),
-        ('"hdfs://nn:8020/apps/conf.tar.gz"', HadoopConf("archive", "hdfs://nn:8020/apps/conf.tar.gz")),
+        (
+            '"hdfs://nn:8020/apps/conf.tar.gz"',
+            HadoopConf("archive", "hdfs://nn:8020/apps/conf.tar.gz"),
+        ),
         ('"hdfs:///apps/conf.tgz"', HadoopConf("archive", "hdfs:///apps/conf.tgz")),
     ],
 )
-def test_hadoop_configuration_of_the_cluster(conf: str, expected: HadoopConf) -> None:
+def test_hadoop_conf_may_be_an_archive_or_a_node_directory(conf: str, expected: HadoopConf) -> None:
     assert small(f"hadoop: {{conf: {conf}}}\n").hadoop == expected
 
 
-def test_hadoop_configuration_of_this_host(tmp_path: Path) -> None:
+def test_hadoop_conf_inline_takes_the_files_of_this_host(tmp_path: Path) -> None:
     (tmp_path / "core-site.xml").write_bytes(b"<configuration/>")
     (tmp_path / "yarn-site.xml").write_bytes(b"<configuration></configuration>")
     (tmp_path / "ssl-server.xml").write_bytes(b"secret")
@@ -270,44 +395,57 @@ SITE = Defaults(
 )
 
 
-def test_the_site_speaks_where_the_job_is_silent() -> None:
+def test_site_fills_keys_that_the_job_does_not_state() -> None:
     job = read(
-        "name: t\ncommand: x\nstrategy: single\nqueue: ml\nenv: {SHARED: job, OWN: a}\nmounts: ['/mine:/data']\n"
+        "name: t\ncommand: x\nstrategy: single\nqueue: ml\nenv: {SHARED: job, OWN: "
+        "a}\nmounts: ['/mine:/data']\n"
         "roles: {chief: {memory: 4Gi}}\n",
         defaults=SITE,
     )
     chief = job.roles["chief"]
-    assert (chief.image, job.queue, job.network, job.lifetime_s) == ("site/tf:2", "ml", "bridge", 86_400)
+    assert (chief.image, job.queue, job.network, job.lifetime_s) == (
+        "site/tf:2",
+        "ml",
+        "bridge",
+        86_400,
+    )
     assert chief.env == {"http_proxy": "", "SHARED": "job", "OWN": "a"}
     assert chief.mounts == (Mount("/etc/krb5.conf", "/etc/krb5.conf"), Mount("/mine", "/data"))
     assert job.hadoop == HadoopConf("node", "/etc/hadoop/conf")
 
 
-def test_a_job_that_the_site_leaves_without_bootstrap() -> None:
-    assert not small("tf_config: none\n", defaults=Defaults(job={"bootstrap": False, "start_timeout": "5m"})).bootstrap
+def test_site_may_turn_the_bootstrap_off() -> None:
+    assert not small(
+        "tf_config: none\n", defaults=Defaults(job={"bootstrap": False, "start_timeout": "5m"})
+    ).bootstrap
 
 
-def test_shapes_give_what_the_role_does_not_say() -> None:
+def test_shape_fills_keys_that_the_role_does_not_state() -> None:
     chief = small(roles="{chief: {shape: big, cpus: 2}}", defaults=SITE).roles["chief"]
     assert (chief.cpus, chief.memory_mib, chief.gpus) == (2, 32_768, 1)
 
 
-def test_places_say_where_each_value_comes_from() -> None:
-    job = small("env: {A: b}\nlifetime: 2h\n", roles="{chief: {shape: big, gpus: 0, env: {C: d}}}", defaults=SITE, overrides=["grace=1m"])
+def test_locations_name_the_source_of_each_value() -> None:
+    job = small(
+        "env: {A: b}\nlifetime: 2h\n",
+        roles="{chief: {shape: big, gpus: 0, env: {C: d}}}",
+        defaults=SITE,
+        overrides=["grace=1m"],
+    )
     expected = {
-        "name": Place("train.yaml", 3, 1),
-        "env.A": Place("train.yaml", 1, 7),
-        "env.SHARED": Place("settings.yaml"),
-        "network": Place("settings.yaml"),
-        "lifetime": Place("train.yaml", 2, 1),
-        "grace": Place("--set"),
-        "start_timeout": Place("default"),
-        "deciding_role": Place("default"),
-        "roles.chief.memory": Place("settings.yaml, shape big"),
-        "roles.chief.gpus": Place("train.yaml", 7, 29),
-        "roles.chief.instances": Place("default"),
-        "roles.chief.env.C": Place("train.yaml", 7, 44),
-        "roles.chief.mounts[0]": Place("settings.yaml"),
+        "name": Location("train.yaml", 3, 1),
+        "env.A": Location("train.yaml", 1, 7),
+        "env.SHARED": Location("settings.yaml"),
+        "network": Location("settings.yaml"),
+        "lifetime": Location("train.yaml", 2, 1),
+        "grace": Location("--set"),
+        "start_timeout": Location("default"),
+        "deciding_role": Location("default"),
+        "roles.chief.memory": Location("settings.yaml, shape big"),
+        "roles.chief.gpus": Location("train.yaml", 7, 29),
+        "roles.chief.instances": Location("default"),
+        "roles.chief.env.C": Location("train.yaml", 7, 44),
+        "roles.chief.mounts[0]": Location("settings.yaml"),
     }
     assert {path: job.places.get(path) for path in expected} == expected
 
@@ -326,15 +464,84 @@ def test_places_say_where_each_value_comes_from() -> None:
         ("", Problem(1, 1, "", "no", "train.yaml")),
     ],
 )
-def test_later_stages_find_the_place(path: str, problem: Problem) -> None:
-    job = small("env: {A: b}\nlifetime: 2h\n", roles="{chief: {memory: 1Gi, env: {C: d}}}", defaults=SITE)
+def test_problem_of_a_later_stage_has_a_location(path: str, problem: Problem) -> None:
+    job = small(
+        "env: {A: b}\nlifetime: 2h\n", roles="{chief: {memory: 1Gi, env: {C: d}}}", defaults=SITE
+    )
     assert job.problem(path, "no") == problem
     assert job.problem(path, "no").source == problem.source
 
 
-def test_start_up_stays_cheap() -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("keras: legacy\n", {"A": "b", "TF_USE_LEGACY_KERAS": "1"}),
+        ("keras: installed\n", {"A": "b"}),
+        ("", {"A": "b"}),
+    ],
+)
+def test_keras_legacy_sets_its_variable_for_all_roles(text: str, expected: dict[str, str]) -> None:
+    job = small(
+        f"{text}env: {{A: b}}\n",
+        roles="{chief: {memory: 1Gi}, tensorboard: {memory: 1Gi, command: x}}",
+    )
+    assert [dict(role.env) for role in job.roles.values()] == [expected, expected]
+
+
+def test_import_does_not_load_slow_modules() -> None:
     code = (
-        "import sys; from submit_tf_job import specfile; assert not {'yaml', 'jsonschema', 'requests'} & set(sys.modules); "
-        "specfile.loads(specfile.example('single'), source='x', base=None); assert 'jsonschema' not in sys.modules"
+        "import sys; from submit_tf_job import jobspec; assert not {'yaml', 'jsonschema', "
+        "'requests'} & set(sys.modules); "
+        "jobspec.loads(jobspec.example('single'), source='x', base=None); assert "
+        "'jsonschema' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_workdir_of_a_role_replaces_the_jobs() -> None:
+    job = loads(
+        "name: t\nimage: none\ncommand: x\nstrategy: multi-worker\nworkdir: src\n"
+        "roles: {chief: {memory: 1Gi}, worker: {memory: 1Gi, workdir: /opt/app}}\n",
+        source="train.yaml",
+        base=None,
+    )
+    assert [role.workdir for role in job.roles.values()] == ["src", "/opt/app"]
+    assert not job.roles["chief"].in_container
+
+
+def test_python_of_a_role_takes_the_interpreter_of_the_job() -> None:
+    job = loads(
+        "name: t\nimage: tf:2\ncommand: x\nstrategy: multi-worker\npython: python3.9\n"
+        "roles: {chief: {memory: 1Gi}, worker: {memory: 1Gi, python: {}},"
+        " board: {memory: 1Gi, command: b, python: python3.11}}\n",
+        source="train.yaml",
+        base=None,
+    )
+    found = {name: job.python_of(role).interpreter for name, role in job.roles.items()}
+    assert found == {"chief": "python3.9", "worker": "python3.9", "board": "python3.11"}
+
+
+@pytest.mark.parametrize("workdir", ["../up", "a/../../b", "''", '"a\\nb"'])
+def test_workdir_is_a_plain_directory(workdir: str) -> None:
+    with pytest.raises(JobSpecError, match=r"train.yaml:5:1: workdir: "):
+        loads(
+            "name: t\nimage: none\ncommand: x\nstrategy: single\n"
+            f"workdir: {workdir}\nroles: {{chief: {{memory: 1Gi}}}}\n",
+            source="train.yaml",
+            base=None,
+        )
+
+
+def test_workdir_and_python_of_a_role_need_the_bootstrap() -> None:
+    with pytest.raises(JobSpecError) as caught:
+        loads(
+            "name: t\nimage: tf:2\ncommand: x\nstrategy: single\nbootstrap: false\n"
+            "tf_config: none\nworkdir: src\n"
+            "roles: {chief: {memory: 1Gi, python: python3.9}}\n",
+            source="train.yaml",
+            base=None,
+        )
+    assert sorted(problem.path for problem in caught.value.problems) == [
+        "roles.chief.python",
+        "workdir",
+    ]

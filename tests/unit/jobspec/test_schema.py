@@ -1,4 +1,4 @@
-"""The JSON Schema and the hand-written reader say the same."""
+"""The JSON Schema accepts and refuses the same job specs as the reader."""
 
 from __future__ import annotations
 
@@ -8,33 +8,41 @@ from typing import Any
 import jsonschema
 import pytest
 
-from submit_tf_job.job import Job, Strategy
-from submit_tf_job.specfile import example, loads, schema
-from submit_tf_job.specfile.nodes import Items, Kind, Node, Scalar, Table
-from submit_tf_job.specfile.notes import Notes, Unreadable
-from submit_tf_job.specfile.vocabulary import DOCKER, HADOOP, INPUT, JOB, KERBEROS, OUTPUT, PLACEMENT, PYTHON, RESTART, ROLE, SHIPPED
-from submit_tf_job.specfile.yaml_text import read_yaml
+from submit_tf_job.jobspec import example, loads, schema
+from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.jobspec.job import Job, Strategy
+from submit_tf_job.jobspec.keys import (
+    ROLE,
+)
+from submit_tf_job.jobspec.nodes import Items, Node, Scalar, ScalarKind, Table
+from submit_tf_job.jobspec.yaml_source import read_yaml
 from tests.fakes.keytabs import keytab
-from tests.unit import bad_specs, test_specfile_good
+from tests.unit.jobspec import bad_specs
+from tests.unit.jobspec import test_reader as full_job
 
 SCHEMA = schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
-# What a schema cannot say: rules between keys, and what is there on this host.
+# Rules that a schema cannot express: between keys, and about files of this host.
 ONLY_THE_READER = {
     "bootstrap: false, and TF_CONFIG from counts",
     "bootstrap: false, and restarts to count",
     "bootstrap: false, and what only the bootstrap does",
     "command: a control character",
-    "custom: TF_CONFIG for nobody",
-    "custom: a role that does not decide has its own command",
+    "custom: TF_CONFIG without a training role",
+    "custom: a role that does not train has its own command",
     "custom: names that look like TensorFlow's are one's own",
+    "custom: no role trains",
     "custom: who decides?",
     "deciding_role: a ps",
     "deciding_role: a sidecar",
     "deciding_role: a worker that never ends",
     "deciding_role: an evaluator",
-    "deciding_role: nobody",
+    "keras: legacy, and its variable says otherwise",
+    "torch: a ps",
+    "torch: without the bootstrap",
+    "jax: restarts, and a task that may fail",
+    "deciding_role: an unknown role",
     "files: a file where another needs a directory",
     "files: a name that would move the cursor",
     "files: missing ones",
@@ -44,6 +52,10 @@ ONLY_THE_READER = {
     "hadoop: inline without a configuration",
     "kerberos: a keytab that is not here",
     "kerberos: inline without a krb5.conf",
+    "kind and ends_with without the bootstrap",
+    "kind: of TensorFlow's roles",
+    "kind: of the deciding role",
+    "legacy_master: under custom without a TF_CONFIG",
     "legacy_master: with an evaluator",
     "mounts: one target twice",
     "network: none, for tasks that have to meet",
@@ -64,15 +76,19 @@ def plain(node: Node) -> Any:
     if isinstance(node, Items):
         return [plain(item) for item in node.items]
     assert isinstance(node, Scalar)
-    if node.kind is Kind.WHOLE:
+    if node.kind is ScalarKind.WHOLE:
         return int(node.text, 0) if node.text[:2] in ("0x", "0o") else int(node.text)
-    if node.kind is Kind.REAL:
+    if node.kind is ScalarKind.REAL:
         return float(node.text.lstrip("+-.") if node.text[-1] in "fFnN" else node.text)
-    return {Kind.TEXT: node.text, Kind.BOOLEAN: node.text.lower() == "true", Kind.NULL: None}[node.kind]
+    return {
+        ScalarKind.TEXT: node.text,
+        ScalarKind.BOOLEAN: node.text.lower() == "true",
+        ScalarKind.NULL: None,
+    }[node.kind]
 
 
 def tree(text: str) -> Any:
-    return plain(read_yaml(text, Notes("train.yaml")))
+    return plain(read_yaml(text, Diagnostics("train.yaml")))
 
 
 def accepts(text: str) -> bool:
@@ -83,7 +99,9 @@ def walk(part: Any, path: str = "") -> list[tuple[str, dict[str, Any]]]:
     """List every schema of a property, with the property's path."""
     found: list[tuple[str, dict[str, Any]]] = []
     if isinstance(part, dict):
-        for name, inner in part.get("properties", {}).items() if isinstance(part.get("properties"), dict) else ():
+        for name, inner in (
+            part.get("properties", {}).items() if isinstance(part.get("properties"), dict) else ()
+        ):
             if isinstance(inner, dict):
                 found.append((f"{path}.{name}".lstrip("."), inner))
         for key, inner in part.items():
@@ -94,56 +112,76 @@ def walk(part: Any, path: str = "") -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def test_schema_is_a_schema() -> None:
+def test_schema_is_valid_draft_07() -> None:
     jsonschema.Draft7Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
 
 
-def test_schema_and_reader_know_the_same_keys() -> None:
-    properties, role = SCHEMA["properties"], SCHEMA["definitions"]["role"]["properties"]
-    restart = next(option for option in role["restart"]["oneOf"] if "properties" in option)
-    shipped = next(option for option in SCHEMA["definitions"]["files"]["items"]["oneOf"] if "properties" in option)
-    assert set(properties) == {*JOB.known, "$schema"}
-    assert set(role) == set(ROLE.known)
-    assert set(role["placement"]["properties"]) == set(PLACEMENT.known)
-    assert set(restart["properties"]) == set(RESTART.known)
-    assert set(shipped["properties"]) == set(SHIPPED.known)
-    python = next(option for option in properties["python"]["oneOf"] if "properties" in option)
-    assert set(python["properties"]) == set(PYTHON.known)
-    assert set(properties["hadoop"]["properties"]) == set(HADOOP.known)
-    assert set(SCHEMA["definitions"]["docker"]["properties"]) == set(DOCKER.known)
-    assert set(properties["kerberos"]["properties"]) == set(KERBEROS.known)
-    for key, keys in (("inputs", INPUT), ("outputs", OUTPUT)):
-        detailed = next(option for option in properties[key]["additionalProperties"]["oneOf"] if "properties" in option)
-        assert set(detailed["properties"]) == set(keys.known)
-
-
 def test_schema_and_job_have_the_same_defaults() -> None:
-    job = loads("name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n", source="x", base=None)
-    stated = {key: part["default"] for key, part in SCHEMA["properties"].items() if "default" in part}
+    job = loads(
+        "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n",
+        source="x",
+        base=None,
+    )
+    stated = {
+        key: part["default"] for key, part in SCHEMA["properties"].items() if "default" in part
+    }
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in stated.items())
-    again = loads(f"{text}name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: 1Gi}}}}\n", source="x", base=None)
+    again = loads(
+        f"{text}name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: "
+        f"1Gi}}}}\n",
+        source="x",
+        base=None,
+    )
     assert isinstance(job, Job)
     assert again == job
-    assert set(stated) == {"network", "start_timeout", "finish_timeout", "grace", "legacy_master", "bootstrap", "python"}
-    role = {key: part["default"] for key, part in SCHEMA["definitions"]["role"]["properties"].items() if "default" in part}
+    assert set(stated) == {
+        "keras",
+        "network",
+        "start_timeout",
+        "finish_timeout",
+        "grace",
+        "legacy_master",
+        "bootstrap",
+        "image_policy",
+        "python",
+    }
+    role = {
+        key: part["default"]
+        for key, part in SCHEMA["definitions"]["role"]["properties"].items()
+        if "default" in part
+    }
     roles = json.dumps({"chief": {"memory": "1Gi", **role}})
-    assert loads(f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {roles}\n", source="x", base=None) == job
+    assert (
+        loads(
+            f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {roles}\n",
+            source="x",
+            base=None,
+        )
+        == job
+    )
 
 
-def test_every_key_has_a_description_and_a_good_example() -> None:
+def test_schema_describes_each_key_with_valid_examples() -> None:
     for path, part in walk(SCHEMA):
-        if "allOf" in path or ".then." in path or ".if." in path or path.startswith("properties.roles."):
+        if (
+            "allOf" in path
+            or ".then." in path
+            or ".if." in path
+            or path.startswith("properties.roles.")
+        ):
             continue
         target = SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
         assert target.get("description"), path
         assert target.get("examples"), path
         for shown in target["examples"]:
-            jsonschema.Draft7Validator({**target, "definitions": SCHEMA["definitions"]}).validate(shown)
+            jsonschema.Draft7Validator({**target, "definitions": SCHEMA["definitions"]}).validate(
+                shown
+            )
 
 
 @pytest.mark.parametrize("key", sorted(set(SCHEMA["properties"]) - {"$schema"}))
-def test_examples_of_the_schema_are_good_for_the_reader(key: str, tmp_path: Any) -> None:
+def test_loads_accepts_examples_of_job_keys(key: str, tmp_path: Any) -> None:
     (tmp_path / "models").mkdir()
     for name in ("train.py", "models/a.py", "core-site.xml"):
         (tmp_path / name).write_text("x")
@@ -154,20 +192,34 @@ def test_examples_of_the_schema_are_good_for_the_reader(key: str, tmp_path: Any)
     part = SCHEMA["properties"][key]
     part = SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
     for shown in part["examples"]:
-        spec: dict[str, Any] = {"name": "t", "image": "i", "command": "c", "strategy": "single", "roles": {"chief": {"memory": "1Gi"}}}
+        spec: dict[str, Any] = {
+            "name": "t",
+            "image": "i",
+            "command": "c",
+            "strategy": "single",
+            "roles": {"chief": {"memory": "1Gi"}},
+        }
         if shown == "multi-worker":
             spec["roles"] = {"worker": {"memory": "1Gi"}}
         if key == "hadoop" or key == "kerberos":
             for name, inner in part["properties"].items():
                 for value in inner["examples"]:
                     text = json.dumps({**spec, key: {**shown, name: value}})
-                    loads(text, source="x", base=tmp_path, hadoop_conf=tmp_path, krb5_conf=[tmp_path / "core-site.xml"])
-        loads(json.dumps({**spec, key: shown}), source="x.json", base=tmp_path, hadoop_conf=tmp_path)
+                    loads(
+                        text,
+                        source="x",
+                        base=tmp_path,
+                        hadoop_conf=tmp_path,
+                        krb5_conf=[tmp_path / "core-site.xml"],
+                    )
+        loads(
+            json.dumps({**spec, key: shown}), source="x.json", base=tmp_path, hadoop_conf=tmp_path
+        )
 
 
-@pytest.mark.parametrize("key", ROLE.known)
-def test_examples_of_roles_are_good_for_the_reader(key: str, tmp_path: Any) -> None:
-    from submit_tf_job.specfile import Defaults
+@pytest.mark.parametrize("key", list(ROLE.rows))
+def test_loads_accepts_examples_of_role_keys(key: str, tmp_path: Any) -> None:
+    from submit_tf_job.jobspec import Defaults
 
     (tmp_path / "models").mkdir()
     (tmp_path / "conf").mkdir()
@@ -176,26 +228,41 @@ def test_examples_of_roles_are_good_for_the_reader(key: str, tmp_path: Any) -> N
     part = SCHEMA["definitions"]["role"]["properties"][key]
     part = SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
     for shown in part["examples"]:
-        roles = {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "instances": 2, key: shown}, "ps": {"memory": "1Gi"}}
-        spec = {"name": "t", "image": "i", "command": "c", "strategy": "parameter-server", "roles": roles}
-        loads(json.dumps(spec), source="x.json", base=tmp_path, defaults=Defaults(shapes={"big": {"memory": "1Gi"}}))
+        roles = {
+            "chief": {"memory": "1Gi"},
+            "worker": {"memory": "1Gi", "instances": 2, key: shown},
+            "ps": {"memory": "1Gi"},
+        }
+        spec = {
+            "name": "t",
+            "image": "i",
+            "command": "c",
+            "strategy": "parameter-server",
+            "roles": roles,
+        }
+        loads(
+            json.dumps(spec),
+            source="x.json",
+            base=tmp_path,
+            defaults=Defaults(shapes={"big": {"memory": "1Gi"}}),
+        )
         assert VALIDATOR.is_valid(spec)
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_examples_are_valid(strategy: Strategy) -> None:
+def test_schema_accepts_the_examples(strategy: Strategy) -> None:
     VALIDATOR.validate(tree(example(strategy)))
 
 
-def test_good_specs_are_valid() -> None:
-    VALIDATOR.validate(tree(test_specfile_good.FULL))
+def test_schema_accepts_a_full_job_spec() -> None:
+    VALIDATOR.validate(tree(full_job.FULL))
 
 
 def readable() -> list[bad_specs.Case]:
     """List the bad cases that are YAML or JSON, and that are bad by themselves."""
     cases = []
     for case in bad_specs.cases():
-        notes = Notes("x")
+        notes = Diagnostics("x")
         try:
             read_yaml(case.text, notes)
         except Unreadable:
@@ -205,10 +272,10 @@ def readable() -> list[bad_specs.Case]:
     return cases
 
 
-def test_the_schema_refuses_what_the_reader_refuses() -> None:
+def test_schema_refuses_invalid_job_specs() -> None:
     let_pass = {case.title for case in readable() if accepts(case.text)}
     assert let_pass == ONLY_THE_READER
 
 
-def test_many_bad_specs_fail_both() -> None:
+def test_schema_refuses_at_least_70_invalid_job_specs() -> None:
     assert len(readable()) - len(ONLY_THE_READER) >= 70

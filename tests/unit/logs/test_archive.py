@@ -1,35 +1,47 @@
-"""The logs of an application that is over: collected, left on this machine, or at a log server; and what is said where there are none."""
+"""The logs of an application that is over: collected, left on this machine, or at a log server; and
+what is said where there are none.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from submit_tf_job import api
-from submit_tf_job.api import joblogs
+import submit_tf_job.operations.logs  # noqa: F401 - looked up in sys.modules: the package has a function of this name
+from submit_tf_job import operations
 from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob
-from submit_tf_job.tasklogs import archive
-from submit_tf_job.tasklogs.model import TaskContainer
-from submit_tf_job.yarn.logs import AggregatedLogs, NoLogs
-from submit_tf_job.yarn.logserver import LogServer, log_server_of
+from submit_tf_job.logs import archive
+from submit_tf_job.logs.collected import AggregatedLogs, NoLogs
+from submit_tf_job.logs.entries import TaskContainer
+from submit_tf_job.logs.logserver import LogServer, log_server_of
 from submit_tf_job.yarn.nodemanager import ContainerGone
+from tests.fakes.logged_job import Job
+from tests.fakes.recorded_logs import DATA, container, recorded, recording
 from tests.fakes.resource_manager import FakeCluster
 from tests.fakes.transport import Answer, Asked
-from tests.unit.test_api_logs import Job
-from tests.unit.test_logs import DATA, container, recorded, recording
 
 SCRIPT = b'#!/bin/bash\nexport TFJOB_INSTANCE="%s"\n'
 
 
-def over(tmp_path: Path, properties: dict[str, str], *, status: str | None = "SUCCEEDED", after_s: float = 600) -> Job:
+def over(
+    tmp_path: Path,
+    properties: dict[str, str],
+    *,
+    status: str | None = "SUCCEEDED",
+    after_s: float = 600,
+) -> Job:
     """Return a job that ended so long ago, on a cluster of such a configuration."""
-    rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in properties.items())
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in properties.items()
+    )
     (tmp_path / "yarn-site.xml").write_text(f"<configuration>{rows}</configuration>")
     (tmp_path / "core-site.xml").write_text("<configuration/>")
     job = Job(FakeCluster(), tmp_path)
@@ -40,31 +52,48 @@ def over(tmp_path: Path, properties: dict[str, str], *, status: str | None = "SU
     return job
 
 
-# --- collected ----------------------------------------------------------------------------------------------------------
+# --- collected ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["tfile-gz", "indexed-gz", "tfile-none-rolled", "indexed-gz-rolled"])
-def test_collected_logs_are_read_by_container(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["tfile-gz", "indexed-gz", "tfile-none-rolled", "indexed-gz-rolled"]
+)
+def test_collected_reads_by_container(name: str) -> None:
     app_id, rows = recording(name)
     found = archive.collected(recorded(name), None)
     ids = {row[0] for row in rows}
     assert {one.id for one in found.containers} == ids
     assert [one.task for one in found.containers if one.id.endswith("000001")] == ["am"]
     one = TaskContainer("x", container(app_id, 2), "localhost")
-    files = {file.name: file.size for file in found.shelf.files(one)}
-    assert b"".join(found.shelf.read(one, "app.log")) == recorded(name).read(one.id, "app.log")
-    assert b"".join(found.shelf.read(one, "stdout.txt", tail=2)) == recorded(name).read(one.id, "stdout.txt")[-2:]
+    files = {file.name: file.size for file in found.logs.files(one)}
+    assert b"".join(found.logs.read(one, "app.log")) == recorded(name).read(one.id, "app.log")
+    assert (
+        b"".join(found.logs.read(one, "stdout.txt", tail=2))
+        == recorded(name).read(one.id, "stdout.txt")[-2:]
+    )
     assert files["empty"] == 0
-    for wrong in (lambda: found.shelf.files(TaskContainer("x", container(app_id, 9))), lambda: found.shelf.read(one, "nosuch")):
+    for wrong in (
+        lambda: found.logs.files(TaskContainer("x", container(app_id, 9))),
+        lambda: found.logs.read(one, "nosuch"),
+    ):
         with pytest.raises(NoSuchJob):
             wrong()
 
 
-def test_a_task_whose_container_the_report_knows_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collected_reads_one_task_by_the_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app_id, _rows = recording("tfile-gz")
     logs = recorded("tfile-gz")
     roles = {"worker": {"restarts": 0}}
-    tasks = [{"task": f"worker-{number}", "container": container(app_id, number + 2), "host": "localhost"} for number in range(2)]
+    tasks = [
+        {
+            "task": f"worker-{number}",
+            "container": container(app_id, number + 2),
+            "host": "localhost",
+        }
+        for number in range(2)
+    ]
     report: dict[str, Any] = {"state": "succeeded", "attempt": 0, "roles": roles, "tasks": tasks}
 
     class Found:
@@ -72,16 +101,20 @@ def test_a_task_whose_container_the_report_knows_costs_no_other(monkeypatch: pyt
             return json.dumps(report).encode()
 
     monkeypatch.setattr(AggregatedLogs, "find", lambda _self, _name: iter([Found()]))
-    monkeypatch.setattr(AggregatedLogs, "containers", lambda _self: pytest.fail("all nodes were looked through"))
+    monkeypatch.setattr(
+        AggregatedLogs, "containers", lambda _self: pytest.fail("all nodes were looked through")
+    )
     found = archive.collected(logs, "worker-1")
     assert found.containers == (TaskContainer("worker-1", container(app_id, 3), "localhost"),)
-    assert b"".join(found.shelf.read(found.containers[0], "stdout.txt")) == recorded("tfile-gz").read(container(app_id, 3), "stdout.txt")
+    assert b"".join(found.logs.read(found.containers[0], "stdout.txt")) == recorded(
+        "tfile-gz"
+    ).read(container(app_id, 3), "stdout.txt")
     report["roles"] = {"worker": {"restarts": 1}}  # then there are containers that it does not know
     with pytest.raises(pytest.fail.Exception):
         archive.collected(logs, "worker-1")
 
 
-def test_logs_of_a_job_that_is_over(tmp_path: Path) -> None:
+def test_logs_of_an_ended_job(tmp_path: Path) -> None:
     app_id, _rows = recording("tfile-gz")
     root = tmp_path / "logs"
     shutil.copytree(DATA / "tfile-gz", root)
@@ -90,14 +123,21 @@ def test_logs_of_a_job_that_is_over(tmp_path: Path) -> None:
     job.yarn.apps[app_id] = job.yarn.apps.pop(app.id)
     job.yarn.services["alice", "mnist"].app_id = app.id = app_id
     container_id = container(app_id, 2)
-    assert job.logs(container_id)[-1] == f"{container_id} {recorded('tfile-gz').read(container_id, 'stderr.txt').decode().splitlines()[-1]}"
+    assert (
+        job.logs(container_id)[-1] == f"{container_id} "
+        f"{recorded('tfile-gz').read(container_id, 'stderr.txt').decode().splitlines()[-1]}"
+    )
     assert job.logs("am", grep="INFO.*ServiceMaster", tail=1)
-    inventory = api.log_files(job.api, app_id)
+    inventory = operations.log_files(job.api, app_id)
     assert (inventory.source, len(inventory.containers)) == ("collected", 3)
-    assert api.tail_of(job.api, job.api.client.app(app_id) or pytest.fail("it is there"), container_id, lines=1)
-    forgotten = api.logs(job.api, app_id, "am", tail=1)
+    assert operations.tail_of(
+        job.api, job.api.client.app(app_id) or pytest.fail("it is there"), container_id, lines=1
+    )
+    forgotten = operations.logs(job.api, app_id, "am", tail=1)
     del job.yarn.apps[app_id]  # the ResourceManager keeps only so many
-    assert [line.text for line in api.logs(job.api, app_id, "am", tail=1)] == [line.text for line in forgotten]
+    assert [line.text for line in operations.logs(job.api, app_id, "am", tail=1)] == [
+        line.text for line in forgotten
+    ]
 
 
 @pytest.mark.parametrize(
@@ -105,20 +145,37 @@ def test_logs_of_a_job_that_is_over(tmp_path: Path) -> None:
     [
         ("DISABLED", {}, 60, "the cluster does not collect logs"),
         ("SUCCEEDED", {}, 60, "its logs were collected, but are not in"),
-        ("SUCCEEDED", {"yarn.log-aggregation.retain-seconds": "3600"}, 2 * 86400, "the cluster keeps them for 60 min"),
+        (
+            "SUCCEEDED",
+            {"yarn.log-aggregation.retain-seconds": "3600"},
+            2 * 86400,
+            "the cluster keeps them for 60 min",
+        ),
         ("FAILED", {}, 60, "no node could upload its logs"),
     ],
 )
-def test_why_there_are_none(status: str, properties: dict[str, str], after_s: float, sentence: str, tmp_path: Path) -> None:
-    job = over(tmp_path, {"yarn.nodemanager.remote-app-log-dir": tmp_path.as_uri(), **properties}, status=status, after_s=after_s)
+def test_logs_explain_why_there_are_none(
+    status: str, properties: dict[str, str], after_s: float, sentence: str, tmp_path: Path
+) -> None:
+    job = over(
+        tmp_path,
+        {"yarn.nodemanager.remote-app-log-dir": tmp_path.as_uri(), **properties},
+        status=status,
+        after_s=after_s,
+    )
     with pytest.raises(NoLogs, match=sentence) as caught:
         job.logs()
     assert caught.value.hint
     assert job.said == []
 
 
-def test_logs_that_are_being_collected_are_waited_for(tmp_path: Path) -> None:
-    job = over(tmp_path, {"yarn.nodemanager.remote-app-log-dir": tmp_path.as_uri()}, status="NOT_START", after_s=2)
+def test_logs_wait_for_the_collection(tmp_path: Path) -> None:
+    job = over(
+        tmp_path,
+        {"yarn.nodemanager.remote-app-log-dir": tmp_path.as_uri()},
+        status="NOT_START",
+        after_s=2,
+    )
     start = job.clock()
     with pytest.raises(NoLogs, match="not collected yet"):
         job.logs()
@@ -126,7 +183,7 @@ def test_logs_that_are_being_collected_are_waited_for(tmp_path: Path) -> None:
     assert job.said == ["mnist is over, and the cluster is collecting its logs; waiting for them"]
 
 
-# --- left on this machine -----------------------------------------------------------------------------------------------
+# --- left on this machine -------------------------------------------------------------------------
 
 
 def left(tmp_path: Path, task: str, container_id: str, **files: bytes) -> None:
@@ -136,7 +193,7 @@ def left(tmp_path: Path, task: str, container_id: str, **files: bytes) -> None:
         (directory / name.replace("_txt", ".txt")).write_bytes(data)
 
 
-def test_what_a_node_manager_of_this_machine_left(tmp_path: Path) -> None:
+def test_left_on_disk_reads_the_log_directories(tmp_path: Path) -> None:
     left(tmp_path, "worker-0", "container_1700000000000_0001_01_000002", stdout_txt=b"one\ntwo\n")
     left(tmp_path, "worker-1", "container_1700000000000_0001_01_000003", stdout_txt=b"three\n")
     (tmp_path / "disk" / "application_1700000000000_0001" / "empty").mkdir()
@@ -147,11 +204,11 @@ def test_what_a_node_manager_of_this_machine_left(tmp_path: Path) -> None:
     job = over(tmp_path, properties, status="DISABLED")
     assert job.logs() == ["worker-0 one", "worker-0 two", "worker-1 three"]
     assert job.logs("worker-0", tail=1) == ["worker-0 two"]
-    assert job.said[0].startswith("they are what a NodeManager has left on this machine")
-    assert api.log_files(job.api, "mnist").source == "disk"
+    assert job.said[0].startswith("these are the logs that a NodeManager left on this machine")
+    assert operations.log_files(job.api, "mnist").source == "disk"
 
 
-# --- a log server -------------------------------------------------------------------------------------------------------
+# --- a log server ---------------------------------------------------------------------------------
 
 
 class HistoryServer:
@@ -163,30 +220,61 @@ class HistoryServer:
         self.process: object = "history"
 
     def serve(self, asked: Asked) -> Answer:
-        match = re.fullmatch(r"/ws/v1/applicationhistory/containers/([^/]+)/logs(?:/([^/]+))?", asked.path)
+        match = re.fullmatch(
+            r"/ws/v1/applicationhistory/containers/([^/]+)/logs(?:/([^/]+))?", asked.path
+        )
         assert match, asked.path
         if self.denied:
-            return Answer.json({"RemoteException": {"message": 'Permission denied: user=rm, inode="/tmp/logs/alice"'}}, 500)
+            return Answer.json(
+                {
+                    "RemoteException": {
+                        "message": 'Permission denied: user=rm, inode="/tmp/logs/alice"'
+                    }
+                },
+                500,
+            )
         files = {name: data for (owner, name), data in self.logs.items() if owner == match[1]}
         if match[2] is None and not files:
-            words = "org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: Can not get log meta for request."
+            words = (
+                "org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: Can "
+                "not get log meta for request."
+            )
             java = "javax.ws.rs.WebApplicationException"
-            return Answer.json({"exception": "WebApplicationException", "message": words, "javaClassName": java}, 503)
+            return Answer.json(
+                {"exception": "WebApplicationException", "message": words, "javaClassName": java},
+                503,
+            )
         if match[2] is None:
-            infos = [{"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": ""} for name, data in files.items()]
-            return Answer.json([{"containerLogInfo": infos, "logAggregationType": "AGGREGATED", "containerId": match[1]}])
+            infos = [
+                {"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": ""}
+                for name, data in files.items()
+            ]
+            return Answer.json(
+                [
+                    {
+                        "containerLogInfo": infos,
+                        "logAggregationType": "AGGREGATED",
+                        "containerId": match[1],
+                    }
+                ]
+            )
         data = files.get(unquote(match[2]))
         if data is None:
             return Answer.text(f"Can not find logs for container:{match[1]}")
         size = asked.query.get("size")
         part = data if size is None else data[int(size) :] if int(size) < 0 else data[: int(size)]
-        return Answer(200, b"Container: x\nLogType:y\nLogLength:%d\nLogContents:\n%s\nEnd of LogType:y\n" % (len(data), part), "text/plain")
+        return Answer(
+            200,
+            b"Container: x\nLogType:y\nLogLength:%d\nLogContents:\n%s\nEnd of LogType:y\n"
+            % (len(data), part),
+            "text/plain",
+        )
 
 
 SERVER = "http://history:8188/ws/v1/applicationhistory"
 
 
-def test_a_log_server_is_asked_where_the_file_system_cannot_be_read(tmp_path: Path) -> None:
+def test_logs_from_the_log_server_without_hdfs(tmp_path: Path) -> None:
     properties = {
         "yarn.nodemanager.remote-app-log-dir": (tmp_path / "nothing").as_uri(),
         "yarn.log.server.web-service.url": SERVER,
@@ -203,7 +291,7 @@ def test_a_log_server_is_asked_where_the_file_system_cannot_be_read(tmp_path: Pa
     )
     assert job.logs() == ["worker-0 one", "worker-0 two\\xff", "worker-1 three"]
     assert job.logs("am") == ["am am"]
-    assert api.log_files(job.api, "mnist").source == "log-server"
+    assert operations.log_files(job.api, "mnist").source == "log-server"
     server.logs.clear()
     with pytest.raises(NoLogs, match="its logs were collected, but are not in"):
         job.logs()
@@ -215,14 +303,16 @@ def test_a_log_server_is_asked_where_the_file_system_cannot_be_read(tmp_path: Pa
         client.list_logs(SERVER, "container_1700000000000_0001_01_000002")
 
 
-def test_a_log_server_that_is_silent(tmp_path: Path) -> None:
+def test_logs_from_an_unreachable_log_server(tmp_path: Path) -> None:
     job = Job(FakeCluster())
-    from submit_tf_job.yarn.funnel import Funnel
-    from submit_tf_job.yarn.trouble import Trouble
+    from submit_tf_job.yarn.http import HttpClient
+    from submit_tf_job.yarn.transport_errors import TransportError
 
     client = LogServer(job.api.client)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Funnel, "fetch", lambda *_args, **_named: Trouble("connection refused"))
+        patch.setattr(
+            HttpClient, "fetch", lambda *_args, **_named: TransportError("connection refused")
+        )
         with pytest.raises(ClusterUnavailable, match="log server at http://history:8188"):
             client.list_logs(SERVER, "container_1700000000000_0001_01_000002")
 
@@ -232,17 +322,26 @@ def test_a_log_server_that_is_silent(tmp_path: Path) -> None:
     [
         ({}, None),
         ({"yarn.log.server.web-service.url": SERVER + "/"}, SERVER),
-        ({"yarn.log.server.url": "http://jhs:19888/jobhistory/logs"}, "http://jhs:19888/ws/v1/history"),
-        ({"yarn.log.server.url": "https://jhs:19890/jobhistory/logs/"}, "https://jhs:19890/ws/v1/history"),
-        ({"yarn.log.server.url": "http://ahs:8188/applicationhistory/logs/"}, "http://ahs:8188/ws/v1/applicationhistory"),
+        (
+            {"yarn.log.server.url": "http://jhs:19888/jobhistory/logs"},
+            "http://jhs:19888/ws/v1/history",
+        ),
+        (
+            {"yarn.log.server.url": "https://jhs:19890/jobhistory/logs/"},
+            "https://jhs:19890/ws/v1/history",
+        ),
+        (
+            {"yarn.log.server.url": "http://ahs:8188/applicationhistory/logs/"},
+            "http://ahs:8188/ws/v1/applicationhistory",
+        ),
         ({"yarn.log.server.url": "ftp://x/jobhistory"}, None),
     ],
 )
-def test_where_the_log_server_is(properties: dict[str, str], address: str | None) -> None:
+def test_log_server_of_yarn_site(properties: dict[str, str], address: str | None) -> None:
     assert log_server_of(properties) == address
 
 
 def test_public_names() -> None:
-    for module in (archive, joblogs):
+    for module in (archive, sys.modules["submit_tf_job.operations.logs"]):
         for name in module.__all__:
             assert hasattr(module, name)

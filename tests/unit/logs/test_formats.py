@@ -1,10 +1,10 @@
-"""The formats of aggregated logs: numbers, texts, TFiles of every shape. A small writer makes what no recording holds."""
+"""The formats of aggregated logs: numbers, texts, TFiles of every shape. A small writer makes what
+no recording holds.
+"""
 
 from __future__ import annotations
 
-import struct
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -12,87 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.yarn.aggregated import tfile
-from submit_tf_job.yarn.aggregated.cursor import InflatingCursor, Memory, PlainCursor, Source
-from submit_tf_job.yarn.aggregated.java import Fields, modified_utf8
-from submit_tf_job.yarn.aggregated.model import Damaged
+from submit_tf_job.logs.formats import tfile
+from submit_tf_job.logs.formats.cursor import InflatingCursor, Memory, PlainCursor, Source
+from submit_tf_job.logs.formats.interfaces import Damaged
+from submit_tf_job.logs.formats.java import Fields, modified_utf8
+from tests.fakes.log_files import content, log, record, reserved, utf, vint, write_tfile
 
-# --- a writer -----------------------------------------------------------------------------------------------------------
-
-
-def vint(number: int) -> bytes:
-    """Write as org.apache.hadoop.io.file.tfile.Utils.writeVLong does."""
-    if -32 <= number < 128:
-        return struct.pack("b", number)
-    for lowest, highest, base, more in ((-20, 19, -52, 1), (-16, 15, -88, 2), (-8, 7, -112, 3)):
-        if lowest <= number >> (8 * more) <= highest:
-            low = number & ((1 << (8 * more)) - 1)
-            return struct.pack("b", (number >> (8 * more)) + base) + low.to_bytes(more, "big")
-    size = next(size for size in range(4, 9) if -(1 << (8 * size - 1)) <= number < 1 << (8 * size - 1))
-    return struct.pack("b", size - 129) + number.to_bytes(size, "big", signed=True)
-
-
-def string(text: str) -> bytes:
-    data = text.encode()
-    return vint(len(data)) + data
-
-
-def utf(text: str) -> bytes:
-    data = b"".join(
-        b"\xc0\x80" if unit == 0 else chr(unit).encode("utf-8", "surrogatepass")
-        for unit in struct.unpack(f"<{len(text.encode('utf-16-le', 'surrogatepass')) // 2}H", text.encode("utf-16-le", "surrogatepass"))
-    )
-    return struct.pack(">H", len(data)) + data
-
-
-def chunked(data: bytes, size: int) -> bytes:
-    parts = [data[at : at + size] for at in range(0, len(data), size)] or [b""]
-    return b"".join(vint(-len(part)) + part for part in parts[:-1]) + vint(len(parts[-1])) + parts[-1]
-
-
-def record(key: str, value: bytes, *, chunk: int = 1_048_579) -> bytes:
-    coded = utf(key)
-    return vint(len(coded)) + coded + chunked(value, chunk)
-
-
-def log(name: str, content: bytes, *, declared: int | None = None) -> bytes:
-    return utf(name) + utf(str(len(content) if declared is None else declared)) + content
-
-
-def reserved() -> list[bytes]:
-    return [
-        record("VERSION", b"\0\0\0\1"),
-        record("APPLICATION_ACL", utf("VIEW_APP") + utf("*")),
-        record("APPLICATION_OWNER", utf("alice")),
-    ]
-
-
-def write_tfile(blocks: Sequence[Sequence[bytes]], *, compression: str = "none", with_end: bool = True) -> bytes:
-    """Write a TFile of blocks of records, as TFile.Writer lays it out."""
-    pack = zlib.compress if compression == "gz" else bytes
-    out = bytearray(tfile.MAGIC)
-    places = []
-    for block in blocks:
-        stored = pack(b"".join(block))
-        places.append((len(out), len(stored), sum(map(len, block)), len(block)))
-        out += stored
-    if not with_end:
-        return bytes(out)
-    meta = []
-
-    def part(name: str, data: bytes, how: str) -> None:
-        stored = zlib.compress(data) if how == "gz" else data
-        meta.append(string("data:" + name) + string(how) + vint(len(out)) + vint(len(stored)) + vint(len(data)))
-        out.extend(stored)
-
-    part("TFile.meta", struct.pack(">hh", 1, 0) + vint(sum(place[3] for place in places)) + string(""), "none")
-    entries = [vint(2) + b"\0\0" + vint(place[3]) for place in places]
-    part("TFile.index", vint(2) + b"\0\0" + b"".join(vint(len(entry)) + entry for entry in entries), compression)
-    rows = b"".join(vint(start) + vint(stored) + vint(raw) for start, stored, raw, _ in places)
-    part("BCFile.index", string(compression) + vint(len(places)) + rows, compression)
-    at = len(out)
-    out += vint(len(meta)) + b"".join(meta)
-    return bytes(out) + struct.pack(">qhh", at, 1, 0) + tfile.MAGIC
+# --- a writer -------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -123,20 +49,16 @@ def scanned(data: bytes) -> tuple[list[tfile.StoredLog], list[str]]:
     return list(tfile.scan(where, tfile.read_index(where), problems)), problems
 
 
-def content(found: tfile.StoredLog, start: int = 0) -> bytes:
-    return b"".join(found.content.stream(start))
-
-
 def damaged(text: str) -> Damaged:
     return Damaged(text)
 
 
-# --- numbers and texts --------------------------------------------------------------------------------------------------
+# --- numbers and texts ----------------------------------------------------------------------------
 
 
 @settings(deadline=None)
 @given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
-def test_integers_of_a_tfile(number: int) -> None:
+def test_vint_round_trip(number: int) -> None:
     assert Fields(BytesIO(vint(number)).read, damaged).vint() == number
 
 
@@ -174,7 +96,7 @@ WRITTEN_BY_HADOOP = [
 
 
 @pytest.mark.parametrize(("coded", "number"), WRITTEN_BY_HADOOP)
-def test_integers_that_hadoop_wrote(coded: str, number: int) -> None:
+def test_vint_of_bytes_that_hadoop_wrote(coded: str, number: int) -> None:
     assert Fields(BytesIO(bytes.fromhex(coded)).read, damaged).vint() == number
     assert vint(number).hex() == coded
 
@@ -185,22 +107,24 @@ def test_modified_utf8(text: str) -> None:
     assert Fields(BytesIO(utf(text)).read, damaged).utf() == text
 
 
-def test_texts_that_are_none_become_readable() -> None:
+def test_modified_utf8_of_invalid_bytes() -> None:
     assert modified_utf8(b"a\xff\xfeb") == "a\ufffd\ufffdb"
     assert modified_utf8(b"\xed\xa0\xbdx") == "\ufffdx"
 
 
-# --- TFiles -------------------------------------------------------------------------------------------------------------
+# --- TFiles ---------------------------------------------------------------------------------------
 
 CONTAINER = "container_e17_1_0001_01_000002"
 
 
 @pytest.mark.parametrize("compression", ["none", "gz"])
 @pytest.mark.parametrize("chunk", [1, 3, 7, 100, 1_048_579])
-def test_chunk_borders_fall_anywhere(compression: str, chunk: int) -> None:
+def test_scan_with_chunk_borders_anywhere(compression: str, chunk: int) -> None:
     files = {"a": b"first", "empty": b"", "ü😀\0.log": bytes(range(256)) * 3}
     value = b"".join(log(name, data) for name, data in files.items())
-    found, problems = scanned(write_tfile([[*reserved(), record(CONTAINER, value, chunk=chunk)]], compression=compression))
+    found, problems = scanned(
+        write_tfile([[*reserved(), record(CONTAINER, value, chunk=chunk)]], compression=compression)
+    )
     assert problems == []
     assert {item.name: content(item) for item in found} == files
     assert [content(item, 2) for item in found] == [data[2:] for data in files.values()]
@@ -208,45 +132,77 @@ def test_chunk_borders_fall_anywhere(compression: str, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("compression", ["none", "gz"])
-def test_many_blocks(compression: str) -> None:
-    blocks = [[record(f"container_1_0001_01_{block:06}", log("stdout.txt", b"%d" % block * 1000))] for block in range(50)]
+def test_scan_of_many_blocks(compression: str) -> None:
+    blocks = [
+        [record(f"container_1_0001_01_{block:06}", log("stdout.txt", b"%d" % block * 1000))]
+        for block in range(50)
+    ]
     found, problems = scanned(write_tfile([reserved(), *blocks, []], compression=compression))
     assert problems == []
     assert [content(item) for item in found] == [b"%d" % block * 1000 for block in range(50)]
 
 
-def test_a_file_without_records() -> None:
+def test_scan_of_a_file_without_records() -> None:
     assert scanned(write_tfile([])) == ([], [])
 
 
 @pytest.mark.parametrize("compression", ["none", "gz"])
-def test_a_log_that_was_cut_while_it_was_uploaded(compression: str) -> None:
-    """As after copytruncate: 100 bytes promised, the record ends after 40, and the next file's header is among them."""
+def test_scan_of_a_log_cut_during_its_upload(compression: str) -> None:
+    """As after copytruncate: 100 bytes promised, the record ends after 40, and the next file's
+    header is among them.
+    """
     lost = log("big.log", b"x" * 30 + log("later.log", b"y"), declared=100)
     data = write_tfile(
-        [[record(CONTAINER, log("a", b"1") + lost), record("container_1_0001_01_000003", log("b", b"2"))]], compression=compression
+        [
+            [
+                record(CONTAINER, log("a", b"1") + lost),
+                record("container_1_0001_01_000003", log("b", b"2")),
+            ]
+        ],
+        compression=compression,
     )
     found, problems = scanned(data)
-    assert [(item.name, item.size, item.declared_size) for item in found] == [("a", 1, 1), ("big.log", 45, 100), ("b", 1, 1)]
+    assert [(item.name, item.size, item.declared_size) for item in found] == [
+        ("a", 1, 1),
+        ("big.log", 45, 100),
+        ("b", 1, 1),
+    ]
     assert content(found[1]).startswith(b"x" * 30)
     assert problems == [
-        f"/logs/node_1: big.log of {CONTAINER} was cut while it was uploaded: 45 of 100 bytes are there, "
+        f"/logs/node_1: big.log of {CONTAINER} was cut while it was uploaded: 45 of 100 "
+        f"bytes are there, "
         "and the container's later files are among them"
     ]
 
 
-def test_rubbish_in_a_record_costs_only_that_record() -> None:
-    bad = [utf("name") + utf("12x") + b"...", utf("name") + utf("9" * 19), b"\0", utf("name") + b"\xff\xff12", b"\xff" * 9]
+def test_scan_skips_an_invalid_record() -> None:
+    bad = [
+        utf("name") + utf("12x") + b"...",
+        utf("name") + utf("9" * 19),
+        b"\0",
+        utf("name") + b"\xff\xff12",
+        b"\xff" * 9,
+    ]
     for value in bad:
-        data = write_tfile([[record(CONTAINER, log("a", b"1") + value), record("container_1_0001_01_000003", log("b", b"2"))]])
+        data = write_tfile(
+            [
+                [
+                    record(CONTAINER, log("a", b"1") + value),
+                    record("container_1_0001_01_000003", log("b", b"2")),
+                ]
+            ]
+        )
         found, problems = scanned(data)
         assert [item.name for item in found] == ["a", "b"]
         assert len(problems) == 1
         assert CONTAINER in problems[0]
 
 
-def test_a_damaged_block_costs_only_that_block() -> None:
-    blocks = [[record(f"container_1_0001_01_{block:06}", log("f", bytes([block]) * 5000))] for block in range(3)]
+def test_scan_skips_a_damaged_block() -> None:
+    blocks = [
+        [record(f"container_1_0001_01_{block:06}", log("f", bytes([block]) * 5000))]
+        for block in range(3)
+    ]
     data = bytearray(write_tfile(blocks, compression="gz"))
     index = tfile.read_index(source(bytes(data)))
     data[index.blocks[1].start + 2] ^= 0xFF
@@ -255,13 +211,13 @@ def test_a_damaged_block_costs_only_that_block() -> None:
     assert len(problems) == 1
 
 
-def test_lzo_is_refused_by_name() -> None:
+def test_read_index_refuses_lzo() -> None:
     data = write_tfile([reserved()], compression="lzo")
-    with pytest.raises(Damaged, match="its compression 'lzo' cannot be read"):
+    with pytest.raises(Damaged, match="its compression 'lzo' is not supported"):
         tfile.read_index(source(data))
 
 
-def test_another_major_version_is_refused() -> None:
+def test_read_index_refuses_another_major_version() -> None:
     data = bytearray(write_tfile([reserved()]))
     data[-20:-18] = b"\0\2"
     with pytest.raises(Damaged, match="its format has version 2, only 1 is known"):
@@ -269,11 +225,14 @@ def test_another_major_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("compression", ["none", "gz"])
-def test_an_upload_that_was_broken_off_is_read_as_far_as_it_goes(compression: str) -> None:
+def test_salvage_index_of_an_interrupted_upload(compression: str) -> None:
     import random
 
     noise = random.Random(1).randbytes(300_000)
-    blocks = [[*reserved(), record("container_1_0001_01_000001", log("a", noise))], [record(CONTAINER, log("b", b"b") + log("c", noise))]]
+    blocks = [
+        [*reserved(), record("container_1_0001_01_000001", log("a", noise))],
+        [record(CONTAINER, log("b", b"b") + log("c", noise))],
+    ]
     whole = write_tfile(blocks, compression=compression, with_end=False)
     where = source(whole[:-100_000])
     problems: list[str] = []
@@ -285,18 +244,23 @@ def test_an_upload_that_was_broken_off_is_read_as_far_as_it_goes(compression: st
     assert 100_000 < found[2].size < 300_000 == found[2].declared_size
     assert len(problems) == 1
     whole_source = source(whole)
-    assert [item.size for item in tfile.scan(whole_source, tfile.salvage_index(whole_source), [])] == [300_000, 1, 300_000]
+    assert [
+        item.size for item in tfile.scan(whole_source, tfile.salvage_index(whole_source), [])
+    ] == [300_000, 1, 300_000]
 
 
-def test_what_begins_otherwise_is_no_broken_off_tfile() -> None:
+def test_salvage_index_refuses_other_files() -> None:
     for data in (b"", tfile.MAGIC, b"x" * 100):
         with pytest.raises(Damaged):
             tfile.salvage_index(source(data))
 
 
-# --- cost ---------------------------------------------------------------------------------------------------------------
+# --- cost -----------------------------------------------------------------------------------------
 
-BIG = b"".join(b"step %010d loss=%047d\n" % (number, number * 2654435761 % 1000003) for number in range(50 * 1024 * 1024 // 69))
+BIG = b"".join(
+    b"step %010d loss=%047d\n" % (number, number * 2654435761 % 1000003)
+    for number in range(50 * 1024 * 1024 // 69)
+)
 
 
 def big_file(compression: str) -> Reader:
@@ -304,7 +268,7 @@ def big_file(compression: str) -> Reader:
     return Reader(write_tfile([reserved(), [record_of_big]], compression=compression))
 
 
-def test_the_tail_of_50_megabytes_costs_less_than_100_kilobytes() -> None:
+def test_tail_of_50_megabytes_reads_less_than_100_kilobytes() -> None:
     reader = big_file("none")
     where = Source(reader, "big")
     found = list(tfile.scan(where, tfile.read_index(where), []))
@@ -314,7 +278,7 @@ def test_the_tail_of_50_megabytes_costs_less_than_100_kilobytes() -> None:
     assert reader.requests < 80
 
 
-def test_the_tail_of_50_compressed_megabytes_is_inflated_once() -> None:
+def test_tail_of_50_compressed_megabytes_inflates_once() -> None:
     reader = big_file("gz")
     where = Source(reader, "big")
     found = list(tfile.scan(where, tfile.read_index(where), []))
@@ -327,7 +291,7 @@ def test_the_tail_of_50_compressed_megabytes_is_inflated_once() -> None:
     assert content(found[0]) == BIG
 
 
-def test_memory_stays_small_whatever_is_read() -> None:
+def test_memory_is_bounded_for_one_file() -> None:
     import tracemalloc
 
     zeros = log("zeros", bytes(64 * 1024 * 1024))
@@ -345,7 +309,7 @@ def test_memory_stays_small_whatever_is_read() -> None:
     assert peak < 12 * 1024 * 1024
 
 
-def test_all_sources_together_keep_little() -> None:
+def test_memory_is_bounded_for_all_sources() -> None:
     memory = Memory(limit=3_000_000)
     files = [source(bytes([number]) * 900_000, memory=memory) for number in range(20)]
     for file in files:
@@ -354,16 +318,23 @@ def test_all_sources_together_keep_little() -> None:
     assert files[0].read(0, 10) == b"\0" * 10
 
 
-# --- cursors ------------------------------------------------------------------------------------------------------------
+# --- cursors --------------------------------------------------------------------------------------
+
+MIXED = bytes(number * 7919 % 251 for number in range(200_000))
+MIXED_STORED = zlib.compress(MIXED)
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.integers(min_value=0, max_value=70_000)), max_size=30), st.booleans())
-def test_cursors_agree_with_slices(moves: list[tuple[bool, int]], compressed: bool) -> None:
-    data = bytes(number * 7919 % 251 for number in range(200_000))
-    stored = zlib.compress(data) if compressed else data
-    where = source(b"??" + stored + b"??")
-    cursor = InflatingCursor(where, 2, len(stored)) if compressed else PlainCursor(where, 2, len(stored))
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(min_value=0, max_value=70_000)), max_size=30),
+    st.booleans(),
+)
+def test_cursors_equal_slices(moves: list[tuple[bool, int]], compressed: bool) -> None:
+    data, stored = MIXED, MIXED
+    kind: type[PlainCursor | InflatingCursor] = PlainCursor
+    if compressed:
+        stored, kind = MIXED_STORED, InflatingCursor
+    cursor = kind(source(b"??" + stored + b"??"), 2, len(stored))
     at = 0
     for skipping, length in moves:
         left = min(length, len(data) - at)
@@ -375,7 +346,7 @@ def test_cursors_agree_with_slices(moves: list[tuple[bool, int]], compressed: bo
         assert cursor.position == at
 
 
-def test_a_compressed_part_that_ends_too_early() -> None:
+def test_inflating_cursor_of_a_truncated_stream() -> None:
     stored = zlib.compress(bytes(range(256)) * 1000)
     cursor = InflatingCursor(source(stored), 0, len(stored) - 10)
     with pytest.raises(Damaged, match="ends too early"):
@@ -389,11 +360,17 @@ LONG_STORED = zlib.compress(LONG)
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 1_500_000) | st.integers(0, 6_000_000) | st.integers(0, 200)),
+        st.tuples(
+            st.integers(0, 2),
+            st.booleans(),
+            st.integers(0, 1_500_000) | st.integers(0, 6_000_000) | st.integers(0, 200),
+        ),
         max_size=25,
     )
 )
-def test_cursors_of_one_compressed_stream_help_one_another(moves: list[tuple[int, bool, int]]) -> None:
+def test_inflating_cursors_share_marks(
+    moves: list[tuple[int, bool, int]],
+) -> None:
     where = source(LONG_STORED, memory=Memory(limit=2_000_000))
     cursors = [InflatingCursor(where, 0, len(LONG_STORED)) for _ in range(3)]
     places = [0, 0, 0]

@@ -1,4 +1,6 @@
-"""What tasks wrote, as lines: times, runs, filters, the end of a file, the order of many files, and which task a container was."""
+"""What tasks wrote, as lines: times, runs, filters, the end of a file, the order of many files, and
+which task a container was.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,16 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from submit_tf_job.tasklogs import lines, merge
-from submit_tf_job.tasklogs.model import Origin, Run, TaskContainer
-from submit_tf_job.tasklogs.naming import from_report, name_of
-from submit_tf_job.tasklogs.times import Dates, node_time
+from submit_tf_job.logs import lines, merge
+from submit_tf_job.logs.entries import (
+    MACHINE_AND_BOOTSTRAP_LINES,
+    MACHINE_LINES,
+    Origin,
+    Run,
+    TaskContainer,
+)
+from submit_tf_job.logs.naming import from_report, name_of
+from submit_tf_job.logs.times import Dates, node_time
 
 NOW = datetime(2026, 5, 12, 12, 30, tzinfo=timezone.utc)
 NOON = datetime(2026, 5, 12, 12, 0, tzinfo=timezone.utc).timestamp()
@@ -29,7 +37,7 @@ def text(found: Iterator[Run]) -> bytes:
     return b"".join(run.data for run in found)
 
 
-# --- times --------------------------------------------------------------------------------------------------------------
+# --- times ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -37,7 +45,10 @@ def text(found: Iterator[Run]) -> bytes:
     [
         (b"I0512 12:00:01.500000  7 session.cc:42] hello", 1.5),
         (b"E0512 12:00:01.5 x", 1.5),
-        (b"2026-05-12 12:00:01.500123: I tensorflow/core/platform/cpu_feature_guard.cc:210] x", 1.500123),
+        (
+            b"2026-05-12 12:00:01.500123: I tensorflow/core/platform/cpu_feature_guard.cc:210] x",
+            1.500123,
+        ),
         (b"2026-05-12 12:00:01,250 INFO root - python logging", 1.25),
         (b"2026-05-12T12:00:01Z iso", 1),
         (b"2026-05-12T14:00:01.5+02:00 iso", 1.5),
@@ -52,36 +63,90 @@ def text(found: Iterator[Run]) -> bytes:
         (b"", None),
     ],
 )
-def test_times(line: bytes, after_noon_s: float | None) -> None:
+def test_dates_of_lines(line: bytes, after_noon_s: float | None) -> None:
     found = DATES.of(line)
     assert found == (None if after_noon_s is None else pytest.approx(NOON + after_noon_s, abs=1e-6))
 
 
-def test_a_year_that_is_not_written_is_the_last_that_fits() -> None:
+def test_dates_without_a_year_take_the_last_that_fits() -> None:
     january = Dates(datetime(2026, 1, 1, 0, 10, tzinfo=timezone.utc))
-    assert january.of(b"I1231 23:59:00.0 x") == datetime(2025, 12, 31, 23, 59, tzinfo=timezone.utc).timestamp()
+    assert (
+        january.of(b"I1231 23:59:00.0 x")
+        == datetime(2025, 12, 31, 23, 59, tzinfo=timezone.utc).timestamp()
+    )
     december = Dates(datetime(2025, 12, 31, 23, 50, tzinfo=timezone.utc))
-    assert december.of(b"I0101 00:10:00.0 x") == datetime(2026, 1, 1, 0, 10, tzinfo=timezone.utc).timestamp()  # a node further east
-    assert DATES.of(b"I0229 12:00:00.0 x") == datetime(2024, 2, 29, 12, tzinfo=timezone.utc).timestamp()
+    # a node further east
+    assert (
+        december.of(b"I0101 00:10:00.0 x")
+        == datetime(2026, 1, 1, 0, 10, tzinfo=timezone.utc).timestamp()
+    )
+    assert (
+        DATES.of(b"I0229 12:00:00.0 x")
+        == datetime(2024, 2, 29, 12, tzinfo=timezone.utc).timestamp()
+    )
 
 
-def test_times_without_a_zone_are_of_the_nodes_zone() -> None:
+def test_dates_without_a_zone_take_the_zone_of_the_node() -> None:
     east = Dates(NOW.astimezone(timezone(timedelta(hours=2))))
     assert east.of(b"2026-05-12 14:00:01 x") == NOON + 1
     assert east.of(b"2026-05-12T12:00:01Z x") == NOON + 1
 
 
-def test_a_node_manager_says_its_zone() -> None:
-    assert node_time("Sat Nov 21 10:53:21 +0130 2026") == datetime(2026, 11, 21, 9, 23, 21, tzinfo=timezone.utc)
-    for odd in (None, "", "yesterday", "Sat Nov 31 10:53:21 +0000 2026", "Sat Nov 21 10:53 +0000 2026", "Sat Nov 21 10:53:21 UTC 2026"):
+def test_node_time_reads_the_zone() -> None:
+    assert node_time("Sat Nov 21 10:53:21 +0130 2026") == datetime(
+        2026, 11, 21, 9, 23, 21, tzinfo=timezone.utc
+    )
+    for odd in (
+        None,
+        "",
+        "yesterday",
+        "Sat Nov 31 10:53:21 +0000 2026",
+        "Sat Nov 21 10:53 +0000 2026",
+        "Sat Nov 21 10:53:21 UTC 2026",
+    ):
         assert node_time(odd) is None
 
 
-# --- runs ---------------------------------------------------------------------------------------------------------------
+# --- lines for machines ---------------------------------------------------------------------------
+MIXED = (
+    b"bash: warning: setlocale: LC_ALL: cannot change locale (en_US.UTF-8): No such file "
+    b"or directory\n"
+    b"/bin/bash: line 0: warning: setlocale: LC_ALL: cannot change locale (en_US.UTF-8)\n"
+    b'TFJOB_PROGRESS {"step": 1}\nTFJOB_PROGRESS is mentioned\n[submit_tf_job] starting: x\n'
+    b'I0512 12:00:01.0 timed\nrest\nsubmit_tf_job-outcome {"status": 0}\n'
+)
 
 
-def test_a_line_with_a_time_begins_a_run_and_lines_without_follow_it() -> None:
-    found = list(runs(b"head\n2026-05-12 12:00:01 a\n  more of a\n2026-05-12 12:0", b"0:02 b\nlast"))
+def test_without_leaves_out_lines_for_machines() -> None:
+    assert text(lines.without(runs(MIXED), MACHINE_LINES)) == (
+        b"TFJOB_PROGRESS is mentioned\n[submit_tf_job] starting: x\nI0512 12:00:01.0 timed\nrest\n"
+    )
+    kept = list(lines.without(runs(MIXED), MACHINE_AND_BOOTSTRAP_LINES))
+    assert [(run.at, run.data) for run in kept] == [
+        (None, b"TFJOB_PROGRESS is mentioned\n"),
+        (NOON + 1, b"I0512 12:00:01.0 timed\nrest\n"),
+    ]
+
+
+def test_without_forgets_the_time_of_a_line_that_is_left_out() -> None:
+    hidden = re.compile(rb"^I[^\n]*\n", re.MULTILINE)
+    [run] = lines.without(runs(b"I0512 12:00:01.0 timed\nrest\n"), hidden)
+    assert (run.at, run.order, run.data) == (None, NOON + 1, b"rest\n")
+
+
+def test_begins_at_counts_only_the_lines_that_are_shown() -> None:
+    data = b"cut\n1\n2\n" + b"TFJOB_PROGRESS {}\n" * 5 + b"3\n"
+    assert data[lines.begins_at(2, DATES, MACHINE_LINES)(data) or 0 :].startswith(b"2\n")
+    assert lines.begins_at(2, DATES)(data) == len(data) - len(b"TFJOB_PROGRESS {}\n3\n")
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def test_dated_begins_a_run_at_each_line_with_a_time() -> None:
+    found = list(
+        runs(b"head\n2026-05-12 12:00:01 a\n  more of a\n2026-05-12 12:0", b"0:02 b\nlast")
+    )
     assert [(run.at and run.at - NOON, run.data) for run in found] == [
         (None, b"head\n"),
         (1, b"2026-05-12 12:00:01 a\n  more of a\n"),
@@ -91,24 +156,30 @@ def test_a_line_with_a_time_begins_a_run_and_lines_without_follow_it() -> None:
     assert [run.order - NOON for run in found] == [float("-inf"), 1, 2, 2]
 
 
-def test_a_clock_that_goes_back_does_not_tear_a_file_apart() -> None:
+def test_dated_keeps_the_order_of_a_file_when_its_clock_goes_back() -> None:
     found = list(runs(b"2026-05-12 12:00:09 a\n2026-05-12 12:00:01 b\n"))
     assert [(run.at and run.at - NOON, run.order - NOON) for run in found] == [(9, 9), (1, 9)]
 
 
-def test_without_dates_a_piece_is_a_run() -> None:
+def test_dated_without_dates_makes_one_run_per_piece() -> None:
     data = b"2026-05-12 12:00:01 a\n2026-05-12 12:00:02 b\n"
     assert [run.data for run in runs(data, dates=None)] == [data]
 
 
-def test_a_line_without_end_does_not_fill_the_memory() -> None:
+def test_cutter_limits_a_line_without_end() -> None:
     found = list(runs(*[b"x" * 50_000] * 4))
     assert [len(run.data) for run in found] == [100_001, 100_001]
 
 
-def test_a_cutter_keeps_the_last_line_until_its_end_comes() -> None:
+def test_cutter_keeps_the_last_line_until_it_is_complete() -> None:
     cutter = lines.Cutter()
-    assert (cutter.feed(b"a\nb"), cutter.feed(b"c"), cutter.feed(b"\nd"), cutter.flush(), cutter.flush()) == (
+    assert (
+        cutter.feed(b"a\nb"),
+        cutter.feed(b"c"),
+        cutter.feed(b"\nd"),
+        cutter.flush(),
+        cutter.flush(),
+    ) == (
         b"a\n",
         b"",
         b"bc\n",
@@ -117,14 +188,14 @@ def test_a_cutter_keeps_the_last_line_until_its_end_comes() -> None:
     )
 
 
-def test_bytes_that_are_no_utf8_become_text() -> None:
+def test_text_of_invalid_utf8() -> None:
     assert lines.text_of(b"\xff\xc3\xa4 \x1b[31m\r\n") == "\\xff\u00e4 \x1b[31m"
 
 
-# --- filters ------------------------------------------------------------------------------------------------------------
+# --- filters --------------------------------------------------------------------------------------
 
 
-def test_grep_keeps_lines_and_their_times() -> None:
+def test_matching_keeps_lines_and_their_times() -> None:
     data = b"2026-05-12 12:00:01 loss\nnoise\nloss 2\n2026-05-12 12:00:02 noise\nloss 3\rloss 4\n"
     found = list(lines.matching(runs(data), re.compile("loss").search))
     assert [(run.at and run.at - NOON, run.data) for run in found] == [
@@ -141,15 +212,19 @@ def test_last_lines(count: int, dates: Dates | None) -> None:
     assert kept == b"".join((data + b"\n").splitlines(keepends=True)[-count:] if count else [])
 
 
-def test_since_leaves_out_what_is_older() -> None:
+def test_after_leaves_out_older_lines() -> None:
     data = b"undated\n2026-05-12 12:00:01 old\nstill old\n2026-05-12 12:00:05 new\nalso new\n"
     said: list[int] = []
-    assert text(lines.after(runs(data), NOON + 5, lambda: said.append(1))) == b"2026-05-12 12:00:05 new\nalso new\n"
-    assert text(lines.after(runs(data), NOON + 1, lambda: said.append(1))) == data  # what comes before a recent time may be recent
+    assert (
+        text(lines.after(runs(data), NOON + 5, lambda: said.append(1)))
+        == b"2026-05-12 12:00:05 new\nalso new\n"
+    )
+    # what comes before a recent time may be recent
+    assert text(lines.after(runs(data), NOON + 1, lambda: said.append(1))) == data
     assert said == []
 
 
-def test_since_shows_what_nothing_tells_the_age_of() -> None:
+def test_after_keeps_lines_of_unknown_age() -> None:
     said: list[int] = []
     many = [b"%d\n" % number for number in range(40)]
     assert text(lines.after(runs(*many), NOON, lambda: said.append(1))) == b"".join(many)
@@ -157,7 +232,7 @@ def test_since_shows_what_nothing_tells_the_age_of() -> None:
     assert said == [1, 2]
 
 
-# --- from the end -------------------------------------------------------------------------------------------------------
+# --- from the end ---------------------------------------------------------------------------------
 
 
 def tail(data: bytes, enough: object) -> tuple[bytes, int]:
@@ -171,7 +246,7 @@ def tail(data: bytes, enough: object) -> tuple[bytes, int]:
     return data[len(data) - wanted :], sum(asked)
 
 
-def test_the_last_lines_are_found_from_the_end() -> None:
+def test_start_of_tail_finds_the_last_lines() -> None:
     data = b"".join(b"line %d\n" % number for number in range(1_000_000))
     found, read = tail(data, lines.begins_at(10, DATES))
     assert found == b"".join(b"line %d\n" % number for number in range(999_990, 1_000_000))
@@ -182,31 +257,45 @@ def test_the_last_lines_are_found_from_the_end() -> None:
     assert tail(data[:50], lines.begins_at(3000, DATES)) == (data[:50], 0)
 
 
-def test_the_line_that_says_the_time_comes_with_the_last_lines() -> None:
+def test_start_of_tail_includes_the_last_line_with_a_time() -> None:
     data = b"x\n" * 10_000 + b"2026-05-12 12:00:05 a\n" + b"more\n" * 20
     assert tail(data, lines.begins_at(3, DATES))[0].startswith(b"2026-05-12 12:00:05 a\n")
 
 
-def test_the_recent_part_is_found_from_the_end() -> None:
-    data = b"".join(f"{datetime.fromtimestamp(NOON + number, timezone.utc):%Y-%m-%d %H:%M:%S} x\n".encode() for number in range(100_000))
+def test_start_of_tail_finds_the_recent_part() -> None:
+    data = b"".join(
+        f"{datetime.fromtimestamp(NOON + number, timezone.utc):%Y-%m-%d %H:%M:%S} x\n".encode()
+        for number in range(100_000)
+    )
     found, read = tail(data, lines.begins_before(NOON + 99_990, DATES))
     assert text(lines.after(runs(found), NOON + 99_990, pytest.fail)).count(b"\n") == 10
     assert read <= 8192
 
 
-# --- many files ---------------------------------------------------------------------------------------------------------
+# --- many files -----------------------------------------------------------------------------------
 
 
 def written(task: str, *seconds: int) -> Iterator[Run]:
     data = b"".join(f"2026-05-12 12:00:{second:02d} {task}\n".encode() for second in seconds)
-    return runs(b"head of " + task.encode() + b"\n" + data, origin=Origin(TaskContainer(task, "c"), "stdout.txt"))
+    return runs(
+        b"head of " + task.encode() + b"\n" + data,
+        origin=Origin(TaskContainer(task, "c"), "stdout.txt"),
+    )
 
 
 @pytest.mark.parametrize("others", [0, merge.OPEN_AT_ONCE])
-def test_files_are_merged_by_time(others: int) -> None:
-    files = [written("worker-0", 1, 4), written("worker-1", 2, 3, 5), *[written("idle") for _ in range(others)]]
+def test_in_order_merges_files_by_time(others: int) -> None:
+    files = [
+        written("worker-0", 1, 4),
+        written("worker-1", 2, 3, 5),
+        *[written("idle") for _ in range(others)],
+    ]
     found = list(merge.in_order(files))
-    assert [(run.origin.container.task, run.at and run.at - NOON) for run in found if run.origin.container.task != "idle"] == [
+    assert [
+        (run.origin.container.task, run.at and run.at - NOON)
+        for run in found
+        if run.origin.container.task != "idle"
+    ] == [
         ("worker-0", None),
         ("worker-1", None),
         ("worker-0", 1),
@@ -217,26 +306,34 @@ def test_files_are_merged_by_time(others: int) -> None:
     ]
 
 
-def test_many_files_are_read_one_after_the_other_and_hold_little() -> None:
+def test_in_order_spools_many_files() -> None:
     reading: list[int] = []
 
     def one(number: int) -> Iterator[Run]:
         reading.append(number)
         for second in range(60):
-            yield Run(Origin(TaskContainer(f"worker-{number}", "c"), "f"), NOON + second, NOON + second, b"%d\n" % number * 5000)
+            yield Run(
+                Origin(TaskContainer(f"worker-{number}", "c"), "f"),
+                NOON + second,
+                NOON + second,
+                b"%d\n" % number * 5000,
+            )
         assert reading[-1] == number, "another file was opened before this one was read"
 
-    order = [(run.order, run.origin.container.task) for run in merge.in_order([one(number) for number in range(50)])]
+    order = [
+        (run.order, run.origin.container.task)
+        for run in merge.in_order([one(number) for number in range(50)])
+    ]
     assert len(order) == 50 * 60
     assert [when for when, _task in order] == sorted(when for when, _task in order)
 
 
-def test_nothing_is_merged_to_nothing() -> None:
+def test_in_order_of_no_files() -> None:
     assert list(merge.in_order([])) == []
     assert list(merge.in_order([iter(()) for _ in range(20)])) == []
 
 
-# --- which task ---------------------------------------------------------------------------------------------------------
+# --- which task -----------------------------------------------------------------------------------
 
 
 def named(files: dict[str, bytes], known: dict[str, TaskContainer] | None = None) -> str:
@@ -248,25 +345,48 @@ def named(files: dict[str, bytes], known: dict[str, TaskContainer] | None = None
     [
         ({"serviceam.log": b"", "launch_container.sh": b""}, "am"),
         ({"launch_container.sh": b'#!\nexport TFJOB_INSTANCE="worker-3"\n'}, "worker-3"),
-        ({"launch_container.sh": b'export TFJOB_INSTANCE=${TFJOB_INSTANCE:-"worker-3"}\n'}, "worker-3"),
         (
-            {"launch_container.sh": b'export YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME="ps-1.mnist.alice.example.com"\n'},
+            {"launch_container.sh": b'export TFJOB_INSTANCE=${TFJOB_INSTANCE:-"worker-3"}\n'},
+            "worker-3",
+        ),
+        (
+            {
+                "launch_container.sh": b"export "
+                b'YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME="ps-1.mnist.alice.example.com"\n'
+            },
             "ps-1",
         ),
         ({"stderr.txt": b'x\nsubmit_tf_job-outcome {"task":"chief-0"}\n'}, "chief-0"),
         ({"stderr.txt": b"submit_tf_job-outcome {broken\n"}, WORKER.id),
-        ({"stderr.txt": b"nothing", "launch_container.sh": b'export TFJOB_INSTANCE="\x1b[31m-1"\n'}, WORKER.id),
+        (
+            {
+                "stderr.txt": b"nothing",
+                "launch_container.sh": b'export TFJOB_INSTANCE="\x1b[31m-1"\n',
+            },
+            WORKER.id,
+        ),
         ({}, WORKER.id),
     ],
 )
-def test_what_a_container_was(files: dict[str, bytes], task: str) -> None:
+def test_name_of_container(files: dict[str, bytes], task: str) -> None:
     assert named(files) == task
 
 
-def test_the_report_knows_best() -> None:
+def test_name_of_prefers_the_report() -> None:
     task = {"task": "worker-5", "container": WORKER.id, "host": "node7"}
-    known = from_report(json.dumps({"tasks": [task, {"task": "worker-6", "container": "", "host": ""}]}).encode())
+    known = from_report(
+        json.dumps({"tasks": [task, {"task": "worker-6", "container": "", "host": ""}]}).encode()
+    )
     assert known == {WORKER.id: TaskContainer("worker-5", WORKER.id, "node7")}
-    assert named({"launch_container.sh": b'export TFJOB_INSTANCE="worker-3"\n'}, known) == "worker-5"
-    for odd in (b"", b"[]", b"{}", b'{"tasks": [1]}', b'{"tasks": [{"task": "../x", "container": "c", "host": "h"}]}', b"[" * 100_000):
+    assert (
+        named({"launch_container.sh": b'export TFJOB_INSTANCE="worker-3"\n'}, known) == "worker-5"
+    )
+    for odd in (
+        b"",
+        b"[]",
+        b"{}",
+        b'{"tasks": [1]}',
+        b'{"tasks": [{"task": "../x", "container": "c", "host": "h"}]}',
+        b"[" * 100_000,
+    ):
         assert from_report(odd) == {}

@@ -1,4 +1,4 @@
-"""Before anything is done in somebody's name the ResourceManager is asked who we are to it."""
+"""The check of the user that the ResourceManager takes this client for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.api.cluster import Cluster, check_identity
 from submit_tf_job.errors import AuthError
+from submit_tf_job.operations.cluster import Cluster, check_identity
 from submit_tf_job.settings import load_settings
 
 
@@ -20,28 +20,28 @@ def cluster_of(known_as: str | None, **arguments: Any) -> Cluster:
     def who_am_i() -> str | None:
         return known_as
 
-    client: Any = SimpleNamespace(auth=SimpleNamespace(as_user=settings["as_user"]), who_am_i=who_am_i)
+    client: Any = SimpleNamespace(auth=SimpleNamespace(as_user=settings.as_user), who_am_i=who_am_i)
     return Cluster(settings, client, None, None, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("known_as", ["alice", None])
-def test_who_is_taken_for_who_they_are(known_as: str | None) -> None:
+def test_check_identity_accepts_the_matching_user(known_as: str | None) -> None:
     check_identity(cluster_of(known_as, auth="kerberos"))
 
 
-def test_simple_authentication_believes_every_name_and_is_not_asked() -> None:
+def test_check_identity_sends_nothing_under_simple_authentication() -> None:
     check_identity(cluster_of("somebody-else"))
 
 
-def test_a_resource_manager_that_ignores_doas() -> None:
-    """Its filter does not know proxy users: the job would be the gateway's own (facts: verified-security-ha 6)."""
+def test_check_identity_where_doas_is_ignored() -> None:
+    """Without doAs the job would be the gateway's own (docs/hadoop-facts.md#doas)."""
     for auth in ("simple", "kerberos"):
         with pytest.raises(AuthError, match="ignores as_user bob: to it you are alice") as caught:
             check_identity(cluster_of("alice", auth=auth, as_user="bob"))
         assert "delegation-token-auth-filter" in caught.value.hint
 
 
-def test_a_name_that_the_cluster_maps_otherwise() -> None:
+def test_check_identity_where_the_cluster_maps_another_name() -> None:
     with pytest.raises(AuthError, match=r"you are svc-etl, not alice \(argument\)") as caught:
         check_identity(cluster_of("svc-etl", auth="kerberos"))
     assert "--user svc-etl" in caught.value.hint

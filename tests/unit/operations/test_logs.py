@@ -1,69 +1,31 @@
-"""api.logs on a fake cluster: of a job that runs, followed through restarts and faults to its end, and of one that is over."""
+"""`operations.logs` on a fake cluster: of a running job, followed through restarts and faults, and
+of one that is over.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job import api
+from submit_tf_job import operations
+from submit_tf_job.container import contract
 from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, SettingsError, UsageError
+from submit_tf_job.logs import follow
+from submit_tf_job.observation import JobReport, JobState, JobStatus, Verdict
+from submit_tf_job.report.log_text import output_lines
 from submit_tf_job.settings import load_settings
-from submit_tf_job.tasklogs import follow
-from submit_tf_job.yarn.records import dumps
+from submit_tf_job.yarn.observed import ObservedService
+from tests.fakes.logged_job import AM, ONE, Job
 from tests.fakes.resource_manager import FakeCluster
 from tests.fakes.transport import Fault
-from tests.unit.test_yarn_behaviours import service_of
 
-ONE = "container_1700000000000_0001_01_000002"
 TWO = "container_1700000000000_0001_01_000003"
 AGAIN = "container_1700000000000_0001_01_000004"
-AM = "container_1700000000000_0001_01_000001"
 LOGS = "/ws/v1/node/containers"
-
-
-class Job:
-    """One job on the fake cluster, whose containers write while somebody waits."""
-
-    def __init__(self, cluster: FakeCluster, hadoop_conf: Path | None = None) -> None:
-        self.cluster, self.clock, self.node, self.yarn = cluster, cluster.clock, cluster.node, cluster.yarn
-        client = cluster.client()
-        arguments = {"resource_managers": ["http://rm1:8088"], "user": "alice", "hadoop_conf": hadoop_conf and str(hadoop_conf)}
-        settings = load_settings(arguments=arguments, environ={"HOME": "/nowhere"}, cwd=Path("/"))
-        from submit_tf_job.yarn.nodemanager import NodeManagers
-
-        self.api = api.Cluster(settings, client, NodeManagers(client), self.clock, self.clock.sleep)
-        client.post_service(dumps(service_of("mnist", "s1", "true")))
-        self.said: list[str] = []
-
-    def start(self, *containers: tuple[str, str]) -> None:
-        """Let the AM run, with containers of these tasks."""
-        self.clock.sleep(5)
-        self.yarn.containers["worker"] = [
-            {"id": id_, "component_instance_name": task, "bare_host": "node1", "state": "READY"} for task, id_ in containers
-        ]
-
-    def writes(self, container: str, data: bytes, *, file: str = "stdout.txt", after_s: float = 0.0) -> None:
-        def write() -> None:
-            self.node.logs[container, file] = self.node.logs.get((container, file), b"") + data
-
-        self.clock.after(after_s, write) if after_s else write()
-
-    def ends(self, after_s: float, *, state: str = "FINISHED", keeps: bool = True) -> None:
-        def end() -> None:
-            self.node.ended |= {container for container, _file in self.node.logs}
-            [app] = self.yarn.apps.values()
-            self.yarn._end(app, state, "SUCCEEDED" if state == "FINISHED" else "KILLED")
-            if not keeps:
-                self.node.logs.clear()
-
-        self.clock.after(after_s, end)
-
-    def logs(self, task: str | None = None, **options: Any) -> list[str]:
-        reading = api.logs(self.api, "mnist", task, say=self.said.append, wall=lambda: self.clock.epoch_ms() / 1000, **options)
-        return [f"{line.task} {line.text}" for line in reading]
 
 
 @pytest.fixture
@@ -81,10 +43,10 @@ def two(job: Job) -> Job:
     return job
 
 
-# --- as it is now -------------------------------------------------------------------------------------------------------
+# --- as it is now ---------------------------------------------------------------------------------
 
 
-def test_a_running_jobs_logs_are_merged(two: Job) -> None:
+def test_logs_of_a_running_job_are_merged(two: Job) -> None:
     assert two.logs() == [
         "worker-0 2023-05-12 12:00:01 a",
         "worker-0 I0512 12:00:02.0 err",
@@ -94,17 +56,32 @@ def test_a_running_jobs_logs_are_merged(two: Job) -> None:
     assert two.said == []
 
 
-def test_a_line_says_where_it_is_from(two: Job) -> None:
-    [line] = api.logs(two.api, "application_1700000000000_0001", "worker-0", grep="err$", wall=lambda: two.clock.epoch_ms() / 1000)
-    assert (line.task, line.container, line.file, line.text) == ("worker-0", ONE, "stderr.txt", "I0512 12:00:02.0 err")
+def test_logs_lines_have_task_and_file(two: Job) -> None:
+    [line] = operations.logs(
+        two.api,
+        "application_1700000000000_0001",
+        "worker-0",
+        grep="err$",
+        wall=lambda: two.clock.epoch_ms() / 1000,
+    )
+    assert (line.task, line.container, line.file, line.text) == (
+        "worker-0",
+        ONE,
+        "stderr.txt",
+        "I0512 12:00:02.0 err",
+    )
     assert line.time is not None
-    assert line.time.isoformat() == "2023-05-12T12:00:02+00:00"  # the fake's clock stands in November 2023
+    # the fake's clock begins in November 2023
+    assert line.time.isoformat() == "2023-05-12T12:00:02+00:00"
 
 
-def test_a_task_a_role_files_and_ends(two: Job) -> None:
+def test_logs_selects_tasks_roles_and_files(two: Job) -> None:
     assert two.logs("worker-1") == ["worker-1 2023-05-12 12:00:02.5 c\\xff"]
     assert len(two.logs("worker")) == 4
-    assert two.logs("worker-0", tail=1) == ["worker-0 I0512 12:00:02.0 err", "worker-0 2023-05-12 12:00:03 b"]
+    assert two.logs("worker-0", tail=1) == [
+        "worker-0 I0512 12:00:02.0 err",
+        "worker-0 2023-05-12 12:00:03 b",
+    ]
     assert two.logs(files=["other.log"]) == ["worker-0 other"]
     with pytest.raises(NoSuchJob, match=r"there is no log file nosuch.log") as caught:
         two.logs(files=["nosuch.log"])
@@ -112,36 +89,48 @@ def test_a_task_a_role_files_and_ends(two: Job) -> None:
     with pytest.raises(UsageError, match="no task or role 'ps'") as wrong:
         two.logs("ps")
     assert wrong.value.hint == "There are worker-0, worker-1."
-    with pytest.raises(UsageError, match="no regular expression"):
+    for task in ("worker-2", "worker-9"):
+        with pytest.raises(UsageError, match=f"there is no task '{task}'") as wrong:
+            two.logs(task)
+        assert wrong.value.hint == "worker has 2 tasks, 0 to 1."
+    with pytest.raises(UsageError, match="not a valid regular expression"):
         two.logs(grep="(")
-    with pytest.raises(UsageError, match="no number of lines"):
+    with pytest.raises(UsageError, match="not a valid number of lines"):
         two.logs(tail=-1)
 
 
-def test_the_list_of_files(two: Job) -> None:
-    found = api.log_files(two.api, "mnist", "worker-0")
-    assert (found.job, found.application_id, found.source) == ("mnist", "application_1700000000000_0001", "nodes")
+def test_log_files_of_a_running_job(two: Job) -> None:
+    found = operations.log_files(two.api, "mnist", "worker-0")
+    assert (found.job, found.application_id, found.source) == (
+        "mnist",
+        "application_1700000000000_0001",
+        "nodes",
+    )
     [(container, files)] = found.containers
     assert container.task == "worker-0"
-    assert [(file.name, file.size) for file in files] == [("other.log", 6), ("stderr.txt", 21), ("stdout.txt", 44)]
+    assert [(file.name, file.size) for file in files] == [
+        ("other.log", 6),
+        ("stderr.txt", 21),
+        ("stdout.txt", 44),
+    ]
 
 
-def test_a_large_log_is_read_in_pieces_and_only_as_far_as_wanted(two: Job) -> None:
-    two.writes(TWO, b"0123456789\n" * 10_000_000)  # more than the funnel takes at once
+def test_logs_reads_a_large_file_in_pieces(two: Job) -> None:
+    two.writes(TWO, b"0123456789\n" * 10_000_000)  # more than one response may hold
     assert two.logs("worker-1", tail=1) == ["worker-1 0123456789"]
-    assert next(iter(api.logs(two.api, "mnist", "worker-1"))).text.startswith("2023")
-    runs = api.logs(two.api, "mnist", "worker-1").runs()
+    assert next(iter(operations.logs(two.api, "mnist", "worker-1"))).text.startswith("2023")
+    runs = operations.logs(two.api, "mnist", "worker-1").runs()
     assert sum(len(run.data) for run in runs) == 110_000_000 + 25
 
 
-def test_a_connection_that_breaks_is_taken_up_where_it_broke(two: Job) -> None:
+def test_logs_resumes_after_a_broken_connection(two: Job) -> None:
     two.writes(TWO, b"".join(b"%07d\n" % number for number in range(100_000)))
     two.cluster.network.faults.append(Fault("truncate", "GET", "0003/logs/stdout.txt"))
     found = two.logs("worker-1")
     assert found[1:] == [f"worker-1 {number:07d}" for number in range(100_000)]
 
 
-def test_a_node_that_is_gone_costs_its_own_logs_only(two: Job) -> None:
+def test_logs_without_one_lost_node(two: Job) -> None:
     two.yarn.containers["worker"][1]["bare_host"] = "node2"
     assert [line.split()[0] for line in two.logs()] == ["worker-0"] * 3
     assert two.said == ["worker-1: its logs cannot be read: no NodeManager of node2 is in service"]
@@ -149,110 +138,137 @@ def test_a_node_that_is_gone_costs_its_own_logs_only(two: Job) -> None:
         two.logs("worker-1")
 
 
-def test_before_there_is_anything(job: Job) -> None:
+def test_logs_before_the_first_container(job: Job) -> None:
     job.start()
     with pytest.raises(NoSuchJob, match="has no logs yet") as caught:
         job.logs()
     assert "-f waits" in caught.value.hint
 
 
-def test_whose_job_it_is(two: Job) -> None:
+def test_logs_of_another_users_job(two: Job) -> None:
     with pytest.raises(NoSuchJob, match="nosuch"):
-        api.logs(two.api, "nosuch")
+        operations.logs(two.api, "nosuch")
     bob = Job.__new__(Job)
     bob.__dict__.update(two.__dict__)
     settings = load_settings(
-        arguments={"resource_managers": ["http://rm1:8088"], "user": "bob"}, environ={"HOME": "/nowhere"}, cwd=Path("/")
+        arguments={"resource_managers": ["http://rm1:8088"], "user": "bob"},
+        environ={"HOME": "/nowhere"},
+        cwd=Path("/"),
     )
     client = two.cluster.client("bob")
     from submit_tf_job.yarn.nodemanager import NodeManagers
 
-    bob.api = api.Cluster(settings, client, NodeManagers(client), two.clock, two.clock.sleep)
+    bob.api = operations.Cluster(settings, client, NodeManagers(client), two.clock, two.clock.sleep)
     with pytest.raises(AuthError, match="mnist is alice's, not bob's"):
         bob.logs()
     with pytest.raises(AuthError, match="only alice can ask"):
-        api.logs(bob.api, "application_1700000000000_0001")
+        operations.logs(bob.api, "application_1700000000000_0001")
 
 
-def test_over_and_nobody_says_where_its_logs_are(two: Job) -> None:
+def test_logs_of_an_ended_job_without_configuration(two: Job) -> None:
     two.ends(0.1)
     two.clock.sleep(1)
     with pytest.raises(SettingsError, match="hadoop_conf is not set"):
         two.logs()
 
 
-# --- followed -----------------------------------------------------------------------------------------------------------
+# --- followed -------------------------------------------------------------------------------------
 
 
-def test_following_gives_what_comes_until_the_end(two: Job) -> None:
+def test_logs_follow_until_the_end(two: Job) -> None:
     two.writes(ONE, b"later\nunfin", after_s=3)
     two.writes(ONE, b"ished\nlast without end", after_s=6)
     two.ends(10)
-    assert two.logs(follow=True)[4:] == ["worker-0 later", "worker-0 unfinished", "worker-0 last without end"]
+    assert two.logs(follow=True)[4:] == [
+        "worker-0 later",
+        "worker-0 unfinished",
+        "worker-0 last without end",
+    ]
     assert two.said == []
 
 
-def test_lines_come_within_two_polls(two: Job) -> None:
+def test_logs_follow_yields_lines_within_two_polls(two: Job) -> None:
     came: list[float] = []
     for number in range(20):
         two.writes(ONE, b"at %d\n" % number, after_s=1.3 * number + 0.7)
     two.ends(40)
     start = two.clock()
-    for line in api.logs(two.api, "mnist", "worker-0", follow=True, grep="^at"):
+    for line in operations.logs(two.api, "mnist", "worker-0", follow=True, grep="^at"):
         came.append(two.clock() - start - (1.3 * int(line.text[3:]) + 0.7))
     assert len(came) == 20
     assert max(came) <= 2.0
 
 
-def test_a_quiet_poll_costs_one_request_per_container_and_news_only_themselves(two: Job) -> None:
+def test_logs_follow_requests_only_new_bytes(two: Job) -> None:
     two.writes(TWO, b"x" * 1_000 + b"\n")
     two.writes(TWO, b"news\n", after_s=5.5)
     two.ends(9)
-    reading = iter(api.logs(two.api, "mnist", "worker-1", follow=True))
+    reading = iter(operations.logs(two.api, "mnist", "worker-1", follow=True))
     next(reading), next(reading)
     before = len(two.cluster.network.log)
     assert next(reading).text == "news"
-    asked = [path for address, _method, path in two.cluster.network.log[before:] if address == "node1:8042"]
+    asked = [
+        path
+        for address, _method, path in two.cluster.network.log[before:]
+        if address == "node1:8042"
+    ]
     assert asked == [f"{LOGS}/{TWO}/logs"] * (len(asked) - 1) + [f"{LOGS}/{TWO}/logs/stdout.txt"]
     assert 4 <= len(asked) <= 8
     assert [line.text for line in reading] == []
 
 
-def test_a_tail_then_what_comes(two: Job) -> None:
+def test_logs_follow_with_tail(two: Job) -> None:
     two.writes(ONE, b"later\n", after_s=3)
     two.ends(6)
-    assert two.logs("worker-0", follow=True, tail=1, files=["stdout.txt"]) == ["worker-0 2023-05-12 12:00:03 b", "worker-0 later"]
+    assert two.logs("worker-0", follow=True, tail=1, files=["stdout.txt"]) == [
+        "worker-0 2023-05-12 12:00:03 b",
+        "worker-0 later",
+    ]
 
 
-def test_a_task_that_is_started_again_is_followed_on(two: Job) -> None:
-    two.clock.after(3, lambda: two.yarn.containers["worker"].__setitem__(0, {**two.yarn.containers["worker"][0], "id": AGAIN}))
+def test_logs_follow_a_restarted_task(two: Job) -> None:
+    two.clock.after(
+        3,
+        lambda: two.yarn.containers["worker"].__setitem__(
+            0, {**two.yarn.containers["worker"][0], "id": AGAIN}
+        ),
+    )
     two.writes(ONE, b"its last\n", after_s=2.9)
     two.writes(AGAIN, b"again\n", after_s=4)
     two.ends(12)
     assert two.logs("worker-0", follow=True)[3:] == ["worker-0 its last", "worker-0 again"]
-    assert two.said == [f"worker-0 was started again, as {AGAIN}: its log goes on with that one"]
+    assert two.said == [f"worker-0 was started again as {AGAIN}; its log continues there"]
 
 
-def test_following_waits_for_the_first_container(job: Job) -> None:
+def test_logs_follow_waits_for_the_first_container(job: Job) -> None:
     job.clock.after(
-        12, lambda: job.yarn.containers.update(worker=[{"id": ONE, "component_instance_name": "worker-0", "bare_host": "node1"}])
+        12,
+        lambda: job.yarn.containers.update(
+            worker=[{"id": ONE, "component_instance_name": "worker-0", "bare_host": "node1"}]
+        ),
     )
     job.writes(ONE, b"begun\n", after_s=13)
     job.ends(20)
     assert job.logs(follow=True) == ["worker-0 begun"]
 
 
-def test_a_resource_manager_that_is_away_is_said_once(two: Job) -> None:
+def test_logs_follow_reports_an_unreachable_resource_manager_once(two: Job) -> None:
     two.clock.after(3, lambda: two.cluster.kill_active(back_s=40))
     two.writes(ONE, b"meanwhile\n", after_s=20)
     two.ends(80)
     assert "worker-0 meanwhile" in two.logs(follow=True)
-    assert [sentence.split(";")[0].split(":")[0] for sentence in two.said] == ["the cluster does not answer", "the cluster answers again"]
+    assert [sentence.split(";")[0].split(":")[0] for sentence in two.said] == [
+        "the cluster does not answer",
+        "the cluster answers again",
+    ]
 
 
-def test_fives_in_between_are_survived(two: Job) -> None:
+def test_logs_follow_retries_after_5xx(two: Job) -> None:
     for _ in range(3):
-        two.clock.after(3, lambda: two.cluster.network.faults.append(Fault("error", "GET", f"{LOGS}/{ONE}/logs$")))
+        two.clock.after(
+            3,
+            lambda: two.cluster.network.faults.append(Fault("error", "GET", f"{LOGS}/{ONE}/logs$")),
+        )
     two.writes(ONE, b"after\n", after_s=5)
     two.ends(15)
     assert "worker-0 after" in two.logs(follow=True)
@@ -262,7 +278,7 @@ def test_fives_in_between_are_survived(two: Job) -> None:
     ]
 
 
-def test_an_am_that_restarts_is_said_once(two: Job) -> None:
+def test_logs_follow_reports_a_restarting_am_once(two: Job) -> None:
     two.clock.after(3, lambda: setattr(two.yarn, "readable", False))
     two.clock.after(15, lambda: setattr(two.yarn, "readable", True))
     two.writes(ONE, b"meanwhile\n", after_s=9)
@@ -274,22 +290,33 @@ def test_an_am_that_restarts_is_said_once(two: Job) -> None:
     ]
 
 
-def test_a_file_that_becomes_shorter_is_read_again(two: Job) -> None:
+def test_logs_follow_rereads_a_file_that_became_shorter(two: Job) -> None:
     two.clock.after(3, lambda: two.node.logs.__setitem__((TWO, "stdout.txt"), b"new\n"))
     two.ends(8)
     assert two.logs("worker-1", follow=True)[1:] == ["worker-1 new"]
-    assert two.said == ["worker-1: stdout.txt has become shorter; it is read again from its beginning"]
+    assert two.said == [
+        "worker-1: stdout.txt has become shorter; it is read again from its beginning"
+    ]
 
 
-def test_the_end_cannot_be_read(two: Job) -> None:
-    """The NodeManager has forgotten it, and nobody knows where the collected logs are: that is said, and what was read stays."""
+def test_logs_follow_where_the_end_cannot_be_read(two: Job) -> None:
+    """The NodeManager has deleted the log, and there is no configuration for collected logs: a
+    sentence reports it, and the lines that were read remain.
+    """
     two.ends(5, state="KILLED", keeps=False)
     assert len(two.logs(follow=True)) == 4
-    assert two.said[-1].startswith("the last lines of worker-0, worker-1 cannot be read: where the cluster keeps the logs")
+    assert two.said[-1].startswith(
+        "the last lines of worker-0, worker-1 cannot be read: where the cluster keeps the logs"
+    )
 
 
-def test_two_hundred_containers_are_asked_politely(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = [(f"worker-{number}", f"container_1700000000000_0001_01_{number + 2:06d}") for number in range(200)]
+def test_logs_follow_limits_requests_for_two_hundred_containers(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [
+        (f"worker-{number}", f"container_1700000000000_0001_01_{number + 2:06d}")
+        for number in range(200)
+    ]
     job.start(*ids)
     for number, (_task, id_) in enumerate(ids):
         job.writes(id_, b"line of %d\n" % number)
@@ -309,17 +336,142 @@ def test_two_hundred_containers_are_asked_politely(job: Job, monkeypatch: pytest
 
     monkeypatch.setattr(job.api.nodes, "list_logs", counted(job.api.nodes.list_logs))
     start = len(job.cluster.network.log)
-    assert sorted(job.logs(follow=True)) == sorted(f"{task} line of {number}" for number, (task, _id) in enumerate(ids))
+    assert sorted(job.logs(follow=True)) == sorted(
+        f"{task} line of {number}" for number, (task, _id) in enumerate(ids)
+    )
     assert most[0] <= follow.Pulse().workers
-    polls = len([path for _address, _method, path in job.cluster.network.log[start:] if path == f"{LOGS}/{ONE}/logs"])
+    polls = len(
+        [
+            path
+            for _address, _method, path in job.cluster.network.log[start:]
+            if path == f"{LOGS}/{ONE}/logs"
+        ]
+    )
     assert 60 / 4 - 3 <= polls <= 60 / 4 + 3
 
 
-def test_the_application_master(two: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_of_the_application_master(two: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     from submit_tf_job.yarn.observed import AppAttempt
 
     two.node.logs[AM, "serviceam.log"] = b"2023-05-12 12:00:00,001 [main] INFO  am\n"
     attempts = (AppAttempt("appattempt_1", "RUNNING", AM, "node1:8041", "node1:8042"),)
     monkeypatch.setattr(two.api.client, "app_attempts", lambda _app_id, **_named: attempts)
     assert two.logs("am") == two.logs(am=True) == ["am 2023-05-12 12:00:00,001 [main] INFO  am"]
-    assert [container.task for container, _files in api.log_files(two.api, "mnist").containers] == ["worker-0", "worker-1", "am"]
+    assert [
+        container.task for container, _files in operations.log_files(two.api, "mnist").containers
+    ] == ["worker-0", "worker-1", "am"]
+
+
+def test_logs_order_of_lines_without_a_time(job: Job) -> None:
+    job.start(("worker-0", ONE), ("worker-1", TWO))
+    now = job.clock.epoch_ms() / 1000
+    job.writes(ONE, b"first\nfourth\n")
+    job.writes(TWO, b"second\nthird\n")
+    for container, offset, times in ((ONE, 6, (10, 40)), (TWO, 7, (20, 30))):
+        index = "".join(
+            f"stdout.txt {at} {now - 900 + time}\n"
+            for at, time in zip((0, offset), times, strict=True)
+        )
+        job.writes(container, index.encode(), file="tfjob-times.txt")
+    assert [line.split()[1] for line in job.logs()] == ["first", "second", "third", "fourth"]
+    assert job.logs(since_s=800) == []
+    assert len(job.logs(since_s=1000)) == 4
+    [line] = operations.logs(job.api, "mnist", "worker-0", grep="first", wall=lambda: now)
+    assert line.time is None
+    assert line.written is not None
+    assert line.written.timestamp() == pytest.approx(now - 889)
+    job.ends(3)
+    followed = list(operations.logs(job.api, "mnist", follow=True, wall=lambda: now))
+    assert [line.text for line in followed] == ["first", "second", "third", "fourth"]
+    assert job.said == []
+
+
+# --- what the deciding task writes, between the looks of a watch ----------------------------------
+
+
+def seen_running(job: Job, state: JobState = JobState.RUNNING, container: str = ONE) -> JobStatus:
+    """Return the status of a running job whose deciding task is worker-0."""
+    containers = [
+        {
+            "id": container,
+            "component_instance_name": "worker-0",
+            "bare_host": "node1",
+            "state": "READY",
+        }
+    ]
+    answer = {
+        "name": "mnist",
+        "state": "STABLE",
+        "configuration": {"properties": {contract.PROPERTY_DECIDING: "worker-0"}},
+        "components": [{"name": "worker", "containers": containers}],
+    }
+    app = job.api.client.app("application_1700000000000_0001")
+    said = JobReport.parse(
+        json.dumps({"version": 1, "submission": "s1", "state": "running"}).encode()
+    )
+    return JobStatus(
+        "mnist",
+        app.id if app else None,
+        app,
+        ObservedService.from_json(answer),
+        said,
+        given_verdict=Verdict(state),
+    )
+
+
+def output_of(job: Job, **options: Any) -> tuple[operations.OutputFollower, list[str]]:
+    came: list[str] = []
+
+    def show(runs: Any) -> None:
+        came.extend(line for run in runs for line in output_lines(run))
+
+    return operations.OutputFollower(
+        job.api, show, job.said.append, wall=lambda: job.clock.epoch_ms() / 1000, **options
+    ), came
+
+
+def test_output_follower_reads_during_sleep(two: Job) -> None:
+    output, came = output_of(two)
+    output.sleep(3)
+    assert came == []  # its node is not known yet
+    output.update(seen_running(two))
+    two.writes(ONE, b"[submit_tf_job] waiting\nTFJOB_PROGRESS {}\nlater\nunfin", after_s=3)
+    start = two.clock()
+    output.sleep(15)
+    assert two.clock() - start == pytest.approx(15, abs=0.5)
+    assert came == [
+        "worker-0 | 2023-05-12 12:00:01 a",
+        "worker-0 | I0512 12:00:02.0 err",
+        "worker-0 | 2023-05-12 12:00:03 b",
+        "worker-0 | later",
+    ]
+    two.writes(ONE, b"ished\n")
+    two.ends(1)
+    two.clock.sleep(2)
+    output.update(seen_running(two, JobState.SUCCEEDED))
+    assert came[-1] == "worker-0 | unfinished"
+    output.update(seen_running(two, JobState.SUCCEEDED))
+    output.sleep(5)
+    assert (len(came), two.said) == (5, [])
+
+
+def test_output_follower_begins_with_the_tail(two: Job) -> None:
+    output, came = output_of(two, tail=1)
+    output.update(seen_running(two))
+    two.writes(ONE, b"later\n", after_s=3)
+    output.sleep(5)
+    assert came == [
+        "worker-0 | I0512 12:00:02.0 err",
+        "worker-0 | 2023-05-12 12:00:03 b",
+        "worker-0 | later",
+    ]
+
+
+def test_output_follower_retries_rarely(two: Job) -> None:
+    output, _came = output_of(two)
+    output.update(seen_running(two, container="container_1700000000000_0099_01_000002"))
+    before = len(two.cluster.network.log)
+    output.sleep(60)
+    assert len([one for one in two.cluster.network.log[before:] if one[0] == "node1:8042"]) <= 5
+    assert len(two.said) == 1
+    assert "its logs cannot be read just now" in two.said[0]

@@ -1,4 +1,6 @@
-"""Looking at one job: what is asked, of whom, and what follows from each answer. Whatever is not expected fails the test."""
+"""The requests of an observer, and the status that follows from each response. Any unexpected
+request fails the test.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob
-from submit_tf_job.observation import Evidence, JobState, Observation, verdict
-from submit_tf_job.watch import Observer
-from submit_tf_job.yarn.client import Client
-from submit_tf_job.yarn.nodemanager import ContainerGone, LogText, NodeManagers, NodeUnreachable, NoSuchLogFile
-from submit_tf_job.yarn.records import AppReport, Node, ObservedService
-from tests.unit.test_observation import app
+from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NameTaken, NoSuchJob
+from submit_tf_job.observation import Evidence, JobState, JobStatus, verdict
+from submit_tf_job.operations.observer import Observer
+from submit_tf_job.yarn.nodemanager import (
+    ContainerGone,
+    LogText,
+    NodeManagers,
+    NodeUnreachable,
+    NoSuchLogFile,
+)
+from submit_tf_job.yarn.observed import AppReport, Node, ObservedService
+from submit_tf_job.yarn.resource_manager import ResourceManager
+from tests.fakes.statuses import app
 
 ID = "application_1_0001"
 CHIEF = "container_1_0001_01_000002"
@@ -25,12 +33,32 @@ NODES = (Node("n1:1", "n1", "n1:8042", "RUNNING"), Node("n2:1", "n2", "n2:8042",
 NO_FILE, GONE, AWAY = NoSuchLogFile("no such file"), ContainerGone("gone"), NodeUnreachable("away")
 
 
-def service(state: str = "STABLE", chief: str | None = "READY", *, container: str = CHIEF, **values: Any) -> ObservedService:
-    """Answer as the services API does: with the deciding task's container, or without any components."""
-    listed = {"id": container, "component_instance_name": "chief-0", "state": chief, "bare_host": "n1"}
-    component = {"name": "chief", "state": "STABLE", "number_of_containers": 1, "containers": [listed] if chief else []}
+def service(
+    state: str = "STABLE", chief: str | None = "READY", *, container: str = CHIEF, **values: Any
+) -> ObservedService:
+    """Return a response of the services API: with the deciding task's container, or without
+    components.
+    """
+    listed = {
+        "id": container,
+        "component_instance_name": "chief-0",
+        "state": chief,
+        "bare_host": "n1",
+    }
+    component = {
+        "name": "chief",
+        "state": "STABLE",
+        "number_of_containers": 1,
+        "containers": [listed] if chief else [],
+    }
     properties = {"submit_tf_job.deciding-task": "chief-0", "submit_tf_job.bootstrap": "true"}
-    answer = {"name": "mnist", "id": ID, "state": state, "components": [component], "configuration": {"properties": properties}}
+    answer = {
+        "name": "mnist",
+        "id": ID,
+        "state": state,
+        "components": [component],
+        "configuration": {"properties": properties},
+    }
     return ObservedService.from_json({**answer, **values})
 
 
@@ -44,7 +72,9 @@ def log(state: str, **values: Any) -> LogText:
 
 @dataclass
 class Cluster:
-    """Plays ResourceManager, NodeManagers and the collected logs, in exactly the order that was written down."""
+    """Plays ResourceManager, NodeManagers and the collected logs; accepts requests in the given
+    order only.
+    """
 
     expected: list[tuple[tuple[object, ...], object]] = field(default_factory=list)
     now: float = 100.0
@@ -90,15 +120,23 @@ class Cluster:
     def read_finished(self, record: AppReport) -> tuple[Evidence, bytes | None]:
         return cast("tuple[Evidence, bytes | None]", self.answer("collected", record.state.value))
 
-    def observer(self, application_id: str | None = ID, *, bootstrap: bool | None = True, collected: bool = True) -> Observer:
+    def observer(
+        self,
+        application_id: str | None = ID,
+        *,
+        bootstrap: bool | None = True,
+        collected: bool = True,
+        submission: str | None = None,
+    ) -> Observer:
         return Observer(
-            cast(Client, self),
+            cast(ResourceManager, self),
             cast(NodeManagers, self),
             "mnist",
             application_id,
             bootstrap=bootstrap,
             clock=lambda: self.now,
             user="alice",
+            submission=submission,
             answer_s=self.deadline_s,
             read_finished=self.read_finished if collected else None,
         )
@@ -116,52 +154,99 @@ def cluster() -> Iterator[Cluster]:
     assert made.expected == [], "not everything that was expected was asked"
 
 
-Look = Callable[..., Observation]
+Observe = Callable[..., JobStatus]
 
 
 @pytest.fixture
-def watched(cluster: Cluster) -> Look:
-    """Look again and again with one observer; each look says what it expects."""
+def watched(cluster: Cluster) -> Observe:
+    """Return a function that observes with one observer; each call states its expected requests."""
     observer = cluster.observer()
 
-    def look(record: AppReport | None = RUNNING, asked: object = None, read: object = None, **options: Any) -> Observation:
+    def observe(
+        record: AppReport | None = RUNNING,
+        asked: object = None,
+        read: object = None,
+        **options: Any,
+    ) -> JobStatus:
         cluster.now += options.pop("after_s", 1.0)
         cluster.expect("app", ID, gives=record)
         if asked is not None:
             cluster.expect("service", "mnist", gives=asked)
         if read is not None:
-            cluster.expect_log(read, nodes=options.pop("nodes", False), container=options.pop("container", CHIEF))
+            cluster.expect_log(
+                read, nodes=options.pop("nodes", False), container=options.pop("container", CHIEF)
+            )
         if "collected" in options:
-            cluster.expect("collected", record.state.value if record else "", gives=options.pop("collected"))
+            cluster.expect(
+                "collected", record.state.value if record else "", gives=options.pop("collected")
+            )
         assert options == {}
-        return observer.look()
+        return observer.observe()
 
-    return look
-
-
-# --- the report while the job runs ------------------------------------------------------------------------------------
+    return observe
 
 
-def test_before_there_is_a_container(watched: Look) -> None:
+# --- whose service it is --------------------------------------------------------------------------
+
+
+def test_observe_refuses_the_service_of_another_submission(
+    cluster: Cluster,
+) -> None:
+    observer = cluster.observer(submission="mine")
+    cluster.expect("app", ID, gives=app("ACCEPTED", "UNDEFINED"))
+    cluster.expect("service", "mnist", gives=service("ACCEPTED", None, **BARE))
+    observer.observe()  # without its submission yet
+    cluster.now += 2
+    cluster.expect("app", ID, gives=RUNNING)
+    cluster.expect("service", "mnist", gives=service(version="theirs"))
+    with pytest.raises(
+        NameTaken, match=f"^{ID} runs the service mnist of another submission, theirs, not of mine"
+    ) as caught:
+        observer.observe()
+    assert caught.value.details == {"application_id": ID, "submission_id": "theirs"}
+
+
+@pytest.mark.parametrize("rerun", [False, True])
+def test_observe_accepts_the_service_of_its_submission(cluster: Cluster, rerun: bool) -> None:
+    properties = (
+        {"submit_tf_job.rerun-of": "mine", "submit_tf_job.submission-id": "next"} if rerun else {}
+    )
+    cluster.expect("app", ID, gives=RUNNING)
+    shown = service(
+        chief=None, version="next" if rerun else "mine", configuration={"properties": properties}
+    )
+    cluster.expect("service", "mnist", gives=shown)
+    assert cluster.observer(submission="mine").observe().app == RUNNING
+
+
+# --- the report while the job runs ----------------------------------------------------------------
+
+
+def test_observe_before_the_first_container(watched: Observe) -> None:
     seen = watched(asked=service(chief=None))
-    assert (seen.app, seen.report, seen.evidence, seen.trouble) == (RUNNING, None, Evidence.UNREADABLE, "")
+    assert (seen.app, seen.report, seen.evidence, seen.trouble) == (
+        RUNNING,
+        None,
+        Evidence.UNREADABLE,
+        "",
+    )
     assert verdict(seen).state is JobState.STARTING
 
 
-def test_a_report_that_is_not_there_yet_is_no_evidence(watched: Look) -> None:
+def test_observe_running_container_without_report(watched: Observe) -> None:
     seen = watched(asked=service(chief="RUNNING_BUT_UNREADY"), read=NO_FILE, nodes=True)
     assert (seen.report, seen.evidence) == (None, Evidence.UNREADABLE)
     assert watched(asked=service(), read=NO_FILE).evidence is Evidence.UNREADABLE
 
 
-def test_the_report_says_where_the_job_is(watched: Look) -> None:
+def test_observe_reads_the_report(watched: Observe) -> None:
     seen = watched(asked=service(), read=log("waiting", wanted=3, arrived=1), nodes=True)
     assert (seen.evidence, seen.report and seen.report.arrived) == (Evidence.READ, 1)
     assert verdict(watched(read=log("running"))).state is JobState.RUNNING
     assert verdict(watched(read=log("finishing"))).state is JobState.FINISHING
 
 
-def test_the_services_api_is_asked_no_more_than_it_must_be(watched: Look) -> None:
+def test_observe_requests_the_services_api_rarely(watched: Observe) -> None:
     watched(asked=service(chief=None))
     watched(after_s=0.5)
     watched(asked=service(), read=log("waiting"), nodes=True, after_s=0.5)
@@ -174,7 +259,7 @@ def test_the_services_api_is_asked_no_more_than_it_must_be(watched: Look) -> Non
 
 
 @pytest.mark.parametrize("error", [GONE, AWAY, AuthError("no")])
-def test_a_report_that_was_read_is_remembered(watched: Look, error: Exception) -> None:
+def test_observe_keeps_the_last_report(watched: Observe, error: Exception) -> None:
     watched(asked=service(), read=log("running"), nodes=True)
     seen = watched(read=error)
     assert seen.report
@@ -183,31 +268,38 @@ def test_a_report_that_was_read_is_remembered(watched: Look, error: Exception) -
 
 
 @pytest.mark.parametrize("error", [GONE, AWAY])
-def test_a_node_manager_that_came_back_elsewhere_is_looked_for(watched: Look, error: Exception) -> None:
+def test_observe_finds_a_node_manager_at_its_new_address(
+    watched: Observe, error: Exception
+) -> None:
     assert watched(asked=service(), read=error, nodes=True).evidence is Evidence.UNREADABLE
     assert watched(asked=service(), read=log("running"), nodes=True).evidence is Evidence.READ
 
 
-def test_bytes_that_are_no_report_are_none(watched: Look) -> None:
+def test_observe_ignores_invalid_reports(watched: Observe) -> None:
     seen = watched(asked=service(), read=LogText(b"{", 1, growing=True), nodes=True)
     assert (seen.report, seen.evidence) == (None, Evidence.UNREADABLE)
 
 
-def test_two_node_managers_on_one_host(cluster: Cluster) -> None:
+def test_observe_with_two_node_managers_on_one_host(cluster: Cluster) -> None:
     observer = cluster.observer()
     cluster.expect("app", ID, gives=RUNNING)
     cluster.expect("service", "mnist", gives=service())
-    cluster.expect("nodes", gives=(*NODES, Node("n1:2", "n1", "n1:9042", "RUNNING"), Node("n1:3", "n1", None, "LOST")))
+    cluster.expect(
+        "nodes",
+        gives=(*NODES, Node("n1:2", "n1", "n1:9042", "RUNNING"), Node("n1:3", "n1", None, "LOST")),
+    )
     cluster.expect("log", "n1:8042", CHIEF, "job-report.json", gives=GONE)
     cluster.expect("log", "n1:9042", CHIEF, "job-report.json", gives=log("running"))
-    assert observer.look().evidence is Evidence.READ
+    assert observer.observe().evidence is Evidence.READ
 
 
-# --- trouble ----------------------------------------------------------------------------------------------------------
+# --- trouble --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [BadAnswer("The services API answers 500"), NoSuchJob("not found")])
-def test_an_application_master_that_is_started_again_is_borne(watched: Look, error: BadAnswer) -> None:
+@pytest.mark.parametrize(
+    "error", [BadAnswer("The services API answers 500"), NoSuchJob("not found")]
+)
+def test_observe_while_the_application_master_restarts(watched: Observe, error: BadAnswer) -> None:
     watched(asked=service(), read=log("waiting"), nodes=True)
     seen = watched(asked=error, read=log("waiting"), after_s=5)
     assert (seen.trouble, len(seen.containers), seen.evidence) == (error.message, 1, Evidence.READ)
@@ -217,54 +309,79 @@ def test_an_application_master_that_is_started_again_is_borne(watched: Look, err
     assert seen.service.state.value == "ACCEPTED"
 
 
-def test_a_resource_manager_that_does_not_answer_is_the_callers_trouble(cluster: Cluster) -> None:
+def test_observe_raises_where_no_resource_manager_responds(cluster: Cluster) -> None:
     observer = cluster.observer()
     cluster.expect("app", ID, gives=ClusterUnavailable("nobody"))
     with pytest.raises(ClusterUnavailable):
-        observer.look()
+        observer.observe()
 
 
-def test_another_application_under_the_name_is_not_this_job(watched: Look) -> None:
+def test_observe_refuses_another_application_of_the_name(watched: Observe) -> None:
     seen = watched(asked=service(id="application_1_0002"))
-    assert seen.trouble == "mnist is another application now: application_1_0002, not application_1_0001"
+    assert (
+        seen.trouble
+        == "mnist is another application now: application_1_0002, not application_1_0001"
+    )
     assert (seen.service, seen.evidence) == (None, Evidence.UNREADABLE)
 
 
-# --- the end ----------------------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------
 
 
-def test_the_last_word_is_read_live(watched: Look) -> None:
+def test_observe_reads_the_last_report_from_the_node(watched: Observe) -> None:
     watched(asked=service(), read=log("running"), nodes=True)
     found = verdict(watched(app(), read=log("succeeded")))
     assert (found.state, found.confirmed) == (JobState.SUCCEEDED, True)
 
 
-def test_an_ended_container_without_a_report_is_evidence(watched: Look) -> None:
-    assert watched(asked=service(chief="SUCCEEDED"), read=NO_FILE, nodes=True).evidence is Evidence.MISSING
+def test_observe_ended_container_without_report(watched: Observe) -> None:
+    assert (
+        watched(asked=service(chief="SUCCEEDED"), read=NO_FILE, nodes=True).evidence
+        is Evidence.MISSING
+    )
     seen = watched(app(), read=NO_FILE)
     assert seen.evidence is Evidence.MISSING
-    assert verdict(seen).reason == "YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran"
-    assert verdict(watched(app(), read=GONE)).state is JobState.FAILED, "it stays evidence when the logs are gone"
+    assert (
+        verdict(seen).reason
+        == "YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran"
+    )
+    assert verdict(watched(app(), read=GONE)).state is JobState.FAILED, (
+        "it stays evidence when the logs are gone"
+    )
 
 
-@pytest.mark.parametrize("evidence", [Evidence.MISSING, Evidence.UNREADABLE, Evidence.COLLECTED_SOON, Evidence.NONE_EXPECTED])
-def test_the_collected_logs_are_asked_where_there_is_no_report(watched: Look, evidence: Evidence) -> None:
+def test_observe_after_the_node_manager_may_have_deleted_the_report(watched: Observe) -> None:
+    watched(asked=service(chief="SUCCEEDED"), read=AWAY, nodes=True)
+    seen = watched(
+        app(), read=NO_FILE, nodes=True, collected=(Evidence.READ, log("succeeded").data)
+    )
+    assert verdict(seen).confirmed is True
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [Evidence.MISSING, Evidence.UNREADABLE, Evidence.COLLECTED_SOON, Evidence.NONE_EXPECTED],
+)
+def test_observe_reads_collected_logs_without_report(watched: Observe, evidence: Evidence) -> None:
     watched(asked=service(chief=None))
     assert watched(app(), collected=(evidence, None)).evidence is evidence
 
 
-def test_the_collected_logs_hold_the_report(watched: Look) -> None:
+def test_observe_reads_the_report_from_collected_logs(watched: Observe) -> None:
     watched(asked=service(), read=AWAY, nodes=True)
     seen = watched(app(), read=AWAY, nodes=True, collected=(Evidence.READ, log("succeeded").data))
     assert (verdict(seen).state, verdict(seen).confirmed) == (JobState.SUCCEEDED, True)
     watched(app(), read=AWAY, nodes=True)
 
 
-def test_a_report_from_before_the_end_is_no_last_word(watched: Look) -> None:
+def test_observe_with_a_report_from_before_the_end(watched: Observe) -> None:
     watched(asked=service(), read=log("running"), nodes=True)
     seen = watched(app(), read=GONE, collected=(Evidence.COLLECTED_SOON, None))
-    assert (seen.evidence, seen.report and seen.report.state) == (Evidence.COLLECTED_SOON, "running")
-    assert verdict(seen).confirmed is False
+    assert (seen.evidence, seen.report and seen.report.state) == (
+        Evidence.COLLECTED_SOON,
+        "running",
+    )
+    assert verdict(seen).state is JobState.FINISHING
     seen = watched(app(), read=GONE, nodes=True, collected=(Evidence.MISSING, None))
     assert seen.evidence is Evidence.UNREADABLE, "there was a report"
     assert (verdict(seen).state, verdict(seen).confirmed) == (JobState.SUCCEEDED, False)
@@ -274,15 +391,18 @@ def test_a_report_from_before_the_end_is_no_last_word(watched: Look) -> None:
     assert (verdict(seen).state, verdict(seen).confirmed) == (JobState.SUCCEEDED, True)
 
 
-def test_a_report_that_says_running_after_the_end_is_one(watched: Look) -> None:
-    """The bootstrap was killed: its file can be read, and says no more."""
+def test_observe_with_a_report_that_is_running_after_the_end(watched: Observe) -> None:
+    """The bootstrap was killed, so its file still has the state of before."""
     watched(asked=service(), read=log("running"), nodes=True)
     for evidence in (Evidence.COLLECTED_SOON, Evidence.UNREADABLE):
         found = verdict(watched(app(), read=log("running"), collected=(evidence, None)))
-        assert found.reason == "YARN says SUCCEEDED, but the deciding task's last word was 'running'"
+        assert (
+            found.reason
+            == "YARN reports SUCCEEDED, but the deciding task's last word was 'running'"
+        )
 
 
-def test_a_deciding_task_that_is_started_again_has_another_last_word(watched: Look) -> None:
+def test_observe_after_a_restart_of_the_deciding_task(watched: Observe) -> None:
     failure = {"task": "chief-0", "status": 1, "message": "chief-0 ended with exit status 1"}
     watched(asked=service(), read=log("running"), nodes=True)
     watched(read=log("failed", first_failure=failure))
@@ -290,68 +410,88 @@ def test_a_deciding_task_that_is_started_again_has_another_last_word(watched: Lo
     seen = watched(asked=service(container=AGAIN), read=NO_FILE, container=AGAIN)
     assert verdict(seen).state is JobState.FINISHING
     watched(asked=service(container=AGAIN), read=log("running"), container=AGAIN)
-    assert verdict(watched(app(), read=log("succeeded"), container=AGAIN)).state is JobState.SUCCEEDED
+    assert (
+        verdict(watched(app(), read=log("succeeded"), container=AGAIN)).state is JobState.SUCCEEDED
+    )
 
 
-def test_where_the_two_do_not_agree_the_collected_logs_decide(watched: Look) -> None:
+def test_observe_reads_collected_logs_where_report_and_yarn_disagree(watched: Observe) -> None:
     """The second start of the deciding task may have been too short to be seen."""
     failure = {"task": "chief-0", "status": 1, "message": "chief-0 ended with exit status 1"}
     watched(asked=service(), read=log("failed", first_failure=failure), nodes=True)
-    seen = watched(app(), read=log("failed", first_failure=failure), collected=(Evidence.COLLECTED_SOON, None))
+    seen = watched(
+        app(), read=log("failed", first_failure=failure), collected=(Evidence.COLLECTED_SOON, None)
+    )
     assert seen.evidence is Evidence.COLLECTED_SOON
-    seen = watched(app(), read=log("failed", first_failure=failure), collected=(Evidence.READ, log("succeeded").data))
+    seen = watched(
+        app(),
+        read=log("failed", first_failure=failure),
+        collected=(Evidence.READ, log("succeeded").data),
+    )
     assert verdict(seen).state is JobState.SUCCEEDED
-    found = verdict(watched(app(), read=log("failed", first_failure=failure), collected=(Evidence.MISSING, None)))
-    assert found.reason == "YARN says SUCCEEDED, but the task says: chief-0 ended with exit status 1"
+    found = verdict(
+        watched(
+            app(), read=log("failed", first_failure=failure), collected=(Evidence.MISSING, None)
+        )
+    )
+    assert (
+        found.reason
+        == "YARN reports SUCCEEDED, but the task reports: chief-0 ended with exit status 1"
+    )
 
 
-def test_nobody_to_ask_for_collected_logs(cluster: Cluster) -> None:
+def test_observe_without_collected_logs(cluster: Cluster) -> None:
     observer = cluster.observer(collected=False)
     cluster.expect("app", ID, gives=app())
-    seen = observer.look()
+    seen = observer.observe()
     assert (seen.evidence, verdict(seen).confirmed) == (Evidence.UNREADABLE, False)
 
 
-def test_a_job_that_is_forgotten(watched: Look) -> None:
+def test_observe_an_application_without_record(watched: Observe) -> None:
     watched(asked=service(), read=log("running"), nodes=True)
     assert verdict(watched(None)).state is JobState.UNKNOWN
 
 
-# --- jobs of others, and jobs known by name alone ---------------------------------------------------------------------
+# --- jobs of others, and jobs known by name alone -------------------------------------------------
 
 
-def test_without_the_bootstrap_no_log_is_read(cluster: Cluster) -> None:
+def test_observe_reads_no_log_without_bootstrap(cluster: Cluster) -> None:
     observer = cluster.observer(bootstrap=False)
     cluster.expect("app", ID, gives=RUNNING)
     cluster.expect("service", "mnist", gives=service())
-    assert observer.look().evidence is Evidence.NONE_EXPECTED
+    assert observer.observe().evidence is Evidence.NONE_EXPECTED
 
 
-@pytest.mark.parametrize("properties", [{}, {"submit_tf_job.deciding-task": "chief-0", "submit_tf_job.bootstrap": "false"}])
-def test_whether_there_is_a_bootstrap_is_learned_from_the_service(cluster: Cluster, properties: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "properties",
+    [{}, {"submit_tf_job.deciding-task": "chief-0", "submit_tf_job.bootstrap": "false"}],
+)
+def test_observe_reads_bootstrap_from_the_service(
+    cluster: Cluster, properties: dict[str, str]
+) -> None:
     observer = cluster.observer(bootstrap=None)
     cluster.expect("app", ID, gives=RUNNING)
     cluster.expect("service", "mnist", gives=service(configuration={"properties": properties}))
-    assert observer.look().evidence is Evidence.NONE_EXPECTED
+    assert observer.observe().evidence is Evidence.NONE_EXPECTED
 
 
-def test_the_application_is_learned_from_the_service(cluster: Cluster) -> None:
+def test_observe_reads_the_application_from_the_service(cluster: Cluster) -> None:
     observer = cluster.observer(None, bootstrap=None)
     cluster.expect("service", "mnist", gives=service())
     cluster.expect("app", ID, gives=RUNNING)
     cluster.expect_log(log("running"), nodes=True)
-    seen = observer.look()
+    seen = observer.observe()
     assert (seen.application_id, seen.evidence) == (ID, Evidence.READ)
     cluster.expect("app", ID, gives=RUNNING)
     cluster.expect_log(log("running"))
-    observer.look()
+    observer.observe()
 
 
-def test_a_service_that_is_not_there(cluster: Cluster) -> None:
+def test_observe_a_missing_service(cluster: Cluster) -> None:
     observer = cluster.observer(None)
     cluster.expect("service", "mnist", gives=NoSuchJob("no service mnist"))
     with pytest.raises(NoSuchJob, match="no service mnist"):
-        observer.look()
+        observer.observe()
 
 
 @pytest.mark.parametrize(
@@ -364,28 +504,33 @@ def test_a_service_that_is_not_there(cluster: Cluster) -> None:
         ("STABLE", (app(), RUNNING), ID),
     ],
 )
-def test_hadoop_3_1_hides_the_application(cluster: Cluster, state: str, apps: tuple[AppReport, ...], found: str | None) -> None:
+def test_observe_finds_the_application_on_hadoop_3_1(
+    cluster: Cluster, state: str, apps: tuple[AppReport, ...], found: str | None
+) -> None:
     observer = cluster.observer(None, bootstrap=False)
     cluster.expect("service", "mnist", gives=service(state, id=None, **BARE))
     cluster.expect("apps", "alice", "mnist", gives=apps)
     if found:
         cluster.expect("app", ID, gives=app())
-    assert observer.look().application_id == found
+    assert observer.observe().application_id == found
 
 
-def test_a_watch_does_not_look_for_long(cluster: Cluster) -> None:
+def test_observe_limits_its_requests_in_time(cluster: Cluster) -> None:
     cluster.deadline_s = 10
     observer = cluster.observer(application_id=None)
     cluster.expect("service", "mnist", gives=ClusterUnavailable("away"))
     with pytest.raises(ClusterUnavailable):
-        observer.look()
+        observer.observe()
 
 
-def test_somebody_elses_job_is_not_taken_for_ones_own_of_that_name(cluster: Cluster) -> None:
+def test_observe_another_users_job_sends_nothing_to_the_services_api(cluster: Cluster) -> None:
     record = replace(RUNNING, user="bob")
     observer = cluster.observer(bootstrap=None)
     cluster.expect("app", ID, gives=record)
-    seen = observer.look(detailed=True)
+    seen = observer.observe(detailed=True)
     assert (seen.app, seen.service, seen.foreign) == (record, None, True)
-    assert seen.trouble == "how its tasks stand: it is a job of bob, and only bob can ask its ApplicationMaster"
+    assert (
+        seen.trouble
+        == "how its tasks stand: it is a job of bob, and only bob can ask its ApplicationMaster"
+    )
     assert verdict(seen).state is JobState.RUNNING

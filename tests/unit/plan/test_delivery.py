@@ -1,4 +1,4 @@
-"""How a job's files are cut: inside the service, as tars, by themselves; and how packages travel."""
+"""How a job's files reach its tasks: inside the service, as tars, by themselves, as packages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job import contract
+from submit_tf_job.container import contract
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.job import HostFile, PackageKind, Packages, ShippedFile
-from submit_tf_job.plan import Plan, packing, plan
-from submit_tf_job.plan.packing import Pack, shipments
+from submit_tf_job.jobspec.job import HostFile, PackageKind, Packages, ShippedFile
+from submit_tf_job.plan import Plan, delivery, plan
+from submit_tf_job.plan.delivery import Pack, shipments
 from submit_tf_job.yarn.records import ConfigFile
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role
 
@@ -23,8 +23,10 @@ def on_disk(letter: str, size: int) -> HostFile:
     return HostFile(Path(f"/nowhere/{letter}"), size, letter * 64)
 
 
-SMALL, LARGE = on_disk("a", 1000), on_disk("b", packing.LARGE)
-PACKAGES = Packages(PackageKind.SITE, HostFile(Path("/nowhere/some packages.tar.gz"), 5, "c" * 64), "3.11")
+SMALL, LARGE = on_disk("a", 1000), on_disk("b", delivery.LARGE)
+PACKAGES = Packages(
+    PackageKind.SITE, HostFile(Path("/nowhere/some packages.tar.gz"), 5, "c" * 64), "3.11"
+)
 
 
 def files_of(planned: Plan) -> tuple[ConfigFile, ...]:
@@ -34,15 +36,17 @@ def files_of(planned: Plan) -> tuple[ConfigFile, ...]:
 
 
 def task_of(planned: Plan) -> dict[str, object]:
-    """The description that the first component's bootstrap.py carries, inside or staged."""
+    """Return the task description of the first component, inside the service or staged."""
     inside = [str(file.properties["content"]) for file in files_of(planned) if file.properties]
-    staged = [upload.content.decode() for upload in planned.uploads if isinstance(upload.content, bytes)]
+    staged = [
+        upload.content.decode() for upload in planned.uploads if isinstance(upload.content, bytes)
+    ]
     text = (inside + staged)[0]
     found: dict[str, object] = json.loads(text.partition('TASK = r"""\n')[2].partition('\n"""')[0])
     return found
 
 
-def test_large_files_travel_alone_and_the_rest_as_one_tar() -> None:
+def test_shipments_large_files_alone_and_the_rest_as_tar() -> None:
     files = (
         ShippedFile("a", SMALL),
         ShippedFile("model/x", LARGE),
@@ -56,43 +60,74 @@ def test_large_files_travel_alone_and_the_rest_as_one_tar() -> None:
     assert made.links == {"model/x": link, "model/same": link}
 
 
-def test_the_most_large_ones_fit_into_a_service() -> None:
-    files = tuple(ShippedFile(f"{n}", HostFile(Path("/x"), packing.LARGE + n, f"{n:02x}" + "0" * 62)) for n in range(100))
-    roles = [make_role("chief", files=files), *(make_role(name, files=files) for name in ("worker", "ps", "evaluator", "board"))]
+def test_plan_with_most_large_files_fits() -> None:
+    files = tuple(
+        ShippedFile(f"{n}", HostFile(Path("/x"), delivery.LARGE + n, f"{n:02x}" + "0" * 62))
+        for n in range(100)
+    )
+    roles = [
+        make_role("chief", files=files),
+        *(make_role(name, files=files) for name in ("worker", "ps", "evaluator", "board")),
+    ]
     planned = plan(make_job(*roles, name="mnist"), SITE)
     assert len(planned.body) < 60_000
 
 
-def test_no_more_large_ones_travel_alone_than_the_service_has_room_for() -> None:
-    files = [ShippedFile(f"{n}", HostFile(Path("/x"), packing.LARGE + n, f"{n:02x}" + "0" * 62)) for n in range(packing.MOST_LARGE + 3)]
+def test_shipments_limit_files_that_are_alone() -> None:
+    files = [
+        ShippedFile(f"{n}", HostFile(Path("/x"), delivery.LARGE + n, f"{n:02x}" + "0" * 62))
+        for n in range(delivery.MOST_LARGE + 3)
+    ]
     made = shipments({"chief": files})["chief"]
-    assert len(made.large) == packing.MOST_LARGE
-    assert [file.name for file in made.packs[contract.PAYLOAD_ARCHIVE].files] == ["0", "1", "2"], "the smallest"
+    assert len(made.large) == delivery.MOST_LARGE
+    assert [file.name for file in made.packs[contract.PAYLOAD_ARCHIVE].files] == ["0", "1", "2"], (
+        "the smallest"
+    )
 
 
-@pytest.mark.parametrize(("size", "packs"), [(1000, ["tfjob-files.tar"]), (packing.COMMON, ["tfjob-common.tar", "tfjob-files.tar"])])
-def test_what_roles_have_in_common_is_sent_once_where_it_is_much(size: int, packs: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("size", "packs"),
+    [(1000, ["tfjob-files.tar"]), (delivery.COMMON, ["tfjob-common.tar", "tfjob-files.tar"])],
+)
+def test_shipments_common_files_are_staged_once(size: int, packs: list[str]) -> None:
     shared, own = ShippedFile("shared", on_disk("a", size)), ShippedFile("own", b"1")
     made = shipments({"chief": [shared], "worker": [shared, own]})
     assert list(made["worker"].packs) == packs
     assert list(made["chief"].packs) == packs[:1]
-    assert shipments({"chief": [shared], "worker": [shared]})["worker"].packs.keys() == {contract.PAYLOAD_ARCHIVE}
+    assert shipments({"chief": [shared], "worker": [shared]})["worker"].packs.keys() == {
+        contract.PAYLOAD_ARCHIVE
+    }
 
 
-def test_a_plan_with_everything() -> None:
-    files = (ShippedFile("a", SMALL), ShippedFile("model", LARGE), ShippedFile(".tfjob-archives/x.zip", b"zip", unpack="data"))
+def test_plan_with_files_and_packages() -> None:
+    files = (
+        ShippedFile("a", SMALL),
+        ShippedFile("model", LARGE),
+        ShippedFile(".tfjob-archives/x.zip", b"zip", unpack="data"),
+    )
     planned = plan(make_job(make_role("chief", files=files), name="mnist", packages=PACKAGES), SITE)
-    small = next(upload.content.id for upload in planned.uploads if isinstance(upload.content, Pack))
-    assert [(upload.uri, upload.size) for upload in planned.uploads][1:3] == [
-        (f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}", packing.LARGE),
-        (f"{STAGED}/{'c' * 64}/packages.tar.gz", 5),
-    ]
-    assert planned.uploads[0].uri == f"{STAGED}/{small}/tfjob-files.tar"
+    small = next(
+        upload.content.sha256 for upload in planned.uploads if isinstance(upload.content, Pack)
+    )
+    sizes = {upload.uri: upload.size for upload in planned.uploads}
+    assert sizes[f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}"] == delivery.LARGE
+    assert sizes[f"{STAGED}/{'c' * 64}/packages.tar.gz"] == 5
+    assert f"{STAGED}/{small}/tfjob-files.tar" in sizes
+    assert len(sizes) == 3
     listed = [(file.type, file.dest_file, file.src_file) for file in files_of(planned)]
     assert ("ARCHIVE", "tfjob-python", f"{STAGED}/{'c' * 64}/packages.tar.gz") in listed
-    assert ("STATIC", f"tfjob-large-{'b' * 16}", f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}") in listed
+    assert (
+        "STATIC",
+        f"tfjob-large-{'b' * 16}",
+        f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}",
+    ) in listed
     assert task_of(planned)["files"] == {
-        "roles": {"chief": {"links": {"model": f"tfjob-large-{'b' * 16}"}, "unpack": {".tfjob-archives/x.zip": "data"}}},
+        "roles": {
+            "chief": {
+                "links": {"model": f"tfjob-large-{'b' * 16}"},
+                "unpack": {".tfjob-archives/x.zip": "data"},
+            }
+        },
         "packages": {"kind": "site", "version": "3.11"},
     }
 
@@ -101,13 +136,21 @@ def test_a_plan_with_everything() -> None:
     ("refused", "why"),
     [
         (
-            lambda: plan(make_job(make_role(files=(ShippedFile("a", SMALL),))), SITE_WITHOUT_STAGING),
+            lambda: plan(
+                make_job(make_role(files=(ShippedFile("a", SMALL),))), SITE_WITHOUT_STAGING
+            ),
             "they have 1000 bytes, which go to HDFS",
         ),
-        (lambda: plan(make_job(packages=PACKAGES), SITE_WITHOUT_STAGING), "packages go to HDFS, and none is known"),
-        (lambda: plan(make_job(packages=PACKAGES, bootstrap=False), SITE), "nobody puts packages where Python finds them"),
+        (
+            lambda: plan(make_job(packages=PACKAGES), SITE_WITHOUT_STAGING),
+            "packages go to HDFS, and none is configured",
+        ),
+        (
+            lambda: plan(make_job(packages=PACKAGES, bootstrap=False), SITE),
+            "packages need the bootstrap",
+        ),
     ],
 )
-def test_what_has_nowhere_to_go(refused: Callable[[], Plan], why: str) -> None:
+def test_plan_refuses_files_without_staging(refused: Callable[[], Plan], why: str) -> None:
     with pytest.raises(JobSpecError, match=why):
         refused()

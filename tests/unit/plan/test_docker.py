@@ -1,4 +1,4 @@
-"""What Docker is told of a role, and what the site would refuse of it."""
+"""Docker in a plan: YARN's variables, and what the site would refuse."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import JobSpecError, Refused
-from submit_tf_job.job import DockerOptions, HadoopConf, Mount, Placement
+from submit_tf_job.jobspec import loads
+from submit_tf_job.jobspec.job import DockerOptions, HadoopConf, Mount, Placement
 from submit_tf_job.plan import plan
 from submit_tf_job.plan.docker import image_problem, is_trusted
 from submit_tf_job.plan.limits import check_version
-from submit_tf_job.specfile import loads
 from tests.golden.fixed import SITE, make_job, make_role
 
 PREFIX = "YARN_CONTAINER_RUNTIME_DOCKER_"
@@ -27,12 +27,16 @@ STRICT = replace(
 
 
 def variables(**values: Any) -> dict[str, str]:
-    """Return what a role's containers are told of Docker."""
+    """Return YARN's Docker variables of a role, without their prefix."""
     job = {"network": values.pop("network", "bridge"), "hadoop": values.pop("hadoop", None)}
     role = make_role("chief", **values)
     (component,) = plan(make_job(role, **job), SITE).service.components
     assert component.configuration is not None
-    return {name.removeprefix(PREFIX): value for name, value in component.configuration.env.items() if name.startswith(PREFIX)}
+    return {
+        name.removeprefix(PREFIX): value
+        for name, value in component.configuration.env.items()
+        if name.startswith(PREFIX)
+    }
 
 
 def problems(site: Any = STRICT, **values: Any) -> list[str]:
@@ -44,13 +48,17 @@ def problems(site: Any = STRICT, **values: Any) -> list[str]:
     return []
 
 
-def test_what_is_not_said_is_not_sent() -> None:
+def test_variables_of_a_plain_role() -> None:
     assert variables(network="host") == {"CONTAINER_NETWORK": "host"}
 
 
-def test_everything_at_once() -> None:
-    docker = DockerOptions(accounts=True, tmpfs=("/dev/shm", "/x"), publish=(":80", "18080:8080"), runtime="nvidia")
-    assert variables(docker=docker, mounts=(Mount("/a", "/b"),), hadoop=HadoopConf("node", "/etc/hadoop")) == {
+def test_variables_of_all_options() -> None:
+    docker = DockerOptions(
+        accounts=True, tmpfs=("/dev/shm", "/x"), publish=(":80", "18080:8080"), runtime="nvidia"
+    )
+    assert variables(
+        docker=docker, mounts=(Mount("/a", "/b"),), hadoop=HadoopConf("node", "/etc/hadoop")
+    ) == {
         "CONTAINER_NETWORK": "bridge",
         "MOUNTS": "/a:/b:ro,/etc/hadoop:/etc/hadoop:ro,/etc/passwd:/etc/passwd:ro,/etc/group:/etc/group:ro",
         "TMPFS_MOUNTS": "/dev/shm,/x",
@@ -65,29 +73,42 @@ def test_everything_at_once() -> None:
         (Mount("/data", "/x"), False),
         (Mount("/data/a//b", "/x"), False),
         (Mount("/database", "/x"), True),
-        (Mount("/scratch/a", "/x"), False),  # what may be written may be read
+        (Mount("/scratch/a", "/x"), False),  # a writable path may be mounted read-only
         (Mount("/scratch", "/x", read_only=False), False),
         (Mount("/data", "/x", read_only=False), True),
         (Mount("/", "/x"), True),
     ],
 )
-def test_mounts_that_the_site_allows(mount: Mount, refused: bool) -> None:
+def test_mounts_allowed_by_site(mount: Mount, refused: bool) -> None:
     found = problems(mounts=(mount,))
-    assert [text.startswith(f"this site does not let {mount.source!r} be mounted") for text in found] == [True] * refused
+    assert [
+        text.startswith(f"this site does not allow mounting {mount.source!r}") for text in found
+    ] == [True] * refused
 
 
-def test_what_is_not_known_is_not_refused() -> None:
+def test_unrestricted_site_refuses_nothing() -> None:
     mounts = (Mount("/secret", "/x"), Mount("/w", "/y", read_only=False))
-    assert problems(SITE, image="anywhere.example.com/x:1", mounts=mounts, network="overlay", docker=DockerOptions(runtime="runsc")) == []
-    assert len(problems(replace(SITE, ro_mounts=("/data",)), mounts=mounts)) == 0  # /w may stand in the other list
+    assert (
+        problems(
+            SITE,
+            image="anywhere.example.com/x:1",
+            mounts=mounts,
+            network="overlay",
+            docker=DockerOptions(runtime="runsc"),
+        )
+        == []
+    )
+    # The list of read-only mounts is not known, and may hold /w.
+    assert len(problems(replace(SITE, ro_mounts=("/data",)), mounts=mounts)) == 0
     assert len(problems(replace(SITE, rw_mounts=()), mounts=mounts)) == 1
 
 
-def test_mounts_of_ours_need_leave_too() -> None:
+def test_added_mounts_must_be_allowed() -> None:
     site = replace(STRICT, ro_mounts=("/data",))
     assert len(problems(site, docker=DockerOptions(accounts=True))) == 2
     assert problems(hadoop=HadoopConf("node", "/etc/hadoop")) == [
-        "this site does not let '/etc/hadoop' be mounted to be read; it lets /data, /etc/passwd, /etc/group, /scratch/"
+        "this site does not allow mounting '/etc/hadoop' read-only; it allows /data, "
+        "/etc/passwd, /etc/group, /scratch/"
     ]
 
 
@@ -107,15 +128,24 @@ def test_trusted_registries(image: str, trusted: bool) -> None:
 
 
 def test_networks_and_runtimes() -> None:
-    assert problems(network="overlay") == ["this site does not allow the network 'overlay'; it allows host, bridge"]
-    assert problems(docker=DockerOptions(runtime="nvidia")) == ["this site does not allow the runtime 'nvidia'; it allows runc"]
+    assert problems(network="overlay") == [
+        "this site does not allow the network 'overlay'; it allows host, bridge"
+    ]
+    assert problems(docker=DockerOptions(runtime="nvidia")) == [
+        "this site does not allow the runtime 'nvidia'; it allows runc"
+    ]
 
 
 @pytest.mark.parametrize(
     ("digest", "said"),
-    [("sha256:abc", "3 characters"), ("sha256:" + "g" * 64, "other characters"), ("sha512:" + "0" * 64, "sha512"), ("", "nothing")],
+    [
+        ("sha256:abc", "3 characters"),
+        ("sha256:" + "g" * 64, "other characters"),
+        ("sha512:" + "0" * 64, "sha512"),
+        ("", "nothing"),
+    ],
 )
-def test_a_digest_that_is_none(digest: str, said: str) -> None:
+def test_image_problem_of_invalid_digest(digest: str, said: str) -> None:
     assert said in str(image_problem(f"tf@{digest}"))
     assert image_problem("tf@sha256:" + "0" * 64) is None
 
@@ -123,27 +153,37 @@ def test_a_digest_that_is_none(digest: str, said: str) -> None:
 def test_published_ports() -> None:
     fixed = DockerOptions(publish=("8080:80",))
     assert "takes one port of a node" in problems(instances=2, docker=fixed, network="bridge")[0]
-    assert problems(instances=2, docker=fixed, network="bridge", placement=Placement(spread="node")) == []
+    assert (
+        problems(instances=2, docker=fixed, network="bridge", placement=Placement(spread="node"))
+        == []
+    )
     assert problems(instances=2, docker=DockerOptions(publish=(":80",)), network="bridge") == []
     assert "no port can be published" in problems(docker=fixed, network="host")[0]
 
 
-def test_a_tmpfs_where_a_mount_is() -> None:
-    assert "is the target of a mount, too" in problems(docker=DockerOptions(tmpfs=("/x/",)), mounts=(Mount("/data", "/x"),))[0]
+def test_tmpfs_at_a_mount_target() -> None:
+    assert (
+        "is the target of a mount, too"
+        in problems(docker=DockerOptions(tmpfs=("/x/",)), mounts=(Mount("/data", "/x"),))[0]
+    )
 
 
 def test_versions() -> None:
-    body = plan(make_job(make_role("chief", docker=DockerOptions(tmpfs=("/x",), runtime="nvidia"))), SITE).body
+    body = plan(
+        make_job(make_role("chief", docker=DockerOptions(tmpfs=("/x",), runtime="nvidia"))), SITE
+    ).body
     check_version(body, "3.4.2")
     for version in ("3.2.4", "3.1.1"):
-        with pytest.raises(Refused, match="knows no docker"):
+        with pytest.raises(Refused, match="does not support docker"):
             check_version(body, version)
 
 
-def test_a_role_s_options_replace_the_job_s_key_by_key() -> None:
+def test_docker_keys_of_role_override_job() -> None:
     text = (
-        "name: t\nimage: i\ncommand: c\nstrategy: parameter-server\ndocker: {tmpfs: [/a], accounts: true}\n"
-        "roles:\n  chief: {memory: 1Gi}\n  worker: {memory: 1Gi, docker: {accounts: false, runtime: r}}\n"
+        "name: t\nimage: i\ncommand: c\nstrategy: parameter-server\ndocker: {tmpfs: [/a], "
+        "accounts: true}\n"
+        "roles:\n  chief: {memory: 1Gi}\n  worker: {memory: 1Gi, docker: {accounts: "
+        "false, runtime: r}}\n"
         "  ps: {memory: 1Gi, docker: {tmpfs: []}}\n"
     )
     roles = loads(text, source="x", base=None).roles
@@ -155,29 +195,45 @@ def test_a_role_s_options_replace_the_job_s_key_by_key() -> None:
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
-        ("docker: tf:2.15", "expected a mapping such as {tmpfs: [/scratch]}; the image is said by `image`"),
+        (
+            "docker: tf:2.15",
+            "expected a mapping such as {tmpfs: [/scratch]}; the image is said by `image`",
+        ),
         ("docker: {privileged: true}", "privileged containers are not asked for here"),
         ("docker: {shm_size: 1g}", "YARN cannot size /dev/shm; say docker: {tmpfs: [/dev/shm]}"),
-        ("docker: {tmpfs: [scratch]}", "docker.tmpfs[0]: 'scratch' is no directory for a tmpfs"),
-        ("docker: {tmpfs: [/a/../b]}", "is no directory for a tmpfs"),
+        (
+            "docker: {tmpfs: [scratch]}",
+            "docker.tmpfs[0]: 'scratch' is not a valid directory for a tmpfs",
+        ),
+        ("docker: {tmpfs: [/a/../b]}", "is not a valid directory for a tmpfs"),
         ("docker: {publish: [8080]}", "quote"),
-        ("docker: {publish: ['8080']}", "'8080' is no mapping of ports"),
-        ("docker: {publish: ['0:80']}", "is no mapping of ports"),
-        ("docker: {publish: ['1.2.3.4:80:70000']}", "is no mapping of ports"),
-        ("docker: {runtime: 'a b'}", "is no name of a runtime"),
+        ("docker: {publish: ['8080']}", "'8080' is not a valid port mapping"),
+        ("docker: {publish: ['0:80']}", "is not a valid port mapping"),
+        ("docker: {publish: ['1.2.3.4:80:70000']}", "is not a valid port mapping"),
+        ("docker: {runtime: 'a b'}", "is not a valid runtime name"),
         ("docker: {entrypoint: yes}", "expected true or false"),
         ("entrypoint: x", "to keep the image's own ENTRYPOINT, docker: {entrypoint: true}"),
     ],
 )
-def test_what_is_wrong_in_a_job_spec(said: str, answer: str) -> None:
+def test_docker_keys_with_errors(said: str, answer: str) -> None:
     with pytest.raises(JobSpecError) as error:
-        loads(f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: 1Gi}}}}\n{said}\n", source="x.yaml", base=None)
+        loads(
+            f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: "
+            f"1Gi}}}}\n{said}\n",
+            source="x.yaml",
+            base=None,
+        )
     assert answer in str(error.value)
     assert "x.yaml:6:" in str(error.value)
 
 
-def test_options_from_the_command_line() -> None:
+def test_docker_keys_from_overrides() -> None:
     text = "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n"
-    said = ["docker.tmpfs=[/a]", "docker.runtime=runsc", "roles.chief.docker.accounts=true", 'docker.publish=[":80"]']
+    said = [
+        "docker.tmpfs=[/a]",
+        "docker.runtime=runsc",
+        "roles.chief.docker.accounts=true",
+        'docker.publish=[":80"]',
+    ]
     docker = loads(text, source="x", base=None, overrides=said).roles["chief"].docker
     assert docker == DockerOptions(accounts=True, tmpfs=("/a",), publish=(":80",), runtime="runsc")

@@ -1,4 +1,4 @@
-"""A job against what the cluster says of itself."""
+"""Jobs that a cluster's version or limits do not allow."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import Refused
-from submit_tf_job.job import Place
+from submit_tf_job.jobspec.job import Location
 from submit_tf_job.plan import plan
 from submit_tf_job.plan.limits import check_limits, check_version
-from submit_tf_job.yarn.records import MaximumResources
+from submit_tf_job.yarn.observed import MaximumResources
 from tests.golden.fixed import SITE, make_job, make_role
 
 SMALL, LARGE = "x" * 60_000, "x" * 60_001
 DIGEST = plan(make_job(make_role(image="library/python@sha256:" + "0" * 64)), SITE).body
-TOO_OLD = "Hadoop {} knows no restart_policy (YARN-8080), and would start finished tasks for ever"
+TOO_OLD = "Hadoop {} does not support restart_policy (YARN-8080), and would start finished tasks again without end"
 TOO_LARGE = "the service has 60001 bytes, and Hadoop {} cannot read back more than 60000"
-NO_DIGEST = "Hadoop {} takes no image by its digest (3.2.5 and 3.3.5 are the first), and every container would fail"
+NO_DIGEST = (
+    "Hadoop {} does not support images by digest (3.2.5 and 3.3.5 are the first), and every "
+    "container would fail"
+)
 
 
 def refusal(body: str, version: str) -> tuple[str, str]:
@@ -58,14 +61,19 @@ def test_versions(version: str, body: str, message: str) -> None:
     assert refusal(body, version)[0] == message.format(version)
 
 
-def test_what_to_do_about_it() -> None:
-    assert refusal(LARGE, "3.2.4")[1] == "set hadoop_conf (or staging) in the settings: files then go to HDFS"
+def test_check_version_hints() -> None:
+    assert (
+        refusal(LARGE, "3.2.4")[1]
+        == "set hadoop_conf (or staging) in the settings: files then go to HDFS"
+    )
     assert refusal(DIGEST, "3.3.4")[1] == "name the image by a tag"
     assert refusal(SMALL, "3.0.0")[1] == ""
 
 
-def test_the_word_digest_in_a_command_is_no_digest() -> None:
-    job = make_job(make_role(env={"IMAGE": "x@sha256:" + "0" * 64}), bootstrap=False, tf_config="none")
+def test_check_version_ignores_digest_in_command() -> None:
+    job = make_job(
+        make_role(env={"IMAGE": "x@sha256:" + "0" * 64}), bootstrap=False, tf_config="none"
+    )
     assert refusal(plan(job, SITE).body, "3.1.4") == ("", "")
 
 
@@ -73,18 +81,32 @@ CLUSTER = MaximumResources(8192, 4, {"yarn.io/gpu": 2})
 LIMITS: list[tuple[dict[str, Any], MaximumResources, str]] = [
     ({}, CLUSTER, ""),
     ({"memory_mib": 8192, "cpus": 4, "gpus": 2}, CLUSTER, ""),
-    ({"memory_mib": 8193}, CLUSTER, "roles.worker.memory: 8193 MiB is more than the 8192 MiB one container may have here"),
-    ({"cpus": 5}, CLUSTER, "roles.worker.cpus: 5 is more than the 4 cores one container may have here"),
-    ({"gpus": 3}, CLUSTER, "roles.worker.gpus: 3 is more than the 2 yarn.io/gpu one container may have here"),
+    (
+        {"memory_mib": 8193},
+        CLUSTER,
+        "roles.worker.memory: 8193 MiB is more than the 8192 MiB one container may have here",
+    ),
+    (
+        {"cpus": 5},
+        CLUSTER,
+        "roles.worker.cpus: 5 is more than the 4 cores one container may have here",
+    ),
+    (
+        {"gpus": 3},
+        CLUSTER,
+        "roles.worker.gpus: 3 is more than the 2 yarn.io/gpu one container may have here",
+    ),
     (
         {"gpus": 1},
         MaximumResources(8192, 4),
-        "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or set gpu_resource",
+        "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or set "
+        "gpu_resource",
     ),
     (
         {"gpus": 1},
         MaximumResources(8192, 4, {"yarn.io/gpu": 0, "nvidia.com/gpu": 8}),
-        "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or set gpu_resource",
+        "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or set "
+        "gpu_resource",
     ),
     ({"memory_mib": 10**9, "cpus": 999}, MaximumResources(None, None), ""),
     (
@@ -98,7 +120,9 @@ LIMITS: list[tuple[dict[str, Any], MaximumResources, str]] = [
 
 
 @pytest.mark.parametrize(("role", "maximum", "message"), LIMITS)
-def test_containers_that_no_node_could_hold(role: dict[str, Any], maximum: MaximumResources, message: str) -> None:
+def test_check_limits_of_containers(
+    role: dict[str, Any], maximum: MaximumResources, message: str
+) -> None:
     job = make_job(make_role("chief"), make_role("worker", **role))
     if message:
         with pytest.raises(Refused) as error:
@@ -108,12 +132,19 @@ def test_containers_that_no_node_could_hold(role: dict[str, Any], maximum: Maxim
         check_limits(job, SITE, maximum)
 
 
-def test_all_roles_at_once_each_at_its_place() -> None:
-    places = {"roles.chief.memory": Place("t.yaml", 3, 5), "roles.worker": Place("t.yaml", 7, 1)}
-    job = make_job(make_role("chief", memory_mib=9000), make_role("worker", memory_mib=9001), places=places)
+def test_check_limits_reports_all_roles() -> None:
+    places = {
+        "roles.chief.memory": Location("t.yaml", 3, 5),
+        "roles.worker": Location("t.yaml", 7, 1),
+    }
+    job = make_job(
+        make_role("chief", memory_mib=9000), make_role("worker", memory_mib=9001), places=places
+    )
     with pytest.raises(Refused) as error:
         check_limits(job, SITE, CLUSTER)
     assert error.value.message == (
-        "t.yaml:3:5: roles.chief.memory: 9000 MiB is more than the 8192 MiB one container may have here\n"
-        "t.yaml:7:1: roles.worker.memory: 9001 MiB is more than the 8192 MiB one container may have here"
+        "t.yaml:3:5: roles.chief.memory: 9000 MiB is more than the 8192 MiB one container "
+        "may have here\n"
+        "t.yaml:7:1: roles.worker.memory: 9001 MiB is more than the 8192 MiB one "
+        "container may have here"
     )

@@ -1,4 +1,4 @@
-"""Literals that look like secrets are refused, and what only sounds like one is not."""
+"""Literals that look like secrets are refused, and harmless ones are not."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.job import Command, Job, Place
+from submit_tf_job.jobspec.job import Command, Job, Location
 from submit_tf_job.plan import plan, secrets
 from tests.golden.fixed import SITE, make_job, make_role
 
 SENTENCE = (
-    "looks like a secret, and everybody who can see the job could read it; "
+    "looks like a secret, and anyone who can see the job could read it; "
     "put it into a file that only you can read (on HDFS, or mounted) and pass the file's path"
 )
-# Each is put together here, so that no scanner of repositories takes this file for a leak.
+# Each is concatenated here, so that scanners of repositories do not report this file.
 AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
 GITHUB = "ghp_" + "a1" * 18
 SLACK = "xoxb-" + "1234567890-abc"
@@ -25,7 +25,7 @@ PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE"
 
 
 def found(job: Job) -> list[tuple[str, str]]:
-    return [item for role in job.roles.values() for item in secrets.find(role)]
+    return [(problem.path, problem.message) for problem in secrets.problems(job)]
 
 
 def in_env(name: str, value: str) -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ def in_script(text: str) -> list[tuple[str, str]]:
         ("DATABASE_URL", "postgres://alice:hunter2@db/train"),
     ],
 )
-def test_a_value_that_looks_like_a_secret(name: str, value: str) -> None:
+def test_env_value_that_looks_like_a_secret(name: str, value: str) -> None:
     assert in_env(name, value) == [(f"roles.worker.env.{name}", f"the value of {name} {SENTENCE}")]
 
 
@@ -103,7 +103,7 @@ def test_a_value_that_looks_like_a_secret(name: str, value: str) -> None:
         ("EYJ", "eyJhbGciOi.not.a.token"),
     ],
 )
-def test_a_value_that_only_sounds_like_one(name: str, value: str) -> None:
+def test_env_value_that_is_harmless(name: str, value: str) -> None:
     assert in_env(name, value) == []
 
 
@@ -121,14 +121,26 @@ def test_a_value_that_only_sounds_like_one(name: str, value: str) -> None:
         ("(PGPASSWORD='x' psql)", "PGPASSWORD"),
     ],
 )
-def test_an_option_that_looks_like_a_secret(script: str, option: str) -> None:
+def test_command_option_that_looks_like_a_secret(script: str, option: str) -> None:
     assert in_script(script) == [("roles.worker.command", f"the value of {option} {SENTENCE}")]
-    assert found(make_job(make_role(command=Command(argv=tuple(script.split(" ")))))) == in_script(script)
+    assert found(make_job(make_role(command=Command(argv=tuple(script.split(" ")))))) == in_script(
+        script
+    )
 
 
-@pytest.mark.parametrize("text", [AWS, GITHUB, f"curl -H 'Authorization: Bearer {JWT}' x", "git clone https://alice:hunter2@example.com/x"])
-def test_a_command_that_holds_one(text: str) -> None:
-    assert in_script(f"run {text}") == [("roles.worker.command", f"the command holds what {SENTENCE}")]
+@pytest.mark.parametrize(
+    "text",
+    [
+        AWS,
+        GITHUB,
+        f"curl -H 'Authorization: Bearer {JWT}' x",
+        "git clone https://alice:hunter2@example.com/x",
+    ],
+)
+def test_command_with_a_known_secret(text: str) -> None:
+    assert in_script(f"run {text}") == [
+        ("roles.worker.command", f"the command holds what {SENTENCE}")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -148,12 +160,17 @@ def test_a_command_that_holds_one(text: str) -> None:
         "python t.py --my-key-words 'a b' --monkey see",
     ],
 )
-def test_a_command_that_only_sounds_like_one(script: str) -> None:
+def test_command_that_is_harmless(script: str) -> None:
     assert in_script(script) == []
 
 
-def test_all_of_them_are_found_and_the_plan_is_refused() -> None:
-    job = make_job(make_role("chief", env={"A_TOKEN": "x", "B_TOKEN": "y"}, command=Command(script="t --password z")), make_role("worker"))
+def test_plan_refuses_all_secrets() -> None:
+    job = make_job(
+        make_role(
+            "chief", env={"A_TOKEN": "x", "B_TOKEN": "y"}, command=Command(script="t --password z")
+        ),
+        make_role("worker"),
+    )
     with pytest.raises(JobSpecError) as error:
         plan(job, SITE)
     assert [problem.path for problem in error.value.problems] == [
@@ -163,28 +180,35 @@ def test_all_of_them_are_found_and_the_plan_is_refused() -> None:
     ]
 
 
-def test_what_all_roles_share_is_told_once_and_at_its_place() -> None:
-    places = {"env.A_TOKEN": Place("t.yaml", 4, 7), "command": Place("t.yaml", 2, 1), "roles.chief": Place("t.yaml", 9, 1)}
+def test_secret_of_all_roles_is_one_problem() -> None:
+    places = {
+        "env.A_TOKEN": Location("t.yaml", 4, 7),
+        "command": Location("t.yaml", 2, 1),
+        "roles.chief": Location("t.yaml", 9, 1),
+    }
     shared = {"env": {"A_TOKEN": "x"}, "command": Command(script="t --password z")}
     job = make_job(make_role("chief", **shared), make_role("worker", **shared), places=places)
     with pytest.raises(JobSpecError) as error:
         plan(job, SITE)
     assert str(error.value) == (
-        f"t.yaml:2:1: command: the value of --password {SENTENCE}\nt.yaml:4:7: env.A_TOKEN: the value of A_TOKEN {SENTENCE}"
+        f"t.yaml:2:1: command: the value of --password {SENTENCE}\nt.yaml:4:7: "
+        f"env.A_TOKEN: the value of A_TOKEN {SENTENCE}"
     )
 
 
 @given(
     st.sampled_from(["PASSWORD", "HF_TOKEN", "API_KEY"]),
-    st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=12, max_size=30).filter(lambda text: not text.isdigit()),
+    st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=12, max_size=30).filter(
+        lambda text: not text.isdigit()
+    ),
 )
-def test_the_message_never_holds_the_literal(name: str, literal: str) -> None:
+def test_message_never_contains_the_literal(name: str, literal: str) -> None:
     env, option = in_env(name, literal), in_script(f"run --{name} {literal}")
     assert len(env) == len(option) == 1
     assert literal not in env[0][1] + option[0][1]
 
 
 @given(st.text(max_size=60), st.text(max_size=200))
-def test_any_text_is_judged(name: str, value: str) -> None:
+def test_problems_accepts_any_text(name: str, value: str) -> None:
     assert len(in_env(name, value)) <= 1
     assert len(in_script(f"{name} {value}")) <= 1

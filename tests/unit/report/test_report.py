@@ -1,4 +1,4 @@
-"""What is shown of a job and of the settings."""
+"""The lines and JSON objects of a job and of the settings."""
 
 from __future__ import annotations
 
@@ -9,83 +9,115 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from submit_tf_job.observation import Evidence, Observation, verdict
-from submit_tf_job.report.job import change_line, job_lines, job_object
-from submit_tf_job.report.settings import settings_lines, settings_object
-from submit_tf_job.settings import KEYS
-from submit_tf_job.watch import Look
-from tests.unit.test_observation import FAILURE_JSON, app, observations, report
-from tests.unit.test_settings import Host, host
+from submit_tf_job.observation import Evidence, JobStatus
+from submit_tf_job.report.job_text import change_line, job_lines, job_object
+from submit_tf_job.report.settings_text import settings_lines, settings_object
+from submit_tf_job.settings import keys
+from tests.fakes.host import Host
+from tests.fakes.statuses import FAILURE_JSON, app, observations, report
 
-__all__ = ["host"]
-
-ROLES = {"chief": {"wanted": 1, "running": 1}, "worker": {"wanted": 4, "running": 2, "failed": 1, "lost": 1}, "ps": {"wanted": 2}}
+ROLES = {
+    "chief": {"wanted": 1, "running": 1},
+    "worker": {"wanted": 4, "running": 2, "failed": 1, "lost": 1},
+    "ps": {"wanted": 2},
+}
 RUNNING = app("RUNNING", "UNDEFINED")
 TIMED = replace(app(), started_ms=1_700_000_000_000, finished_ms=1_700_000_059_999)
 
 
-def look(record: Any = RUNNING, trouble: str = "", evidence: Evidence = Evidence.READ, **said: Any) -> Look:
-    seen = Observation("mnist", "application_1_0001", record, report=report(**said) if said else None, evidence=evidence, trouble=trouble)
-    return Look(seen, verdict(seen))
+def look(
+    record: Any = RUNNING, trouble: str = "", evidence: Evidence = Evidence.READ, **said: Any
+) -> JobStatus:
+    return JobStatus(
+        "mnist",
+        "application_1_0001",
+        record,
+        report=report(**said) if said else None,
+        evidence=evidence,
+        trouble=trouble,
+    )
 
 
-# --- one line while it runs -------------------------------------------------------------------------------------------
+# --- one line while it runs -----------------------------------------------------------------------
 
 PROGRESS = {"step": 30, "total": 100, "metrics": {"loss": 0.123456, "epoch": 3, "lr": None}}
 LINES = [
-    (look(app("ACCEPTED", "UNDEFINED")), "PENDING    accepted; waiting for YARN to start its ApplicationMaster"),
+    (
+        look(app("ACCEPTED", "UNDEFINED")),
+        "PENDING    accepted; waiting for YARN to start its ApplicationMaster",
+    ),
     (look(), "STARTING   waiting for the first containers"),
-    (look(state="waiting", wanted=3, arrived=1), "STARTING   1 of 3 tasks are here"),
+    (look(state="waiting", wanted=3, arrived=1), "STARTING   1 of 3 tasks started"),
     (
         look(state="waiting", wanted=9, arrived=2, missing=[f"worker-{n}" for n in range(7)]),
-        "STARTING   2 of 9 tasks are here; missing worker-0, worker-1, worker-2, worker-3, worker-4 and 2 more",
+        "STARTING   2 of 9 tasks started; waiting for worker-0, worker-1, worker-2, "
+        "worker-3, worker-4 and 2 more",
     ),
     (
-        look(state="waiting", wanted=2, arrived=2, missing=["worker-0"]),
-        "STARTING   all 2 tasks are here; DNS does not know yet: worker-0",
+        look(state="waiting", wanted=2, arrived=2, unnamed=["worker-0"]),
+        "STARTING   Both tasks started; waiting for DNS to register worker-0",
     ),
-    (look(state="running", roles=ROLES), "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2"),
-    (look(state="running", progress=PROGRESS), "RUNNING    step 30/100  loss 0.1235  epoch 3  lr -"),
+    (
+        look(state="running", roles=ROLES),
+        "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2",
+    ),
+    (
+        look(state="running", progress=PROGRESS),
+        "RUNNING    step 30/100  loss 0.1235  epoch 3  lr -",
+    ),
     (look(state="running", progress={"step": 3, "total": None}), "RUNNING    step 3"),
     (
         look(state="running", progress={"step": None, "metrics": {}}, roles=ROLES),
         "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2",
     ),
     (
-        look(state="finishing", roles={"chief": {"wanted": 1, "succeeded": 1}, "ps": {"wanted": 1, "ended": 1}}),
-        "FINISHING  chief 1 succeeded  ps 1 ended",
+        look(
+            state="finishing",
+            roles={"chief": {"wanted": 1, "succeeded": 1}, "ps": {"wanted": 1, "ended": 1}},
+        ),
+        "FINISHING  chief 1 succeeded  ps 1 stopped",
     ),
     (
-        look(state="failed", wanted=2, roles={"worker": {"wanted": 2, "failed": 1}}, first_failure=FAILURE_JSON),
-        f"FINISHING  {FAILURE_JSON['message']}; the other tasks are told to end",
+        look(
+            state="failed",
+            wanted=2,
+            roles={"worker": {"wanted": 2, "failed": 1}},
+            first_failure=FAILURE_JSON,
+        ),
+        f"FINISHING  {FAILURE_JSON['message']}; stopping the other tasks",
     ),
     (look(app("FAILED", "FAILED"), evidence=Evidence.UNREADABLE), "FAILED"),
 ]
 
 
 @pytest.mark.parametrize(("found", "line"), LINES)
-def test_a_look_in_one_line(found: Look, line: str) -> None:
+def test_change_text_by_state(found: JobStatus, line: str) -> None:
     assert change_line(found, 0) == f"00:00  {line}"
 
 
-@pytest.mark.parametrize(("seconds", "time"), [(0, "00:00"), (59.9, "00:59"), (60, "01:00"), (3600, "60:00"), (360_000, "6000:00")])
-def test_the_time_of_a_look(seconds: float, time: str) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "time"),
+    [(0, "00:00"), (59.9, "00:59"), (60, "01:00"), (3600, "60:00"), (360_000, "6000:00")],
+)
+def test_change_line_begins_with_the_elapsed_time(seconds: float, time: str) -> None:
     assert change_line(look(), seconds).split("  ")[0] == time
 
 
-# --- some lines -------------------------------------------------------------------------------------------------------
+# --- some lines -----------------------------------------------------------------------------------
 
 
-def test_a_job_that_succeeded() -> None:
-    assert list(job_lines(look(TIMED, state="succeeded", roles={"worker": {"wanted": 2, "succeeded": 2}}))) == [
+def test_job_lines_of_a_success() -> None:
+    assert list(
+        job_lines(look(TIMED, state="succeeded", roles={"worker": {"wanted": 2, "succeeded": 2}}))
+    ) == [
         "mnist  SUCCEEDED after 59 s",
-        "  YARN and the deciding task both say so",
+        "  Confirmed by YARN and by the deciding task",
         "  worker       2 succeeded",
         "  application  application_1_0001  queue default  user alice",
     ]
 
 
-def test_a_job_that_failed() -> None:
+def test_job_lines_of_a_failure() -> None:
     found = look(
         replace(app(final="FAILED"), started_ms=1_700_000_000_000, finished_ms=1_700_000_125_000),
         state="failed",
@@ -99,42 +131,50 @@ def test_a_job_that_failed() -> None:
         "  first cause  worker-1 on node1, exit status 3",
         "  last lines of worker-1's stderr:",
         "    Traceback",
-        "  worker       1 failed, 1 ended",
+        "  worker       1 failed, 1 stopped",
         "  warning      worker-0 was slow",
         "  application  application_1_0001  queue default  user alice",
     ]
 
 
-def test_a_job_that_only_yarn_calls_a_success() -> None:
+def test_job_lines_of_a_success_without_outcome() -> None:
     found = look(app(), evidence=Evidence.MISSING)
     assert list(job_lines(found)) == [
         "mnist  FAILED",
-        "  YARN says SUCCEEDED, but the deciding task left no outcome: its command never ran",
+        "  YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran",
         f"  hint: {found.verdict.hint}",
         "  application  application_1_0001  queue default  user alice",
     ]
 
 
-def test_a_job_that_waits() -> None:
+def test_job_lines_of_a_waiting_job() -> None:
     found = look(
-        trouble="The services API answers 500", state="waiting", wanted=9, arrived=1, missing=list("abcdefg"), progress={"step": 1}
+        trouble="The services API answers 500",
+        state="waiting",
+        wanted=9,
+        arrived=1,
+        missing=list("abcdefg"),
+        progress={"step": 1},
     )
     assert list(job_lines(found)) == [
         "mnist  STARTING",
         "  worker       0/2",
-        "  missing      a, b, c, d, e …",
+        "  waiting for  a, b, c, d, e …",
         "  progress     step 1",
         "  application  application_1_0001  queue default  user alice",
         "  not known at this moment: The services API answers 500",
     ]
 
 
-def test_a_failure_without_host_or_status() -> None:
+def test_job_lines_of_a_failure_without_host_or_status() -> None:
     failure = {"task": "ps-0", "reason": "lost", "message": "ps-0 was lost"}
-    assert list(job_lines(look(app(final="FAILED"), state="failed", first_failure=failure)))[2] == "  first cause  ps-0"
+    assert (
+        list(job_lines(look(app(final="FAILED"), state="failed", first_failure=failure)))[2]
+        == "  first cause  ps-0"
+    )
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
+# --- JSON -----------------------------------------------------------------------------------------
 
 KEYS_OF_A_JOB = [
     *(
@@ -153,12 +193,21 @@ KEYS_OF_A_JOB = [
         "pending",
         "submission",
     ),
-    *("tasks", "roles", "progress", "warnings", "evidence", "yarn", "started_at", "finished_at"),
+    *("tasks", "roles", "progress", "warnings", "evidence", "yarn", "links"),
+    *("started_at", "finished_at"),
 ]
 
 
-def test_a_job_as_json() -> None:
-    found = job_object(look(TIMED, state="succeeded", missing=[], roles={"worker": {"wanted": 2, "succeeded": 2}}, warnings=["slow"]))
+def test_job_object_of_a_running_job() -> None:
+    found = job_object(
+        look(
+            TIMED,
+            state="succeeded",
+            missing=[],
+            roles={"worker": {"wanted": 2, "succeeded": 2}},
+            warnings=["slow"],
+        )
+    )
     assert found == {
         "kind": "Job",
         "format": 1,
@@ -174,55 +223,142 @@ def test_a_job_as_json() -> None:
         "root_cause": None,
         "pending": [],
         "submission": "s",
-        "tasks": {"wanted": 2, "arrived": 2, "missing": []},
-        "roles": {"worker": {"wanted": 2, "arrived": 0, "running": 0, "succeeded": 2, "failed": 0, "ended": 0, "lost": 0, "restarts": 0}},
+        "tasks": {"wanted": 2, "arrived": 2, "missing": [], "unnamed": []},
+        "roles": {
+            "worker": {
+                "wanted": 2,
+                "arrived": 0,
+                "running": 0,
+                "succeeded": 2,
+                "failed": 0,
+                "ended": 0,
+                "lost": 0,
+                "restarts": 0,
+            }
+        },
         "progress": None,
         "warnings": ["slow"],
         "evidence": "read",
         "yarn": {"state": "FINISHED", "final_status": "SUCCEEDED", "diagnostics": ""},
+        "links": [],
         "started_at": "2023-11-14T22:13:20Z",
         "finished_at": "2023-11-14T22:14:19Z",
     }
 
 
-def test_a_failure_as_json() -> None:
-    assert job_object(look(app(final="FAILED"), state="failed", first_failure=FAILURE_JSON))["failure"] == FAILURE_JSON
+def test_job_lines_contain_the_duration() -> None:
+    record = replace(app("RUNNING", "UNDEFINED"), started_ms=1, elapsed_ms=190_000)
+    assert next(iter(job_lines(look(record, state="running")))) == "mnist  RUNNING for 3m10s"
+
+
+def test_job_lines_contain_the_links() -> None:
+    served = [
+        {"task": f"board-{index}", "host": "node1", "ports": {"http": 24001 + index}}
+        for index in range(12)
+    ]
+    found = look(app("RUNNING", "UNDEFINED"), state="running", served=served)
+    assert [link["url"] for link in job_object(found)["links"]][:2] == [
+        "http://node1:24001",
+        "http://node1:24002",
+    ]
+    lines = list(job_lines(found))
+    assert "  board-0 http  http://node1:24001" in lines
+    assert "  and 2 more links: submit_tf_job describe JOB -o json" in lines
+
+
+@pytest.mark.parametrize(
+    ("age_s", "words"),
+    [
+        (599, "epoch 3/10  loss 0.5"),
+        (1300, "epoch 3/10  loss 0.5  no progress for 20m"),
+        (3700, "no progress for 1h00m"),
+    ],
+)
+def test_stalled_words_after_ten_minutes(age_s: float, words: str) -> None:
+    progress = {
+        "step": 3,
+        "total": 10,
+        "unit": "epoch",
+        "metrics": {"loss": 0.5},
+        "task": "chief-0",
+        "at": 1000.0,
+        "left_s": 4000.0,
+    }
+    found = look(
+        app("RUNNING", "UNDEFINED"), state="running", progress=progress, updated_at=1000.0 + age_s
+    )
+    assert words in change_line(found, 1)
+    assert "about " in "\n".join(job_lines(found))
+    assert "no progress" not in change_line(
+        look(app("RUNNING", "UNDEFINED"), state="finishing", progress=progress, updated_at=9e9), 1
+    )
+
+
+def test_job_object_of_a_failure() -> None:
+    assert (
+        job_object(look(app(final="FAILED"), state="failed", first_failure=FAILURE_JSON))["failure"]
+        == FAILURE_JSON
+    )
 
 
 @given(observations)
-def test_the_object_always_has_the_same_keys_and_is_json(seen: Observation) -> None:
-    found = job_object(Look(seen, verdict(seen)))
+def test_job_object_has_the_same_keys_for_any_status(seen: JobStatus) -> None:
+    found = job_object(seen)
     assert list(found) == KEYS_OF_A_JOB
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert all(isinstance(line, str) for line in (*job_lines(Look(seen, verdict(seen))), change_line(Look(seen, verdict(seen)), 1)))
+    assert all(
+        isinstance(line, str)
+        for line in (
+            *job_lines(seen),
+            change_line(seen, 1),
+        )
+    )
 
 
 @pytest.mark.parametrize("milliseconds", [None, 0, -1, 10**17, 10**40])
-def test_times_that_are_none(milliseconds: int | None) -> None:
+def test_job_object_of_times_out_of_range(milliseconds: int | None) -> None:
     assert job_object(look(replace(app(), started_ms=milliseconds)))["started_at"] is None
 
 
-# --- settings ---------------------------------------------------------------------------------------------------------
+# --- settings -------------------------------------------------------------------------------------
 
 
-def test_settings_as_json(host: Host) -> None:
-    given = {"resource_managers": ["http://rm:8088"], "user": "alice", "hadoop_conf": "/etc/hadoop/conf", "job": {"env": {"A": "1"}}}
+def test_settings_object(host: Host) -> None:
+    given = {
+        "resource_managers": ["http://rm:8088"],
+        "user": "alice",
+        "hadoop_conf": "/etc/hadoop/conf",
+        "job": {"env": {"A": "1"}},
+    }
     found = settings_object(host.load(arguments=given))
-    assert (found["kind"], found["format"], found["profile"], list(found["settings"])) == ("Settings", 1, None, list(KEYS))
+    assert (found["kind"], found["format"], found["profile"], list(found["settings"])) == (
+        "Settings",
+        1,
+        None,
+        list(keys()),
+    )
     assert json.loads(json.dumps(found)) == found
     values = {name: item["value"] for name, item in found["settings"].items()}
     assert values["resource_managers"] == ["http://rm:8088"]
-    assert (values["hadoop_conf"], values["ports.range"], values["poll.max"]) == ("/etc/hadoop/conf", [20000, 32767], 15.0)
-    assert (values["job"], values["sandbox"], values["staging"]) == ({"env": {"A": "1"}}, False, None)
+    assert (values["hadoop_conf"], values["ports.range"], values["poll.max"]) == (
+        "/etc/hadoop/conf",
+        [20000, 32767],
+        15.0,
+    )
+    assert (values["job"], values["sandbox"], values["staging"]) == (
+        {"env": {"A": "1"}},
+        False,
+        None,
+    )
     assert found["settings"]["user"] == {"value": "alice", "origin": "argument"}
 
 
-def test_settings_in_lines(host: Host) -> None:
+def test_settings_lines(host: Host) -> None:
     host.write(host.user_file, "profiles: {prod: {poll.min: 2s, job: {image: x}}}\n")
     lines = list(settings_lines(host.load(arguments={"user": "alice"}, profile="prod")))
     assert lines[0] == "profile: prod"
     shown = {line.split()[0]: line.split()[1:] for line in lines[1:]}
-    assert list(shown) == list(KEYS)
+    assert list(shown) == list(keys())
     assert shown["user"] == ["alice", "argument"]
     assert shown["resource_managers"] == ["-", "default"]
     assert shown["ports.range"] == ["20000-32767", "default"]

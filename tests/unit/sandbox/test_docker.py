@@ -1,4 +1,6 @@
-"""The profile `docker`: what is refused, written and started. Neither Docker nor a daemon runs here."""
+"""The profile `docker`: what is refused, written and started. Neither Docker nor a daemon runs
+here.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ import pytest
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, docker, engine
-from submit_tf_job.sandbox.config import client_files, daemon_files
-from submit_tf_job.sandbox.model import SandboxOptions
+from submit_tf_job.sandbox.hadoop_config import client_files, daemon_files
+from submit_tf_job.sandbox.options import SandboxOptions
 from submit_tf_job.sandbox.processes import Process
 from submit_tf_job.sandbox.profile import write_profile
-from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
 from submit_tf_job.settings import load_settings
 from tests.fakes.sandbox import state_of
 
@@ -34,13 +36,23 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _state(home: Path, **changes: object) -> State:
-    state = state_of(home=str(home), modes=("docker",), network=5, resolver="system", dns_address="172.30.20.1", dns_port=53)
+def _state(home: Path, **changes: object) -> SandboxState:
+    state = state_of(
+        home=str(home),
+        modes=("docker",),
+        network=5,
+        resolver="system",
+        dns_address="172.30.20.1",
+        dns_port=53,
+    )
     return state_of(**{**state.__dict__, **changes})
 
 
 def _properties(text: str) -> dict[str, str]:
-    return {str(p.findtext("name")): p.findtext("value") or "" for p in ET.fromstring(text.encode()).findall("property")}
+    return {
+        str(p.findtext("name")): p.findtext("value") or ""
+        for p in ET.fromstring(text.encode()).findall("property")
+    }
 
 
 # --- what is asked for
@@ -51,38 +63,60 @@ def _properties(text: str) -> dict[str, str]:
     [
         (SandboxOptions(gpus=2), "gpus can be had with Docker only"),
         (SandboxOptions(mounts=("/data",), modes=("ha",)), "mounts can be had with Docker only"),
-        (SandboxOptions(container_executor=Path("/x")), "a container-executor can be had with Docker only"),
-        (SandboxOptions(modes=("docker",), container_path=(Path("/venv"),)), "PATH is their image's"),
+        (
+            SandboxOptions(container_executor=Path("/x")),
+            "a container-executor can be had with Docker only",
+        ),
+        (
+            SandboxOptions(modes=("docker",), container_path=(Path("/venv"),)),
+            "PATH is their image's",
+        ),
         (SandboxOptions(modes=("docker",), resolver="direct"), "by the containers' own resolver"),
         (SandboxOptions("3.3.5", modes=("docker",)), r"of Hadoop 3\.4\.2 only"),
         (SandboxOptions(modes=("docker",), mounts=("data",)), "'data' is nothing to mount"),
         (SandboxOptions(modes=("docker",), mounts=("/:exec",)), "'/:exec' is nothing to mount"),
-        (SandboxOptions(modes=("docker",), mounts=("/nowhere/at/all",)), "/nowhere/at/all, which jobs are to mount, does not exist"),
-        (SandboxOptions(modes=("docker",), container_executor=Path("/nowhere/ce")), "there is no container-executor at /nowhere/ce"),
+        (
+            SandboxOptions(modes=("docker",), mounts=("/nowhere/at/all",)),
+            "/nowhere/at/all, which jobs are to mount, does not exist",
+        ),
+        (
+            SandboxOptions(modes=("docker",), container_executor=Path("/nowhere/ce")),
+            "there is no container-executor at /nowhere/ce",
+        ),
     ],
 )
-def test_what_cannot_be_had_is_refused(options: SandboxOptions, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_had_is_refused(
+    options: SandboxOptions, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "find_programs", lambda _: None)
     with pytest.raises(SandboxError, match=message) as caught:
         docker.check_options(options, ENVIRON)
     assert caught.value.hint or "does not exist" in message or "there is no" in message
-    docker.check_options(SandboxOptions(modes=("docker", "ha"), mounts=("/etc:ro", "/tmp:rw")), ENVIRON)
+    docker.check_options(
+        SandboxOptions(modes=("docker", "ha"), mounts=("/etc:ro", "/tmp:rw")), ENVIRON
+    )
 
 
-def test_gpus_need_control_groups_that_hadoop_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_gpus_need_control_groups_that_hadoop_knows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(engine, "find_programs", lambda _: None)
     monkeypatch.setattr(docker, "_DEVICES", tmp_path / "devices")
     with pytest.raises(SandboxError, match="no control groups of version 1"):
         docker.check_options(SandboxOptions(modes=("docker",), gpus=2), ENVIRON)
 
 
-def test_hadoops_own_executor_wants_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hadoops_own_executor_wants_the_usual_places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(engine, "find_programs", lambda _: None)
     monkeypatch.setattr(docker, "_CLI", str(tmp_path))
     monkeypatch.setattr(docker, "_DEFAULT_SOCKET", tmp_path)
     (tmp_path / "ce").touch()
     with pytest.raises(SandboxError, match="and another Docker Engine has it") as caught:
-        docker.check_options(SandboxOptions(modes=("docker",), container_executor=tmp_path / "ce"), ENVIRON)
+        docker.check_options(
+            SandboxOptions(modes=("docker",), container_executor=tmp_path / "ce"), ENVIRON
+        )
     assert "stop that one" in (caught.value.hint or "")
 
 
@@ -96,16 +130,25 @@ def test_hdfs_and_names_are_where_containers_reach_them(home: Path) -> None:
     assert core["fs.defaultFS"] == f"hdfs://172.30.20.1:{state.ports['namenode']}" == state.hdfs_uri
     assert _properties(client_files(state)["core-site.xml"])["fs.defaultFS"] == state.hdfs_uri
     assert core["hadoop.registry.dns.bind-address"] == "172.30.20.1"
-    assert hdfs["dfs.datanode.hostname"] == "172.30.20.1", "else WebHDFS sends a container to its own loopback"
-    assert {value.partition(":")[0] for key, value in hdfs.items() if key.endswith("address")} == {"172.30.20.1"}
+    assert hdfs["dfs.datanode.hostname"] == "172.30.20.1", (
+        "else WebHDFS sends a container to its own loopback"
+    )
+    assert {value.partition(":")[0] for key, value in hdfs.items() if key.endswith("address")} == {
+        "172.30.20.1"
+    }
     assert state.namenode_url.startswith("http://172.30.20.1:")
 
 
 def test_the_nodemanager_starts_containers_by_docker(home: Path) -> None:
     yarn = _properties(daemon_files(_state(home), Layout(home))["yarn-site.xml"])
     assert yarn["yarn.nodemanager.container-executor.class"].endswith(".LinuxContainerExecutor")
-    assert yarn["yarn.nodemanager.linux-container-executor.path"] == str(home / "bin" / "container-executor")
-    assert yarn["yarn.nodemanager.runtime.linux.docker.allowed-container-networks"] == "host,bridge,none,jobs"
+    assert yarn["yarn.nodemanager.linux-container-executor.path"] == str(
+        home / "bin" / "container-executor"
+    )
+    assert (
+        yarn["yarn.nodemanager.runtime.linux.docker.allowed-container-networks"]
+        == "host,bridge,none,jobs"
+    )
     assert not [key for key in yarn if "gpu" in key]
     assert "resource-types.xml" not in daemon_files(_state(home), Layout(home))
 
@@ -115,48 +158,76 @@ def test_gpus_that_are_not_there(home: Path) -> None:
     files = daemon_files(state, Layout(home))
     yarn = _properties(files["yarn-site.xml"])
     assert _properties(files["resource-types.xml"]) == {"yarn.resource-types": "yarn.io/gpu"}
-    assert yarn["yarn.nodemanager.resource-plugins.gpu.docker-plugin"] == "nvidia-docker-v2", "version 1 fails: Connection refused"
+    assert yarn["yarn.nodemanager.resource-plugins.gpu.docker-plugin"] == "nvidia-docker-v2", (
+        "version 1 fails: Connection refused"
+    )
     docker.write_programs(state, Layout(home), ENVIRON)
     found = subprocess.run(
-        [yarn["yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables"], "-x", "-q"], stdout=subprocess.PIPE
+        [yarn["yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables"], "-x", "-q"],
+        stdout=subprocess.PIPE,
     )
-    assert [gpu.findtext("minor_number") for gpu in ET.fromstring(found.stdout).findall("gpu")] == ["0", "1"]
+    assert [gpu.findtext("minor_number") for gpu in ET.fromstring(found.stdout).findall("gpu")] == [
+        "0",
+        "1",
+    ]
 
 
 def test_the_configuration_of_hadoops_own_executor(home: Path) -> None:
-    docker.write_programs(_state(home, gpus=1, mounts=("/etc/ssl", "/tmp:rw")), Layout(home), ENVIRON)
+    docker.write_programs(
+        _state(home, gpus=1, mounts=("/etc/ssl", "/tmp:rw")), Layout(home), ENVIRON
+    )
     lines = (home / "conf" / "container-executor.cfg").read_text().splitlines()
     options = dict(line.split("=", 1) for line in lines if "=" in line)
-    assert options["docker.inspect.max.retries"] == "1", "0 turns every failure into success, the default costs 30 s"
+    assert options["docker.inspect.max.retries"] == "1", (
+        "0 turns every failure into success, the default costs 30 s"
+    )
     assert "/etc/ssl" in options["docker.allowed.ro-mounts"].split(",")
     assert options["docker.allowed.rw-mounts"].split(",")[-1] == "/tmp"
     assert options["docker.privileged-containers.enabled"] == "false"
-    assert {"[docker]", "[gpu]", "[cgroups]"} <= set(lines), "without [gpu] every container fails, the ApplicationMaster's first"
+    assert {"[docker]", "[gpu]", "[cgroups]"} <= set(lines), (
+        "without [gpu] every container fails, the ApplicationMaster's first"
+    )
 
 
-def test_hadoops_own_executor_is_asked_whether_it_would_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hadoops_own_executor_is_asked_whether_it_would_work(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool = home / "ce"
     tool.write_text("#!/bin/sh\necho 'Invalid conf file provided' >&2; exit 24\n")
     tool.chmod(0o755)
-    with pytest.raises(SandboxError, match="--checksetup ended with 24: Invalid conf file provided") as caught:
+    with pytest.raises(
+        SandboxError, match="--checksetup ended with 24: Invalid conf file provided"
+    ) as caught:
         docker.write_programs(_state(home, executor=str(tool)), Layout(home), ENVIRON)
     assert str(home / "conf" / "container-executor.cfg") in (caught.value.hint or "")
     tool.write_text("#!/bin/sh\n")
     closed = home / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(SandboxError, match="cannot enter"):
-        docker.write_programs(_state(home, executor=str(tool), jars=str(closed)), Layout(home), ENVIRON)
+        docker.write_programs(
+            _state(home, executor=str(tool), jars=str(closed)), Layout(home), ENVIRON
+        )
 
 
 def test_the_profile_says_what_the_node_allows(home: Path) -> None:
     state = _state(home, gpus=1, mounts=("/etc/ssl", "/srv:rw"))
-    write_profile(state_of(**{**state.__dict__, "profile_path": str(home / "submit_tf_job" / "profiles.d" / "one.yaml")}), Layout(home))
-    settings = load_settings(profile="one", environ={"HOME": str(home), "XDG_CONFIG_HOME": str(home)}, cwd=home)
-    assert settings["docker.host"] == state.engine.host
-    assert "/etc/ssl" in settings["docker.ro_mounts"]
-    assert "/srv" in settings["docker.rw_mounts"]
-    assert tuple(settings["docker.networks"]) == docker.NETWORKS
-    assert tuple(settings["docker.runtimes"]) == ("runc", "nvidia")
+    write_profile(
+        state_of(
+            **{
+                **state.__dict__,
+                "profile_path": str(home / "submit_tf_job" / "profiles.d" / "one.yaml"),
+            }
+        ),
+        Layout(home),
+    )
+    settings = load_settings(
+        profile="one", environ={"HOME": str(home), "XDG_CONFIG_HOME": str(home)}, cwd=home
+    )
+    assert settings.docker.host == state.engine.host
+    assert "/etc/ssl" in (settings.docker.ro_mounts or ())
+    assert "/srv" in (settings.docker.rw_mounts or ())
+    assert settings.docker.networks == docker.NETWORKS
+    assert settings.docker.runtimes == ("runc", "nvidia")
 
 
 def test_the_state_is_kept(home: Path) -> None:
@@ -168,7 +239,9 @@ def test_the_state_is_kept(home: Path) -> None:
 # --- what is started
 
 
-def test_dockerd_is_started_on_its_bridge_and_the_nodemanager_without_a_namespace(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dockerd_is_started_on_its_bridge_and_the_nodemanager_without_a_namespace(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[list[str]] = []
     made: list[str] = []
 
@@ -194,12 +267,15 @@ def test_dockerd_is_started_on_its_bridge_and_the_nodemanager_without_a_namespac
 
 
 @pytest.fixture
-def executor(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+def executor(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The executor as a NodeManager calls it, and a Docker that writes down what it was told."""
     tool = home / "docker-cli"
     tool.write_text(
         f"#!/bin/sh\nenv > {home}/environ\nprintf '%s\\n' \"$@\" > {home}/argv\n"
-        f'case "$*" in *"network inspect"*) echo bridge;; *inspect*) exit 1;; *) cp {home}/argv {home}/ran; exit 3;; esac\n'
+        f'case "$*" in *"network inspect"*) echo bridge;; *inspect*) exit 1;; *) cp '
+        f"{home}/argv {home}/ran; exit 3;; esac\n"
     )
     tool.chmod(0o755)
     monkeypatch.setattr(docker, "_CLI", str(tool))
@@ -218,7 +294,10 @@ Call = Callable[..., subprocess.CompletedProcess[str]]
 
 def _command(home: Path, **values: str) -> Path:
     path = home / "docker.cmd"
-    path.write_text("[docker-command-execution]\n" + "".join(f"  {key.replace('_', '-')}={value}\n" for key, value in values.items()))
+    path.write_text(
+        "[docker-command-execution]\n"
+        + "".join(f"  {key.replace('_', '-')}={value}\n" for key, value in values.items())
+    )
     return path
 
 
@@ -226,13 +305,27 @@ def test_it_is_ready_and_does_only_what_is_asked(executor: Call) -> None:
     assert executor("--checksetup").returncode == 0
     for words in (["--exec-container", "/x"], ["--module-gpu"], ["nobody", "ann", "5", "/etc"]):
         done = executor(*words)
-        assert (done.returncode, done.stdout) == (32, "")
+        assert done.returncode == 32
         assert "Feature disabled" in done.stderr
-    assert executor("root", "ann", "1", *"abcdefghij").stderr == "Requested user root is banned\n"
-    assert executor("nobody").returncode == 255, "no traceback, and never 1, which a program ends with"
+    banned = executor("root", "ann", "1", *"abcdefghij")
+    assert banned.returncode == 255
+    assert banned.stdout.splitlines() == [
+        "main : command provided 1",
+        "main : run as user is root",
+        "main : requested yarn user is ann",
+        "Requested user root is banned",
+    ], "a NodeManager quotes stdout of a failed localization"
+    assert executor("no-such-user", "ann", "0", *"abcdefghij").stdout.endswith(
+        "\nUser no-such-user not found\n"
+    )
+    assert executor("nobody").returncode == 255, (
+        "no traceback, and never 1, which a program ends with"
+    )
 
 
-def test_docker_is_called_with_an_environment_and_an_address_of_its_own(executor: Call, home: Path) -> None:
+def test_docker_is_called_with_an_environment_and_an_address_of_its_own(
+    executor: Call, home: Path
+) -> None:
     command = _command(home, docker_command="kill", name=CONTAINER, signal="SIGTERM")
     executor("--run-docker", command, DOCKER_HOST="tcp://evil:1", LD_LIBRARY_PATH="/evil")
     assert "evil" not in (home / "environ").read_text()
@@ -247,8 +340,11 @@ def test_containers_that_are_not_yarns_are_left_alone(executor: Call, home: Path
         ["--remove-docker-container", "database"],
         ["--inspect-docker-container", "--format={{.State.Status}}", "--all"],
     ):
-        assert "is no container of YARN" in executor(*words).stderr
-    assert executor("--run-docker", _command(home, docker_command="run", name=CONTAINER)).returncode == 29
+        assert "is not a YARN container" in executor(*words).stderr
+    assert (
+        executor("--run-docker", _command(home, docker_command="run", name=CONTAINER)).returncode
+        == 29
+    )
     assert not (home / "ran").exists()
 
 
@@ -258,7 +354,14 @@ def test_it_removes_nothing_beyond_the_nodemanagers_directories(executor: Call, 
     (local / "app" / "sub").mkdir(parents=True)
     (local / "app" / "link").symlink_to(outside)
     (local / "out").symlink_to(outside)
-    for target in (outside, local / ".." / ".." / ".." / "precious", local / "out" / "deep", "/", local / "..", ""):
+    for target in (
+        outside,
+        local / ".." / ".." / ".." / "precious",
+        local / "out" / "deep",
+        "/",
+        local / "..",
+        "",
+    ):
         assert executor("nobody", "ann", "3", target).returncode == 255, target
     assert (outside / "deep").is_dir()
     assert executor("nobody", "ann", "3", "app", local).returncode == 0
@@ -279,23 +382,76 @@ def test_it_signals_no_foreign_process(executor: Call) -> None:
 @pytest.mark.parametrize(
     ("command", "status", "words"),
     [
-        ({"mounts": "/etc/shadow:/x:ro"}, 29, ["does not allow mount src='/etc/shadow', dest='/x'", "code=50", "Invalid read-only mount"]),
-        ({"mounts": "/etc/ssl:/x:rw"}, 29, ["does not allow mount src='/etc/ssl', dest='/x'", "code=51", "Invalid read-write mount"]),
-        ({"mounts": "/no/where:/x:ro"}, 29, ["Could not determine real path of mount '/no/where'", "code=49", "Invalid mount"]),
-        ({"image": "untrusted/x:1", "mounts": "/etc/ssl:/x:ro"}, 7, ["image: untrusted/x:1 is not trusted.", "Disable mount volume"]),
+        (
+            {"mounts": "/etc/shadow:/x:ro"},
+            29,
+            [
+                "does not allow mount src='/etc/shadow', dest='/x'",
+                "code=50",
+                "Invalid read-only mount",
+            ],
+        ),
+        (
+            {"mounts": "/etc/ssl:/x:rw"},
+            29,
+            [
+                "does not allow mount src='/etc/ssl', dest='/x'",
+                "code=51",
+                "Invalid read-write mount",
+            ],
+        ),
+        (
+            {"mounts": "/no/where:/x:ro"},
+            29,
+            ["Could not determine real path of mount '/no/where'", "code=49", "Invalid mount"],
+        ),
+        (
+            {"image": "untrusted/x:1", "mounts": "/etc/ssl:/x:ro"},
+            7,
+            ["image: untrusted/x:1 is not trusted.", "Disable mount volume"],
+        ),
         ({"mounts": "/etc/ssl:/x:ro+rslave"}, 7, []),
     ],
 )
-def test_what_docker_is_not_told_to_run(executor: Call, home: Path, command: dict[str, str], status: int, words: list[str]) -> None:
-    local, logs, private = Layout(home).exposed / "nm-local", Layout(home).exposed / "nm-log", home / "private"
+def test_what_docker_is_not_told_to_run(
+    executor: Call, home: Path, command: dict[str, str], status: int, words: list[str]
+) -> None:
+    local, logs, private = (
+        Layout(home).exposed / "nm-local",
+        Layout(home).exposed / "nm-log",
+        home / "private",
+    )
     (local / "usercache").mkdir()
     private.mkdir()
     for name in ("launch.sh", "tokens"):
         (private / name).write_text(name)
-    values = {"docker_command": "run", "name": CONTAINER, "image": "local/x:1", "net": "bridge", "detach": "true", **command}
-    path = _command(home, launch_command="bash,/run.sh", cap_drop="ALL", cap_add="KILL,CHOWN", privileged="true", **values)
+    values = {
+        "docker_command": "run",
+        "name": CONTAINER,
+        "image": "local/x:1",
+        "net": "bridge",
+        "detach": "true",
+        **command,
+    }
+    path = _command(
+        home,
+        launch_command="bash,/run.sh",
+        cap_drop="ALL",
+        cap_add="KILL,CHOWN",
+        privileged="true",
+        **values,
+    )
     work = local / "usercache" / "ann" / "appcache" / "application_1" / CONTAINER
-    files = [work, private / "launch.sh", private / "tokens", "--http", private / "pid", local, logs, path]
+    files = [
+        work,
+        private / "launch.sh",
+        private / "tokens",
+        "--http",
+        private / "pid",
+        local,
+        logs,
+        path,
+    ]
     done = executor("nobody", "ann", "4", "application_1", CONTAINER, *files)
     assert done.returncode == status, done
     assert all(word in done.stderr for word in words), done.stderr
@@ -305,25 +461,134 @@ def test_what_docker_is_not_told_to_run(executor: Call, home: Path, command: dic
         told = (home / "ran").read_text().split()
         assert told[-3:] == [values["image"], "bash", "/run.sh"]
         assert ("/etc/ssl:/x:ro,rslave" in told) is ("rslave" in command["mounts"])
-        assert ("--cap-add=KILL" in told) is ("untrusted" not in values["image"]), "no more rights for what is not trusted"
+        assert ("--cap-add=KILL" in told) is ("untrusted" not in values["image"]), (
+            "no more rights for what is not trusted"
+        )
         assert not [word for word in told if "privileged" in word]
 
 
-def _poison(tmp_path: Path, code: int) -> int:
+@pytest.mark.parametrize("code", [0, 3, 22, 24, 137])
+def test_report_passes_every_exit_status_on(tmp_path: Path, code: int) -> None:
+    """22 and 24 too, which end the node, as with Hadoop's container-executor."""
     from submit_tf_job.sandbox import executor as module
 
-    return module.report(code, str(tmp_path / "pid"))
+    assert module.report(code, str(tmp_path / "pid")) == code
+    assert (tmp_path / "pid.exitcode").read_text() == str(code)
 
 
-@pytest.mark.parametrize(("code", "reported"), [(0, 0), (3, 3), (22, 122), (24, 124), (137, 137)])
-def test_no_exit_status_ends_the_node(tmp_path: Path, code: int, reported: int) -> None:
-    assert _poison(tmp_path, code) == reported
-    assert (tmp_path / "pid.exitcode").read_text() == str(reported)
+def _edit_configuration(home: Path, old: str, new: str) -> None:
+    file = home / "conf" / "container-executor.cfg"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def _launch(executor: Call, home: Path, **command: str) -> subprocess.CompletedProcess[str]:
+    """Start a container as the NodeManager does."""
+    local, logs, private = (
+        Layout(home).exposed / "nm-local",
+        Layout(home).exposed / "nm-log",
+        home / "private",
+    )
+    for directory in (local / "usercache", private):
+        directory.mkdir(exist_ok=True)
+    for name in ("launch.sh", "tokens"):
+        (private / name).write_text(name)
+    values = {
+        "docker_command": "run",
+        "name": CONTAINER,
+        "image": "local/x:1",
+        "net": "bridge",
+        "detach": "true",
+    }
+    path = _command(home, launch_command="bash,/run.sh", **{**values, **command})
+    work = local / "usercache" / "ann" / "appcache" / "application_1" / CONTAINER
+    files = [
+        work,
+        private / "launch.sh",
+        private / "tokens",
+        "--http",
+        private / "pid",
+        local,
+        logs,
+        path,
+    ]
+    return executor("nobody", "ann", "4", "application_1", CONTAINER, *files)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_launch_with_an_allowed_mount_that_is_missing_fails_whatever_is_mounted(
+    executor: Call, home: Path
+) -> None:
+    _edit_configuration(
+        home,
+        "docker.allowed.ro-mounts=",
+        "docker.allowed.ro-mounts=regex:^/data.*$,volume,/site/gone,",
+    )
+    done = _launch(executor, home, mounts="/etc/ssl:/x:ro")
+    assert done.returncode == 29
+    assert done.stderr.splitlines() == [
+        "Could not determine real path of mount '/site/gone'",
+        "Unable to find permitted docker mounts on disk",
+        "Error constructing docker command, docker error code=52, error message='Mount "
+        "access error'",
+    ]
+    assert not (home / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+@pytest.mark.parametrize(
+    ("retries", "code", "reported"),
+    [("1", 7, 7), ("1", 0, 0), ("0", 3, 0), ("0", 7, 0), ("0", 127, 0)],
+)
+def test_launch_without_inspect_retries_reports_success(
+    executor: Call, home: Path, retries: str, code: int, reported: int
+) -> None:
+    _edit_configuration(home, "inspect.max.retries=1", f"inspect.max.retries={retries}")
+    replies = (
+        f'*"network inspect"*) echo bridge;; *wait*) echo {code};; *inspect*) echo 0;; *) exit 0;;'
+    )
+    (home / "docker-cli").write_text(f'#!/bin/sh\ncase "$*" in {replies} esac\n')
+    assert _launch(executor, home).returncode == reported
+    (home / "docker-cli").write_text(
+        '#!/bin/sh\ncase "$*" in *"network inspect"*) echo bridge;; *) exit 125;; esac\n'
+    )
+    work = (
+        Layout(home).exposed
+        / "nm-local"
+        / "usercache"
+        / "ann"
+        / "appcache"
+        / "application_1"
+        / CONTAINER
+    )
+    for name in ("launch_container.sh", "container_tokens"):
+        (work / name).unlink()
+    assert _launch(executor, home).returncode == 7, "a container that was never started"
+
+
+@pytest.mark.parametrize(
+    ("signal", "sent"),
+    [("SIGTERM", True), ("SIGQUIT", True), ("SIGUSR1", False), ("SIGRTMIN+3", False), ("9", False)],
+)
+def test_kill_refuses_a_signal_with_a_digit(
+    executor: Call, home: Path, signal: str, sent: bool
+) -> None:
+    done = executor(
+        "--run-docker", _command(home, docker_command="kill", name=CONTAINER, signal=signal)
+    )
+    assert (home / "ran").exists() is sent
+    if not sent:
+        assert done.returncode == 29
+        assert f"Value for signal contains non-uppercase characters '{signal}'" in done.stderr
+        assert "docker error code=66, error message='Invalid docker kill command'" in done.stderr
 
 
 def test_its_settings_are_read_as_written(executor: Call, home: Path) -> None:
     settings = json.loads((home / "bin" / "container-executor.json").read_text())
-    assert settings["roots"] == [str(Layout(home).exposed / name) for name in ("nm-local", "nm-log")]
+    assert settings["roots"] == [
+        str(Layout(home).exposed / name) for name in ("nm-local", "nm-log")
+    ]
     (home / "bin" / "container-executor.json").write_text("{")
     done = executor("--checksetup")
     assert done.returncode == 255

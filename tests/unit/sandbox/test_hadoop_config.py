@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,25 +11,31 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import daemons, hdfs, web
+from submit_tf_job.sandbox import daemons, namenode, web
 from submit_tf_job.sandbox.access import Access
-from submit_tf_job.sandbox.config import client_files, daemon_files, resolv_conf
-from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS
-from submit_tf_job.sandbox.ports import PORT_NAMES
+from submit_tf_job.sandbox.hadoop_config import client_files, daemon_files, resolv_conf
+from submit_tf_job.sandbox.options import ALL_DAEMONS, DAEMONS
+from submit_tf_job.sandbox.port_blocks import PORT_NAMES
 from submit_tf_job.sandbox.processes import Process, marker
 from submit_tf_job.sandbox.profile import profile_text, remove_profile, write_profile
-from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
 from submit_tf_job.sandbox.versions import MAVEN_VERSIONS
-from submit_tf_job.sandbox.web import DnsAnswer, NotWell
+from submit_tf_job.sandbox.web import NotWell
 from submit_tf_job.settings import load_settings
 from tests.fakes.sandbox import state_of
 
 LAYOUT = Layout(Path("/state/one"))
-ENVIRON = {"PATH": "/usr/bin", "HOME": "/home/ann", "HADOOP_USER_NAME": "eve", "CLASSPATH": "/evil", "JAVA_TOOL_OPTIONS": "-Devil"}
+ENVIRON = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/ann",
+    "HADOOP_USER_NAME": "eve",
+    "CLASSPATH": "/evil",
+    "JAVA_TOOL_OPTIONS": "-Devil",
+}
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> SandboxState:
     return state_of(
         jars="/cache/hadoop-3.4.2/jars",
         resolver="system",
@@ -50,11 +55,45 @@ def _properties(text: str) -> dict[str, str]:
     return {str(p.findtext("name")): p.findtext("value") or "" for p in found}
 
 
-def _yarn(state: State) -> dict[str, str]:
+def _yarn(state: SandboxState) -> dict[str, str]:
     return _properties(daemon_files(state, LAYOUT)["yarn-site.xml"])
 
 
-def test_every_address_is_on_loopback_and_below_the_ports_of_tasks(state: State) -> None:
+_QUICK = {
+    "hadoop.service.shutdown.timeout",
+    "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",
+}
+
+
+@pytest.mark.parametrize("default_timeouts", [False, True])
+def test_default_timeouts_leave_out_what_makes_jobs_quick(
+    state: SandboxState, default_timeouts: bool
+) -> None:
+    files = daemon_files(replace(state, default_timeouts=default_timeouts), LAYOUT)
+    names = {
+        name for file in ("core-site.xml", "yarn-site.xml") for name in _properties(files[file])
+    }
+    assert names & _QUICK == (set() if default_timeouts else _QUICK)
+
+
+def test_every_setting_is_documented(state: SandboxState) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text()
+    files = daemon_files(state, LAYOUT)
+    names = {
+        name
+        for file, content in files.items()
+        if file.endswith(".xml")
+        for name in _properties(content)
+    }
+    of_queues = {
+        name
+        for name in names
+        if name.startswith("yarn.scheduler.capacity.root.") and name.count(".") > 4
+    }
+    assert [name for name in sorted(names - of_queues) if f"`{name}`" not in text] == []
+
+
+def test_every_address_is_on_loopback_and_below_the_ports_of_tasks(state: SandboxState) -> None:
     files = daemon_files(state, LAYOUT)
     addresses = [
         value
@@ -63,7 +102,10 @@ def test_every_address_is_on_loopback_and_below_the_ports_of_tasks(state: State)
         if key.endswith(("address", "quorum", "defaultFS")) and "dns" not in key
     ]
     ports = [int(value.removeprefix("hdfs://").removeprefix("localhost:")) for value in addresses]
-    others = {state.ports[name] for name in ("dns", "kdc", "rm2", "rm2_scheduler", "rm2_tracker", "rm2_admin", "rm2_http")}
+    others = {
+        state.ports[name]
+        for name in ("dns", "kdc", "rm2", "rm2_scheduler", "rm2_tracker", "rm2_admin", "rm2_http")
+    }
     assert set(ports) == set(state.ports.values()) - others
     assert all(10000 <= port < 20000 for port in ports)
     assert f"clientPort={state.ports['zookeeper']}\n" in files["zoo.cfg"]
@@ -88,11 +130,11 @@ def test_every_address_is_on_loopback_and_below_the_ports_of_tasks(state: State)
         ("yarn.scheduler.maximum-allocation-vcores", "16"),
     ],
 )
-def test_yarn_is_set_as_real_runs_asked_for(state: State, key: str, value: str) -> None:
+def test_yarn_is_set_as_real_runs_asked_for(state: SandboxState, key: str, value: str) -> None:
     assert _yarn(state)[key] == value
 
 
-def test_core_is_set_as_real_runs_asked_for(state: State) -> None:
+def test_core_is_set_as_real_runs_asked_for(state: SandboxState) -> None:
     core = _properties(daemon_files(state, LAYOUT)["core-site.xml"])
     assert core["hadoop.service.shutdown.timeout"] == "3s"
     assert core["hadoop.http.staticuser.user"] == "ann"
@@ -101,7 +143,7 @@ def test_core_is_set_as_real_runs_asked_for(state: State) -> None:
     assert core["hadoop.registry.dns.bind-port"] == "53"
 
 
-def test_the_queues_are_default_and_ml(state: State) -> None:
+def test_the_queues_are_default_and_ml(state: SandboxState) -> None:
     scheduler = _properties(daemon_files(state, LAYOUT)["capacity-scheduler.xml"])
     root = "yarn.scheduler.capacity.root"
     queues = scheduler[f"{root}.queues"].split(",")
@@ -111,34 +153,47 @@ def test_the_queues_are_default_and_ml(state: State) -> None:
 
 
 @pytest.mark.parametrize("version", MAVEN_VERSIONS)
-def test_how_the_service_am_gets_its_classes_and_options(state: State, version: str) -> None:
+def test_how_the_service_am_gets_its_classes_and_options(state: SandboxState, version: str) -> None:
     state = replace(state, hadoop_version=version)
     yarn = _yarn(state)
     environment = daemons.environment(state, LAYOUT, ENVIRON)
     new = version in ("3.4.2", "3.3.5")
     assert ("yarn.service.classpath" in yarn) is new
-    # 3.2 refuses a slash in the AM's options, so the options of old lines have none and come through the environment.
+    # 3.2 refuses a slash in the AM's options, so the options of old lines have none and come
+    # through the environment.
     assert ("/" in yarn["yarn.service.am.java.opts"]) is new
     assert ("JDK_JAVA_OPTIONS" in environment) is not new
     assert "JDK_JAVA_OPTIONS" in yarn["yarn.nodemanager.env-whitelist"].split(",")
 
 
-def test_clients_get_no_more_than_they_need(state: State) -> None:
+def test_clients_get_no_more_than_they_need(state: SandboxState) -> None:
     files = client_files(state)
     assert sorted(files) == ["core-site.xml", "hdfs-site.xml", "yarn-site.xml"]
     assert sum(map(len, files.values())) < 4096
-    assert not [line for text in files.values() for line in text.splitlines() if "/state/one" in line]
-    assert _properties(files["core-site.xml"])["fs.defaultFS"] == f"hdfs://localhost:{state.ports['namenode']}"
+    assert not [
+        line for text in files.values() for line in text.splitlines() if "/state/one" in line
+    ]
+    assert (
+        _properties(files["core-site.xml"])["fs.defaultFS"]
+        == f"hdfs://localhost:{state.ports['namenode']}"
+    )
 
 
-def test_names_are_asked_of_registry_dns_and_the_search_list_stays(state: State) -> None:
+def test_names_are_asked_of_registry_dns_and_the_search_list_stays(state: SandboxState) -> None:
     host = "# x\nnameserver 10.0.0.2\nsearch example.com\noptions ndots:2\n\n"
-    assert resolv_conf(state, host) == "nameserver 127.83.0.4\nsearch example.com\noptions ndots:2\n"
+    assert (
+        resolv_conf(state, host) == "nameserver 127.83.0.4\nsearch example.com\noptions ndots:2\n"
+    )
 
 
-def test_the_profile_is_one_that_the_settings_read(state: State, tmp_path: Path) -> None:
+def test_the_profile_is_one_that_the_settings_read(state: SandboxState, tmp_path: Path) -> None:
     state = replace(state, resolver="direct", dns_address="127.0.0.1", dns_port=10074)
-    state = replace(state, profile_path=str(tmp_path / ".config" / "submit_tf_job" / "profiles.d" / "sandbox-one.yaml"))
+    state = replace(
+        state,
+        profile_path=str(
+            tmp_path / ".config" / "submit_tf_job" / "profiles.d" / "sandbox-one.yaml"
+        ),
+    )
     layout = Layout(tmp_path / "one")
     layout.make()
     write_profile(state, layout)
@@ -147,20 +202,22 @@ def test_the_profile_is_one_that_the_settings_read(state: State, tmp_path: Path)
     settings = load_settings(profile="sandbox-one", environ={"HOME": str(tmp_path)}, cwd=tmp_path)
     assert settings.resource_managers == (f"http://localhost:{state.ports['rm_http']}",)
     assert settings.user == "ann"
-    assert settings["dns.domain"] == "sandbox.test"
-    assert settings["dns.server"] == "127.0.0.1:10074"
-    assert settings["sandbox"] is True
-    assert settings["hadoop_conf"] == layout.client_conf
+    assert settings.dns.domain == "sandbox.test"
+    assert settings.dns.server == "127.0.0.1:10074"
+    assert settings.sandbox is True
+    assert settings.hadoop_conf == layout.client_conf
     remove_profile(Path(state.profile_path))
     remove_profile(Path(state.profile_path))
     assert not Path(state.profile_path).exists()
 
 
-def test_the_profile_tells_no_dns_server_where_the_systems_resolver_knows_it(state: State) -> None:
+def test_the_profile_tells_no_dns_server_where_the_systems_resolver_knows_it(
+    state: SandboxState,
+) -> None:
     assert "server" not in profile_text(state, LAYOUT)
 
 
-def test_an_unchanged_profile_is_not_written_again(state: State, tmp_path: Path) -> None:
+def test_an_unchanged_profile_is_not_written_again(state: SandboxState, tmp_path: Path) -> None:
     state = replace(state, profile_path=str(tmp_path / "sandbox-one.yaml"))
     write_profile(state, LAYOUT)
     before = Path(state.profile_path).stat().st_mtime_ns
@@ -168,8 +225,8 @@ def test_an_unchanged_profile_is_not_written_again(state: State, tmp_path: Path)
     assert Path(state.profile_path).stat().st_mtime_ns == before
 
 
-def test_hdfs_has_a_home_for_each_user_and_room_for_every_am(state: State) -> None:
-    found = {path: (mode, owner) for path, mode, owner in hdfs.directories(state, LAYOUT)}
+def test_hdfs_has_a_home_for_each_user_and_room_for_every_am(state: SandboxState) -> None:
+    found = {path: (mode, owner) for path, mode, owner in namenode.directories(state, LAYOUT)}
     assert found["/tmp"] == found["/tmp/logs"] == ("1777", None)
     assert found["/user/ann"] == ("755", "ann")
     assert found["/user/alice"] == ("755", "alice")
@@ -178,33 +235,49 @@ def test_hdfs_has_a_home_for_each_user_and_room_for_every_am(state: State) -> No
     assert list(found).index("/state") < list(found).index("/state/one")
 
 
-def test_a_sandbox_below_tmp_does_not_close_tmp(state: State) -> None:
-    found = {path: mode for path, mode, _ in hdfs.directories(state, Layout(Path("/tmp/x")))}
+def test_a_sandbox_below_tmp_does_not_close_tmp(state: SandboxState) -> None:
+    found = {path: mode for path, mode, _ in namenode.directories(state, Layout(Path("/tmp/x")))}
     assert found["/tmp"] == "1777"
     assert found["/tmp/x"] == "755"
 
 
-def test_hdfs_is_prepared_through_webhdfs(state: State, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hdfs_is_prepared_through_webhdfs(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     sent: list[str] = []
 
-    def send(method: str, url: str, timeout_s: float = 5, body: Path | None = None, access: Access | None = None) -> tuple[int, bytes]:
-        sent.append(f"{method} {url.partition(str(state.ports['namenode_http']))[2]}{' + file' if body else ''}")
+    def send(
+        method: str,
+        url: str,
+        timeout_s: float = 5,
+        body: Path | None = None,
+        access: Access | None = None,
+    ) -> tuple[int, bytes]:
+        sent.append(
+            f"{method} "
+            f"{url.partition(str(state.ports['namenode_http']))[2]}{' + file' if body else ''}"
+        )
         return (201, b"") if body else (200, b'{"Location": "http://localhost:10063/webhdfs/v1/x"}')
 
-    monkeypatch.setattr(hdfs, "send", send)
+    monkeypatch.setattr(namenode, "send", send)
     tarball = tmp_path / "service-dep.tar.gz"
     tarball.write_bytes(b"x")
-    hdfs.prepare_hdfs(replace(state, hadoop_version="3.2.1", tarball=str(tarball)), LAYOUT)
+    namenode.prepare_hdfs(replace(state, hadoop_version="3.2.1", tarball=str(tarball)), LAYOUT)
     assert "PUT /webhdfs/v1/user/alice?op=SETOWNER&owner=alice&user.name=ann" in sent
     assert "PUT /webhdfs/v1/tmp?op=SETPERMISSION&permission=1777&user.name=ann" in sent
-    assert sent[-2].startswith("PUT /webhdfs/v1/yarn-services/3.2.1/service-dep.tar.gz?op=CREATE&overwrite=true&permission=755")
+    assert sent[-2].startswith(
+        "PUT "
+        "/webhdfs/v1/yarn-services/3.2.1/service-dep.tar.gz?op=CREATE&overwrite=true&permission=755"
+    )
     assert sent[-1].endswith(" + file")
 
 
-def test_a_refusal_of_hdfs_is_told(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hdfs, "send", lambda *_, **__: (403, b"Permission denied: user=x"))
-    with pytest.raises(SandboxError, match="could not prepare HDFS: MKDIRS /tmp: 403 Permission denied"):
-        hdfs.prepare_hdfs(state, LAYOUT)
+def test_a_refusal_of_hdfs_is_told(state: SandboxState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namenode, "send", lambda *_, **__: (403, b"Permission denied: user=x"))
+    with pytest.raises(
+        SandboxError, match="could not prepare HDFS: MKDIRS /tmp: 403 Permission denied"
+    ):
+        namenode.prepare_hdfs(state, LAYOUT)
 
 
 def test_every_daemon_is_in_the_table_and_every_port_has_one_owner() -> None:
@@ -213,14 +286,14 @@ def test_every_daemon_is_in_the_table_and_every_port_has_one_owner() -> None:
     assert sorted(owned) == sorted(PORT_NAMES)
 
 
-def test_nothing_of_the_users_shell_reaches_the_daemons(state: State) -> None:
+def test_nothing_of_the_users_shell_reaches_the_daemons(state: SandboxState) -> None:
     environment = daemons.environment(state, LAYOUT, ENVIRON)
     assert not {"HADOOP_USER_NAME", "CLASSPATH", "JAVA_TOOL_OPTIONS"} & environment.keys()
     assert environment["PATH"] == "/venv/bin:/usr/bin"
     assert environment["HADOOP_CONF_DIR"] == "/state/one/conf"
 
 
-def _started(state: State, name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def _started(state: SandboxState, name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     calls: list[list[str]] = []
 
     def launch(argv: list[str], environ: Mapping[str, str], cwd: Path, log: Path) -> Process:
@@ -233,20 +306,31 @@ def _started(state: State, name: str, monkeypatch: pytest.MonkeyPatch) -> list[s
 
 
 @pytest.mark.parametrize("name", DAEMONS)
-def test_every_daemon_is_one_jvm_with_the_sandboxs_mark(state: State, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_daemon_is_one_jvm_with_the_sandboxs_mark(
+    state: SandboxState, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     argv = _started(replace(state, resolver="direct"), name, monkeypatch)
     assert argv[0] == "/jvm/bin/java"
     assert marker(LAYOUT.home) in argv
-    assert argv[argv.index("-cp") + 1] == "/state/one/conf:/state/one/webroot:/cache/hadoop-3.4.2/jars/*"
+    assert (
+        argv[argv.index("-cp") + 1]
+        == "/state/one/conf:/state/one/webroot:/cache/hadoop-3.4.2/jars/*"
+    )
     assert daemons.TABLE[name].main in argv
     assert "-Djdk.net.hosts.file=/state/one/conf/hosts" not in argv
 
 
-def test_a_machine_without_a_name_gets_a_hosts_file(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "-Djdk.net.hosts.file=/state/one/conf/hosts" in _started(replace(state, hosts_file=True), "namenode", monkeypatch)
+def test_a_machine_without_a_name_gets_a_hosts_file(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "-Djdk.net.hosts.file=/state/one/conf/hosts" in _started(
+        replace(state, hosts_file=True), "namenode", monkeypatch
+    )
 
 
-def test_the_nodemanager_gets_its_own_resolver(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nodemanager_gets_its_own_resolver(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     argv = _started(state, "nodemanager", monkeypatch)
     assert argv[:2] == ["unshare", "-m"]
     assert argv[argv.index("sh") + 1] == "/state/one/conf/resolv.conf"
@@ -254,7 +338,7 @@ def test_the_nodemanager_gets_its_own_resolver(state: State, monkeypatch: pytest
     assert _started(state, "datanode", monkeypatch)[0] == "/jvm/bin/java"
 
 
-def test_the_state_survives_being_written(state: State, tmp_path: Path) -> None:
+def test_the_state_survives_being_written(state: SandboxState, tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     assert load_state(layout) is None
     full = replace(state, ready=True).with_daemon("namenode", Process(12, 34))
@@ -287,17 +371,25 @@ def _answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> Non
     monkeypatch.setattr(daemons, "listens", lambda *_: True)
 
 
-def test_a_dead_daemon_is_not_asked(state: State) -> None:
+def test_a_dead_daemon_is_not_asked(state: SandboxState) -> None:
     with pytest.raises(NotWell, match="it is not running"):
         daemons.check("namenode", state)
 
 
-def test_a_resourcemanager_must_be_active_and_serve_services(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resourcemanager_must_be_active_and_serve_services(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = state.with_daemon("resourcemanager", Process(1, 1))
     info = {"clusterInfo": {"state": "STARTED", "haState": "ACTIVE"}}
-    _answers(monkeypatch, {"ws/v1/cluster/info": info, "app/v1/services/version": {"hadoop_version": "3.4.2"}})
+    _answers(
+        monkeypatch,
+        {"ws/v1/cluster/info": info, "app/v1/services/version": {"hadoop_version": "3.4.2"}},
+    )
     daemons.check("resourcemanager", state)
-    _answers(monkeypatch, {"ws/v1/cluster/info": {"clusterInfo": {"state": "INITED", "haState": "STANDBY"}}})
+    _answers(
+        monkeypatch,
+        {"ws/v1/cluster/info": {"clusterInfo": {"state": "INITED", "haState": "STANDBY"}}},
+    )
     with pytest.raises(NotWell, match="it is INITED, STANDBY"):
         daemons.check("resourcemanager", state)
     _answers(monkeypatch, {"ws/v1/cluster/info": {}})
@@ -305,7 +397,9 @@ def test_a_resourcemanager_must_be_active_and_serve_services(state: State, monke
         daemons.check("resourcemanager", state)
 
 
-def test_an_answer_from_somebody_elses_port_does_not_count(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_from_somebody_elses_port_does_not_count(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = state.with_daemon("nodemanager", Process(1, 1))
     _answers(monkeypatch, {"ws/v1/node/info": {"nodeInfo": {"nodeHealthy": True}}})
     daemons.check("nodemanager", state)
@@ -314,18 +408,33 @@ def test_an_answer_from_somebody_elses_port_does_not_count(state: State, monkeyp
         daemons.check("nodemanager", state)
 
 
-def test_a_datanode_is_well_once_it_is_registered(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_datanode_is_well_once_it_is_registered(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = state.with_daemon("datanode", Process(1, 1))
     path = "jmx?qry=Hadoop:service=DataNode,name=DataNodeInfo"
-    _answers(monkeypatch, {path: {"beans": [{"BPServiceActorInfo": '[{"ActorState":"RUNNING","LastHeartbeat":"0"}]'}]}})
+    _answers(
+        monkeypatch,
+        {
+            path: {
+                "beans": [{"BPServiceActorInfo": '[{"ActorState":"RUNNING","LastHeartbeat":"0"}]'}]
+            }
+        },
+    )
     daemons.check("datanode", state)
-    for actors in ('[{"ActorState":"CONNECTING","LastHeartbeat":"0"}]', "[]", '[{"ActorState":"RUNNING","LastHeartbeat":"30"}]'):
+    for actors in (
+        '[{"ActorState":"CONNECTING","LastHeartbeat":"0"}]',
+        "[]",
+        '[{"ActorState":"RUNNING","LastHeartbeat":"30"}]',
+    ):
         _answers(monkeypatch, {path: {"beans": [{"BPServiceActorInfo": actors}]}})
         with pytest.raises(NotWell, match="not registered with the NameNode"):
             daemons.check("datanode", state)
 
 
-def test_the_node_must_be_ours_and_alone(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_node_must_be_ours_and_alone(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours = {"id": f"localhost:{state.ports['nm']}", "state": "RUNNING"}
     foreign = {"id": "localhost:10011", "state": "RUNNING"}
     lost = {"id": "localhost:10011", "state": "LOST"}
@@ -336,7 +445,9 @@ def test_the_node_must_be_ours_and_alone(state: State, monkeypatch: pytest.Monke
         ([foreign], "is not registered"),
         ([ours, foreign], "a foreign NodeManager, localhost:10011"),
     ):
-        _answers(monkeypatch, {"ws/v1/cluster/nodes": {"nodes": {"node": nodes} if nodes else None}})
+        _answers(
+            monkeypatch, {"ws/v1/cluster/nodes": {"nodes": {"node": nodes} if nodes else None}}
+        )
         if problem:
             with pytest.raises(NotWell, match=problem):
                 daemons.check_registered(state)
@@ -346,7 +457,16 @@ def test_the_node_must_be_ours_and_alone(state: State, monkeypatch: pytest.Monke
 
 def test_a_failures_cause_is_shown_although_the_log_went_on(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text("\n".join(["x", "2026 ERROR a.B: boom", "Caused by: java.net.BindException", *(f"line {n}" for n in range(100))]))
+    log.write_text(
+        "\n".join(
+            [
+                "x",
+                "2026 ERROR a.B: boom",
+                "Caused by: java.net.BindException",
+                *(f"line {n}" for n in range(100)),
+            ]
+        )
+    )
     shown = daemons.failure_excerpt(log).splitlines()
     assert shown[:3] == ["2026 ERROR a.B: boom", "Caused by: java.net.BindException", "..."]
     assert shown[-1] == "line 99"
@@ -356,27 +476,22 @@ def test_a_failures_cause_is_shown_although_the_log_went_on(tmp_path: Path) -> N
     assert daemons.log_tail(tmp_path / "none") == ""
 
 
-def _packet(code: int, records: list[tuple[int, bytes]]) -> bytes:
-    name = b"\x01w\x07sandbox\x04test\x00"
-    body = b"".join(b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 1, len(data)) + data for kind, data in records)
-    return struct.pack("!6H", 1, 0x8180 | code, 1, len(records), 0, 0) + name + struct.pack("!2H", 1, 1) + body
-
-
-def test_dns_answers_are_read() -> None:
-    answer = DnsAnswer(_packet(0, [(16, b"\x03id="), (1, bytes([127, 0, 0, 1])), (1, bytes([10, 0, 0, 7]))]))
-    assert (answer.code, answer.count, answer.addresses) == (0, 3, ["127.0.0.1", "10.0.0.7"])
-    assert DnsAnswer(_packet(3, [])).code == 3
-
-
 @pytest.mark.parametrize(("status", "body"), [(503, b"{}"), (200, b"<html>"), (200, b"[1]")])
-def test_only_a_json_object_is_a_good_answer(monkeypatch: pytest.MonkeyPatch, status: int, body: bytes) -> None:
+def test_only_a_json_object_is_a_good_answer(
+    monkeypatch: pytest.MonkeyPatch, status: int, body: bytes
+) -> None:
     monkeypatch.setattr(web, "send", lambda *_, **__: (status, body))
     with pytest.raises(NotWell, match=f"http://localhost:1/x answers {status}"):
         web.get_json("http://localhost:1/x?a=b")
 
 
-def test_what_a_resourcemanager_keeps_in_files_is_the_sandboxs_own(state: State) -> None:
+def test_what_a_resourcemanager_keeps_in_files_is_the_sandboxs_own(state: SandboxState) -> None:
     """Two that start at one moment would meet in Hadoop's default, /tmp/hadoop-yarn-USER."""
-    kept = {name: value for name, value in _yarn(state).items() if name.endswith("fs-store.root-dir")}
-    assert set(kept) == {"yarn.node-labels.fs-store.root-dir", "yarn.node-attribute.fs-store.root-dir"}
+    kept = {
+        name: value for name, value in _yarn(state).items() if name.endswith("fs-store.root-dir")
+    }
+    assert set(kept) == {
+        "yarn.node-labels.fs-store.root-dir",
+        "yarn.node-attribute.fs-store.root-dir",
+    }
     assert all(value.startswith(f"file://{LAYOUT.run}/") for value in kept.values())

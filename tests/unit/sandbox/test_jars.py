@@ -11,13 +11,29 @@ import pytest
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.jars import check_jars, ensure_jars, jars_of_home, render_pom
-from submit_tf_job.sandbox.java import find_java_home
+from submit_tf_job.sandbox.jvm import find_java_home
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION, MAVEN_VERSIONS, line_of, maven_line
 
 _NEEDED = (
-    *("hadoop-common", "hadoop-auth", "hadoop-hdfs", "hadoop-hdfs-client", "hadoop-yarn-api", "hadoop-yarn-common", "hadoop-yarn-client"),
-    *("hadoop-yarn-server-common", "hadoop-yarn-server-resourcemanager", "hadoop-yarn-server-nodemanager"),
-    *("hadoop-yarn-server-timelineservice", "hadoop-yarn-services-core", "hadoop-yarn-services-api"),
+    *(
+        "hadoop-common",
+        "hadoop-auth",
+        "hadoop-hdfs",
+        "hadoop-hdfs-client",
+        "hadoop-yarn-api",
+        "hadoop-yarn-common",
+        "hadoop-yarn-client",
+    ),
+    *(
+        "hadoop-yarn-server-common",
+        "hadoop-yarn-server-resourcemanager",
+        "hadoop-yarn-server-nodemanager",
+    ),
+    *(
+        "hadoop-yarn-server-timelineservice",
+        "hadoop-yarn-services-core",
+        "hadoop-yarn-services-api",
+    ),
 )
 
 
@@ -35,7 +51,9 @@ def _fake_maven(directory: Path, script: str) -> dict[str, str]:
     """Put an `mvn` on a PATH of its own; $OUT is the directory it is told to fill."""
     directory.mkdir(exist_ok=True)
     mvn = directory / "mvn"
-    find_out = 'for a; do case "$a" in -DoutputDirectory=*) OUT="${a#*=}";; esac; done\nmkdir -p "$OUT"\n'
+    find_out = (
+        'for a; do case "$a" in -DoutputDirectory=*) OUT="${a#*=}";; esac; done\nmkdir -p "$OUT"\n'
+    )
     head = f'#!/bin/sh\necho "$*" >> {directory}/calls\n{find_out}'
     mvn.write_text(head + script)
     mvn.chmod(0o755)
@@ -49,7 +67,10 @@ def _touch_all(version: str, backend: str = "slf4j-reload4j-1.7.36.jar") -> str:
 def _dependencies(pom: str) -> dict[str, str | None]:
     space = {"m": "http://maven.apache.org/POM/4.0.0"}
     found = ET.fromstring(pom).findall("./m:dependencies/m:dependency", space)
-    return {str(d.findtext("m:artifactId", namespaces=space)): d.findtext("m:version", namespaces=space) for d in found}
+    return {
+        str(d.findtext("m:artifactId", namespaces=space)): d.findtext("m:version", namespaces=space)
+        for d in found
+    }
 
 
 def test_every_maven_version_has_a_line() -> None:
@@ -84,7 +105,10 @@ def test_pom(version: str) -> None:
 def test_pom_of_3_4_excludes_the_test_jar_that_services_api_brings() -> None:
     pom = render_pom("3.4.2", line_of("3.4.2"))
     api = next(line for line in pom.splitlines() if "hadoop-yarn-services-api" in line)
-    assert "<exclusion><groupId>org.apache.hadoop</groupId><artifactId>hadoop-common</artifactId></exclusion>" in api
+    assert (
+        "<exclusion><groupId>org.apache.hadoop</groupId><artifactId>hadoop-common</artifactId></exclusion>"
+        in api
+    )
     assert {"hadoop-registry", "slf4j-reload4j"} <= _dependencies(pom).keys()
 
 
@@ -120,13 +144,21 @@ def test_jars_are_fetched_once(tmp_path: Path) -> None:
 def test_two_at_once_fetch_once(tmp_path: Path) -> None:
     environ = _fake_maven(tmp_path / "bin", "sleep 0.5\n" + _touch_all("3.4.2"))
     said: list[str] = []
-    threads = [threading.Thread(target=ensure_jars, args=("3.4.2", tmp_path / "cache", environ, said.append)) for _ in range(2)]
+    threads = [
+        threading.Thread(
+            target=ensure_jars, args=("3.4.2", tmp_path / "cache", environ, said.append)
+        )
+        for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=30)
     assert len((tmp_path / "bin" / "calls").read_text().splitlines()) == 1
-    assert sorted(said) == ["another process is fetching Hadoop 3.4.2", "fetching Hadoop 3.4.2 through Maven (once; about 100 MB)"]
+    assert sorted(said) == [
+        "another process is fetching Hadoop 3.4.2",
+        "fetching Hadoop 3.4.2 through Maven (once; about 100 MB)",
+    ]
 
 
 def test_3_3_fetches_the_services_without_their_descriptors(tmp_path: Path) -> None:
@@ -149,8 +181,13 @@ def test_old_lines_get_a_tarball(tmp_path: Path) -> None:
 
 
 def test_a_failing_maven_is_quoted_and_leaves_nothing(tmp_path: Path) -> None:
-    environ = _fake_maven(tmp_path / "bin", 'echo "[ERROR] Could not transfer artifact x"; echo noise; exit 1')
-    with pytest.raises(SandboxError, match=r"Maven could not fetch Hadoop's jars:\n\[ERROR\] Could not transfer artifact x$"):
+    environ = _fake_maven(
+        tmp_path / "bin", 'echo "[ERROR] Could not transfer artifact x"; echo noise; exit 1'
+    )
+    with pytest.raises(
+        SandboxError,
+        match=r"Maven could not fetch Hadoop's jars:\n\[ERROR\] Could not transfer artifact x$",
+    ):
         ensure_jars("3.4.2", tmp_path / "cache", environ, lambda _: None)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["hadoop-3.4.2.lock"]
 
@@ -170,7 +207,12 @@ def test_missing_maven_says_what_to_install(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["hadoop-common-3.4.2-tests.jar", "jersey-server-2.46.jar", "javax.ws.rs-api-2.1.1.jar", "hadoop-client-api-3.4.2.jar"],
+    [
+        "hadoop-common-3.4.2-tests.jar",
+        "jersey-server-2.46.jar",
+        "javax.ws.rs-api-2.1.1.jar",
+        "hadoop-client-api-3.4.2.jar",
+    ],
 )
 def test_harmful_jars_are_refused(tmp_path: Path, name: str) -> None:
     _fill(tmp_path, [*_names("3.4.2"), name])
@@ -178,7 +220,9 @@ def test_harmful_jars_are_refused(tmp_path: Path, name: str) -> None:
         check_jars(tmp_path, "3.4.2")
 
 
-@pytest.mark.parametrize("backends", [[], ["slf4j-reload4j-1.7.36.jar", "slf4j-log4j12-1.7.25.jar"]])
+@pytest.mark.parametrize(
+    "backends", [[], ["slf4j-reload4j-1.7.36.jar", "slf4j-log4j12-1.7.25.jar"]]
+)
 def test_there_must_be_one_logging_backend(tmp_path: Path, backends: list[str]) -> None:
     _fill(tmp_path, [*_names("3.4.2")[:-1], *backends])
     with pytest.raises(SandboxError, match="expected one logging backend"):
@@ -187,15 +231,27 @@ def test_there_must_be_one_logging_backend(tmp_path: Path, backends: list[str]) 
 
 def _unpacked(root: Path, version: str, backend: str) -> Path:
     share = root / f"hadoop-{version}" / "share" / "hadoop"
-    _fill(share / "common", [f"hadoop-common-{version}.jar", f"hadoop-common-{version}-tests.jar", f"hadoop-registry-{version}.jar"])
+    _fill(
+        share / "common",
+        [
+            f"hadoop-common-{version}.jar",
+            f"hadoop-common-{version}-tests.jar",
+            f"hadoop-registry-{version}.jar",
+        ],
+    )
     _fill(share / "common" / "lib", [backend, "guava-27.jar"])
     _fill(share / "hdfs" / "lib", ["guava-27.jar"])
-    _fill(share / "yarn", [name for name in _names(version)[:-1] if name != f"hadoop-common-{version}.jar"])
+    _fill(
+        share / "yarn",
+        [name for name in _names(version)[:-1] if name != f"hadoop-common-{version}.jar"],
+    )
     return root / f"hadoop-{version}"
 
 
 def test_an_unpacked_hadoop_is_gathered_in_one_directory(tmp_path: Path) -> None:
-    jars = jars_of_home(_unpacked(tmp_path, "3.3.6", "slf4j-reload4j-1.7.36.jar"), tmp_path / "sandbox" / "jars")
+    jars = jars_of_home(
+        _unpacked(tmp_path, "3.3.6", "slf4j-reload4j-1.7.36.jar"), tmp_path / "sandbox" / "jars"
+    )
     assert jars.version == "3.3.6"
     assert jars.tarball is None
     names = {path.name for path in jars.directory.iterdir()}
@@ -204,7 +260,9 @@ def test_an_unpacked_hadoop_is_gathered_in_one_directory(tmp_path: Path) -> None
 
 
 def test_an_unpacked_old_hadoop_is_packed_with_real_files(tmp_path: Path) -> None:
-    jars = jars_of_home(_unpacked(tmp_path, "3.2.4", "slf4j-log4j12-1.7.25.jar"), tmp_path / "sandbox" / "jars")
+    jars = jars_of_home(
+        _unpacked(tmp_path, "3.2.4", "slf4j-log4j12-1.7.25.jar"), tmp_path / "sandbox" / "jars"
+    )
     assert jars.tarball is not None
     with tarfile.open(jars.tarball) as tar:
         assert all(member.isfile() for member in tar.getmembers())
@@ -244,11 +302,18 @@ def test_no_java_says_what_to_install(tmp_path: Path) -> None:
         find_java_home({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
 
 
-@pytest.mark.parametrize(("version", "fits"), [("1.8.0_392", True), ("11.0.2", True), ("22.0.1", True), ("23", False), ("24.0.1", False)])
-def test_a_java_without_subject_get_subject_is_refused(tmp_path: Path, version: str, fits: bool) -> None:
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [("1.8.0_392", True), ("11.0.2", True), ("22.0.1", True), ("23", False), ("24.0.1", False)],
+)
+def test_a_java_without_subject_get_subject_is_refused(
+    tmp_path: Path, version: str, fits: bool
+) -> None:
     home = _java(tmp_path / "jvm", version)
     if fits:
         assert find_java_home({"JAVA_HOME": str(home)}) == home
     else:
-        with pytest.raises(SandboxError, match=f"is version {version[:2]}; Hadoop does not run on it"):
+        with pytest.raises(
+            SandboxError, match=f"is version {version[:2]}; Hadoop does not run on it"
+        ):
             find_java_home({"JAVA_HOME": str(home)})

@@ -1,4 +1,6 @@
-"""Up, down and status as decisions: what is started, refused, ended, removed. No daemon runs here."""
+"""Up, down and status as decisions: what is started, refused, ended, removed. No daemon runs
+here.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,29 @@ import pytest
 
 from submit_tf_job import sandbox as package
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import daemons, docker, lifecycle, ports, resolver, startup
+from submit_tf_job.sandbox import daemons, docker, lifecycle, port_blocks, resolver, startup
 from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.jars import JarSet
 from submit_tf_job.sandbox.lifecycle import Sandbox
-from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS, SandboxDirs, SandboxOptions, check_name, profile_name
-from submit_tf_job.sandbox.ports import BLOCKS, PORT_NAMES, block_ports, dns_address, keep_block, pick_block
+from submit_tf_job.sandbox.options import (
+    ALL_DAEMONS,
+    DAEMONS,
+    SandboxDirs,
+    SandboxOptions,
+    check_name,
+    profile_name,
+)
+from submit_tf_job.sandbox.port_blocks import (
+    BLOCKS,
+    PORT_NAMES,
+    block_ports,
+    dns_address,
+    keep_block,
+    pick_block,
+)
 from submit_tf_job.sandbox.processes import Process
 from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text, why_not_system
-from submit_tf_job.sandbox.state import Layout, State, load_state, save_state
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
 from submit_tf_job.sandbox.web import NotWell
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/home/ann"}
@@ -69,7 +85,10 @@ def test_a_block_is_taken_whole_and_held() -> None:
 def test_the_search_for_a_block_goes_round_and_ends() -> None:
     with pick_block(BLOCKS - 1, reserve=Blocks({BLOCKS - 1}), is_free=lambda _: True) as block:
         assert block == 0
-    with pytest.raises(SandboxError, match="no 25 free ports in a row"), pick_block(0, reserve=Blocks(set()), is_free=lambda _: False):
+    with (
+        pytest.raises(SandboxError, match="no 25 free ports in a row"),
+        pick_block(0, reserve=Blocks(set()), is_free=lambda _: False),
+    ):
         pass
 
 
@@ -85,7 +104,10 @@ def test_a_block_is_kept_while_daemons_are_restarted() -> None:
     with keep_block(4, 5, reserve=blocks, sleep=sleep):
         assert blocks.ours == [4]
     assert len(slept) == 3
-    with pytest.raises(SandboxError, match="another sandbox is taking"), keep_block(4, 1, reserve=Blocks({4}), sleep=lambda _: None):
+    with (
+        pytest.raises(SandboxError, match="another sandbox is taking"),
+        keep_block(4, 1, reserve=Blocks({4}), sleep=lambda _: None),
+    ):
         pass
 
 
@@ -111,19 +133,29 @@ def test_the_systems_resolver_is_used_where_it_can_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_what_keeps_the_systems_resolver_from_being_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_keeps_the_systems_resolver_from_being_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "only root" in why_not_system(3, ENVIRON, _etc(tmp_path), lambda: False)
     assert "no /etc/resolv.conf" in why_not_system(3, ENVIRON, tmp_path / "empty", lambda: True)
-    assert "systemd-resolved" in why_not_system(3, ENVIRON, _etc(tmp_path, "files resolve [!UNAVAIL=return] dns"), lambda: True)
+    assert "systemd-resolved" in why_not_system(
+        3, ENVIRON, _etc(tmp_path, "files resolve [!UNAVAIL=return] dns"), lambda: True
+    )
     monkeypatch.setattr(resolver, "port_is_free", lambda port, address: False)
-    assert "port 53 of 127.83.0.4 is in use" in why_not_system(3, ENVIRON, _etc(tmp_path), lambda: True)
-    monkeypatch.setattr(resolver, "_TRY", ("/bin/sh", "-c", "echo Operation not permitted >&2; exit 1"))
+    assert "port 53 of 127.83.0.4 is in use" in why_not_system(
+        3, ENVIRON, _etc(tmp_path), lambda: True
+    )
+    monkeypatch.setattr(
+        resolver, "_TRY", ("/bin/sh", "-c", "echo Operation not permitted >&2; exit 1")
+    )
     assert "Operation not permitted" in why_not_system(3, ENVIRON, _etc(tmp_path), lambda: True)
     monkeypatch.setattr(resolver, "_TRY", ("/nonexistent/unshare",))
     assert "does not work here" in why_not_system(3, ENVIRON, _etc(tmp_path), lambda: True)
 
 
-def test_the_resolver_that_was_asked_for_is_used_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_resolver_that_was_asked_for_is_used_or_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(resolver, "why_not_system", lambda block, environ: "no luck")
     assert choose_resolver("direct", 3, ENVIRON) == ("direct", "")
     assert choose_resolver("auto", 3, ENVIRON) == ("direct", "no luck")
@@ -133,7 +165,9 @@ def test_the_resolver_that_was_asked_for_is_used_or_refused(monkeypatch: pytest.
     assert choose_resolver("auto", 3, ENVIRON) == ("system", "")
 
 
-def test_a_machine_that_knows_its_name_needs_no_hosts_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_knows_its_name_needs_no_hosts_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "hosts").write_text("10.0.0.9 other\n")
     monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
     assert hosts_file_text(tmp_path, "box") is None
@@ -156,15 +190,8 @@ def test_profile_names(name: str, profile: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "Two", "a_b", "-a", "a-", "a/b", "..", "x" * 33])
 def test_names_that_would_not_do_as_directory_or_profile(name: str) -> None:
-    with pytest.raises(SandboxError, match="is no name for a sandbox"):
+    with pytest.raises(SandboxError, match="is not a valid sandbox name"):
         check_name(name)
-
-
-def test_standard_directories_are_those_of_the_settings() -> None:
-    dirs = SandboxDirs.standard({"HOME": "/home/ann", "XDG_CACHE_HOME": "/big"})
-    assert dirs == SandboxDirs(
-        Path("/home/ann/.local/state/submit_tf_job/sandbox"), Path("/big/submit_tf_job"), Path("/home/ann/.config/submit_tf_job")
-    )
 
 
 def test_the_packages_names() -> None:
@@ -188,7 +215,9 @@ class Machine:
         self.failure: SandboxError | None = None
         patches: dict[str, Any] = {
             "find_java_home": lambda environ: Path("/jvm"),
-            "ensure_jars": lambda version, cache, environ, progress: JarSet(version, Path("/cache/jars/x")),
+            "ensure_jars": lambda version, cache, environ, progress: JarSet(
+                version, Path("/cache/jars/x")
+            ),
             "require_gssapi": lambda: None,
             "find_programs": lambda environ: {},
             "ensure_native": lambda home, cache, environ, progress: Path("/cache/native"),
@@ -206,14 +235,25 @@ class Machine:
         for name, value in patches.items():
             monkeypatch.setattr(lifecycle, name, value)
         monkeypatch.setattr(docker, "check_options", lambda options, environ: None)
-        monkeypatch.setattr(docker, "write_programs", lambda state, layout, environ: self.made.append("programs"))
-        monkeypatch.setattr(ports, "pick_block", lambda first: contextlib.nullcontext(3))
-        monkeypatch.setattr(ports, "keep_block", lambda block, timeout_s: contextlib.nullcontext())
-        monkeypatch.setattr(ports, "port_is_free", lambda port, address="": self.free)
+        monkeypatch.setattr(
+            docker, "write_programs", lambda state, layout, environ: self.made.append("programs")
+        )
+        monkeypatch.setattr(port_blocks, "pick_block", lambda first: contextlib.nullcontext(3))
+        monkeypatch.setattr(
+            port_blocks, "keep_block", lambda block, timeout_s: contextlib.nullcontext()
+        )
+        monkeypatch.setattr(port_blocks, "port_is_free", lambda port, address="": self.free)
         monkeypatch.setattr(startup, "alive", lambda state, name: name in self.alive)
         monkeypatch.setattr(daemons, "check", self._check)
 
-    def _start(self, names: tuple[str, ...], state: State, layout: Layout, environ: Mapping[str, str], progress: Any) -> State:
+    def _start(
+        self,
+        names: tuple[str, ...],
+        state: SandboxState,
+        layout: Layout,
+        environ: Mapping[str, str],
+        progress: Any,
+    ) -> SandboxState:
         self.started.append(tuple(names))
         if self.failure:
             raise self.failure
@@ -229,14 +269,14 @@ class Machine:
         self.alive.clear()
         return found
 
-    def _check(self, name: str, state: State) -> None:
+    def _check(self, name: str, state: SandboxState) -> None:
         if name not in self.alive:
             raise NotWell("it is not running")
 
     def sandbox(self, name: str = "one") -> Sandbox:
         return Sandbox(name, self.dirs)
 
-    def state(self, name: str = "one") -> State | None:
+    def state(self, name: str = "one") -> SandboxState | None:
         return load_state(Layout(self.dirs.state_dir / name))
 
 
@@ -274,10 +314,12 @@ def test_up_starts_only_what_is_dead(machine: Machine) -> None:
     assert info.started == machine.started[-1] == ("datanode", "nodemanager")
 
 
-def test_a_daemon_that_was_killed_and_had_not_gone_yet_is_started_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_was_killed_and_had_not_gone_yet_is_started_too(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine.sandbox().up(SandboxOptions(), ENVIRON)
 
-    def wait(state: State, layout: Layout, progress: Any) -> None:
+    def wait(state: SandboxState, layout: Layout, progress: Any) -> None:
         if "datanode" in machine.alive:
             machine.alive.discard("datanode")
             raise SandboxError("datanode ended while it started")
@@ -287,11 +329,13 @@ def test_a_daemon_that_was_killed_and_had_not_gone_yet_is_started_too(machine: M
     assert info.started == machine.started[-1] == ("datanode",)
 
 
-def test_a_daemon_that_goes_while_another_is_started_is_started_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_goes_while_another_is_started_is_started_too(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine.sandbox().up(SandboxOptions(), ENVIRON)
     machine.alive.discard("namenode")
 
-    def start(names: tuple[str, ...], *others: Any) -> State:
+    def start(names: tuple[str, ...], *others: Any) -> SandboxState:
         if "datanode" in machine.alive:
             machine.alive.discard("datanode")
             raise SandboxError("datanode ended while it started")
@@ -311,12 +355,18 @@ def test_what_does_not_start_is_told_and_tried_once(machine: Machine) -> None:
     assert machine.started == [DAEMONS, ("datanode",)]
 
 
-def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("submit_tf_job.sandbox.startup._LET_GO_S", 0.0)
     machine.sandbox().up(SandboxOptions(), ENVIRON)
     machine.alive.discard("zookeeper")
     machine.free = False
-    with pytest.raises(SandboxError, match="zookeeper is dead and cannot be started again: another process listens on its port 10075"):
+    with pytest.raises(
+        SandboxError,
+        match="zookeeper is dead and cannot be started again: another process listens on its "
+        "port 10075",
+    ):
         machine.sandbox().up(SandboxOptions(), ENVIRON)
 
 
@@ -324,16 +374,30 @@ def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(machine: Machine, 
     ("options", "message"),
     [
         (SandboxOptions(hadoop_version="3.3.5"), r"is up with Hadoop 3\.4\.2, not 3\.3\.5"),
-        (SandboxOptions(hadoop_home=Path("/opt/hadoop")), "is up with the Hadoop home None, not /opt/hadoop"),
-        (SandboxOptions(container_path=(Path("/other/bin"),)), "is up with the containers' path /venv/bin, not /other/bin"),
-        (SandboxOptions(container_path=()), r"is up with the containers' path /venv/bin, not \(none\)"),
+        (
+            SandboxOptions(hadoop_home=Path("/opt/hadoop")),
+            "is up with the Hadoop home None, not /opt/hadoop",
+        ),
+        (
+            SandboxOptions(container_path=(Path("/other/bin"),)),
+            "is up with the containers' path /venv/bin, not /other/bin",
+        ),
+        (
+            SandboxOptions(container_path=()),
+            r"is up with the containers' path /venv/bin, not \(none\)",
+        ),
         (SandboxOptions(resolver="system"), "is up with the resolver direct, not system"),
         (SandboxOptions(memory_mib=1024), "is up with memory 12288, not 1024"),
         (SandboxOptions(vcores=1), "is up with vcores 16, not 1"),
-        (SandboxOptions(modes=("kerberos", "ha")), r"is up with the profile simple, not kerberos\+ha"),
+        (
+            SandboxOptions(modes=("kerberos", "ha")),
+            r"is up with the profile simple, not kerberos\+ha",
+        ),
     ],
 )
-def test_a_running_sandbox_is_not_changed_on_the_way(machine: Machine, options: SandboxOptions, message: str) -> None:
+def test_a_running_sandbox_is_not_changed_on_the_way(
+    machine: Machine, options: SandboxOptions, message: str
+) -> None:
     machine.sandbox().up(SandboxOptions(container_path=(Path("/venv/bin"),)), ENVIRON)
     with pytest.raises(SandboxError, match=message) as caught:
         machine.sandbox().up(options, ENVIRON)
@@ -358,21 +422,30 @@ def test_a_profile_brings_its_daemons_and_its_files(machine: Machine) -> None:
     assert info.rm_url == info.rm_urls[0]
     assert info.kerberos is not None
     assert (info.kerberos.kdc, info.kerberos.keytabs) == ("127.0.0.1:10090", info.home / "keytabs")
-    ids = [(info.home / name / "yarn-site.xml").read_text().count("ha.id</name>") for name in ("conf", "conf-rm1", "conf-rm2")]
+    ids = [
+        (info.home / name / "yarn-site.xml").read_text().count("ha.id</name>")
+        for name in ("conf", "conf-rm1", "conf-rm2")
+    ]
     assert ids == [0, 1, 1]
     assert [row.name for row in machine.sandbox().status().daemons] == list(every)
-    assert machine.sandbox().up(SandboxOptions(), ENVIRON).modes == options.modes, "left out means: as it is"
+    assert machine.sandbox().up(SandboxOptions(), ENVIRON).modes == options.modes, (
+        "left out means: as it is"
+    )
     with pytest.raises(SandboxError, match=r"is up with the profile kerberos\+ha\+tls, not simple"):
         machine.sandbox().up(SandboxOptions(modes=()), ENVIRON)
     machine.alive -= {"kdc", "resourcemanager2"}
     assert machine.sandbox().up(SandboxOptions(), ENVIRON).started == ("kdc", "resourcemanager2")
     machine.sandbox().down(keep=True)
     again = machine.sandbox().up(SandboxOptions(), ENVIRON)
-    assert (again.started, machine.made) == (every, ["kdc", "certificates"]), "keys and certificates are kept, too"
+    assert (again.started, machine.made) == (every, ["kdc", "certificates"]), (
+        "keys and certificates are kept, too"
+    )
 
 
 def test_a_sandbox_with_docker_has_an_address_on_its_bridge(machine: Machine) -> None:
-    info = machine.sandbox().up(SandboxOptions(modes=("docker",), gpus=2, mounts=("/data",)), ENVIRON)
+    info = machine.sandbox().up(
+        SandboxOptions(modes=("docker",), gpus=2, mounts=("/data",)), ENVIRON
+    )
     assert (info.started[0], machine.made) == ("dockerd", ["programs"])
     assert (info.resolver, info.dns_server) == ("system", "172.30.20.1:53")
     assert info.hdfs_uri.startswith("hdfs://172.30.20.1:")
@@ -381,13 +454,18 @@ def test_a_sandbox_with_docker_has_an_address_on_its_bridge(machine: Machine) ->
     for options, message in (
         (SandboxOptions(gpus=1), "with GPUs 2, not 1"),
         (SandboxOptions(mounts=("/data", "/x")), "with mounts /data, not /data:/x"),
-        (SandboxOptions(container_executor=Path("/ce")), "with the container-executor of its own, not /ce"),
+        (
+            SandboxOptions(container_executor=Path("/ce")),
+            "with the container-executor of its own, not /ce",
+        ),
     ):
         with pytest.raises(SandboxError, match=message):
             machine.sandbox().up(options, ENVIRON)
     machine.sandbox().down(keep=True)
     machine.sandbox().up(SandboxOptions(), ENVIRON)
-    assert machine.made == ["programs", "bridge 172.30.20.1"], "the address is there before it is asked whether its ports are free"
+    assert machine.made == ["programs", "bridge 172.30.20.1"], (
+        "the address is there before it is asked whether its ports are free"
+    )
 
 
 def test_a_port_53_that_is_taken_on_every_address_is_refused(machine: Machine) -> None:
@@ -398,7 +476,9 @@ def test_a_port_53_that_is_taken_on_every_address_is_refused(machine: Machine) -
 
 
 def test_kerberos_is_refused_where_it_is_known_not_to_work(machine: Machine) -> None:
-    with pytest.raises(SandboxError, match=r"a sandbox with Kerberos cannot be had of Hadoop 3\.1\.3"):
+    with pytest.raises(
+        SandboxError, match=r"a sandbox with Kerberos cannot be had of Hadoop 3\.1\.3"
+    ):
         machine.sandbox().up(SandboxOptions("3.1.3", modes=("kerberos",)), ENVIRON)
     assert not (machine.dirs.state_dir / "one").exists()
     assert machine.sandbox().up(SandboxOptions("3.1.3", modes=("ha",)), ENVIRON).modes == ("ha",)
@@ -466,7 +546,9 @@ def test_status_names_the_dead_daemon(machine: Machine) -> None:
     machine.alive.discard("registrydns")
     status = machine.sandbox().status()
     assert status.state == "degraded"
-    assert [(row.name, row.alive, row.reason) for row in status.daemons if not row.healthy] == [("registrydns", False, "it is not running")]
+    assert [(row.name, row.alive, row.reason) for row in status.daemons if not row.healthy] == [
+        ("registrydns", False, "it is not running")
+    ]
     rm = next(row for row in status.daemons if row.name == "resourcemanager")
     assert rm.ports == (10081, 10082, 10083, 10084, 10085)
 

@@ -13,10 +13,22 @@ import pytest
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import processes
 from submit_tf_job.sandbox.locks import file_lock
-from submit_tf_job.sandbox.processes import Process, container_processes, end, is_alive, launch, listens, marked_processes, marker
+from submit_tf_job.sandbox.processes import (
+    Process,
+    container_processes,
+    end,
+    is_alive,
+    launch,
+    listens,
+    marked_processes,
+    marker,
+)
 
 LOCAL = Path("/sandbox/run/nm-local")
-CONTAINER = {"CONTAINER_ID": "container_1", "LOCAL_DIRS": f"{LOCAL}/usercache/alice/appcache/application_1"}
+CONTAINER = {
+    "CONTAINER_ID": "container_1",
+    "LOCAL_DIRS": f"{LOCAL}/usercache/alice/appcache/application_1",
+}
 
 
 class Proc:
@@ -47,7 +59,9 @@ class Proc:
         fields = [state, parent, pid, session or pid, terminal, *[0] * 14, ticks, 0, 0]
         (home / "stat").write_text(f"{pid} ({name}) " + " ".join(map(str, fields)))
         (home / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in argv))
-        (home / "environ").write_bytes(b"".join(f"{key}={value}".encode() + b"\0" for key, value in (environ or {}).items()))
+        (home / "environ").write_bytes(
+            b"".join(f"{key}={value}".encode() + b"\0" for key, value in (environ or {}).items())
+        )
         (home / "cwd").symlink_to(cwd)
         for number, inode in enumerate(sockets):
             (home / "fd" / str(number)).symlink_to(f"socket:[{inode}]")
@@ -57,7 +71,10 @@ class Proc:
         table = self.root / "net" / "tcp"
         if not table.exists():
             table.write_text("  sl  local_address rem_address   st\n")
-        row = f"   0: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1\n"
+        row = (
+            f"   0: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 "
+            f"00000000     0        0 {inode} 1\n"
+        )
         table.write_text(table.read_text() + row)
 
 
@@ -95,10 +112,12 @@ def test_containers_are_found_by_environment_session_and_directory(proc: Proc) -
     expected = [
         proc.add(20, environ=CONTAINER),
         proc.add(21, session=20),  # cleared its environment
-        proc.add(22, cwd=f"{LOCAL}/usercache/alice/appcache/application_1/container_1"),  # and its session, too
+        # and its session, too
+        proc.add(22, cwd=f"{LOCAL}/usercache/alice/appcache/application_1/container_1"),
     ]
     proc.add(30, environ={"LOCAL_DIRS": str(LOCAL) + "/x"})  # no container
-    proc.add(31, environ={**CONTAINER, "LOCAL_DIRS": "/other/run/nm-local/usercache"})  # another sandbox's
+    # another sandbox's
+    proc.add(31, environ={**CONTAINER, "LOCAL_DIRS": "/other/run/nm-local/usercache"})
     proc.add(32, cwd=f"{LOCAL}/usercache", terminal=34816)  # a person's shell that looks around
     proc.add(33, cwd="/sandbox/run/nm-local2")
     assert container_processes(LOCAL, proc.root) == expected
@@ -125,7 +144,9 @@ def test_whose_port_it_is_stays_open_where_the_kernel_tells_nothing(proc: Proc) 
 
 
 class Kernel:
-    """Signals and time for `end`: a process dies of the signals it is told to, and a number may belong to somebody else."""
+    """Signals and time for `end`: a process dies of the signals it is told to, and a number may
+    belong to somebody else.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, dies_of: dict[int, set[int]]) -> None:
         self.dies_of = dies_of
@@ -171,7 +192,12 @@ def test_what_survives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_daemon_is_nobodys_child_and_writes_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    process = launch(["/bin/sh", "-c", 'echo "$WORD in $PWD"; exec sleep 60'], {"WORD": "hello", "PATH": os.environ["PATH"]}, tmp_path, log)
+    process = launch(
+        ["/bin/sh", "-c", 'echo "$WORD in $PWD"; exec sleep 60'],
+        {"WORD": "hello", "PATH": os.environ["PATH"]},
+        tmp_path,
+        log,
+    )
     try:
         deadline = time.monotonic() + 10
         while not (log.exists() and log.read_text()) and time.monotonic() < deadline:
@@ -237,5 +263,8 @@ def test_a_lock_that_its_holder_removed_is_taken_anew(tmp_path: Path) -> None:
 
 def test_a_lock_that_cannot_be_written_is_one_of_our_errors(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SandboxError, match="cannot be written: File exists"), file_lock(tmp_path / "file" / "lock", 1):
+    with (
+        pytest.raises(SandboxError, match="cannot be written: File exists"),
+        file_lock(tmp_path / "file" / "lock", 1),
+    ):
         pass

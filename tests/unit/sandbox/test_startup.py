@@ -1,4 +1,6 @@
-"""Starting and ending daemons: the order, what is waited for, what is ended when one fails. No daemon runs here."""
+"""Starting and ending daemons: the order, what is waited for, what is ended when one fails. No
+daemon runs here.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ import pytest
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, shutdown, startup
-from submit_tf_job.sandbox.model import ALL_DAEMONS, DAEMONS
+from submit_tf_job.sandbox.options import ALL_DAEMONS, DAEMONS
 from submit_tf_job.sandbox.processes import Process
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state
 from submit_tf_job.sandbox.shutdown import end_everything
 from submit_tf_job.sandbox.startup import START_TIMEOUT_S, start_daemons
-from submit_tf_job.sandbox.state import Layout, State, load_state
 from submit_tf_job.sandbox.web import NotWell
 from tests.fakes.sandbox import state_of
 
@@ -38,21 +40,23 @@ class World:
             (startup, "is_alive", lambda process: self.pids[process.pid] not in self.dies),
             (startup, "end", self._end),
             (startup, "end_everything", lambda layout: self.did.append("end everything")),
-            (startup, "container_processes", lambda local: [Process(77, 1)]),
+            (startup, "containers", lambda layout: [Process(77, 1)]),
             (startup, "monotonic", lambda: self.now),
             (startup, "sleep", self._sleep),
         ]
         for target, name, value in patches:
             monkeypatch.setattr(target, name, value)
 
-    def _start(self, name: str, state: State, layout: Layout, environ: Mapping[str, str]) -> Process:
+    def _start(
+        self, name: str, state: SandboxState, layout: Layout, environ: Mapping[str, str]
+    ) -> Process:
         self.did.append(name)
         pid = 100 + len(self.pids)
         self.pids[pid] = name
         layout.log(name).write_text(f"last words of {name}\n")
         return Process(pid, 1)
 
-    def _check(self, name: str, state: State) -> None:
+    def _check(self, name: str, state: SandboxState) -> None:
         if name in self.dies:
             raise NotWell("connection refused")
         if self.sick.get(name, 0):
@@ -60,12 +64,14 @@ class World:
             raise NotWell("not yet")
 
     def _end(self, processes: Iterable[Process], grace_s: float) -> None:
-        self.did.append("end " + ",".join(self.pids.get(process.pid, str(process.pid)) for process in processes))
+        self.did.append(
+            "end " + ",".join(self.pids.get(process.pid, str(process.pid)) for process in processes)
+        )
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def state(self, **changes: object) -> State:
+    def state(self, **changes: object) -> SandboxState:
         return state_of(**{"dns_port": 10074, "memory_mib": 1, **changes})
 
 
@@ -110,7 +116,9 @@ def test_what_was_ended_with_the_kdc_is_not_missed_before_its_turn(world: World)
 def test_a_kdc_that_ends_is_named(world: World) -> None:
     world.dies = {"kdc"}
     state = world.state(modes=("kerberos",))
-    with pytest.raises(SandboxError, match=r"^kdc ended while it started; the end of its log:\nlast words of kdc$"):
+    with pytest.raises(
+        SandboxError, match=r"^kdc ended while it started; the end of its log:\nlast words of kdc$"
+    ):
         start_daemons(state.daemon_names, state, world.layout, {}, lambda _: None)
     assert world.did == ["kdc", "end kdc", "end everything"]
 
@@ -123,10 +131,16 @@ def test_a_restart_starts_only_what_it_is_told(world: World) -> None:
 def test_a_failed_first_start_ends_everything_and_names_the_one_that_died(world: World) -> None:
     world.dies = {"zookeeper"}
     world.sick = {"namenode": 10**6}
-    with pytest.raises(SandboxError, match=r"^zookeeper ended while it started; the end of its log:\nlast words of zookeeper$") as caught:
+    with pytest.raises(
+        SandboxError,
+        match=r"^zookeeper ended while it started; the end of its log:\nlast words of zookeeper$",
+    ) as caught:
         start_daemons(DAEMONS, world.state(), world.layout, {}, lambda _: None)
     assert caught.value.hint == f"the whole log is {world.layout.log('zookeeper')}"
-    assert world.did[-2:] == ["end zookeeper,resourcemanager,nodemanager,registrydns,namenode,datanode", "end everything"]
+    assert world.did[-2:] == [
+        "end zookeeper,resourcemanager,nodemanager,registrydns,namenode,datanode",
+        "end everything",
+    ]
 
 
 def test_a_failed_restart_leaves_the_others_running(world: World) -> None:
@@ -138,7 +152,10 @@ def test_a_failed_restart_leaves_the_others_running(world: World) -> None:
 
 def test_a_daemon_that_never_gets_well_is_named(world: World) -> None:
     world.sick = {"resourcemanager": 10**6}
-    with pytest.raises(SandboxError, match=r"resourcemanager is not well after 180 s: not yet; the end of its log:\nlast words"):
+    with pytest.raises(
+        SandboxError,
+        match=r"resourcemanager is not healthy after 180 s: not yet; the end of its log:\nlast words",
+    ):
         start_daemons(DAEMONS, world.state(), world.layout, {}, lambda _: None)
     assert world.now == pytest.approx(START_TIMEOUT_S, abs=1)
 
@@ -150,15 +167,22 @@ def test_an_interrupt_ends_what_was_started(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(daemons, "format_namenode", interrupted)
     with pytest.raises(KeyboardInterrupt):
         start_daemons(DAEMONS, world.state(), world.layout, {}, lambda _: None)
-    assert world.did[-2:] == ["end zookeeper,resourcemanager,nodemanager,registrydns", "end everything"]
+    assert world.did[-2:] == [
+        "end zookeeper,resourcemanager,nodemanager,registrydns",
+        "end everything",
+    ]
 
 
 def test_a_nodemanager_that_cannot_recover_finds_no_old_containers(world: World) -> None:
-    start_daemons(("nodemanager",), world.state(ready=True, recovery=False), world.layout, {}, lambda _: None)
+    start_daemons(
+        ("nodemanager",), world.state(ready=True, recovery=False), world.layout, {}, lambda _: None
+    )
     assert world.did == ["end 77", "nodemanager"]
 
 
-def test_the_order_in_which_everything_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_order_in_which_everything_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     running = {Process(number, 1): name for number, name in enumerate(ALL_DAEMONS)}
     containers = [[Process(50, 1)], [Process(51, 1)], []]
     ended: list[tuple[list[str], float]] = []
@@ -167,7 +191,11 @@ def test_the_order_in_which_everything_is_ended(monkeypatch: pytest.MonkeyPatch,
         ended.append(([running.get(process, str(process.pid)) for process in processes], grace_s))
 
     monkeypatch.setattr(shutdown, "marked_processes", lambda home, mains: running)
-    monkeypatch.setattr(shutdown, "container_processes", lambda local: containers.pop(0) if local.is_relative_to(tmp_path) else [])
+    monkeypatch.setattr(
+        shutdown,
+        "container_processes",
+        lambda local: containers.pop(0) if local.is_relative_to(tmp_path) else [],
+    )
     monkeypatch.setattr(shutdown, "end", end)
     assert end_everything(Layout(tmp_path))
     assert ended == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import socket
 import subprocess
@@ -15,15 +16,20 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job import staging
-from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused, SubmitTFJobError, UsageError
-from submit_tf_job.job import HostFile, ShippedFile
+from submit_tf_job.errors import (
+    AuthError,
+    ClusterUnavailable,
+    Refused,
+    SubmitTFJobError,
+    UsageError,
+)
+from submit_tf_job.jobspec.digests import sha256_of
+from submit_tf_job.jobspec.job import HostFile, ShippedFile
 from submit_tf_job.plan import Upload
-from submit_tf_job.plan.packing import Pack, pack
-from submit_tf_job.specfile.digests import sha256_of
-from submit_tf_job.staging import Sent, forget, forget_others, stage, sweep
-from submit_tf_job.storage import Storage
-from submit_tf_job.storage.local import LocalStorage
+from submit_tf_job.plan.delivery import Pack, pack
+from submit_tf_job.storage import Storage, staging
+from submit_tf_job.storage.local_files import LocalStorage
+from submit_tf_job.storage.staging import Sent, forget, forget_job, forget_others, stage, sweep
 
 NOW = datetime.now(timezone.utc)
 MIB = 1024 * 1024
@@ -64,10 +70,16 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / "staging")
 
 
-def upload(root: str, content: bytes | HostFile | Pack, name: str = "job.tar", job: str = "mnist") -> Upload:
-    found = (
-        hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else content.id if isinstance(content, Pack) else content.sha256
-    )
+def content_id(content: bytes | HostFile | Pack) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    return content.sha256
+
+
+def upload(
+    root: str, content: bytes | HostFile | Pack, name: str = "job.tar", job: str = "mnist"
+) -> Upload:
+    found = content_id(content)
     return Upload(f"file://{root}/files/{job}/{found}/{name}", content)
 
 
@@ -83,9 +95,15 @@ def staged(root: str) -> list[str]:
 # --- what is sent ---
 
 
-def test_a_pack_is_the_tar_that_tarfile_writes_and_can_be_read_from_anywhere(tmp_path: Path) -> None:
+def test_a_pack_is_the_tar_that_tarfile_writes_and_can_be_read_from_anywhere(
+    tmp_path: Path,
+) -> None:
     large = host_file(tmp_path / "large", os.urandom(3_000_000))
-    files = [ShippedFile("ü/a b", b"1" * 700, executable=True), ShippedFile("z", large), ShippedFile("x" * 180, b"")]
+    files = [
+        ShippedFile("ü/a b", b"1" * 700, executable=True),
+        ShippedFile("z", large),
+        ShippedFile("x" * 180, b""),
+    ]
     made = pack(files)
     assert made
     content = b"".join(staging.stream(made))
@@ -94,7 +112,12 @@ def test_a_pack_is_the_tar_that_tarfile_writes_and_can_be_read_from_anywhere(tmp
         for file in sorted(files, key=lambda item: item.name):
             info = tarfile.TarInfo(file.name)
             info.size, info.mode = file.size, 0o755 if file.executable else 0o644
-            tar.addfile(info, io.BytesIO((tmp_path / "large").read_bytes() if file.content is large else file.content))  # type: ignore[arg-type]
+            tar.addfile(
+                info,
+                io.BytesIO(
+                    (tmp_path / "large").read_bytes() if file.content is large else file.content  # type: ignore[arg-type]
+                ),
+            )
     assert content == buffer.getvalue()
     assert made.size == len(content)
     for start in (0, 1, 511, 512, 1600, 2_999_999, len(content) - 1, len(content)):
@@ -103,8 +126,12 @@ def test_a_pack_is_the_tar_that_tarfile_writes_and_can_be_read_from_anywhere(tmp
 
 def test_a_packs_id_follows_from_names_modes_and_contents_alone(tmp_path: Path) -> None:
     held, on_disk = ShippedFile("a", b"12"), ShippedFile("a", host_file(tmp_path / "a", b"12"))
-    others = [ShippedFile("b", b"12"), ShippedFile("a", b"12", executable=True), ShippedFile("a", b"13")]
-    ids = [made.id for file in (held, on_disk, *others) if (made := pack([file]))]
+    others = [
+        ShippedFile("b", b"12"),
+        ShippedFile("a", b"12", executable=True),
+        ShippedFile("a", b"13"),
+    ]
+    ids = [made.sha256 for file in (held, on_disk, *others) if (made := pack([file]))]
     assert ids[0] == ids[1]
     assert len(set(ids)) == 4
 
@@ -112,13 +139,17 @@ def test_a_packs_id_follows_from_names_modes_and_contents_alone(tmp_path: Path) 
 # --- where it lies ---
 
 
-def test_a_file_lies_with_its_job_under_its_id_and_only_its_owner_reads_it(storage: Storage, root: str) -> None:
+def test_a_file_lies_with_its_job_under_its_id_and_only_its_owner_reads_it(
+    storage: Storage, root: str
+) -> None:
     one = upload(root, b"payload")
     found = stage([one], storage, user=storage.stat("/").owner)
     assert [(file.uri, file.size, file.sent) for file in found] == [(one.uri, 7, 7)]
     path = Path(storage.path(one.uri))
     assert path.read_bytes() == b"payload"
-    modes = [item.stat().st_mode & 0o7777 for item in (path, path.parent, path.parent.parent, Path(root))]
+    modes = [
+        item.stat().st_mode & 0o7777 for item in (path, path.parent, path.parent.parent, Path(root))
+    ]
     assert modes == [0o600, 0o700, 0o700, 0o700]
     assert len(staged(root)) == 1
 
@@ -162,7 +193,11 @@ def test_two_submitters_at_once(root: str) -> None:
 def test_progress_counts_what_is_missing(storage: Storage, root: str) -> None:
     told: list[Sent] = []
     stage([upload(root, b"1" * 9)], storage)
-    stage([upload(root, b"1" * 9), upload(root, b"2" * 5), upload(root, b"3" * 6)], storage, told=told.append)
+    stage(
+        [upload(root, b"1" * 9), upload(root, b"2" * 5), upload(root, b"3" * 6)],
+        storage,
+        told=told.append,
+    )
     assert told[-1] == Sent(11, 11)
     assert [item.done for item in told] == sorted(item.done for item in told)
 
@@ -171,7 +206,10 @@ def test_progress_counts_what_is_missing(storage: Storage, root: str) -> None:
 
 
 def test_a_file_that_was_changed_or_has_gone(storage: Counting, root: str, tmp_path: Path) -> None:
-    for change, why in ((lambda path: path.write_bytes(b"other"), "was changed after"), (Path.unlink, "is not there any more")):
+    for change, why in (
+        (lambda path: path.write_bytes(b"other"), "was changed after"),
+        (Path.unlink, "is not there any more"),
+    ):
         file = host_file(tmp_path / "data", b"first")
         change(tmp_path / "data")
         with pytest.raises(UsageError, match=rf"data {why}.*; nothing was submitted"):
@@ -184,7 +222,9 @@ def large(root: str, tmp_path: Path) -> Upload:
 
 
 @pytest.mark.parametrize("whose", ["a dead process", "this very process"])
-def test_an_upload_goes_on_where_another_ended(whose: str, storage: Counting, root: str, tmp_path: Path) -> None:
+def test_an_upload_goes_on_where_another_ended(
+    whose: str, storage: Counting, root: str, tmp_path: Path
+) -> None:
     one = large(root, tmp_path)
     storage.fails_after = 1
     with pytest.raises(ClusterUnavailable):
@@ -204,16 +244,22 @@ def test_an_upload_goes_on_where_another_ended(whose: str, storage: Counting, ro
     assert [name.rpartition("/")[2] for name in staged(root)] == ["large"]
 
 
-def test_a_part_whose_process_lives_is_left_alone(storage: Counting, root: str, tmp_path: Path) -> None:
+def test_a_part_whose_process_lives_is_left_alone(
+    storage: Counting, root: str, tmp_path: Path
+) -> None:
     one = large(root, tmp_path)
-    part = Path(storage.path(one.directory), f".large.{socket.gethostname()}.{os.getppid()}.00000000.part")
+    part = Path(
+        storage.path(one.directory), f".large.{socket.gethostname()}.{os.getppid()}.00000000.part"
+    )
     part.parent.mkdir(parents=True)
     part.write_bytes(b"another's")
     assert stage([one], storage)[0].sent == 10 * MIB
     assert part.read_bytes() == b"another's"
 
 
-def test_where_there_is_no_room_nothing_is_left(storage: Counting, root: str, tmp_path: Path) -> None:
+def test_where_there_is_no_room_nothing_is_left(
+    storage: Counting, root: str, tmp_path: Path
+) -> None:
     storage.fails_after, storage.failure = 1, Refused("quota")
     with pytest.raises(Refused):
         stage([large(root, tmp_path), upload(root, b"x" * 3 * MIB)], storage)
@@ -235,6 +281,34 @@ def test_what_is_forgotten(storage: Storage, root: str) -> None:
     assert Path(storage.path(other.uri)).exists()
 
 
+def test_forget_job_keeps_what_another_submission_has_staged_just_now(
+    storage: Storage, root: str
+) -> None:
+    old, new = upload(root, b"old"), upload(root, b"new")
+    stage([old, new], storage)
+    service = json.dumps({"configuration": {"files": [{"src_file": old.uri}]}})
+    forget_job(storage, f"{root}/files/mnist", service=service, now_s=NOW.timestamp())
+    assert not Path(storage.path(old.uri)).exists()
+    assert Path(storage.path(new.uri)).exists()
+    forget_job(storage, f"{root}/files/none", service=service, now_s=NOW.timestamp())
+
+
+def test_forget_job_removes_what_nobody_has_used_for_a_while(storage: Storage, root: str) -> None:
+    stage([upload(root, b"old")], storage)
+    age(root, 1)
+    kept = upload(root, b"new")
+    stage([kept], storage)
+    forget_job(storage, f"{root}/files/mnist", service="", now_s=NOW.timestamp())
+    assert len(staged(root)) == 1
+    age(root, 1)
+    stage([kept], storage)  # found there, and used again
+    forget_job(storage, f"{root}/files/mnist", service="", now_s=NOW.timestamp())
+    assert Path(storage.path(kept.uri)).exists()
+    age(root, 1)
+    forget_job(storage, f"{root}/files/mnist", service="", now_s=NOW.timestamp())
+    assert not Path(root, "files", "mnist").exists()
+
+
 def age(root: str, days: int) -> None:
     old = (NOW - timedelta(days=days)).timestamp()
     for path in Path(root).rglob("*"):
@@ -250,7 +324,10 @@ def test_only_what_is_old_is_stale_and_use_makes_it_young(storage: Storage, root
     assert list(sweep(storage, root, older_than=week)) == []
     age(root, 30)
     stale = list(sweep(storage, root, older_than=week))
-    assert [(item.name, item.size, len(item.paths)) for item in stale] == [("mnist", 7, 2), ("other", 6, 1)]
+    assert [(item.name, item.size, len(item.paths)) for item in stale] == [
+        ("mnist", 7, 2),
+        ("other", 6, 1),
+    ]
     assert all(abs((NOW - item.used).days - 30) <= 1 for item in stale)
     before = Path(storage.path(one.uri)).stat().st_mtime
     assert stage([one], storage)[0].sent == 0

@@ -12,12 +12,20 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job import storage as package
-from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, Refused, SettingsError, SubmitTFJobError, UsageError
+from submit_tf_job.errors import (
+    AuthError,
+    BadAnswer,
+    ClusterUnavailable,
+    Refused,
+    SettingsError,
+    SubmitTFJobError,
+    UsageError,
+)
 from submit_tf_job.storage import NoSuchPath, PathExists, default_fs, open_storage
+from submit_tf_job.storage.base import name_of, parent_of
 from submit_tf_job.storage.failures import failure, translated
-from submit_tf_job.storage.hadoop import name_nodes, properties
+from submit_tf_job.storage.hadoop_xml import name_nodes, properties
 from submit_tf_job.storage.hdfs import _USER_NAME, HdfsStorage, _bounded, _with_fallback
-from submit_tf_job.storage.model import name_of, parent_of
 
 HA = {
     "fs.defaultFS": "hdfs://ns1",
@@ -30,7 +38,10 @@ HA = {
 
 def write_conf(directory: Path, **files: dict[str, str]) -> Path:
     for file, values in files.items():
-        items = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in values.items())
+        items = "".join(
+            f"<property><name>{name}</name><value>{value}</value></property>"
+            for name, value in values.items()
+        )
         (directory / f"{file}-site.xml").write_text(f"<configuration>{items}</configuration>")
     return directory
 
@@ -42,11 +53,14 @@ def test_public_names() -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys, submit_tf_job.storage, submit_tf_job.staging, submit_tf_job.storage.hdfs, submit_tf_job.storage.objects\n"
+        "import sys, submit_tf_job.storage, submit_tf_job.storage.staging, "
+        "submit_tf_job.storage.hdfs, submit_tf_job.storage.objects\n"
         "submit_tf_job.storage.open_storage('hdfs://namenode:8020')\n"
         "print([name for name in ('fsspec', 'hdfs_native', 'requests') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -59,7 +73,10 @@ def test_the_default_file_system(tmp_path: Path) -> None:
 
 
 def test_the_name_before_hadoop_2(tmp_path: Path) -> None:
-    assert default_fs(write_conf(tmp_path, core={"fs.default.name": "hdfs://old:8020"})) == "hdfs://old:8020"
+    assert (
+        default_fs(write_conf(tmp_path, core={"fs.default.name": "hdfs://old:8020"}))
+        == "hdfs://old:8020"
+    )
 
 
 def test_no_default_file_system(tmp_path: Path) -> None:
@@ -166,54 +183,92 @@ def test_parts_of_paths() -> None:
     [
         (
             RuntimeError(
-                'RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob, access=WRITE, '
-                'inode=\\"/user/alice\\":alice:supergroup:drwx------\\n\\tat org.apache.hadoop.X.y(X.java:1)\\n")'
+                'RPCError("org.apache.hadoop.security.AccessControlException", '
+                '"Permission denied: user=bob, access=WRITE, '
+                'inode=\\"/user/alice\\":alice:supergroup:drwx------\\n\\tat '
+                'org.apache.hadoop.X.y(X.java:1)\\n")'
             ),
             AuthError,
-            'AccessControlException: Permission denied: user=bob, access=WRITE, inode="/user/alice":alice:supergroup:drwx------',
+            "AccessControlException: Permission denied: user=bob, access=WRITE, "
+            'inode="/user/alice":alice:supergroup:drwx------',
         ),
         (PermissionError("Permission denied: user=bob"), AuthError, "Permission denied: user=bob"),
         (FileNotFoundError("/x"), NoSuchPath, "no such file or directory"),
         (FileExistsError("/x"), PathExists, "is there already"),
         (
-            RuntimeError('RPCError("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota of /q is exceeded")'),
+            RuntimeError(
+                'RPCError("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", '
+                '"The DiskSpace quota of /q is exceeded")'
+            ),
             Refused,
             "DSQuotaExceededException: The DiskSpace quota of /q is exceeded",
         ),
-        (RuntimeError("The NameSpace quota (directories and files) of directory /q is exceeded: quota=1"), Refused, "The NameSpace quota"),
         (
-            RuntimeError('RPCError("java.io.IOException", "File /x could only be written to 0 of the 1 minReplication nodes. …")'),
+            RuntimeError(
+                "The NameSpace quota (directories and files) of directory /q is exceeded: quota=1"
+            ),
+            Refused,
+            "The NameSpace quota",
+        ),
+        (
+            RuntimeError(
+                'RPCError("java.io.IOException", "File /x could only be written to 0 of '
+                'the 1 minReplication nodes. …")'
+            ),
             Refused,
             "IOException: File /x could only be written to 0",
         ),
         (OSError(28, "No space left on device"), Refused, "No space left on device"),
         (
             RuntimeError(
-                'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create file/x. Name node is in safe mode.")'
+                'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", '
+                '"Cannot create file/x. Name node is in safe mode.")'
             ),
             ClusterUnavailable,
             "SafeModeException: Cannot create file/x. Name node is in safe mode.",
         ),
         (
-            RuntimeError('RPCError("org.apache.hadoop.ipc.StandbyException", "Operation category READ is not supported in state standby")'),
+            RuntimeError(
+                'RPCError("org.apache.hadoop.ipc.StandbyException", "Operation category '
+                'READ is not supported in state standby")'
+            ),
             ClusterUnavailable,
             "StandbyException: Operation category READ",
         ),
-        (RuntimeError('GSSAPIError(GssMajorCodes(x), 0, "No Kerberos credentials available")'), AuthError, "GSSAPIError"),
+        (
+            RuntimeError('GSSAPIError(GssMajorCodes(x), 0, "No Kerberos credentials available")'),
+            AuthError,
+            "GSSAPIError",
+        ),
         (RuntimeError("NoSASLMechanism"), AuthError, "NoSASLMechanism"),
-        (RuntimeError('FatalRPCError("x.y.RpcServerException", "bad")'), BadAnswer, "RpcServerException: bad"),
+        (
+            RuntimeError('FatalRPCError("x.y.RpcServerException", "bad")'),
+            BadAnswer,
+            "RpcServerException: bad",
+        ),
         (OSError("connection closed"), ClusterUnavailable, "connection closed"),
-        (RuntimeError('IOError(Custom { kind: ConnectionAborted, error: "RPC listener disconnected" })'), ClusterUnavailable, "IOError"),
+        (
+            RuntimeError(
+                'IOError(Custom { kind: ConnectionAborted, error: "RPC listener disconnected" })'
+            ),
+            ClusterUnavailable,
+            "IOError",
+        ),
         (NotImplementedError("File encryption"), Refused, "File encryption"),
         (
-            RuntimeError('RPCError("a.PathIsNotEmptyDirectoryException", "`/x is non empty\': Directory is not empty")'),
+            RuntimeError(
+                'RPCError("a.PathIsNotEmptyDirectoryException", "`/x is non empty\': '
+                'Directory is not empty")'
+            ),
             UsageError,
             "`/x is non empty",
         ),
         (ValueError(""), BadAnswer, "ValueError"),
     ],
 )
-def test_every_failure_becomes_one_of_ours(error: Exception, kind: type[SubmitTFJobError], words: str) -> None:
+def test_every_failure_becomes_one_of_ours(
+    error: Exception, kind: type[SubmitTFJobError], words: str
+) -> None:
     found = failure(error, "hdfs://nn:1/x")
     assert type(found) is kind
     assert found.message.startswith("hdfs://nn:1/x: ")
@@ -231,7 +286,9 @@ def test_our_own_errors_pass_unchanged() -> None:
 def test_webhdfs_errors_of_requests() -> None:
     import requests
 
-    assert isinstance(failure(requests.ConnectionError("Connection refused"), "x"), ClusterUnavailable)
+    assert isinstance(
+        failure(requests.ConnectionError("Connection refused"), "x"), ClusterUnavailable
+    )
     assert isinstance(failure(requests.ReadTimeout("Read timed out."), "x"), ClusterUnavailable)
 
 
@@ -246,7 +303,8 @@ def test_no_name_node_is_told_by_address(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ClusterUnavailable) as caught:
         HdfsStorage("hdfs", "ns1", conf=HA, user=None, timeout_s=1).stat("/")
     assert caught.value.message == (
-        "hdfs://ns1: no NameNode answers (one.example.com:8020: Connection refused; two.example.com:8020: Connection refused)"
+        "hdfs://ns1: no NameNode answers (one.example.com:8020: Connection refused; "
+        "two.example.com:8020: Connection refused)"
     )
 
 
@@ -270,7 +328,9 @@ def test_a_panic_of_the_library_is_an_error() -> None:
         _bounded(panic, 5, "x")
 
 
-def test_the_user_name_is_in_the_environment_for_the_call_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_name_is_in_the_environment_for_the_call_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HADOOP_USER_NAME", "before")
     with _USER_NAME.set_to("alice"), _USER_NAME.set_to("alice"):
         assert os.environ["HADOOP_USER_NAME"] == "alice"
@@ -294,7 +354,9 @@ def test_users_take_turns() -> None:
                 if seen != user or os.environ["HADOOP_USER_NAME"] != user:
                     wrong.append(user)
 
-    threads = [threading.Thread(target=work, args=(user,)) for user in ("alice", "bob", "alice", "carol")]
+    threads = [
+        threading.Thread(target=work, args=(user,)) for user in ("alice", "bob", "alice", "carol")
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -303,7 +365,10 @@ def test_users_take_turns() -> None:
 
 
 def test_a_mount_table_without_fallback_gets_one_that_leads_nowhere() -> None:
-    links = {"fs.viewfs.mounttable.all.link./b": "hdfs://ns2/x", "fs.viewfs.mounttable.all.link./a": "hdfs://ns1/y"}
+    links = {
+        "fs.viewfs.mounttable.all.link./b": "hdfs://ns2/x",
+        "fs.viewfs.mounttable.all.link./a": "hdfs://ns1/y",
+    }
     fallback = "fs.viewfs.mounttable.all.linkFallback"
     assert _with_fallback("all", links) == {**links, fallback: "hdfs://ns1/.no-such-mount"}
     assert _with_fallback("all", {**links, fallback: "hdfs://ns3/"})[fallback] == "hdfs://ns3/"

@@ -1,4 +1,6 @@
-"""What every storage does, by one body of tests: this machine and fsspec's memory here, HDFS in tests/cluster/test_storage.py."""
+"""What every storage does, by one body of tests: this machine and fsspec's memory here, HDFS in
+tests/cluster/test_storage.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.storage import NoSuchPath, PathExists, Storage, open_storage
-from submit_tf_job.storage.local import LocalStorage
+from submit_tf_job.storage.local_files import LocalStorage
 from submit_tf_job.storage.objects import ObjectStorage
 
 
@@ -37,8 +39,13 @@ class StorageVerbs:
         assert storage.read(f"{base}/empty") == b""
         assert list(storage.stream(f"{base}/empty")) == []
 
-    @pytest.mark.parametrize(("start", "length", "expected"), [(0, 3, b"012"), (8, 5, b"89"), (10, 1, b""), (99, 1, b""), (4, 0, b"")])
-    def test_ranges_end_with_the_file(self, storage: Storage, base: str, start: int, length: int, expected: bytes) -> None:
+    @pytest.mark.parametrize(
+        ("start", "length", "expected"),
+        [(0, 3, b"012"), (8, 5, b"89"), (10, 1, b""), (99, 1, b""), (4, 0, b"")],
+    )
+    def test_ranges_end_with_the_file(
+        self, storage: Storage, base: str, start: int, length: int, expected: bytes
+    ) -> None:
         storage.write(f"{base}/digits", b"0123456789")
         assert storage.read_range(f"{base}/digits", start, length) == expected
 
@@ -68,7 +75,9 @@ class StorageVerbs:
         storage.write(f"{base}/f", b"x")
         assert [item.name for item in storage.list_dir(base)] == ["f"]
 
-    def test_a_write_that_breaks_leaves_the_old_file_and_nothing_else(self, storage: Storage, base: str) -> None:
+    def test_a_write_that_breaks_leaves_the_old_file_and_nothing_else(
+        self, storage: Storage, base: str
+    ) -> None:
         storage.write(f"{base}/f", b"old")
 
         def pieces() -> Iterator[bytes]:
@@ -98,7 +107,9 @@ class StorageVerbs:
             except PathExists:
                 outcomes.append("there")
 
-        threads = [threading.Thread(target=write, args=(bytes([65 + number]),)) for number in range(5)]
+        threads = [
+            threading.Thread(target=write, args=(bytes([65 + number]),)) for number in range(5)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -114,7 +125,9 @@ class StorageVerbs:
         storage.mkdirs(f"{base}/x/y/z", 0o700)
         storage.mkdirs(f"{base}/x/y/z", 0o755)
         if self.has_directories:
-            assert [storage.stat(f"{base}/{path}").mode for path in ("x", "x/y", "x/y/z")] == [0o700] * 3
+            assert [storage.stat(f"{base}/{path}").mode for path in ("x", "x/y", "x/y/z")] == [
+                0o700
+            ] * 3
 
     def test_chmod(self, storage: Storage, base: str) -> None:
         storage.write(f"{base}/f", b"x")

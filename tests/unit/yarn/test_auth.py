@@ -1,4 +1,6 @@
-"""Authentication: what a refusal means for each method, who gets to see a secret, and standbys that cannot know a token."""
+"""Authentication: what a refusal means for each method, who gets to see a secret, and standbys that
+cannot know a token.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,19 @@ import requests
 from requests.adapters import BaseAdapter
 
 from submit_tf_job.errors import AuthError, SettingsError
-from submit_tf_job.sdk import Client as UserClient
+from submit_tf_job.sdk.client import Client as UserClient
 from submit_tf_job.settings import load_settings
-from submit_tf_job.yarn.answers import Reply
-from submit_tf_job.yarn.auth import Auth, DelegationTokenAuth, GatewayAuth, SimpleAuth, check_protected
-from submit_tf_job.yarn.client import Client
+from submit_tf_job.yarn.auth import (
+    Auth,
+    DelegationTokenAuth,
+    GatewayAuth,
+    SimpleAuth,
+    check_protected,
+)
 from submit_tf_job.yarn.credentials import Credentials
 from submit_tf_job.yarn.negotiate import KerberosAuth
+from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.response import Reply
 from tests.fakes.clock import FakeClock
 from tests.fakes.transport import Answer, FakeNetwork
 
@@ -39,29 +47,50 @@ def secret_file(tmp_path: Path, text: str = SECRET) -> Path:
 def reply(status: int, reason: str = "", body: object = b"", **headers: str) -> Reply:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = "application/json" if not isinstance(body, bytes) else "text/html"
-    return Reply("GET", URL, status, reason, {"content-type": kind, **{k.replace("_", "-"): v for k, v in headers.items()}}, raw)
+    return Reply(
+        "GET",
+        URL,
+        status,
+        reason,
+        {"content-type": kind, **{k.replace("_", "-"): v for k, v in headers.items()}},
+        raw,
+    )
 
 
 def remote(message: str, java_class: str) -> dict[str, object]:
-    return {"RemoteException": {"message": message, "exception": java_class.rpartition(".")[2], "javaClassName": java_class}}
+    return {
+        "RemoteException": {
+            "message": message,
+            "exception": java_class.rpartition(".")[2],
+            "javaClassName": java_class,
+        }
+    }
 
 
 NEGOTIATE = {"www_authenticate": "Negotiate"}
-SKEW = "GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too great (37))"
+SKEW = (
+    "GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too "
+    "great (37))"
+)
 CHECKSUM = "GSSException: Failure unspecified at GSS-API level (Mechanism level: Checksum failed)"
 ETYPE = (
-    "GSSException: Failure unspecified at GSS-API level (Mechanism level: Invalid argument (400) - Cannot find key of appropriate type to "
+    "GSSException: Failure unspecified at GSS-API level (Mechanism level: Invalid "
+    "argument (400) - Cannot find key of appropriate type to "
     "decrypt AP REP - RC4 with HMAC)"
 )
 IMPERSONATE = remote(
-    "User: gw@SANDBOX.TEST is not allowed to impersonate bob", "org.apache.hadoop.security.authorize.AuthorizationException"
+    "User: gw@SANDBOX.TEST is not allowed to impersonate bob",
+    "org.apache.hadoop.security.authorize.AuthorizationException",
 )
 NO_TOKEN = remote(
-    "org.apache.hadoop.security.token.SecretManager$InvalidToken: Token for real user: , can't be found in cache",
+    "org.apache.hadoop.security.token.SecretManager$InvalidToken: Token for real user: , "
+    "can't be found in cache",
     "org.apache.hadoop.security.authentication.client.AuthenticationException",
 )
 CUT_TOKEN = remote("java.io.EOFException", "java.io.EOFException")
-FORBIDDEN = remote("User alice does not have privilege", "org.apache.hadoop.yarn.webapp.ForbiddenException")
+FORBIDDEN = remote(
+    "User alice does not have privilege", "org.apache.hadoop.yarn.webapp.ForbiddenException"
+)
 
 WRONG_KEYS = "the keys of HTTP/rm in its keytab are not those of the KDC"
 KERBEROS = KerberosAuth("alice", wall=lambda: NOW + 612)
@@ -80,11 +109,13 @@ SIMPLE = SimpleAuth("alice")
         (
             KERBEROS,
             reply(403, SKEW, date=DATE),
-            f"{URL} refuses the Kerberos ticket: this machine's clock is 612 s ahead of the server's.",
+            f"{URL} refuses the Kerberos ticket: this machine's clock is 612 s ahead of "
+                f"the server's.",
             "NTP",
         ),
         (KERBEROS, reply(403, CHECKSUM), f"{URL} refuses the Kerberos ticket: {WRONG_KEYS}.", "keytab"),
-        (KERBEROS, reply(403, ETYPE), f"{URL} refuses the Kerberos ticket: it has no key of the ticket's encryption type.", "klist -e"),
+        (KERBEROS, reply(403, ETYPE), f"{URL} refuses the Kerberos ticket: it has no key of the ticket's encryption "
+            f"type.", "klist -e"),
         (KERBEROS, reply(403, body=IMPERSONATE), "gw@SANDBOX.TEST may not submit for bob.", "hadoop.proxyuser.gw"),
     ],
 )  # fmt: skip
@@ -108,7 +139,9 @@ def test_a_clock_that_is_behind_and_a_server_that_tells_no_time() -> None:
 
 @pytest.mark.parametrize("body", [NO_TOKEN, CUT_TOKEN])
 def test_a_token_that_is_none(tmp_path: Path, body: object) -> None:
-    auth = DelegationTokenAuth("alice", Credentials("delegation token", secret_file(tmp_path), None))
+    auth = DelegationTokenAuth(
+        "alice", Credentials("delegation token", secret_file(tmp_path), None)
+    )
     assert "does not accept the delegation token" in str(auth.refused(reply(403, body=body)))
     assert auth.refused(reply(403, body=FORBIDDEN)) is None
     assert "wants Kerberos" in str(auth.refused(reply(401, **NEGOTIATE)))
@@ -116,10 +149,16 @@ def test_a_token_that_is_none(tmp_path: Path, body: object) -> None:
 
 def test_what_a_gateway_refuses(tmp_path: Path) -> None:
     basic = GatewayAuth("Basic", "alice", Credentials("password", secret_file(tmp_path), None))
-    assert "does not accept the password of alice" in str(basic.refused(reply(401, www_authenticate="Basic")))
+    assert "does not accept the password of alice" in str(
+        basic.refused(reply(401, www_authenticate="Basic"))
+    )
     assert "wants Kerberos, and a password was sent" in str(basic.refused(reply(401, **NEGOTIATE)))
-    bearer = GatewayAuth("Bearer", "alice", Credentials("bearer token", secret_file(tmp_path), None))
-    assert "does not accept the bearer token." in str(bearer.refused(reply(401, www_authenticate="Bearer")))
+    bearer = GatewayAuth(
+        "Bearer", "alice", Credentials("bearer token", secret_file(tmp_path), None)
+    )
+    assert "does not accept the bearer token." in str(
+        bearer.refused(reply(401, www_authenticate="Bearer"))
+    )
 
 
 @pytest.mark.parametrize("url", ["http://knox.example.com:8443/gateway/x", "http://10.0.0.1:8088"])
@@ -128,12 +167,15 @@ def test_a_secret_does_not_travel_unencrypted(url: str) -> None:
         check_protected(url, "password")
 
 
-@pytest.mark.parametrize("url", ["https://knox.example.com:8443/gateway/x", "http://localhost:8088", "http://127.0.0.1:8088"])
+@pytest.mark.parametrize(
+    "url",
+    ["https://knox.example.com:8443/gateway/x", "http://localhost:8088", "http://127.0.0.1:8088"],
+)
 def test_where_a_secret_may_go(url: str) -> None:
     check_protected(url, "password")
 
 
-# --- where secrets come from -------------------------------------------------------------------------------------------
+# --- where secrets come from ----------------------------------------------------------------------
 
 
 def test_a_secret_is_nowhere_or_in_two_places(tmp_path: Path) -> None:
@@ -153,7 +195,10 @@ def test_a_program_gives_its_secret_itself(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="in two places"):
         Credentials("password", secret_file(tmp_path), None, given=SECRET)
     overrides = {"resource_managers": ["https://rm:8090"], "user": "alice", "auth": "bearer"}
-    client = UserClient(settings=load_settings(arguments=overrides, environ={"HOME": str(tmp_path)}, cwd=tmp_path), secret=SECRET)
+    client = UserClient(
+        settings=load_settings(arguments=overrides, environ={"HOME": str(tmp_path)}, cwd=tmp_path),
+        secret=SECRET,
+    )
     auth = client.cluster.client.auth
     assert isinstance(auth, GatewayAuth)
     assert SECRET not in f"{client!r} {auth!r} {client.settings!r}"
@@ -173,9 +218,15 @@ def test_a_command_that_prints_a_secret(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("false",), "credentials.command 'false' ended with status 1"),
-        (("sh", "-c", "echo the vault is sealed >&2; exit 2"), "ended with status 2: the vault is sealed"),
-        (("/nowhere/x",), "credentials.command '/nowhere/x' cannot be run: No such file or directory"),
+        (("false",), "credentials.command 'false' exited with status 1"),
+        (
+            ("sh", "-c", "echo the vault is sealed >&2; exit 2"),
+            "exited with status 2: the vault is sealed",
+        ),
+        (
+            ("/nowhere/x",),
+            "credentials.command '/nowhere/x' cannot be run: No such file or directory",
+        ),
     ],
 )
 def test_a_command_that_fails(command: tuple[str, ...], message: str) -> None:
@@ -185,13 +236,13 @@ def test_a_command_that_fails(command: tuple[str, ...], message: str) -> None:
 
 
 def test_a_command_that_prints_no_secret() -> None:
-    with pytest.raises(SettingsError, match="there is nothing in it"):
+    with pytest.raises(SettingsError, match="it is empty"):
         _ = Credentials("password", None, ("true",)).secret
     with pytest.raises(SettingsError, match="more than one line"):
         _ = Credentials("password", None, ("printf", "a\\r\\nX-Evil: 1")).secret
 
 
-# --- what is sent to whom ----------------------------------------------------------------------------------------------
+# --- what is sent to whom -------------------------------------------------------------------------
 
 
 class Recorder(BaseAdapter):
@@ -202,7 +253,9 @@ class Recorder(BaseAdapter):
         self.answers = answers
         self.seen: list[requests.PreparedRequest] = []
 
-    def send(self, request: requests.PreparedRequest, *_args: Any, **_named: Any) -> requests.Response:
+    def send(
+        self, request: requests.PreparedRequest, *_args: Any, **_named: Any
+    ) -> requests.Response:
         self.seen.append(request)
         host = str(request.url).split("/")[2]
         response = FakeNetwork._response(request, self.answers[host](request))
@@ -220,10 +273,15 @@ def ok(_request: requests.PreparedRequest) -> Answer:
     return Answer.json(INFO)
 
 
-def client_of(auth: Auth, network: Recorder, *hosts: str) -> Client:
+def client_of(auth: Auth, network: Recorder, *hosts: str) -> ResourceManager:
     clock = FakeClock()
-    return Client(
-        [f"http://{host}" for host in hosts], auth, adapter=network, clock=clock, sleep=clock.sleep, resolve=lambda host: frozenset({host})
+    return ResourceManager(
+        [f"http://{host}" for host in hosts],
+        auth,
+        adapter=network,
+        clock=clock,
+        sleep=clock.sleep,
+        resolve=lambda host: frozenset({host}),
     )
 
 
@@ -234,11 +292,15 @@ def secrets_in(request: requests.PreparedRequest) -> str:
 @pytest.mark.parametrize("kind", ["delegation-token", "Basic", "Bearer"])
 def test_a_node_never_sees_the_secret(tmp_path: Path, kind: str) -> None:
     credentials = Credentials(kind, secret_file(tmp_path), None)
-    auth = DelegationTokenAuth("alice", credentials) if kind == "delegation-token" else GatewayAuth(kind, "alice", credentials)
+    auth = (
+        DelegationTokenAuth("alice", credentials)
+        if kind == "delegation-token"
+        else GatewayAuth(kind, "alice", credentials)
+    )
     network = Recorder({"rm:8088": ok, "node:8042": ok})
     client = client_of(auth, network, "rm:8088")
     client.cluster_info()
-    client.funnel.fetch("http://node:8042", "/ws/v1/node/info")
+    client.http.fetch("http://node:8042", "/ws/v1/node/info")
     to_rm, to_node = network.seen
     encoded = base64.b64encode(f"alice:{SECRET}".encode()).decode()
     assert SECRET in secrets_in(to_rm) or encoded in secrets_in(to_rm)
@@ -248,10 +310,16 @@ def test_a_node_never_sees_the_secret(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_lapsed_token_is_read_again_once(tmp_path: Path) -> None:
-    auth = GatewayAuth("Bearer", "alice", Credentials("bearer token", secret_file(tmp_path, "old"), None))
+    auth = GatewayAuth(
+        "Bearer", "alice", Credentials("bearer token", secret_file(tmp_path, "old"), None)
+    )
 
     def gateway(request: requests.PreparedRequest) -> Answer:
-        return ok(request) if request.headers["Authorization"] == "Bearer new" else Answer(401, headers={"WWW-Authenticate": "Bearer"})
+        return (
+            ok(request)
+            if request.headers["Authorization"] == "Bearer new"
+            else Answer(401, headers={"WWW-Authenticate": "Bearer"})
+        )
 
     network = Recorder({"rm:8088": gateway})
     client = client_of(auth, network, "rm:8088")
@@ -261,19 +329,27 @@ def test_a_lapsed_token_is_read_again_once(tmp_path: Path) -> None:
     secret_file(tmp_path, "new")
     client.cluster_info()
     client.cluster_info()
-    assert [request.headers["Authorization"] for request in network.seen[1:]] == ["Bearer old", "Bearer new", "Bearer new"]
+    assert [request.headers["Authorization"] for request in network.seen[1:]] == [
+        "Bearer old",
+        "Bearer new",
+        "Bearer new",
+    ]
 
 
 def test_a_standby_that_cannot_know_a_token_is_passed_over(tmp_path: Path) -> None:
-    """It answers 403 instead of redirecting (facts: verified-security-ha 5)."""
-    auth = DelegationTokenAuth("alice", Credentials("delegation token", secret_file(tmp_path), None))
+    """It answers 403 instead of redirecting: docs/hadoop-facts.md#tokens-and-a-standby."""
+    auth = DelegationTokenAuth(
+        "alice", Credentials("delegation token", secret_file(tmp_path), None)
+    )
     network = Recorder({"rm1:8088": lambda _request: Answer.json(NO_TOKEN, 403), "rm2:8088": ok})
     client_of(auth, network, "rm1:8088", "rm2:8088").cluster_info()
     assert [str(request.url).split("/")[2] for request in network.seen] == ["rm1:8088", "rm2:8088"]
 
 
 def test_a_token_that_no_resource_manager_knows_is_refused_at_once(tmp_path: Path) -> None:
-    auth = DelegationTokenAuth("alice", Credentials("delegation token", secret_file(tmp_path), None))
+    auth = DelegationTokenAuth(
+        "alice", Credentials("delegation token", secret_file(tmp_path), None)
+    )
     unknown = {f"rm{number}:8088": lambda _request: Answer.json(NO_TOKEN, 403) for number in (1, 2)}
     network = Recorder(unknown)
     with pytest.raises(AuthError, match="does not accept the delegation token") as caught:
@@ -286,7 +362,7 @@ def test_a_proxy_user_is_named_to_the_resource_manager_only() -> None:
     network = Recorder({"rm:8088": ok, "node:8042": ok})
     client = client_of(SimpleAuth("gw", "alice"), network, "rm:8088")
     client.cluster_info()
-    client.funnel.fetch("http://node:8042", "/ws/v1/node/info")
+    client.http.fetch("http://node:8042", "/ws/v1/node/info")
     assert ["user.name=gw" in str(request.url) for request in network.seen] == [True, True]
     assert ["doAs=alice" in str(request.url) for request in network.seen] == [True, False]
     assert client.auth.user == "alice"

@@ -1,4 +1,6 @@
-"""What a cluster does, asserted of the fake here and of a real one in tests/cluster: the same bodies."""
+"""What a cluster does, asserted of the fake here and of a real one in tests/cluster: the same
+bodies.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,23 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from submit_tf_job.contract import PROPERTY_SUBMISSION
+from submit_tf_job.container.contract import PROPERTY_SUBMISSION
 from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, Refused, UsageError
-from submit_tf_job.yarn.client import Client
-from submit_tf_job.yarn.nodemanager import ContainerGone, NodeManagers, NodeUnreachable, NoSuchLogFile
-from submit_tf_job.yarn.records import (
-    AppState,
-    Artifact,
-    Component,
-    Configuration,
-    FinalStatus,
-    Resource,
-    Service,
-    ServiceState,
-    dumps,
+from submit_tf_job.yarn.deletion import StoredCopy, held_by
+from submit_tf_job.yarn.nodemanager import (
+    ContainerGone,
+    NodeManagers,
+    NodeUnreachable,
+    NoSuchLogFile,
 )
-from submit_tf_job.yarn.stopping import delete, held_by, stop, wait_until_ended
+from submit_tf_job.yarn.observed import AppState, FinalStatus, ServiceState
+from submit_tf_job.yarn.records import dumps
+from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.stopping import delete, stop, wait_until_ended
 from submit_tf_job.yarn.submit import Submitted, submit
 from tests.fakes.resource_manager import FakeCluster
+from tests.fakes.services import service_of
+from tests.fakes.stored import FakeCopy
 from tests.fakes.transport import Fault
 
 T = TypeVar("T")
@@ -37,40 +38,36 @@ ADDRESS = "node1:8042"
 class World(Protocol):
     """A cluster, fake or real, and how to play with it."""
 
-    client: Client
+    client: ResourceManager
     user: str
 
     def name(self) -> str:
         """Return a fresh name; what bears it is deleted at the end."""
 
-    def body(self, name: str, submission: str, *, seconds: float | None = None, memory: str = "128", queue: str | None = None) -> str:
+    def body(
+        self,
+        name: str,
+        submission: str,
+        *,
+        seconds: float | None = None,
+        memory: str = "128",
+        queue: str | None = None,
+    ) -> str:
         """Return a service of one container that ends well after so many seconds, or lasts."""
 
-    def stored(self, name: str) -> str | None:
-        """Read the submission's id out of the stored service."""
+    def copy(self, name: str, submission: str) -> StoredCopy:
+        """Return the stored copy of a service."""
 
     def fault(self, kind: str, method: str) -> None:
         """Let something go wrong with the next request."""
 
-    def stranger(self) -> Client:
+    def stranger(self) -> ResourceManager:
         """Return a client as a user without a home directory."""
 
     def log_of(self, name: str) -> tuple[str, str, bytes]:
-        """Return a node's address, a container of the running service, and what it has written to stdout.txt."""
-
-
-def service_of(name: str, submission: str, command: str, *, memory: str = "128", queue: str | None = None) -> Service:
-    """Return a service of one container."""
-    worker = Component(
-        "worker",
-        1,
-        launch_command=command,
-        artifact=Artifact("library/python:3.11"),
-        resource=Resource(1, memory),
-        restart_policy="NEVER",
-    )
-    properties = {PROPERTY_SUBMISSION: submission, "yarn.service.container-failure.retry.max": "0"}
-    return Service(name, submission, (worker,), configuration=Configuration(properties), queue=queue, lifetime=900)
+        """Return a node's address, a container of the running service, and what it has written to
+        stdout.txt.
+        """
 
 
 def until(world: World, holds: Callable[[], T | None], within_s: float = 60) -> T:
@@ -84,7 +81,14 @@ def until(world: World, holds: Callable[[], T | None], within_s: float = 60) -> 
         world.client.sleep(0.5)
 
 
-def submitted(world: World, name: str, submission: str = "s1", *, seconds: float | None = None, reader: bool = False) -> Submitted:
+def submitted(
+    world: World,
+    name: str,
+    submission: str = "s1",
+    *,
+    seconds: float | None = None,
+    reader: bool = False,
+) -> Submitted:
     """Submit a service that ends well after so many seconds, or lasts."""
     return submit(
         world.client,
@@ -92,7 +96,7 @@ def submitted(world: World, name: str, submission: str = "s1", *, seconds: float
         name=name,
         user=world.user,
         submission_id=submission,
-        stored=(lambda: world.stored(name)) if reader else None,
+        stored=world.copy(name, submission) if reader else None,
     )
 
 
@@ -112,7 +116,6 @@ class YarnBehaviours:
         assert (info.ha_state, info.state) == ("ACTIVE", "STARTED")
         assert info.version >= (3, 1)
         assert info.hadoop_version == client.services_version()
-        assert client.process_of(client.funnel.rms.urls[0]) == info.started_ms
         assert [node.state for node in client.nodes()] == ["RUNNING"]
         assert client.maximum_resources().memory_mib
         assert client.scheduler()["type"] == "capacityScheduler"
@@ -126,13 +129,28 @@ class YarnBehaviours:
         app_id = world.client.post_service(world.body(name, "s1", seconds=3))
         assert app_id is not None
         accepted = world.client.get_service(name)
-        assert (accepted.state, accepted.version, accepted.properties, accepted.components) == (ServiceState.ACCEPTED, None, {}, ())
-        seen = until(world, lambda: world.client.get_service(name) if world.client.get_service(name).version else None)
+        assert (accepted.state, accepted.version, accepted.properties, accepted.components) == (
+            ServiceState.ACCEPTED,
+            None,
+            {},
+            (),
+        )
+        seen = until(
+            world,
+            lambda: world.client.get_service(name)
+            if world.client.get_service(name).version
+            else None,
+        )
         assert (seen.version, seen.properties[PROPERTY_SUBMISSION], seen.id) == ("s1", "s1", app_id)
         assert seen.state in (ServiceState.STARTED, ServiceState.STABLE)
         app = wait_until_ended(world.client, app_id, deadline=world.client.deadline(90))
         assert app is not None
-        assert (app.state, app.final_status, app.queue, app.user) == (AppState.FINISHED, FinalStatus.SUCCEEDED, "default", world.user)
+        assert (app.state, app.final_status, app.queue, app.user) == (
+            AppState.FINISHED,
+            FinalStatus.SUCCEEDED,
+            "default",
+            world.user,
+        )
         assert (app.tags, app.type, app.name) == ((f"name: {name}",), "yarn-service", name)
         over = world.client.get_service(name)
         assert (over.state, over.version, over.properties) == (ServiceState.STOPPED, None, {})
@@ -144,16 +162,23 @@ class YarnBehaviours:
     def test_a_name_is_held_until_its_application_has_ended(self, world: World) -> None:
         name = world.name()
         app_id = submitted(world, name, seconds=3).application_id
-        service, holder = held_by(world.client, name, user=world.user)
+        held = held_by(world.client, name, user=world.user)
+        service, holder = held.service, held.app
+        assert service is not None
         assert service.state is ServiceState.ACCEPTED
-        assert holder is not None, "Hadoop 3.1 does not show its id yet, and still it is no leftover"
+        assert holder is not None, (
+            "Hadoop 3.1 does not show its id yet, and still it is no leftover"
+        )
         assert holder.id == app_id
         wait_until_ended(world.client, app_id, deadline=world.client.deadline(90))
-        assert held_by(world.client, name, user=world.user)[1] is None
+        assert held_by(world.client, name, user=world.user).app is None
 
     def test_applications_are_found_by_name(self, world: World) -> None:
         name, other = world.name(), world.name()
-        first, second = submitted(world, name).application_id, submitted(world, other).application_id
+        first, second = (
+            submitted(world, name).application_id,
+            submitted(world, other).application_id,
+        )
         assert [app.id for app in world.client.apps(user=world.user, name=name)] == [first]
         assert {first, second} <= {app.id for app in world.client.apps(user=world.user)}
         assert [app.id for app in world.client.apps(tags=[f"name: {other}"])] == [second]
@@ -169,19 +194,29 @@ class YarnBehaviours:
         again = submitted(world, name, seconds=5)
         assert again == Submitted(first.application_id, adopted=True)
         wait_until_ended(world.client, first.application_id, deadline=world.client.deadline(90))
-        if world.client.cluster_info().version >= (3, 2):
-            assert submitted(world, name, reader=True) == Submitted(first.application_id, adopted=True, finished=True)
-        with pytest.raises(NameTaken, match=rf"^The name {name} is still held by .*, and whose submission that is cannot be seen\.$"):
+        assert submitted(world, name, reader=True) == Submitted(
+            first.application_id, adopted=True, finished=True
+        )
+        with pytest.raises(
+            NameTaken,
+            match=rf"^A job named {name}, which may be another submission, still holds the name: .*\.$",
+        ):
             submitted(world, name)
 
     def test_another_submission_finds_the_name_taken(self, world: World) -> None:
         name = world.name()
         app_id = running(world, name)
         with pytest.raises(
-            NameTaken, match=rf"^The name {name} is taken by {app_id} \(RUNNING, for \d+ s\), another submission\.$"
+            NameTaken,
+            match=rf"^A different job named {name} is already running \(\d+s, {app_id}\)\.$",
         ) as caught:
             submitted(world, name, "s2")
-        assert caught.value.details == {"application_id": app_id, "state": "RUNNING", "final_status": "UNDEFINED", "submission_id": "s1"}
+        assert caught.value.details == {
+            "application_id": app_id,
+            "state": "RUNNING",
+            "final_status": "UNDEFINED",
+            "submission_id": "s1",
+        }
         with pytest.raises(NameTaken, match=rf"^The name {name} is already taken\.$"):
             world.client.post_service(world.body(name, "s2"))
 
@@ -191,7 +226,9 @@ class YarnBehaviours:
         world.fault(kind, "POST")
         done = submitted(world, name)
         assert (done.adopted, done.posts) == (True, 1)
-        assert [app.id for app in world.client.apps(user=world.user, name=name)] == [done.application_id]
+        assert [app.id for app in world.client.apps(user=world.user, name=name)] == [
+            done.application_id
+        ]
 
     def test_a_lost_request_is_sent_again(self, world: World) -> None:
         name = world.name()
@@ -204,30 +241,45 @@ class YarnBehaviours:
         ("memory", "queue", "sentence"),
         [
             ("128", "nosuch", r"There is no queue nosuch\."),
-            ("9999999", None, r"Component worker asks for 9999999 MiB per container; the largest here is \d+\."),
+            (
+                "9999999",
+                None,
+                r"Component worker asks for 9999999 MiB per container; the largest here is \d+\.",
+            ),
             ("2G", None, r'The cluster refused to submit: For input string: "2G"'),
         ],
     )
-    def test_a_refused_submission_leaves_the_name_free(self, world: World, memory: str, queue: str | None, sentence: str) -> None:
+    def test_a_refused_submission_leaves_the_name_free(
+        self, world: World, memory: str, queue: str | None, sentence: str
+    ) -> None:
         name = world.name()
         body = world.body(name, "s1", memory=memory, queue=queue)
         with pytest.raises(Refused, match=f"^{sentence}$") as caught:
             submit(world.client, body, name=name, user=world.user, submission_id="s1")
         assert caught.value.details["status"] in (400, 500)
-        with pytest.raises(NoSuchJob, match=rf"^There is no job {name}\.$"):
+        with pytest.raises(NoSuchJob, match=rf"^No job named {name}\.$"):
             world.client.get_service(name)
 
     def test_an_unknown_field_is_named(self, world: World) -> None:
         name = world.name()
         body = world.body(name, "s1").replace('"version"', '"colour": "red",\n  "version"')
-        with pytest.raises(Refused, match=r"^This cluster's services API does not know the field colour of Service\.$") as caught:
+        with pytest.raises(
+            Refused,
+            match=r"^This cluster's services API does not know the field colour of Service\.$",
+        ) as caught:
             submit(world.client, body, name=name, user=world.user, submission_id="s1")
-        assert (caught.value.details["status"], caught.value.details["java_class"]) == (404, "UnrecognizedPropertyException")
+        assert (caught.value.details["status"], caught.value.details["java_class"]) == (
+            404,
+            "UnrecognizedPropertyException",
+        )
 
     def test_a_user_without_a_home_is_told(self, world: World) -> None:
         name = world.name()
         client = world.stranger()
-        with pytest.raises(AuthError, match=r"^The user nohome has no home directory in HDFS, where YARN keeps services\.$") as caught:
+        with pytest.raises(
+            AuthError,
+            match=r"^The user nohome has no home directory in HDFS, where YARN keeps services\.$",
+        ) as caught:
             submit(client, world.body(name, "s1"), name=name, user="nohome", submission_id="s1")
         assert "\n" not in str(caught.value.details["said"])
 
@@ -236,7 +288,11 @@ class YarnBehaviours:
         app_id = running(world, name)
         app = stop(world.client, user=world.user, name=name)
         assert app is not None
-        assert (app.id, app.state, app.final_status) == (app_id, AppState.FINISHED, FinalStatus.ENDED)
+        assert (app.id, app.state, app.final_status) == (
+            app_id,
+            AppState.FINISHED,
+            FinalStatus.ENDED,
+        )
         assert app.diagnostics.startswith(f"Stopped by user {world.user}")
         assert stop(world.client, user=world.user, name=name) is not None
         assert world.client.stop_service(name) is False
@@ -253,9 +309,11 @@ class YarnBehaviours:
 
     def test_what_does_not_exist_cannot_be_stopped(self, world: World) -> None:
         name = world.name()
-        with pytest.raises(NoSuchJob, match=rf"^There is no job {name}\.$"):
+        with pytest.raises(NoSuchJob, match=rf"^No job named {name}\.$"):
             stop(world.client, user=world.user, name=name)
-        with pytest.raises(NoSuchJob, match=r"^The cluster does not know application_1500000000000_0001\.$"):
+        with pytest.raises(
+            NoSuchJob, match=r"^The cluster does not know application_1500000000000_0001\.$"
+        ):
             stop(world.client, user=world.user, app_id="application_1500000000000_0001")
         with pytest.raises(NoSuchJob):
             world.client.stop_service(name)
@@ -285,7 +343,8 @@ class YarnBehaviours:
         name = world.name()
         first = running(world, name)
         with pytest.raises(
-            Refused, match=rf"^The cluster refused to start {name}: Failed to start service {name}, because it already exists\.$"
+            Refused,
+            match=rf"^The cluster refused to start {name}: Failed to start service {name}, because it already exists\.$",
         ):
             world.client.start_service(name)
         stop(world.client, user=world.user, name=name)
@@ -298,11 +357,18 @@ class YarnBehaviours:
         name = world.name()
         running(world, name)
         world.client.flex(name, "worker", 2)
-        assert until(world, lambda: [c for c in world.client.get_service(name).components if c.number_of_containers == 2])
+        assert until(
+            world,
+            lambda: [
+                c for c in world.client.get_service(name).components if c.number_of_containers == 2
+            ],
+        )
         with pytest.raises(Refused, match=r"^The job has no role nosuch\.$"):
             world.client.flex(name, "nosuch", 2)
         stop(world.client, user=world.user, name=name)
-        with pytest.raises(Refused, match=rf"^The job {name} is not running, so its size cannot change\.$"):
+        with pytest.raises(
+            Refused, match=rf"^The job {name} is not running, so its size cannot change\.$"
+        ):
             world.client.flex(name, "worker", 1)
         with pytest.raises(NoSuchJob):
             world.client.flex(world.name(), "worker", 1)
@@ -326,13 +392,22 @@ class YarnBehaviours:
         with pytest.raises(NoSuchLogFile):
             nodes.read_log(address, sibling, "stdout.txt")
         unknown = "container_1500000000000_0001_01_000002"
-        for ask in (lambda: nodes.list_logs(address, unknown), lambda: nodes.read_log(address, unknown, "stdout.txt")):
-            with pytest.raises(ContainerGone, match=rf"^The NodeManager does not know {unknown}: it has not started, or it is over\.$"):
+        for ask in (
+            lambda: nodes.list_logs(address, unknown),
+            lambda: nodes.read_log(address, unknown, "stdout.txt"),
+        ):
+            with pytest.raises(
+                ContainerGone,
+                match=rf"^The NodeManager does not know {unknown}: it has not started, or it is over\.$",
+            ):
                 ask()
 
     def test_no_other_address_is_asked_for_logs(self, world: World) -> None:
         nodes = NodeManagers(world.client)
-        with pytest.raises(NodeUnreachable, match=r"^169\.254\.169\.254:80 is not the address of one of this cluster's nodes\.$"):
+        with pytest.raises(
+            NodeUnreachable,
+            match=r"^169\.254\.169\.254:80 is not the address of one of this cluster's nodes\.$",
+        ):
             nodes.list_logs("169.254.169.254:80", "container_1500000000000_0001_01_000001")
 
 
@@ -350,18 +425,25 @@ class FakeWorld:
     def name(self) -> str:
         return f"job{next(self.numbers)}"
 
-    def body(self, name: str, submission: str, *, seconds: float | None = None, memory: str = "128", queue: str | None = None) -> str:
+    def body(
+        self,
+        name: str,
+        submission: str,
+        *,
+        seconds: float | None = None,
+        memory: str = "128",
+        queue: str | None = None,
+    ) -> str:
         self.cluster.yarn.job_s = seconds
         return dumps(service_of(name, submission, "sleep 1", memory=memory, queue=queue))
 
-    def stored(self, name: str) -> str | None:
-        found = self.cluster.yarn.services.get((self.user, name))
-        return found.spec["version"] if found else None
+    def copy(self, name: str, submission: str) -> StoredCopy:
+        return FakeCopy(self.cluster.yarn, self.user, name)
 
     def fault(self, kind: str, method: str) -> None:
         self.cluster.network.faults.append(Fault(kind, method))
 
-    def stranger(self) -> Client:
+    def stranger(self) -> ResourceManager:
         return self.cluster.client("nohome")
 
     def log_of(self, name: str) -> tuple[str, str, bytes]:
@@ -374,17 +456,24 @@ class FakeWorld:
 class TestFake(YarnBehaviours):
     """The fake behaves as the real cluster does."""
 
-    @pytest.fixture(params=[(3, 4, 2), (3, 3, 5), (3, 2, 1), (3, 1, 3)], ids=lambda version: ".".join(map(str, version)))
+    @pytest.fixture(
+        params=[(3, 4, 2), (3, 3, 5), (3, 2, 1), (3, 1, 3)],
+        ids=lambda version: ".".join(map(str, version)),
+    )
     def world(self, request: pytest.FixtureRequest) -> FakeWorld:
         return FakeWorld(FakeCluster(version=request.param))
 
-    def test_what_a_post_needs_is_prepared_once_and_not_for_a_submission_that_is_found(self, world: FakeWorld) -> None:
+    def test_what_a_post_needs_is_prepared_once_and_not_for_a_submission_that_is_found(
+        self, world: FakeWorld
+    ) -> None:
         name = world.name()
         prepared = []
         body = world.body(name, "s1")
 
         def post(before: Callable[[], None]) -> Submitted:
-            return submit(world.client, body, name=name, user=world.user, submission_id="s1", before=before)
+            return submit(
+                world.client, body, name=name, user=world.user, submission_id="s1", before=before
+            )
 
         def not_there() -> None:
             raise UsageError("an input is not there")

@@ -1,8 +1,10 @@
-"""The table of bad job specs and its reader.
+"""Read `table.txt`, the table of invalid job specs.
 
-`table.txt` holds one case after the other: a heading `## …`, the job spec, options (`-- set path=value`, `-- name N`, `-- source FILE`,
-`-- defaults JSON`, `-- hadoop_conf DIR`), and after `=>` each line of the full message. Keys that a case is not about are appended
-*below* its text, so that line numbers count in what one sees; `(alone)` in the heading leaves them away.
+A case is a heading `## …`, the job spec, options (`-- set path=value`, `-- name N`, `-- source
+FILE`, `-- defaults JSON`, `-- hadoop_conf DIR`), and after `=>` each line of the full message;
+`<job keys>` in a message stands for the list of a job's keys. Required keys that the case lacks are
+appended below its text, so that line numbers count from the text of the case; `(alone)` in the
+heading leaves them out.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-BASE = {"name": "t", "image": "tf", "command": "x", "strategy": "single", "roles": "{chief: {memory: 4Gi}}"}
+from submit_tf_job.jobspec.keys import JOB
+
+BASE = {
+    "name": "t",
+    "image": "tf",
+    "command": "x",
+    "strategy": "single",
+    "roles": "{chief: {memory: 4Gi}}",
+}
 TABLE = Path(__file__).with_name("table.txt")
 
 
@@ -40,7 +50,8 @@ def _case(block: str) -> Case:
     heading, *lines = block.rstrip("\n").split("\n")
     arrow = lines.index("=>")
     spec = [line for line in lines[:arrow] if not line.startswith("-- ")]
-    case = Case(heading, "", lines[arrow + 1 :])
+    job_keys = ", ".join(JOB.rows)
+    case = Case(heading, "", [line.replace("<job keys>", job_keys) for line in lines[arrow + 1 :]])
     for line in (line for line in lines[:arrow] if line.startswith("-- ")):
         option, value = line[3:].split(" ", 1)
         if option == "set":

@@ -1,0 +1,194 @@
+"""Kerberos and Docker together: containers with delegation tokens, with a login of their own, and
+of a user the node lacks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from submit_tf_job.sandbox import Sandbox, SandboxOptions
+from tests.cluster.conftest import ROOT, DockerCluster, Tool, processes_below
+from tests.fakes.sandbox import sandbox_dirs
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine"),
+]
+
+USER, JOB = "nobody", "nobody/localhost@SANDBOX.TEST"
+IMAGE = "submit_tf_job/base:1"
+# What runs in each container: 3 MB to HDFS and back, without Java.
+PROGRAM = """
+import json, os, stat, sys
+sys.path.insert(0, ".tfjob-bootstrap")
+from hdfs_native import Client
+from submit_tf_job.container.delegation.tokens import Tokens
+
+path = "/user/nobody/" + os.environ["TFJOB_NAME"] + os.environ["TFJOB_ROLE"]
+with Client().create(path) as file:
+    file.write(b"x" * 3_000_000)
+found = Client().get_file_info(path)
+tokens = os.stat("container_tokens")
+print("SAID " + json.dumps({
+    "owner": found.owner,
+    "bytes": len(Client().read(path).read()),
+    "uid": [os.getuid(), tokens.st_uid],
+    "mode": stat.S_IMODE(tokens.st_mode),
+    "in_container": os.path.exists("/.dockerenv"),
+    "tokens": len(Tokens(os.environ).summaries),
+    "keytab": os.environ.get("KRB5_CLIENT_KTNAME", ""),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(session_environ: dict[str, str]) -> Iterator[DockerCluster]:
+    """Start a sandbox with Kerberos and Docker, and take it down at the end."""
+    made = Sandbox(f"test{os.getpid()}-kd", sandbox_dirs(session_environ))
+    try:
+        info = made.up(SandboxOptions(modes=("kerberos", "docker")), session_environ, print)
+        assert info.docker
+        build = [sys.executable, str(ROOT / "docker" / "build"), "--packages", "base"]
+        subprocess.run(
+            build, env={**session_environ, "DOCKER_HOST": info.docker.host}, check=True, timeout=900
+        )
+        yield DockerCluster(made, info, {})
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def tool(cluster: DockerCluster, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
+    """The tool, with the profile of this cluster."""
+    made = Tool(session_environ, cluster.info.profile, tmp_path)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    yield made
+    made.tidy()
+
+
+def job(tool: Tool, name: str, **content: Any) -> Path:
+    """Write a job spec of two tasks that run PROGRAM."""
+    small = {"memory": "256Mi"}
+    return tool.spec(
+        name,
+        image=IMAGE,
+        strategy="multi-worker",
+        hadoop={"conf": "inline"},
+        command=["python", "program.py"],
+        files=["program.py"],
+        roles={"chief": small, "worker": small},
+        **{"network": "bridge", **content},
+    )
+
+
+def said(tool: Tool, name: str) -> list[dict[str, Any]]:
+    """Return what the program of each task printed."""
+    done = tool("logs", name)
+    assert done.status == 0, done.stderr
+    lines = [line.partition("SAID ")[2] for line in done.stdout.splitlines() if "SAID " in line]
+    return [json.loads(line) for line in lines]
+
+
+def test_jobs_with_tokens_and_with_keytabs_succeed_in_containers(
+    tool: Tool, cluster: DockerCluster
+) -> None:
+    kerberos = cluster.info.kerberos
+    assert kerberos is not None
+    shutil.copy(kerberos.keytabs / f"{USER}.localhost.keytab", tool.cwd / "mine.keytab")
+    (tool.cwd / "mine.keytab").chmod(0o600)
+    local = {"principal": JOB, "keytab": "mine.keytab", "login": "always"}
+    jobs = {
+        "kd-token": job(tool, "kd-token", lifetime="1h"),
+        "kd-host": job(tool, "kd-host", lifetime="1h", network="host"),
+        "kd-keytab": job(tool, "kd-keytab"),
+        "kd-local": job(tool, "kd-local", network="jobs", kerberos=local),
+    }
+    with ThreadPoolExecutor(2) as pool:
+        done = dict(
+            zip(
+                jobs,
+                pool.map(
+                    lambda spec: tool("submit", spec, "-o", "json", timeout=400), jobs.values()
+                ),
+                strict=True,
+            )
+        )
+    for name, result in done.items():
+        assert result.status == 0, (name, result.stderr, result.json["root_cause"])
+        assert (result.json["state"], result.json["confirmed"]) == ("SUCCEEDED", True)
+    on_node = yaml.safe_load(cluster.info.profile_path.read_text())["job"]["kerberos"]["keytab"]
+    for name in jobs:
+        tasks = said(tool, name)
+        assert len(tasks) == 2, name
+        for task in tasks:
+            logged_in = name in ("kd-keytab", "kd-local")
+            assert (task["owner"], task["bytes"], task["in_container"]) == (USER, 3_000_000, True)
+            assert (task["uid"], task["mode"]) == ([65534, 65534], 0o600)
+            assert (task["tokens"] > 0, bool(task["keytab"])) == (not logged_in, logged_in)
+            if name == "kd-keytab":
+                assert task["keytab"] == "FILE:" + on_node.removeprefix("file://")
+    logs = tool("logs", "kd-local").stdout
+    assert logs.count(f"{JOB} is logged in from its keytab until") == 2
+
+
+def test_submit_by_a_user_whom_the_node_lacks_names_the_user(
+    tool: Tool, cluster: DockerCluster
+) -> None:
+    kerberos = cluster.info.kerberos
+    assert kerberos is not None
+    profile = yaml.safe_load(cluster.info.profile_path.read_text())
+    login = {**profile["kerberos"], "principal": "alice@SANDBOX.TEST"}
+    login["keytab"] = str(kerberos.keytabs / "alice.keytab")
+    own = {
+        "principal": "alice/localhost@SANDBOX.TEST",
+        "keytab": (kerberos.keytabs / "alice.localhost.keytab").as_uri(),
+    }
+    alice = {**profile, "user": "alice", "kerberos": login, "job": {"kerberos": own}}
+    path = cluster.info.profile_path.with_name("kd-alice.yaml")
+    path.write_text(yaml.safe_dump(alice))
+    try:
+        as_alice = Tool(tool.environ, "kd-alice", tool.cwd)
+        spec = as_alice.spec(
+            "kd-alice",
+            image=IMAGE,
+            strategy="single",
+            command="true",
+            lifetime="1h",
+            roles={"worker": {"memory": "256Mi"}},
+        )
+        done = as_alice("submit", spec, "-o", "json", timeout=400)
+        assert done.status == 1, done.stderr
+        cause = done.json["root_cause"]
+        assert (cause["code"], "alice" in cause["sentence"]) == ("user-missing", True), cause
+        as_alice.tidy()
+    finally:
+        path.unlink()
+
+
+def test_doctor_deep_looks_from_inside_a_container_with_tokens(tool: Tool) -> None:
+    done = tool("doctor", "--deep", "--image", IMAGE, "-o", "json", timeout=400)
+    found = {check["id"]: check for check in done.json["findings"]}
+    assert found["job"]["status"] == "ok", found["job"]
+    assert found["inside-hdfs"]["status"] == "ok", found
+    assert found["inside-tokens"]["status"] == "ok", found
+
+
+def test_sandbox_down_leaves_nothing_of_kerberos_and_docker(cluster: DockerCluster) -> None:
+    engine = cluster.engine
+    assert cluster.sandbox.down()
+    assert processes_below(cluster.info.home) == {}
+    assert not cluster.info.home.exists()
+    assert not engine.run.exists()
+    mounts = Path("/proc/mounts").read_text()
+    assert not [line for line in mounts.splitlines() if engine.identity in line]

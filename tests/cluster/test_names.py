@@ -1,0 +1,170 @@
+"""A name that is taken again at once keeps its DNS names, with Hadoop's default time-outs.
+
+There the ApplicationMaster of a job that is over lives on for 24 to 35 s, and when it exits the
+ResourceManager removes the DNS names of whichever job has the name by then.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.container import contract
+from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.sandbox.saved_state import Layout, load_state
+from tests.cluster.conftest import Tool, processes_of
+
+pytestmark = pytest.mark.cluster
+
+LONG_S = 45  # longer than any ApplicationMaster lives on
+RESTART = {"restart": {"policy": "on-failure", "max": 1}}
+LOOK_UP = """
+import json, os, socket, sys, time
+members = json.loads(os.environ["TF_CONFIG"])["cluster"].values()
+hosts = {address.rpartition(":")[0] for addresses in members for address in addresses}
+end = time.time() + float(sys.argv[1])
+while time.time() < end:
+    for host in hosts:
+        socket.getaddrinfo(host, 1)
+    time.sleep(1)
+"""
+
+
+def two_tasks(tool: Tool, name: str, seconds: int) -> Any:
+    """Write the spec of a job whose tasks look up one another's names each second, and fail when
+    one is gone.
+
+    The start waits for the name of a task that YARN may start again, so the programs get names.
+    """
+    (tool.cwd / "look_up.py").write_text(LOOK_UP)
+    task = {"memory": "256Mi", "command": f"python look_up.py {seconds}"}
+    return tool.spec(
+        name,
+        strategy="parameter-server",
+        files=["look_up.py"],
+        roles={"chief": task, "worker": {**task, "instances": 1, **RESTART}, "ps": task},
+    )
+
+
+def test_a_name_that_is_taken_again_at_once_keeps_its_dns_names(patient_tool: Tool) -> None:
+    tool = patient_tool
+    assert tool("submit", two_tasks(tool, "again", 3)).status == 0
+
+    replaced = tool("submit", two_tasks(tool, "again", LONG_S), "--replace")
+    assert (
+        replaced.status,
+        "waiting for the ApplicationMaster of application_" in replaced.stderr,
+    ) == (0, True), replaced
+
+    started = tool("start", "again")
+    assert (
+        started.status,
+        "waiting for the ApplicationMaster of application_" in started.stderr,
+    ) == (0, True), started
+    assert tool("wait", "again").status == 0
+
+    assert tool("delete", "again").status == 0
+    afresh = tool("submit", two_tasks(tool, "again", LONG_S))
+    assert (
+        afresh.status,
+        "waiting for the ApplicationMaster of application_" in afresh.stderr,
+    ) == (0, True), afresh
+
+
+def remove_names(info: SandboxInfo, job: str) -> None:
+    """Remove the registry's entries of a job, as the ResourceManager's cleanup does."""
+    state = load_state(Layout(info.home))
+    assert state
+    path = f"/registry/users/{info.user}/services/yarn-service/{job}"
+    java = [
+        str(Path(state.java_home) / "bin" / "java"),
+        "-cp",
+        f"{state.jars}/*",
+        "org.apache.zookeeper.ZooKeeperMain",
+    ]
+    subprocess.run(
+        [*java, "-server", f"localhost:{info.ports['zookeeper']}", "deleteall", path],
+        check=True,
+        timeout=60,
+        capture_output=True,
+    )
+
+
+def test_a_young_job_whose_names_vanish_fails_with_this_cause(
+    tool: Tool, real_cluster: SandboxInfo
+) -> None:
+    sleeps = {"memory": "256Mi", "command": "sleep 600"}
+    spec = tool.spec(
+        "vanish",
+        strategy="parameter-server",
+        roles={"chief": sleeps, "worker": {**sleeps, "instances": 1, **RESTART}, "ps": sleeps},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    tool.until("vanish", lambda seen: seen["state"] == "RUNNING")
+    remove_names(real_cluster, "vanish")
+
+    ended = tool("wait", "vanish", "-o", "json")
+
+    assert ended.status == 1, ended
+    assert (ended.json["failure"]["reason"], ended.json["root_cause"]["code"]) == (
+        "names-vanished",
+        "names-vanished",
+    )
+    assert contract.NAMES_VANISHED in ended.json["reason"]
+
+
+def test_a_program_that_finds_no_names_any_more_fails_with_this_cause(
+    tool: Tool, real_cluster: SandboxInfo
+) -> None:
+    assert tool("submit", two_tasks(tool, "unknown", 600), "--detach").status == 0
+    tool.until("unknown", lambda seen: seen["state"] == "RUNNING")
+    remove_names(real_cluster, "unknown")
+
+    ended = tool("wait", "unknown", "-o", "json")
+
+    assert ended.status == 1, ended
+    assert ended.json["root_cause"]["code"] == "names-vanished", ended
+
+
+def test_many_tasks_start_a_second_after_the_last_one_has_connected(tool: Tool) -> None:
+    workers = 14  # with chief and ApplicationMaster the 16 cores of the cluster
+    task = {"memory": "128Mi", "command": "sleep 3"}
+    spec = tool.spec(
+        "many",
+        strategy="multi-worker",
+        roles={"chief": task, "worker": {**task, "instances": workers}},
+    )
+    assert tool("submit", spec).status == 0
+    described = tool("describe", "many", "-o", "json").json
+    assert described["tasks"] == {
+        "wanted": workers + 1,
+        "arrived": workers + 1,
+        "missing": [],
+        "unnamed": [],
+    }
+    assert described["start"]["barrier_s"] < 1.5, described["start"]  # the event loop's pause
+    assert described["start"]["yarn_s"] > 0
+
+
+def test_stop_returns_when_no_task_runs_any_more(patient_tool: Tool) -> None:
+    tool = patient_tool
+    sleeps = {"memory": "256Mi", "command": "sleep 600"}
+    spec = tool.spec(
+        "halted",
+        strategy="multi-worker",
+        roles={"chief": sleeps, "worker": {**sleeps, "instances": 1}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    tool.until("halted", lambda seen: seen["state"] == "RUNNING")
+
+    stopped = tool("stop", "halted")
+
+    assert processes_of("halted") == {}
+    assert (stopped.status, stopped.stdout.splitlines()[0].split()[:2]) == (
+        0,
+        ["halted", "STOPPED"],
+    ), stopped
+    assert "waiting until its nodes have ended" in stopped.stderr

@@ -1,0 +1,40 @@
+"""Services that tests post."""
+
+from __future__ import annotations
+
+from submit_tf_job.container.contract import PROPERTY_SUBMISSION
+from submit_tf_job.yarn.records import Artifact, Component, Configuration, Resource, Service, dumps
+
+NAME, USER, ID = "mnist", "alice", "5f3a9c"
+
+BODY = dumps(
+    Service(
+        NAME,
+        ID,
+        (Component("worker", 1, launch_command="sleep 1", resource=Resource(1, "128")),),
+        configuration=Configuration({PROPERTY_SUBMISSION: ID}),
+    )
+)
+
+
+def service_of(
+    name: str, submission: str, command: str, *, memory: str = "128", queue: str | None = None
+) -> Service:
+    """Return a service of one container."""
+    worker = Component(
+        "worker",
+        1,
+        launch_command=command,
+        artifact=Artifact("library/python:3.11"),
+        resource=Resource(1, memory),
+        restart_policy="NEVER",
+    )
+    properties = {PROPERTY_SUBMISSION: submission, "yarn.service.container-failure.retry.max": "0"}
+    return Service(
+        name,
+        submission,
+        (worker,),
+        configuration=Configuration(properties),
+        queue=queue,
+        lifetime=900,
+    )

@@ -1,0 +1,90 @@
+"""Applications, reports and statuses of a job, as YARN and the deciding task write them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from submit_tf_job.observation import Evidence, Failure, JobReport, JobStatus
+from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
+
+FAILURE = Failure(
+    "worker-1", 3, "command", "worker-1 ended with exit status 3", "node1", ("Traceback",)
+)
+
+
+FAILURE_JSON = {
+    "task": "worker-1",
+    "status": 3,
+    "reason": "command",
+    "message": FAILURE.message,
+    "host": "node1",
+    "last_lines": ["Traceback"],
+}
+
+
+def app(state: str = "FINISHED", final: str = "SUCCEEDED", diagnostics: str = "") -> AppReport:
+    return AppReport(
+        "application_1_0001",
+        "alice",
+        "mnist",
+        "default",
+        AppState(state),
+        FinalStatus(final),
+        diagnostics=diagnostics,
+    )
+
+
+def report(state: str = "succeeded", **values: Any) -> JobReport:
+    plain = {
+        "version": 1,
+        "submission": "s",
+        "state": state,
+        "wanted": 2,
+        "arrived": 2,
+        "roles": {"worker": {"wanted": 2}},
+        **values,
+    }
+    found = JobReport.parse(json.dumps(plain).encode())
+    assert found
+    return found
+
+
+reports = st.builds(
+    lambda state, failure, status: report(
+        state, first_failure=failure, outcome=None if status is None else {"status": status}
+    ),
+    st.sampled_from(
+        [
+            "waiting",
+            "running",
+            "finishing",
+            "succeeded",
+            "failed",
+            "stopped",
+            "",
+            "SUCCEEDED",
+            "other",
+        ]
+    ),
+    st.sampled_from([None, FAILURE_JSON]),
+    st.sampled_from([None, 0, 1, 22, 143]),
+)
+
+
+observations = st.builds(
+    JobStatus,
+    st.just("mnist"),
+    st.just("application_1_0001"),
+    st.none()
+    | st.builds(
+        app,
+        st.sampled_from([s.value for s in AppState]),
+        st.sampled_from([s.value for s in FinalStatus]),
+        st.text(),
+    ),
+    report=st.none() | reports,
+    evidence=st.sampled_from(Evidence),
+)

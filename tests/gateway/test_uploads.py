@@ -1,0 +1,302 @@
+"""Files that come with a job spec: through a real server to the disk, and away from it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.gateway.conftest import JOB, TOKEN, Process, until
+
+MIB = 1024**2
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    made = tmp_path / "uploads"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, directory: Path, options: list[str]) -> Iterator[Process]:
+    """A gateway without webhooks that takes 64 MiB of files."""
+    environ = {
+        "SUBMIT_TF_JOB_GATEWAY_UPLOADS": str(directory),
+        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_SIZE": "64Mi",
+        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_FILES": "20",
+        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_TIME": "100s",
+        "SUBMIT_TF_JOB_STAGING": f"file://{tmp_path}/staging",
+    }
+    made = Process(tmp_path, *options[:6], environ=environ)
+    yield made
+    made.end()
+
+
+def job(name: str, **more: Any) -> tuple[str, tuple[str, bytes, str]]:
+    return "job", (
+        "train.yaml",
+        yaml.safe_dump({**JOB, "name": name, **more}).encode(),
+        "application/octet-stream",
+    )
+
+
+def file(name: str, content: bytes) -> tuple[str, tuple[str, bytes]]:
+    return "files", (name, content)
+
+
+def left(directory: Path) -> list[Path]:
+    return [
+        path for path in directory.rglob("*") if not path.name.startswith("submit_tf_job-uploads-")
+    ]
+
+
+def post(gateway: Process, *parts: Any, key: str = "") -> tuple[int, dict[str, Any]]:
+    headers = {"Idempotency-Key": key} if key else {}
+    answer = gateway.ask("POST", "/v1/jobs", files=list(parts), headers=headers)
+    return answer.status_code, answer.json()
+
+
+def test_job_comes_with_its_files(gateway: Process, directory: Path) -> None:
+    wanted = {"files": ["train.py", "src", "conf/*.yaml", {"src": "a/b.txt", "dst": "c.txt"}]}
+    sent = [
+        file("train.py", b"print('hello from an upload')"),
+        file("src/model.py", b"import os"),
+        file("conf/a.yaml", b"a: 1"),
+        file("a/b.txt", b"text"),
+    ]
+    status, first = post(gateway, job("uploaded", **wanted), *sent, key="run-1")
+    assert status == 201, first
+    assert left(directory) == []
+
+    status, again = post(gateway, *reversed(sent), job("uploaded", **wanted), key="run-1")
+    assert (status, again) == (200, {**first, "adopted": True}), (
+        "the order of parts does not matter"
+    )
+    changed = [file("train.py", b"print('other')"), *sent[1:]]
+    status, other = post(gateway, job("uploaded", **wanted), *changed, key="run-1")
+    assert (status, other["code"]) == (422, "key-reused"), "other content is another body"
+    assert left(directory) == []
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ["/etc/passwd"],
+        ["../../callers"],
+        ["src/../../../callers"],
+        ["../*"],
+        ["[.][.]/*"],
+        ["**/../../*"],
+        ["/etc/host*"],
+        ["missing.py"],
+        ["*.txt"],
+        [{"src": "/etc/passwd", "dst": "a"}],
+        [{"project": "src"}],
+        [{"project": "/usr"}],
+        [{"wheels": ["/usr/*.whl"]}],
+    ],
+    ids=str,
+)
+def test_job_spec_names_nothing_but_what_came_with_it(
+    gateway: Process, directory: Path, wanted: list[Any]
+) -> None:
+    status, answer = post(
+        gateway,
+        job("outside", files=wanted),
+        file("src/pyproject.toml", b""),
+        file("train.py", b""),
+    )
+    assert (status, answer["code"]) == (422, "job-spec"), answer
+    assert str(directory) not in str(answer), "where the gateway keeps files is not told"
+    assert left(directory) == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kerberos": {"principal": "a/_HOST@R", "keytab": "train.py"}},
+        {"kerberos": {"principal": "a/_HOST@R", "keytab": "hdfs:///k", "krb5_conf": "inline"}},
+        {"python": {"requirements": "train.py"}},
+    ],
+    ids=str,
+)
+def test_upload_is_neither_a_keytab_nor_installed(gateway: Process, more: dict[str, Any]) -> None:
+    status, answer = post(gateway, job("other", **more), file("train.py", b""))
+    assert (status, answer["code"]) == (422, "job-spec"), answer
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/x",
+        "../x",
+        "a/../x",
+        "a//b",
+        "./x",
+        "a/.",
+        "",
+        "a\tb",
+        "x" * 256,
+        "a/" * 60 + "b",
+        "é" * 600,
+    ],
+    ids=lambda name: name[:10],
+)
+def test_name_of_a_file_stays_below_its_directory(
+    gateway: Process, directory: Path, name: str
+) -> None:
+    disposition = f'form-data; name="files"; filename="{name}"'
+    body = f"--x\r\nContent-Disposition: {disposition}\r\n\r\nhello\r\n--x--\r\n".encode()
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = gateway.ask("POST", "/v1/jobs", data=body, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "usage"), answer.text
+    assert left(directory) == []
+
+
+JOB_PART = b'Content-Disposition: form-data; name="job"\r\n\r\nname: x'
+FILE_PART = b'Content-Disposition: form-data; name="files"; filename="a"\r\n\r\nx'
+
+
+@pytest.mark.parametrize(
+    ("boundary", "body"),
+    [
+        ("", b""),
+        ("boundary=x", b""),
+        ("boundary=x", b"--y--\r\n"),
+        ("boundary=x", b"--x--\r\n"),
+        ("boundary=x", b"--x\r\n" + JOB_PART),
+        ("boundary=x", b"--x\r\n" + FILE_PART + b"\r\n--x--\r\n"),
+        ("boundary=x", b"--x\r\n" + JOB_PART + b"\r\n--x\r\n" + JOB_PART + b"\r\n--x--\r\n"),
+        ("boundary=x", b"--x\r\n" + FILE_PART + b"\r\n--x\r\n" + FILE_PART + b"\r\n--x--\r\n"),
+        (
+            "boundary=x",
+            b'--x\r\nContent-Disposition: form-data; name="other"\r\n\r\nx\r\n--x--\r\n',
+        ),
+        ("boundary=x", b"--x\r\nContent-Disposition: form-data\r\n\r\nx\r\n--x--\r\n"),
+        ("boundary=x", b"--x\r\nX: " + b"y" * 100_000 + b"\r\n\r\nx\r\n--x--\r\n"),
+        ("boundary=" + "x" * 300, b"--x--\r\n"),
+    ],
+    ids=range(12),
+)
+def test_body_that_is_not_a_form_is_refused(
+    gateway: Process, directory: Path, boundary: str, body: bytes
+) -> None:
+    answer = gateway.ask(
+        "POST", "/v1/jobs", data=body, headers={"Content-Type": f"multipart/form-data; {boundary}"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (400, "usage"), answer.text
+    assert left(directory) == []
+    until(gateway.entries, "the request is logged")
+    assert {entry["event"] for entry in gateway.entries()} == {"request"}, (
+        "nothing else is written to the log"
+    )
+
+
+def test_upload_has_limits(gateway: Process, directory: Path) -> None:
+    too_many = [file(f"f{number}", b"") for number in range(21)]
+    assert post(gateway, job("many"), *too_many)[1]["code"] == "too-large"
+    assert (
+        post(gateway, job("large", description="x" * MIB), file("a", b""))[1]["code"] == "too-large"
+    )
+    head = _head(66 * MIB)
+    assert b" 413 " in _send(gateway, [head]), (
+        "a length that is too large is refused before the body"
+    )
+    chunks = [b"10000\r\n" + b"x" * 65536 + b"\r\n"] * 1100
+    chunked = _head(None) + b"%x\r\n%b\r\n" % (len(FILE), FILE)
+    assert b" 413 " in _send(gateway, [chunked, *chunks])
+    until(lambda: left(directory) == [], "everything is removed")
+
+
+def test_slow_upload_is_refused(tmp_path: Path, directory: Path, options: list[str]) -> None:
+    environ = {
+        "SUBMIT_TF_JOB_GATEWAY_UPLOADS": str(directory),
+        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_TIME": "1s",
+    }
+    gateway = Process(tmp_path, *options[:6], environ=environ)
+    try:
+        assert b" 408 " in _send(gateway, [_head(MIB), FILE])
+        until(lambda: left(directory) == [], "everything is removed")
+    finally:
+        gateway.end()
+
+
+FILE = b'--x\r\nContent-Disposition: form-data; name="files"; filename="big"\r\n\r\n'
+
+
+def _head(length: int | None) -> bytes:
+    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    lines = ["POST /v1/jobs HTTP/1.1", "Host: g", f"Authorization: Bearer {TOKEN}", framing]
+    return "\r\n".join([*lines, "Content-Type: multipart/form-data; boundary=x", "", ""]).encode()
+
+
+def _send(gateway: Process, pieces: list[bytes]) -> bytes:
+    """Send pieces and return the beginning of the answer."""
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+        except OSError:
+            pass  # the server has answered and closed
+        return connection.recv(4096)
+
+
+def test_upload_uses_bounded_memory_and_leaves_nothing(gateway: Process, directory: Path) -> None:
+    post(gateway, job("warm", files=["a"]), file("a", b""))
+    before = _memory(gateway)
+    status, answer = post(gateway, job("large", files=["missing"]), file("big", bytes(60 * MIB)))
+    assert (status, answer["code"]) == (422, "job-spec")
+    assert _memory(gateway) - before < 24 * MIB, "60 MiB are not held in memory"
+    assert left(directory) == []
+
+
+def _memory(gateway: Process) -> int:
+    lines = Path(f"/proc/{gateway.process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
+
+
+def test_uploads_of_one_caller_at_once_are_bounded(gateway: Process, directory: Path) -> None:
+    open_ = [socket.create_connection(("127.0.0.1", gateway.port), timeout=30) for _ in range(2)]
+    for connection in open_:
+        connection.sendall(_head(MIB) + FILE)
+    until(lambda: len(list(directory.glob("*/*"))) == 2, "both have begun")
+    assert post(gateway, job("third"), file("a", b""))[1]["code"] == "too-many"
+    for connection in open_:
+        connection.close()
+    until(lambda: left(directory) == [], "a client that leaves leaves nothing")
+    until(lambda: len(gateway.entries()) == 3, "all are logged")
+    assert {entry["status"] for entry in gateway.entries()} == {429, 499}
+
+
+def test_next_gateway_removes_what_a_killed_one_has_left(
+    gateway: Process, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from submit_tf_job.gateway import uploads
+
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+        connection.sendall(_head(MIB) + FILE + b"x" * 300_000)
+        until(lambda: list(directory.glob("*/*/big")), "the file has begun")
+        monkeypatch.setattr(uploads, "_YOUNG_S", -60.0)
+        uploads.UploadDirectory(directory).sweep()
+        assert list(directory.glob("*/*/big")), "a gateway that runs keeps its files"
+        gateway.end(signal.SIGKILL)
+    assert list(directory.glob("*/*/big"))
+    uploads.UploadDirectory(directory).sweep()
+    assert list(directory.iterdir()) == []
+    gateway.start()
+    threads = [
+        threading.Thread(target=post, args=(gateway, job("y"), file("a", b""))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert gateway.end(signal.SIGTERM) == 0
+    assert list(directory.iterdir()) == [], "a gateway that ends in order leaves nothing"

@@ -1,0 +1,88 @@
+"""Bytes that no HTTP library sends: ambiguous lengths, and clients that leave in the middle of a
+body.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.conftest import TOKEN, Process, until
+
+HEAD = (
+    f"POST /v1/jobs HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer "
+    f"{TOKEN}\r\nContent-Type: application/json\r\n"
+)
+SMUGGLED = "GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n"
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, options: list[str]) -> Iterator[Process]:
+    """A gateway without webhooks."""
+    made = Process(tmp_path, *options[:6])
+    yield made
+    made.end()
+
+
+def exchange(gateway: Process, sent: str) -> str:
+    """Send bytes and read until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+        connection.sendall(sent.encode())
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+    return received.decode()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "code"),
+    [
+        ("Content-Length: 5\r\nTransfer-Encoding: chunked", "ambiguous-length"),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 5", "ambiguous-length"),
+        ("transfer-encoding: Chunked\r\nCONTENT-LENGTH: 0", "ambiguous-length"),
+        ("Content-Length: 5\r\nContent-Length: 6", None),
+        ("Content-Length: 5, 6", None),
+        ("Content-Length: +5", None),
+        ("Content-Length: 5\r\nTransfer-Encoding: identity", None),
+        ("Content-Length: 5\r\nTransfer-Encoding : chunked", None),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", None),
+        ("Transfer-Encoding: gzip, chunked", None),
+        ("Transfer-Encoding: chunked, identity", None),
+    ],
+)
+def test_ambiguous_length_is_refused_and_the_connection_closed(
+    gateway: Process, lengths: str, code: str | None
+) -> None:
+    received = exchange(gateway, f"{HEAD}{lengths}\r\n\r\n0\r\n\r\n{SMUGGLED}")
+    assert re.findall(r"HTTP/1\.1 (\d+)", received) == ["400"], received
+    assert "connection: close" in received.lower()
+    if code is not None:
+        assert f'"code": "{code}"' in received
+        assert (gateway.entries()[-1]["status"], gateway.entries()[-1]["level"]) == (400, "info")
+
+
+def test_chunked_request_of_http_1_0_is_refused(gateway: Process) -> None:
+    head = HEAD.replace("HTTP/1.1", "HTTP/1.0")
+    received = exchange(gateway, f"{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{SMUGGLED}")
+    assert re.findall(r"HTTP/1\.1 (\d+)", received) == ["400"], received
+    assert "ambiguous-length" in received
+
+
+@pytest.mark.parametrize("how", ["closes", "resets"])
+def test_client_that_leaves_during_its_body_is_logged_as_499_at_info(
+    gateway: Process, how: str
+) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+        connection.sendall(f'{HEAD}Content-Length: 1000\r\n\r\n{{"name": '.encode())
+        if how == "resets":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    until(gateway.entries, "the request is logged", 10)
+    [entry] = gateway.entries()
+    assert (entry["status"], entry["code"], entry["level"]) == (499, "client-gone", "info"), entry
+    assert "why" not in entry
+    assert gateway.metric('requests_total{method="POST",route="/v1/jobs",status="499"}') == 1

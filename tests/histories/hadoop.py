@@ -1,0 +1,507 @@
+"""ResourceManagers, applications, the registry and HDFS, as Hadoop's sources describe them.
+
+The rules, each with the class it comes from (3.3.5 unless another version is named):
+
+- ResourceManager.startActiveServices sets the cluster timestamp, which `/ws/v1/cluster/info` shows
+  as `startedOn`, at every transition to active: a process that loses and regains its leadership
+  shows another start time although it lives.
+- The web server of a ResourceManager outlives transitionToStandby (startWepApp belongs to
+  serviceStart where HA is enabled): a POST in progress continues in a standby and talks to the new
+  active one by RPC.
+- RMAppImpl: NEW_SAVING until the state store has the application; what is not saved is lost with
+  the process. FINISHING follows the AM's unregistering and lasts until the AM's process ends;
+  RMServerUtils.createApplicationState shows it as FINISHED.
+- RMAppImpl.FinalTransition calls ServiceClient.actionCleanUp(name, user): the registry path of
+  the *name* is removed, whichever application has it by then. RMAppRecoveredTransition runs the
+  same for every application that had ended when a ResourceManager becomes active: no client can
+  prevent that, so it is in the trace and breaks no promise here.
+- YarnClientImpl.submitApplication polls until the application is ACCEPTED, and submits it again
+  under the same id where a ResourceManager has lost it.
+- ServiceMaster.loadApplicationJson reads the stored service when the AM starts, whatever is in it
+  by then; ServiceScheduler.recoverComponents ends the AM where it holds no application id.
+- CoreFileSystem and ContainerLocalizer: what an AM or a container localises must exist then, with
+  the time that was seen when the application was submitted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from submit_tf_job.container.contract import PROPERTY_RERUN_OF, PROPERTY_SUBMISSION
+from tests.histories.kernel import Kernel, Steps
+
+__all__ = ["App", "Cluster", "Directory", "Server", "Site", "rerun_of", "submission_of"]
+
+LIVE = ("NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")  # ServiceClient.liveStates
+OVER = ("FINISHED", "FAILED", "KILLED")
+ATTEMPTS = 2  # yarn.resourcemanager.am.max-attempts
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What differs from site to site.
+
+    Attributes:
+        linger_s: From the AM's unregistering to the end of its process.
+        jars_in_service: Whether the AM's jars lie in the service's directory (no fast launch).
+        cache_s: Life of an entry in the applications cache (`yarn.apps.cache.enable`, 3.4).
+        jars_s: Seconds that a POST takes to upload the AM's jars.
+        hdfs: Whether the clients have a Hadoop configuration.
+        am_answers: Whether the services API can ask AMs (not on a secure cluster without keytab).
+        fails: How likely a job fails.
+    """
+
+    version: tuple[int, ...] = (3, 4, 2)
+    servers: int = 2
+    linger_s: float = 25.0
+    jars_in_service: bool = True
+    cache_s: float = 0.0
+    jars_s: tuple[float, float] = (0.1, 2.0)
+    accept_s: tuple[float, float] = (0.05, 0.4)
+    queue_s: tuple[float, float] = (0.5, 5.0)
+    job_s: tuple[float, float] = (10.0, 200.0)
+    hdfs: bool = True
+    am_answers: bool = True
+    fails: float = 0.0
+
+
+@dataclass
+class Server:
+    """A ResourceManager's process.
+
+    Attributes:
+        born: Number of the process at this address.
+        leads_since: When it last became active, None for a standby.
+        started_ms: What it shows as `startedOn`.
+        stands_still_until: A collection of garbage, a full disk.
+    """
+
+    address: str
+    up: bool = True
+    born: int = 1
+    leads_since: float | None = None
+    started_ms: int = 0
+    stands_still_until: float = 0.0
+    cache: dict[str, tuple[float, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class Directory:
+    """A service's directory in HDFS: `~/.yarn/services/NAME`.
+
+    Attributes:
+        spec: What NAME.json holds; None where there is no such file.
+        empty: Whether the file was opened for writing and nothing is in it.
+        by: The command whose request wrote it last.
+        written_ms: When the file was opened or closed last, as the NameNode shows it.
+        text: The content of NAME.json, once it was read.
+        beside: When other files in the directory were written, by their names.
+    """
+
+    made_at: float
+    spec: dict[str, Any] | None = None
+    empty: bool = False
+    by: str = ""
+    written_ms: int = 0
+    text: bytes | None = None
+    beside: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class App:
+    """An application.
+
+    Attributes:
+        spec: What was posted.
+        by: The command that posted it.
+        runs: The service that its AM read; None before.
+        ran: When its containers ran, from and until.
+        why: Why it died, where something it needed was missing.
+    """
+
+    id: str
+    user: str
+    name: str
+    spec: dict[str, Any]
+    by: str
+    started_ms: int
+    needs_made_at: float
+    state: str = "NEW_SAVING"
+    final: str = "UNDEFINED"
+    words: str = ""
+    finished_ms: int = 0
+    attempts: int = 1
+    runs: dict[str, Any] | None = None
+    ran_from: float | None = None
+    ran_until: float | None = None
+    lingers: bool = False
+    killing: bool = False
+    stopping: bool = False
+    why: str = ""
+    will: str = "SUCCEEDED"
+    killed_by: str = ""
+
+    @property
+    def live(self) -> bool:
+        """Whether ServiceClient.verifyNoLiveAppInRM finds it."""
+        return self.state in LIVE
+
+    @property
+    def over(self) -> bool:
+        """Whether clients see a final state."""
+        return self.state in OVER
+
+    @property
+    def submission(self) -> str:
+        """Whose it is: by what its AM read, or by what was posted."""
+        return submission_of(self.runs if self.runs is not None else self.spec)
+
+
+def submission_of(spec: dict[str, Any]) -> str:
+    """Return the submission's id that a service carries."""
+    return str(spec["configuration"]["properties"].get(PROPERTY_SUBMISSION, "?"))
+
+
+def rerun_of(spec: dict[str, Any]) -> str:
+    """Return the submission that a service repeats, or ""."""
+    return str(spec["configuration"]["properties"].get(PROPERTY_RERUN_OF, ""))
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Something that the world saw and no promise allows."""
+
+    promise: str
+    words: str
+
+
+class Cluster:
+    """Everything behind the ResourceManagers' addresses."""
+
+    def __init__(self, kernel: Kernel, rng: random.Random, site: Site) -> None:
+        self.kernel, self.rng, self.site = kernel, rng, site
+        self.servers = [Server(f"rm{n + 1}:8088") for n in range(site.servers)]
+        self.apps: dict[str, App] = {}
+        self.directories: dict[Key, Directory] = {}
+        self.files: dict[str, bytes] = {}  # everything else in HDFS
+        self.written_ms: dict[str, int] = {}  # when each of them was written
+        self.registry: dict[Key, set[str]] = {}  # name: applications whose records are there
+        self.broken: list[Broken] = []
+        self.refused: set[str] = set()  # submissions that the scheduler rejects
+        self.own: dict[str, frozenset[str]] = {}  # command: submissions that are its own
+        self.may_end: set[str] = set()  # commands that may end whatever has the name
+        self.may_delete: set[str] = set()  # commands that may delete what is over
+        self.needs: dict[str, tuple[str, ...]] = {}  # submission: files that its job localises
+        self.raced: set[str] = set()  # commands whose POSTs passed Hadoop's checks together
+        self.serial = 0
+        self.calm = False
+        self._lead(self.servers[0])
+        kernel.now += 100.0  # they have led for a while
+
+    # --- who leads ---
+
+    @property
+    def active(self) -> Server | None:
+        """The ResourceManager that leads and answers."""
+        return next((s for s in self.servers if s.up and s.leads_since is not None), None)
+
+    @property
+    def recovering_s(self) -> float:
+        """Seconds since the leader took over."""
+        return self.kernel.now - (self.active.leads_since or 0.0) if self.active else 0.0
+
+    def _lead(self, server: Server) -> None:
+        if server.up and self.active is None:
+            server.leads_since = self.kernel.now
+            server.started_ms = self.kernel.epoch_ms()
+            server.cache.clear()
+            self.kernel.log(server.address, "leads")
+            self._recover_ended()
+
+    def _recover_ended(self) -> None:
+        """RMAppRecoveredTransition: a final state was saved before FINISHING."""
+        for app in self.apps.values():
+            if app.over:
+                app.lingers = False
+                for lost in self.registry.pop((app.user, app.name), set()):
+                    self.kernel.log("yarn", f"{lost} loses its records as {app.id} is recovered")
+
+    def _elect(self, delay_s: float) -> None:
+        def elect() -> None:
+            ready = [s for s in self.servers if s.up and self.still_s(s) <= 0]
+            if self.active is None and ready:
+                self._lead(self.rng.choice(ready))
+            elif self.active is None:
+                self._elect(2.0)
+
+        self.kernel.at(delay_s, elect)
+
+    def crash(self, server: Server, back_s: float) -> None:
+        """Kill a ResourceManager's process; it is started again."""
+        if not server.up:
+            return
+        self.kernel.log(server.address, f"dies, back in {back_s:.0f} s")
+        led = server.leads_since is not None
+        server.up, server.leads_since, server.born = False, None, server.born + 1
+        if led:
+            self._forget_unsaved()
+            self._elect(self.rng.uniform(3.0, 14.0))
+
+        def back() -> None:
+            server.up, server.started_ms = True, self.kernel.epoch_ms()
+            server.stands_still_until = 0.0
+            self.kernel.log(server.address, "is back")
+            if self.active is None:
+                self._elect(self.rng.uniform(0.5, 3.0))
+
+        self.kernel.at(back_s, back)
+
+    def depose(self, server: Server, to: Server | None = None) -> None:
+        """Take the leadership from a process that lives on (its ZooKeeper session expired)."""
+        if server.leads_since is None or len(self.servers) < 2:
+            return
+        self.kernel.log(server.address, "loses its leadership and lives on")
+        server.leads_since = None
+        self._forget_unsaved()
+        other = to or self.rng.choice(self.servers)
+        self.kernel.at(self.rng.uniform(1.0, 5.0), lambda: self._lead(other))
+        self._elect(15.0)
+
+    def stall(self, server: Server, seconds: float) -> None:
+        """Let a process stand still; it loses its leadership where that takes too long."""
+        self.kernel.log(server.address, f"stands still for {seconds:.0f} s")
+        server.stands_still_until = max(server.stands_still_until, self.kernel.now + seconds)
+        if seconds > 10 and len(self.servers) > 1:
+            self.kernel.at(10.0, lambda: self.depose(server))
+
+    def still_s(self, server: Server) -> float:
+        """Return for how long a process goes on standing still."""
+        return server.stands_still_until - self.kernel.now
+
+    def _forget_unsaved(self) -> None:
+        for app in list(self.apps.values()):
+            if app.state == "NEW_SAVING":
+                self.kernel.log("yarn", f"{app.id} was not saved and is lost")
+                del self.apps[app.id]
+
+    def leader(self) -> Iterator[float]:
+        """Wait for a ResourceManager that answers RPCs, as Hadoop's own clients do."""
+        while self.active is None or self.still_s(self.active) > 0:
+            yield 0.5
+        yield self.rng.uniform(0.002, 0.02)
+
+    # --- applications ---
+
+    def new_id(self) -> str:
+        """Return the next application id."""
+        self.serial += 1
+        return f"application_1700000000000_{self.serial:04}"
+
+    def live(self, key: Key) -> list[App]:
+        """Return the applications that hold a name at the ResourceManager."""
+        return [app for app in self.apps.values() if (app.user, app.name) == key and app.live]
+
+    def accept(self, app_id: str, key: Key, spec: dict[str, Any], by: str) -> None:
+        """Take an application as ClientRMService.submitApplication does; it is saved later."""
+        if app_id in self.apps:
+            return
+        made = self.directories[key].made_at if key in self.directories else -1.0
+        app = App(app_id, *key, spec, by, self.kernel.epoch_ms(), made)
+        app.will = "FAILED" if self.rng.random() < self.site.fails else "SUCCEEDED"
+        self.apps[app_id] = app
+        self.kernel.log("yarn", f"{app_id} NEW_SAVING, posted by {by}, {submission_of(spec)}")
+        saved_s = self.rng.uniform(*self.site.accept_s)
+        self.kernel.start(self._lives(app, saved_s), alive=lambda: self.apps.get(app_id) is app)
+
+    def _set(self, app: App, state: str, final: str = "", words: str = "") -> None:
+        app.state = state
+        app.final, app.words = final or app.final, words or app.words
+        self.kernel.log("yarn", f"{app.id} {state} {final} {words[:60]}".rstrip())
+        if state in OVER and not app.finished_ms:
+            app.finished_ms = self.kernel.epoch_ms()
+        if app.ran_from is not None and app.ran_until is None and state != "RUNNING":
+            app.ran_until = self.kernel.now
+
+    def _lives(self, app: App, saved_s: float) -> Steps:
+        rng, site = self.rng, self.site
+        yield saved_s
+        self._set(app, "SUBMITTED")
+        yield 0.02
+        self._set(app, "ACCEPTED")
+        yield rng.uniform(*site.queue_s)
+        while not (yield from self._attempt(app)):
+            if app.killing:
+                return
+            if app.attempts == ATTEMPTS:
+                yield from self._final(
+                    app, "FAILED", "FAILED", f"failed {ATTEMPTS} times: {app.why}"
+                )
+                return
+            app.attempts += 1
+            yield rng.uniform(1.0, 6.0)
+        yield from self._runs(app)
+
+    def _attempt(self, app: App) -> Steps:
+        """Start the AM; return whether it came up."""
+        yield self.rng.uniform(0.3, 1.0)  # localisation
+        where = self.directories.get((app.user, app.name))
+        if self.site.jars_in_service and (where is None or where.made_at != app.needs_made_at):
+            return self._dies(app, "its service's directory is gone")
+        missing = self._missing(app.spec, keytab=True)
+        if missing:
+            return self._dies(app, f"{missing} is gone")
+        yield self.rng.uniform(1.0, 3.0)
+        where = self.directories.get((app.user, app.name))
+        if where is not None and where.empty:
+            return self._dies(app, "its stored service is cut off")
+        if where is None or where.spec is None:
+            return self._dies(app, "its stored service is gone")
+        if not where.spec.get("id"):
+            return self._dies(app, "appIdStr is null")
+        yield from self.leader()
+        if app.killing:
+            return False
+        app.runs = where.spec
+        self._set(app, "RUNNING")
+        self.registry.setdefault((app.user, app.name), set()).add(app.id)
+        return True
+
+    def _dies(self, app: App, why: str) -> bool:
+        if app.killing:
+            return False
+        app.why = why
+        self.kernel.log("yarn", f"{app.id} attempt {app.attempts} dies: {why}")
+        return False
+
+    def _missing(self, spec: dict[str, Any], *, keytab: bool) -> str:
+        needed = self.needs.get(submission_of(spec), ())
+        return next(
+            (path for path in needed if ("keytab" in path) is keytab and path not in self.files), ""
+        )
+
+    def _runs(self, app: App) -> Steps:
+        yield self.rng.uniform(0.5, 4.0)  # containers are allocated and localise
+        assert app.runs is not None
+        missing = self._missing(app.runs, keytab=False)
+        if missing and not app.killing:
+            self._dies(app, f"{missing} is gone")
+            yield from self._unregisters(app, "FAILED")
+            return
+        if app.killing or app.stopping:
+            return
+        app.ran_from = self.kernel.now
+        self.kernel.log("yarn", f"{app.id} runs {app.submission}")
+        self.check_one_at_a_time(app)
+        yield self.rng.uniform(*self.site.job_s)
+        if not (app.killing or app.stopping):
+            yield from self._unregisters(app, app.will)
+
+    def check_one_at_a_time(self, app: App) -> None:
+        """Promise 1: applications of one submission never run at the same time."""
+        for other in self.apps.values():
+            same = other is not app and other.submission == app.submission
+            if same and other.ran_from is not None and other.ran_until is None:
+                words = f"{other.id} and {app.id} run {app.submission} at the same time"
+                self.break_promise("1 one application", words)
+
+    def break_promise(self, promise: str, words: str) -> None:
+        """Note that a promise is broken."""
+        self.kernel.log("BROKEN", f"{promise}: {words}")
+        self.broken.append(Broken(promise, words))
+
+    def _unregisters(self, app: App, final: str, words: str = "") -> Steps:
+        yield from self.leader()
+        if app.over or app.killing:
+            return
+        app.lingers = True
+        self._set(app, "FINISHED", final, words)
+        yield self.site.linger_s * self.rng.uniform(0.9, 1.1)
+        yield from self.leader()
+        if app.lingers:
+            app.lingers = False
+            self._clean_up(app)
+
+    def _final(self, app: App, state: str, final: str, words: str) -> Steps:
+        yield from self.leader()
+        if not app.over:
+            self._set(app, state, final, words)
+            self._clean_up(app)
+
+    def _clean_up(self, app: App) -> None:
+        """RMAppImpl.appAdminClientCleanUp: by name."""
+        self.wipe((app.user, app.name), f"the cleanup of {app.id}", app.id)
+
+    def wipe(self, key: Key, why: str, app_id: str = "") -> None:
+        """Remove the registry's records of a name."""
+        for lost in self.registry.pop(key, set()):
+            app = self.apps.get(lost)
+            if lost != app_id and app is not None and app.state == "RUNNING" and not app.stopping:
+                self.break_promise("7 DNS records", f"{lost} loses its records by {why}")
+
+    def ended_by(self, app: App, by: str) -> None:
+        """Promise 2: a command ends no application of another submission."""
+        mine = self.own.get(by, frozenset())
+        if by not in self.may_end and not self.is_one_of(app.runs or app.spec, mine):
+            words = f"{by} ends {app.id} of {app.submission}"
+            self.break_promise("2 other people's", words)
+
+    def destroyed(self, key: Key, where: Directory, by: str) -> None:
+        """Promise 2: a command deletes no stored service of another submission."""
+        spec = where.spec
+        whose = submission_of(spec) if spec is not None else "a file that is being written"
+        self.kernel.log("hdfs", f"{by} deletes the service of {whose}")
+        mine = self.own.get(by, frozenset())
+        allowed = by in self.may_end | self.may_delete
+        if spec is not None and not allowed and not self.is_one_of(spec, mine):
+            self.break_promise("2 other people's", f"{by} deletes the stored service of {whose}")
+
+    @staticmethod
+    def is_one_of(spec: dict[str, Any], submissions: frozenset[str]) -> bool:
+        """Whether a service is, or repeats, one of these submissions."""
+        return submission_of(spec) in submissions or rerun_of(spec) in submissions
+
+    def kill(self, app: App, by: str, words: str = "") -> None:
+        """RMAppKillByClientEvent: saved first, killed a moment later."""
+        if app.over or app.killing:
+            return
+        app.killing, app.killed_by = True, by
+        self.kernel.log("yarn", f"{app.id} is being killed by {by}")
+
+        def steps() -> Steps:
+            yield self.rng.uniform(0.2, 1.5)
+            if not app.over:
+                said = f"Application {app.id} was killed by user {app.user} {words}"
+                yield from self._final(app, "KILLED", "KILLED", said)
+
+        self.kernel.start(steps(), alive=lambda: self.apps.get(app.id) is app)
+
+    def stop(self, app: App, by: str) -> None:
+        """ClientAMService.stop: the AM ends by itself."""
+        if app.over or app.killing or app.stopping:
+            return
+        app.stopping, app.killed_by = True, by
+
+        def steps() -> Steps:
+            yield self.rng.uniform(1.5, 2.5)
+            yield from self._unregisters(app, "ENDED", f"Stopped by user {app.user}")
+
+        self.kernel.start(steps(), alive=lambda: self.apps.get(app.id) is app)
+
+    def seen(self, app: App) -> str:
+        """Return the state that the leader shows, which recovers after a failover."""
+        if app.state == "RUNNING" and self.recovering_s < 2.0:
+            return "ACCEPTED"
+        return app.state
+
+    def knows(self, app: App) -> bool:
+        """Whether the leader has recovered an application's record."""
+        return self.recovering_s >= 0.5 or hash_of(app.id) % 2 == 0
+
+
+def hash_of(text: str) -> int:
+    """Return a number that is the same in every process."""
+    return sum(ord(char) * (index + 7) for index, char in enumerate(text))

@@ -1,0 +1,335 @@
+"""People and schedulers who give commands; each command is a process that runs the real client."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from submit_tf_job import operations, storage
+from submit_tf_job.errors import SubmitTFJobError, error_class
+from submit_tf_job.jobspec.job import Job, ShippedFile
+from submit_tf_job.observation import Evidence
+from submit_tf_job.operations import history
+from submit_tf_job.operations.watch import follow
+from submit_tf_job.plan import Plan, Upload
+from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.yarn.auth import SimpleAuth
+from submit_tf_job.yarn.nodemanager import NodeManagers
+from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.resource_manager import ResourceManager
+from tests.histories.hadoop import Cluster
+from tests.histories.kernel import Actor, Killed
+from tests.histories.network import Connection, Network
+from tests.histories.storage import Hdfs, unreachable
+
+__all__ = ["NAME", "USER", "Order", "People", "Person", "Report", "plan_of", "world_storage"]
+
+NAME, USER = "mnist", "alice"
+_HADOOP_CONF = Path(__file__).parents[1] / "golden" / "hadoop-conf"
+_SPEC = """
+name: mnist
+image: tensorflow/tensorflow:2.15.0
+strategy: single
+command: python {program}.py
+roles:
+  worker: {{memory: 2Gi}}
+lifetime: 1h
+"""
+_here = threading.local()
+
+
+@lru_cache(maxsize=8)
+def settings_of(*, servers: int, hdfs: bool) -> Settings:
+    """Return the settings that every client of a site has."""
+    masters = [f"http://rm{number + 1}:8088" for number in range(servers)]
+    given = {"resource_managers": masters, "user": USER}
+    if hdfs:
+        given["hadoop_conf"] = str(_HADOOP_CONF)
+    nowhere = Path("/nonexistent")
+    return load_settings(
+        arguments=given, environ={"HOME": "/nonexistent"}, cwd=Path("/"), system_file=nowhere
+    )
+
+
+@lru_cache(maxsize=16)
+def plan_of(program: str, *, servers: int, hdfs: bool) -> Plan:
+    """Return the plan of a job; with HDFS it has a staged file and a keytab."""
+    settings = settings_of(servers=servers, hdfs=hdfs)
+    text = _SPEC.format(program=program).encode()
+    job = operations.load_job(Path("train.yaml"), settings, text=text, base=Path("/"))
+    if not hdfs:
+        return operations.make_plan(job, settings)
+    planned = operations.make_plan(_with_file(job, program), settings)
+    root = (planned.site.staging or "").rstrip("/")
+    secret = Upload(f"{root}/keytabs/{NAME}/{planned.submission}/job.keytab", b"secret", True)
+    return replace(planned, uploads=(*planned.uploads, secret))
+
+
+def _with_file(job: Job, program: str) -> Job:
+    """Give a job a file that is too large to travel inside the service."""
+    content = random.Random(program).randbytes(60_000)
+    roles = {
+        name: replace(role, files=(*role.files, ShippedFile("model.bin", content)))
+        for name, role in job.roles.items()
+    }
+    return replace(job, roles=roles)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a person wants done.
+
+    Attributes:
+        verb: `submit`, `replace`, `delete`, `force-delete` or `stop`.
+        watch: Whether a submitted job is followed to its end.
+    """
+
+    verb: str
+    watch: bool = True
+
+
+@dataclass
+class Report:
+    """What a command told.
+
+    Attributes:
+        by: The command.
+        app_id: "submitted as", where it said so.
+        error: What it failed with; None with `app_id` None too where it was killed.
+        verdict: How the job ended, where it was followed.
+    """
+
+    by: str
+    person: str
+    order: Order
+    submission: str
+    began: float
+    ended: float = 0.0
+    app_id: str | None = None
+    said_at: float = 0.0
+    adopted: bool = False
+    finished: bool = False
+    error: SubmitTFJobError | None = None
+    verdict: str = ""
+    killed: bool = False
+
+    @property
+    def retryable(self) -> bool:
+        """Whether a scheduler gives the same command again."""
+        if self.app_id is not None:
+            return False  # it is submitted; what failed was watching it
+        return self.killed or (self.error is not None and error_class(self.error).retryable)
+
+    def __str__(self) -> str:
+        if self.killed:
+            return "was killed"
+        if self.app_id is not None:
+            how = "adopted" if self.adopted else "submitted"
+            end = f", then {self.verdict or self.error}" if self.verdict or self.error else ""
+            return f"{how} as {self.app_id}{end}"
+        if self.error is not None:
+            return f"{type(self.error).__name__}: {self.error.message[:200]}"
+        return "done"
+
+
+@dataclass
+class Person:
+    """Somebody, or a scheduler.
+
+    Attributes:
+        orders: What is done, one after the other.
+        gap_s: Pause before an order, and before a retry.
+        tries: How often a command is given that says "try again" or was killed.
+        dies: How likely a process is killed on its way.
+        freezes: How likely a process is stopped for a while.
+    """
+
+    name: str
+    program: str
+    orders: list[Order]
+    starts_s: float = 0.0
+    gap_s: tuple[float, float] = (0.5, 30.0)
+    tries: int = 6
+    dies: float = 0.0
+    freezes: float = 0.0
+    number: int = 0
+    reports: list[Report] = field(default_factory=list)
+
+
+class People:
+    """Gives the commands of all people at their times."""
+
+    def __init__(self, cluster: Cluster, network: Network, rng: random.Random) -> None:
+        self.cluster, self.network, self.rng = cluster, network, rng
+        self.kernel = cluster.kernel
+        self.busy = 0
+        self.reports: list[Report] = []
+        self.running: dict[str, Report] = {}
+
+    def plan(self, person: Person) -> Plan:
+        """Return the plan of a person's job."""
+        site = self.cluster.site
+        planned = plan_of(person.program, servers=site.servers, hdfs=site.hdfs)
+        paths = tuple(upload.uri.split(":8020", 1)[-1] for upload in planned.uploads)
+        self.cluster.needs[planned.submission] = paths
+        return planned
+
+    def begin(self, person: Person) -> None:
+        """Let a person give the first order."""
+        self.plan(person)
+        self.busy += 1
+        self.kernel.at(person.starts_s, lambda: self._next(person, list(person.orders), 0))
+
+    def _next(self, person: Person, orders: list[Order], tried: int) -> None:
+        if not orders:
+            self.busy -= 1
+            return
+
+        def ended(report: Report) -> None:
+            again = report.retryable and tried + 1 < person.tries
+            left = orders if again else orders[1:]
+            if not again and report.error is not None and report.app_id is None:
+                left = []  # refused: nothing follows
+            pause = self.rng.uniform(*person.gap_s)
+            self.kernel.at(pause, lambda: self._next(person, left, tried + 1 if again else 0))
+
+        self.give(person, orders[0], ended)
+
+    def give(self, person: Person, order: Order, ended: Callable[[Report], None]) -> None:
+        """Start a command."""
+        person.number += 1
+        by = f"{person.name}.{person.number}"
+        planned = self.plan(person)
+        report = Report(by, person.name, order, planned.submission, self.kernel.now)
+        self.cluster.own[by] = frozenset({planned.submission})
+        if order.verb in ("replace", "delete", "force-delete"):
+            self.cluster.may_delete.add(by)
+        if order.verb in ("force-delete", "stop"):
+            self.cluster.may_end.add(by)
+        self.running[by] = report
+        person.reports.append(report)
+        self.reports.append(report)
+        self.kernel.log(by, f"begins: {order.verb} {planned.submission}")
+
+        def body(actor: Actor) -> None:
+            _here.hdfs = Hdfs(self.cluster, lambda what: self._touch(actor, what))
+            report.killed = True
+            try:
+                self._execute(actor, planned, order, report)
+            except SubmitTFJobError as error:
+                report.error = error
+            report.killed = False
+
+        actor = Actor(self.kernel, by, body)
+
+        def watch_end() -> None:
+            if not actor.over and not actor.dead:
+                self.kernel.at(0.5, watch_end)
+                return
+            report.ended = self.kernel.now
+            del self.running[by]
+            self.kernel.log(by, f"ends: {report}")
+            ended(report)
+
+        self._fate(person, actor)
+        actor.begin()
+        watch_end()
+
+    def _fate(self, person: Person, actor: Actor) -> None:
+        if self.cluster.calm:
+            return
+        if self.rng.random() < person.dies:
+            when = self.rng.choice((0.2, 1.0, 5.0, 30.0, 150.0)) * self.rng.random()
+            self.kernel.at(when, actor.kill)
+        if self.rng.random() < person.freezes:
+            when = self.rng.choice((0.2, 1.0, 5.0, 30.0)) * self.rng.random()
+            long, counted = self.rng.choice((5.0, 60.0, 400.0)), self.rng.random() < 0.6
+            self.kernel.at(when, lambda: actor.freeze(long, counted=counted))
+
+    def _touch(self, actor: Actor, what: str) -> None:
+        """Let an operation on HDFS take its time, or fail."""
+        if actor.dead:
+            raise Killed
+        if threading.current_thread() is not actor.thread:
+            return  # a thread of an upload; the client's own waits for it
+        actor.sleep(self.rng.uniform(0.003, 0.03))
+        unread = self.network.weather.unread
+        if what.startswith("read ") and not self.cluster.calm and self.rng.random() < unread:
+            raise unreachable()
+
+    def _execute(self, actor: Actor, planned: Plan, order: Order, report: Report) -> None:
+        cluster = self._connect(actor)
+        if order.verb in ("delete", "force-delete"):
+            operations.delete(cluster, NAME, force=order.verb == "force-delete")
+            return
+        if order.verb == "stop":
+            operations.stop(cluster, NAME)
+            return
+        done = operations.submit(planned, cluster, replace=order.verb == "replace")
+        report.app_id, report.adopted = done.ref.application_id, done.adopted
+        report.said_at = self.kernel.now
+        report.submission = done.plan.submission
+        how = "adopted" if report.adopted else "submitted"
+        self.kernel.log(report.by, f"says: {how} as {report.app_id}")
+        if order.watch:
+            bootstrap = done.plan.job.bootstrap
+            status = follow(cluster, done.ref, own=True, bootstrap=bootstrap, timeout_s=4000.0)
+            report.verdict = status.state.value
+
+    def _connect(self, actor: Actor) -> operations.Cluster:
+        site = self.cluster.site
+        settings = settings_of(servers=site.servers, hdfs=site.hdfs)
+        client = ResourceManager(
+            settings.resource_managers,
+            SimpleAuth(USER),
+            clock=actor.clock,
+            sleep=actor.sleep,
+            jitter=self.rng.random,
+            resolve=lambda host: frozenset({host}),
+            adapter=Connection(self.network, actor),
+        )
+        return operations.Cluster(
+            settings,
+            client,
+            NodeManagers(client),
+            actor.clock,
+            actor.sleep,
+            wall=lambda: self.kernel.epoch_ms() / 1000,
+        )
+
+
+@contextmanager
+def world_storage(cluster: Cluster) -> Iterator[None]:
+    """Put the world's HDFS in the place of every storage that a client opens."""
+
+    def opened(*_arguments: Any, **_named: Any) -> Hdfs:
+        found: Hdfs = _here.hdfs
+        return found
+
+    def read_report(
+        app: AppReport, *_arguments: Any, **_named: Any
+    ) -> tuple[Evidence, bytes | None]:
+        known = cluster.apps.get(app.id)
+        if known is None or known.lingers:
+            return Evidence.COLLECTED_SOON, None
+        if known.ran_from is None:
+            return Evidence.MISSING, None
+        return Evidence.NONE_EXPECTED, None
+
+    state = random.getstate()  # the pauses of a watch come from the module's own generator
+    random.seed(cluster.rng.random())
+    try:
+        with (
+            mock.patch.object(storage, "open_storage", opened),
+            mock.patch.object(history, "read_report", read_report),
+        ):
+            yield
+    finally:
+        random.setstate(state)

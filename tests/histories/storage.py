@@ -1,0 +1,160 @@
+"""HDFS as a client sees it: staged files, and the services that YARN keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from submit_tf_job.errors import ClusterUnavailable
+from submit_tf_job.storage.base import NoSuchPath, PathExists, Space, Stat, Storage
+from tests.histories.hadoop import Cluster, Directory
+
+__all__ = ["Hdfs"]
+
+ROOT = "hdfs://nn.example.com:8020"
+
+
+class _Bytes:
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def read_range(self, start: int, length: int) -> bytes:
+        return self.content[start : start + length]
+
+
+class Hdfs(Storage):
+    """One client's HDFS.
+
+    Args:
+        cluster: The cluster whose files these are.
+        touch: Called before each operation: takes time, and raises where HDFS does not answer.
+    """
+
+    def __init__(self, cluster: Cluster, touch: Callable[[str], None]) -> None:
+        super().__init__(ROOT)
+        self._cluster, self._touch = cluster, touch
+
+    @property
+    def _files(self) -> dict[str, bytes]:
+        return self._cluster.files
+
+    def _service(self, path: str) -> tuple[str, Directory | None]:
+        """Return the name in a service's directory that a path is of, "" for all others, and the
+        directory.
+        """
+        parts = path.split("/")  # /user/alice/.yarn/services/NAME/NAME.json
+        if len(parts) == 7 and parts[3:5] == [".yarn", "services"]:
+            return parts[6], self._cluster.directories.get((parts[2], parts[5]))
+        return "", None
+
+    def _content(self, path: str) -> bytes | None:
+        name, where = self._service(path)
+        if not name:
+            return self._files.get(path)
+        if where is None:
+            return None
+        if not name.endswith(".json"):
+            return b"" if name in where.beside else None
+        if where.empty:
+            return b""
+        if where.spec is None:
+            return None
+        if where.text is None:
+            where.text = json.dumps(where.spec).encode()
+        return where.text
+
+    def stat(self, path: str) -> Stat:
+        path = self.path(path)
+        self._touch("stat")
+        return self._stat(path)
+
+    def _stat(self, path: str) -> Stat:
+        content = self._content(path)
+        if content is not None:
+            mode = 0o400 if "keytab" in path else 0o600
+            written_ms = self._written_ms(path)
+            return Stat(path, len(content), False, mode, "alice", "users", written_ms)
+        if path == "/" or any(other.startswith(path + "/") for other in self._files):
+            return Stat(path, 0, True, 0o700, "alice", "users", 1_600_000_000_000)
+        raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
+
+    def _written_ms(self, path: str) -> int:
+        name, where = self._service(path)
+        if where is None:
+            return self._cluster.written_ms[path]
+        return where.beside.get(name, where.written_ms)
+
+    def list_dir(self, path: str) -> list[Stat]:
+        path = self.path(path)
+        self._touch("list")
+        below = [other for other in self._files if other.startswith(path + "/")]
+        if not below:
+            raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
+        names = sorted({other[len(path) + 1 :].partition("/")[0] for other in below})
+        return [self._stat(f"{path}/{name}") for name in names if name]
+
+    def open(self, path: str) -> _Bytes:
+        path = self.path(path)
+        self._touch("read " + path)
+        content = self._content(path)
+        if content is None:
+            raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
+        return _Bytes(content)
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Do nothing: rights are not modelled."""
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        path = self.path(path)
+        self._touch("remove")
+        name, where = self._service(path)
+        if where is not None:
+            where.beside.pop(name, None)
+        gone = [other for other in self._files if other == path or other.startswith(path + "/")]
+        for other in gone:
+            del self._files[other]
+        if any(not other.endswith("/") for other in gone):
+            self._cluster.kernel.log("hdfs", f"{path} is removed")
+
+    def df(self, path: str = "/") -> Space:
+        return Space(None, None, None)
+
+    def _home(self, user: str) -> str:
+        return f"/user/{user}"
+
+    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+        self._touch("create")
+        name, where = self._service(path)
+        if name:  # without its parents: FSDirWriteFileOp.startFile with createParent false
+            if where is None:
+                raise NoSuchPath(f"{self.url(path)}: there is no such directory")
+            if name in where.beside:
+                raise PathExists(f"{self.url(path)}: exists")
+            where.beside[name] = self._cluster.kernel.epoch_ms()
+            return
+        if path in self._files:
+            raise PathExists(f"{self.url(path)}: exists")
+        self._files[path] = b"".join(pieces)
+        self._cluster.written_ms[path] = self._cluster.kernel.epoch_ms()
+
+    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        self._touch("rename")
+        if not overwrite and target in self._files:
+            raise PathExists(f"{self.url(target)}: exists")
+        if source not in self._files:
+            raise NoSuchPath(f"{self.url(source)}: there is no such file or directory")
+        self._files[target] = self._files.pop(source)
+        self._cluster.written_ms[target] = self._cluster.written_ms[source]
+
+    def _mkdir(self, path: str, mode: int) -> None:
+        self._touch("mkdir")
+        self._files.setdefault(path + "/", b"")
+
+
+def unreachable() -> ClusterUnavailable:
+    """Return what a NameNode that does not answer becomes."""
+    return ClusterUnavailable("hdfs: the NameNode does not answer")

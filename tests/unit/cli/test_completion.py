@@ -1,0 +1,297 @@
+"""Completion in bash, zsh and fish: values of the cluster and this machine, in bounded time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job import operations
+from submit_tf_job.cli import COMMANDS
+from submit_tf_job.cli.completing import ANSWER_S, values
+from submit_tf_job.cli.doc_pages import topics
+from submit_tf_job.cli.manual import readable
+from submit_tf_job.errors import ClusterUnavailable
+from tests.fakes.command_line import Cli
+from tests.fakes.running_job import Stage
+
+ROOT = Path(__file__).parents[3]
+PROFILES = (
+    "profiles:\n  prod: {resource_managers: [http://rm1:8088]}\n  pre: {resource_managers: "
+    "[http://rm2:8088]}\n"
+)
+
+
+@pytest.fixture
+def cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A cluster on which alice has the job `mnist`."""
+    made = Stage(**{"submit_tf_job.strategy": "multi-worker"})
+    monkeypatch.setattr(operations, "connect", lambda _settings: made.alice)
+    monkeypatch.setenv("SUBMIT_TF_JOB_RESOURCE_MANAGERS", "http://rm1:8088")
+    return made
+
+
+def test_values_of_the_cluster(cluster: Stage) -> None:
+    component = cluster.fake.yarn.services["alice", "mnist"].spec["components"][0]
+    component.update(name="board", number_of_containers=2)
+    assert values("job", {}, "") == ["mnist"]
+    assert values("job", {}, "m") == ["mnist"]
+    assert values("job", {}, "x") == []
+    assert values("task", {"job": "mnist"}, "") == ["board-0", "board-1"]
+    assert values("role-or-task", {"job": "mnist"}, "board") == ["board", "board-0", "board-1"]
+    assert values("role-or-task", {"job": "mnist"}, "a") == ["am"]
+    assert values("role=", {"job": "mnist"}, "") == ["board="]
+    component["name"] = "worker"
+    assert values("role=", {"job": "mnist"}, "") == [], "a worker cannot be scaled"
+
+
+def test_values_of_this_machine(home: Path) -> None:
+    path = home / ".config/submit_tf_job/settings.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(PROFILES)
+    assert values("profile", {}, "pr") == ["pre", "prod"]
+    assert values("profile", {}, "pro") == ["prod"]
+    assert values("state", {}, "s") == ["succeeded", "stopped"]
+    assert "active" in values("state", {}, "")
+    assert values("strategy", {}, "p") == ["parameter-server"]
+    assert "troubleshooting" in values("topic", {}, "t")
+
+
+@pytest.mark.parametrize("kind", ["job", "task", "role=", "role-or-task", "role", "profile"])
+def test_values_returns_nothing_after_errors(
+    cli: Cli, home: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    (home / "submit_tf_job.yaml").write_text("profiles: [\n")
+    assert values(kind, {}, "") == []
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("how", ["slow", "down", "asks for a password"])
+def test_values_of_a_silent_cluster(
+    cluster: Stage, monkeypatch: pytest.MonkeyPatch, how: str, tmp_path: Path
+) -> None:
+    asked = []
+
+    def connect(_settings: Any) -> Any:
+        asked.append(how)
+        if how == "slow":
+            time.sleep(20)
+        raise ClusterUnavailable("down")
+
+    monkeypatch.setattr(operations, "connect", connect)
+    if how == "asks for a password":
+        path = tmp_path / "home/.config/submit_tf_job/settings.yaml"
+        path.parent.mkdir(parents=True)
+        path.touch(0o600)
+        path.write_text("credentials: {command: [cat]}\nauth: bearer\n")
+    began = time.monotonic()
+    assert values("job", {}, "") == []
+    assert time.monotonic() - began < ANSWER_S + 1
+    assert asked == ([] if how == "asks for a password" else [how])
+
+
+# --- as shells call it ----------------------------------------------------------------------------
+
+
+def completion_environment(shell: str, line: str) -> dict[str, str]:
+    """Return the variables by which a shell asks for completions of one line."""
+    words = line.split(" ")
+    asked = {
+        "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
+        "zsh": {"_TYPER_COMPLETE_ARGS": line},
+        "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }
+    return {"_SUBMIT_TF_JOB_COMPLETE": f"complete_{shell}", **asked[shell]}
+
+
+def offered(shell: str, text: str) -> set[str]:
+    """Return the values in what the program prints for one shell."""
+    if shell != "zsh":
+        return {line.partition("\t")[0] for line in text.splitlines()}
+    begin = "_arguments '*: :(("
+    assert text.startswith(begin)
+    return {part.split('"')[1] for part in text[len(begin) :].splitlines()}
+
+
+@pytest.fixture
+def profiles(home: Path) -> Path:
+    """Write a settings file with two profiles."""
+    path = home / ".config/submit_tf_job/settings.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(PROFILES)
+    return path
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("submit_tf_job st", {"start", "status", "stop", "staging"}),
+        ("submit_tf_job sandbox ", {"up", "down", "status", "logs"}),
+        ("submit_tf_job list --state s", {"succeeded", "stopped"}),
+        ("submit_tf_job init --strategy p", {"parameter-server"}),
+        ("submit_tf_job list --profile p", {"pre", "prod"}),
+        ("submit_tf_job list --auth k", {"kerberos"}),
+    ],
+)
+@pytest.mark.usefixtures("profiles")
+def test_completion_of_each_shell(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, shell: str, line: str, found: set[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "rich", None)  # as completion does
+    for name, value in completion_environment(shell, line).items():
+        monkeypatch.setenv(name, value)
+    done = cli()
+    assert (done.err, offered(shell, done.out)) == ("", found)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.usefixtures("profiles")
+def test_completion_imports_nothing_heavy(home: Path, shell: str) -> None:
+    code = (
+        "import sys; from submit_tf_job.cli import main\n"
+        "try: main([])\n"
+        "finally: assert not {'rich', 'requests', 'hdfs_native'} & {n for n, m in "
+        "sys.modules.items() if m}"
+    )
+    environ = {"HOME": str(home), "PATH": os.defpath, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environ, **completion_environment(shell, "submit_tf_job list --profile p")},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stderr, offered(shell, done.stdout)) == ("", {"pre", "prod"})
+
+
+def test_completion_script_in_bash(home: Path, tmp_path: Path) -> None:
+    """The script that --show-completion prints, sourced by bash."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/submit_tf_job"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom submit_tf_job.cli import main\nsys.exit(main())\n"
+    )
+    program.chmod(0o755)
+    script = (
+        "source <(submit_tf_job --show-completion bash); COMP_WORDS=(submit_tf_job list "
+        "--state s); COMP_CWORD=3; "
+        '_submit_tf_job_completion submit_tf_job; echo "${COMPREPLY[@]}"'
+    )
+    environ = {
+        "HOME": str(home),
+        "PATH": f"{tmp_path / 'bin'}:{os.defpath}",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", "-c", script],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("succeeded stopped\n", "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "file"),
+    [
+        ("bash", ".bash_completions/submit_tf_job.sh"),
+        ("zsh", ".zfunc/_submit_tf_job"),
+        ("fish", ".config/fish/completions/submit_tf_job.fish"),
+    ],
+)
+def test_install_completion_installs_that_of_the_named_shell(
+    cli: Cli, home: Path, shell: str, file: str
+) -> None:
+    done = cli("--install-completion", shell)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"{shell} completion installed in {home / file}; it works in new shells\n"
+    assert (home / file).read_text().strip() == cli("--show-completion", shell).out.strip()
+    assert f"complete_{shell}" in (home / file).read_text()
+
+
+def test_install_completion_refuses_other_shells(
+    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = cli("--install-completion", "tcsh")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: --install-completion takes bash, zsh, fish, not 'tcsh'\n")
+    assert json.loads(cli("--show-completion", "tcsh", "-o", "json").err)["code"] == "usage"
+    (home / ".zfunc").touch()
+    done = cli("--install-completion", "zsh")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: the completion cannot be installed: ")
+
+
+# --- help -----------------------------------------------------------------------------------------
+
+
+def test_help_prints_the_pages_of_the_documentation(cli: Cli) -> None:
+    listed = cli("help")
+    assert (listed.status, listed.err) == (0, "")
+    assert [line.split()[0] for line in listed.out.splitlines()] == topics()
+    assert {"troubleshooting", "kerberos", "job-spec", "settings"} <= set(topics())
+    page = cli("help", "troubleshooting")
+    assert (page.status, page.err) == (0, "")
+    assert page.out.startswith("# Troubleshooting\n")
+    assert (
+        cli("help", "troubleshooting", "-o", "json")
+        .json["pages"]["troubleshooting"]
+        .startswith("# Troubleshooting\n")
+    )
+    assert cli("help", "-o", "json").json["topic"] is None
+
+
+def test_help_of_a_command_and_of_an_unknown_topic(cli: Cli) -> None:
+    assert cli("help", "submit").out == cli("submit", "--help").out
+    wrong = cli("help", "troubleshoot")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert (
+        wrong.err
+        == "error: 'troubleshoot' is not a help topic\n  hint: did you mean troubleshooting?\n"
+    )
+    assert "the topics: submit_tf_job help" in cli("help", "zzz").err
+
+
+def test_readable_replaces_links_by_commands() -> None:
+    text = (
+        "see [data](data.md#shares) and [docs/kerberos.md](kerberos.md), "
+        "![x](images/x.svg)[here](#there), [code](../docker/README.md)"
+    )
+    assert readable(
+        text
+    ) == "see data (help data) and help kerberos, here, code (../docker/README.md)".replace(
+        "../", ""
+    )
+
+
+def test_messages_name_topics_that_exist() -> None:
+    import re
+
+    said = [
+        (path.name, topic)
+        for path in (ROOT / "submit_tf_job").rglob("*")
+        if path.suffix in (".py", ".json", ".js", ".html", ".yaml")
+        for topic in re.findall(r"submit_tf_job help ([a-z][a-z-]+)", path.read_text("utf-8"))
+    ]
+    assert len(said) > 8
+    assert {topic for _, topic in said} <= {*topics(), *COMMANDS}
+    hints = [
+        (path.name, line)
+        for path in (ROOT / "submit_tf_job").rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"""["'].*docs/[a-z-]+\.md""", line)
+        and '"""' not in line
+        and not line.lstrip().startswith("#")
+        and "docs/hadoop-facts.md#" not in line  # cited by docstrings alone
+    ]
+    assert hints == [], "a wheel has no docs/"

@@ -1,0 +1,189 @@
+"""convert and formats."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job.cli import main
+
+TFJOB = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: a, namespace: b}
+spec:
+  runPolicy: {cleanPodPolicy: None}
+  tfReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          containers:
+            - {name: tensorflow, image: i, command: [x], resources: {limits: {memory: 1Gi}}}
+"""
+PATH = "spec.tfReplicaSpecs.Worker.template.spec.containers[0]"
+LOST = (
+    "theirs.yaml:3:21: metadata.namespace: YARN has no namespaces; choose a queue with "
+    "--set queue=NAME"
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Done]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.yaml").write_text(TFJOB)
+
+    def run(*argv: str) -> Done:
+        capsys.readouterr()
+        status = main(list(argv))
+        captured = capsys.readouterr()
+        return Done(status, captured.out, captured.err)
+
+    return run
+
+
+def test_convert_prints_a_job_spec_that_validates(cli: Callable[..., Done], tmp_path: Path) -> None:
+    done = cli("convert", "theirs.yaml", "--set", "queue=ml", "--name", "c")
+    assert done.status == 0
+    assert done.out.startswith("# From theirs.yaml: TFJob (kubeflow.org/v1)\nname: c\n")
+    assert "queue: ml\n" in done.out
+    assert done.err.splitlines() == [f"warning: {LOST}", "3 keys mean nothing on YARN"]
+    (tmp_path / "job.yaml").write_text(done.out)
+    assert cli("validate", "job.yaml").out == "job.yaml: ok\n"
+    assert cli("convert", "job.yaml").out == done.out
+
+
+def test_convert_check_prints_only_what_does_not_carry_over(cli: Callable[..., Done]) -> None:
+    done = cli("convert", "theirs.yaml", "--check", "-v")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"warning: {LOST}",
+        "3 keys mean nothing on YARN: apiVersion, kind, spec.runPolicy.cleanPodPolicy",
+    ]
+
+
+def test_convert_strict_fails_where_something_does_not_carry_over(cli: Callable[..., Done]) -> None:
+    done = cli("convert", "theirs.yaml", "--strict")
+    assert (done.status, done.out, done.err) == (2, "", f"{LOST}\n")
+
+
+def test_convert_as_json(cli: Callable[..., Done]) -> None:
+    made = json.loads(cli("convert", "theirs.yaml", "-o", "json").out)
+    assert (made["dialect"], made["version"]) == ("TFJob", "kubeflow.org/v1")
+    assert made["remarks"][0]["path"] == "metadata.namespace"
+    assert made["silent"] == ["apiVersion", "kind", "spec.runPolicy.cleanPodPolicy"]
+
+
+def test_convert_from_forces_a_format(cli: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(TFJOB.replace("kubeflow.org/v1", "example.com/v1"))
+    assert cli("convert", "own.yaml").status == 2
+    assert cli("convert", "own.yaml", "--from", "tfjob").status == 0
+    done = cli("convert", "own.yaml", "--from", "nosuch")
+    assert (done.status, done.err.partition(";")[0]) == (2, "--from: there is no format 'nosuch'")
+
+
+@pytest.mark.parametrize("command", ["validate", "render", "local"])
+def test_from_forces_a_format_for_every_reader_of_a_job_spec(
+    cli: Callable[..., Done], command: str
+) -> None:
+    done = cli(command, "theirs.yaml", "--from", "yarnfile")
+    assert done.status == 2
+    assert "Yarnfile has no key 'apiVersion'" in done.out + done.err
+    done = cli(command, "theirs.yaml", "--from", "jobspec")
+    assert "unknown key 'apiVersion'" in done.out + done.err
+
+
+def test_memory_comes_from_the_settings_where_the_file_states_none(
+    cli: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "no.yaml").write_text(TFJOB.replace(", resources: {limits: {memory: 1Gi}}", ""))
+    done = cli("convert", "no.yaml")
+    assert done.status == 2
+    assert "add --set roles.worker.memory=4Gi" in done.err
+    monkeypatch.setenv("SUBMIT_TF_JOB_TASK_MEMORY", "3Gi")
+    done = cli("convert", "no.yaml")
+    assert done.status == 0
+    said = "no memory is stated, and YARN needs an amount; 3Gi is the settings' task_memory"
+    assert f"    memory: 3Gi  # {PATH}: {said}\n" in done.out
+    assert f"note: no.yaml:11:15: {PATH}: {said}" in done.err
+    assert "memory: 5Gi" in cli("convert", "no.yaml", "--set", "roles.worker.memory=5Gi").out
+
+
+def test_image_of_the_settings_is_enough(cli: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "no.yaml").write_text(TFJOB.replace("image: i, ", ""))
+    assert "add --set roles.worker.image=IMAGE" in cli("validate", "no.yaml").out
+    path = Path(os.environ["HOME"]) / ".config/submit_tf_job/settings.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("job: {image: r/tf:1}\n")
+    assert cli("validate", "no.yaml").out == "no.yaml: ok\n"
+
+
+@pytest.mark.parametrize("what", ["nosuch.yaml", "."])
+def test_convert_refuses_what_is_no_file(cli: Callable[..., Done], what: str) -> None:
+    done = cli("convert", what)
+    assert done.status == 2
+    assert what in done.err
+
+
+@pytest.mark.parametrize("command", ["validate", "render"])
+def test_every_reader_of_a_job_spec_takes_a_tfjob_and_says_what_is_lost(
+    cli: Callable[..., Done], command: str
+) -> None:
+    done = cli(command, "theirs.yaml")
+    assert (done.status, done.err) == (0, f"warning: {LOST}\n")
+
+
+def test_render_explain_says_where_the_value_stood(cli: Callable[..., Done]) -> None:
+    lines = cli("render", "theirs.yaml", "--explain").out.splitlines()
+    shown = dict(line.split(maxsplit=1) for line in lines)
+    assert shown["roles.worker.memory"] == (
+        "theirs.yaml:11:79 spec.tfReplicaSpecs.Worker.template.spec.containers[0].resources."
+        "limits.memory"
+    )
+
+
+def test_formats_lists_each_format(cli: Callable[..., Done]) -> None:
+    assert "\ntfjob " in cli("formats").out
+    listed = json.loads(cli("formats", "-o", "json").out)
+    assert {"tfjob", "submarine", "hbox-flags"} <= set(listed["formats"])
+
+
+def test_convert_takes_a_whole_command_line_and_says_what_to_run_next(
+    cli: Callable[..., Done], tmp_path: Path
+) -> None:
+    line = "xl-submit --app-name one --worker-memory 2G --duration 1 --launch-cmd"
+    done = cli("convert", "--set", "image=i", "--", *line.split(), "python t.py --steps 3")
+    assert done.status == 0
+    assert 'command: [python, t.py, "--steps", "3"]\n' in done.out
+    last = "save it as one.yaml here, then: submit_tf_job submit one.yaml"
+    assert done.err.splitlines()[-1] == last
+    assert "warning: argument 6: --duration: " in done.err
+    (tmp_path / "one.yaml").write_text(done.out)
+    assert cli("validate", "one.yaml").status == 0
+
+
+def test_convert_names_the_argument_of_a_problem(cli: Callable[..., Done]) -> None:
+    done = cli("convert", "--", "hbox-submit", "--worker-nun", "2", "run")
+    assert (done.status, done.out) == (2, "")
+    assert "argument 2: --worker-nun: there is no flag '--worker-nun'; did you mean" in done.err
+
+
+def test_convert_from_forces_a_command_line(cli: Callable[..., Done]) -> None:
+    words = ["--set", "image=i", "--", "my-hbox", "--app-name", "a", "--worker-num", "1", "run"]
+    assert "argument 1: 'my-hbox' begins no command line" in cli("convert", *words).err
+    assert cli("convert", "--from", "hbox-flags", *words).status == 0

@@ -1,0 +1,47 @@
+"""The deciding task's event loop, without connections."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from submit_tf_job.container import contract
+from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.decider import Decider
+from submit_tf_job.container.info import Info
+from tests.unit.container.test_rendezvous import description, role
+
+
+class NoSignals:
+    """Signals of a process that receives none."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = socket.socketpair()
+
+    def stop(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def decider() -> Iterator[Decider]:
+    """The deciding task of a job with one worker."""
+    task = description({"chief": role(1, "trains"), "worker": role(1, "trains")})
+    env = {contract.ENV_INSTANCE: "chief-0", contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan"}
+    signals: Any = NoSignals()
+    made = Decider(Info(task, env, "/nowhere"), signals)
+    yield made
+    made.selector.close()
+    signals.reader.close()
+    signals.writer.close()
+
+
+def test_decider_is_idle_while_tasks_run_whose_names_were_never_found(decider: Decider) -> None:
+    now = decider.looked = decider.info.started
+    decider.unasked = []
+    decider._found("worker-0", None)
+    assert decider.tick(now)  # the name is looked up again soon
+    decider.job.phase = decider.phase = states.RUNNING
+    assert not decider.tick(now + 2)

@@ -1,0 +1,90 @@
+"""The tables of keys in the documentation, made from the key table.
+
+`python -m tests.unit.jobspec.key_tables` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from submit_tf_job.jobspec import keys
+from submit_tf_job.jobspec.grammar import Key, Keys
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = ("job-spec.md", "data.md", "files.md")
+TABLES = {
+    "job": keys.JOB,
+    "role": keys.ROLE,
+    "placement": keys.PLACEMENT,
+    "restart": keys.RESTART,
+    "docker": keys.DOCKER,
+    "files": keys.SHIPPED,
+    "hadoop": keys.HADOOP,
+    "kerberos": keys.KERBEROS,
+    "inputs": keys.INPUT,
+    "outputs": keys.OUTPUT,
+    "python": keys.PYTHON,
+}
+HEAD = "| key | type | default | example | what it is, and why |\n|---|---|---|---|---|\n"
+SHARED_ROW = (
+    "| {names} | as for the job | the job's | | A role's `image` and `command` replace the job's. "
+    "Its `env` is laid over the job's, name by name; so is its `docker`, key by key. Its `files` "
+    "and `mounts` are added; a mount at the same target replaces the job's. |\n"
+)
+MARKED = re.compile(r"(<!-- keys: (\w+) -->\n)(?:\|.*\n)*")
+
+
+def shown(value: object) -> str:
+    """Return a value as the documentation shows it: YAML's short form on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000)
+    return f"`{text.removesuffix(chr(10)).removesuffix(chr(10) + '...')}`"
+
+
+def row(key: Key) -> str:
+    """Return the row of one key."""
+    default = shown(key.default) if key.default is not None else key.otherwise
+    default = default or ("required" if key.missing else "none")
+    more = [key.help, key.more, "Needs the bootstrap." if key.needs_bootstrap else ""]
+    meaning = " ".join(text for text in more if text)
+    example = shown(key.examples[0])
+    return f"| `{key.name}` | {key.kind.shown} | {default} | {example} | {meaning} |\n"
+
+
+def table(known: Keys) -> str:
+    """Return the table of one mapping; a role's shared keys are one row."""
+    shared = keys.SHARED if known is keys.ROLE else {}
+    rows = [row(key) for key in known.rows.values() if key.name not in shared]
+    if shared:
+        rows.append(SHARED_ROW.format(names=", ".join(f"`{name}`" for name in shared)))
+    return HEAD + "".join(rows)
+
+
+def foreign_words() -> str:
+    """Return the table of other tools' names for our keys and values."""
+    lines = [
+        (key.name if key.name in keys.JOB.rows else f"roles.<role>.{key.name}", key.words)
+        for key in {**keys.JOB.rows, **keys.ROLE.rows}.values()
+        if key.words
+    ]
+    return "| ours | other tools' |\n|---|---|\n" + "".join(
+        f"| `{ours}` | {', '.join(f'`{word}`' for word in words.split())} |\n"
+        for ours, words in lines
+    )
+
+
+def regenerated(page: str) -> str:
+    """Return a page with its tables made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        return found[1] + (foreign_words() if found[2] == "words" else table(TABLES[found[2]]))
+
+    return MARKED.sub(made, page)
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        path = DOCS / name
+        path.write_text(regenerated(path.read_text("utf-8")), "utf-8")

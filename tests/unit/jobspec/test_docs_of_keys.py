@@ -1,0 +1,53 @@
+"""The documentation's tables of keys are those of the key table, and its examples are good."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from submit_tf_job.jobspec import loads
+from submit_tf_job.jobspec.keys import JOB, ROLE, SITE
+from tests.unit.jobspec import key_tables
+
+DOCS = (key_tables.DOCS / "job-spec.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", key_tables.PAGES)
+def test_tables_of_keys_are_up_to_date(page: str) -> None:
+    """`python -m tests.unit.jobspec.key_tables` writes them anew."""
+    written = (key_tables.DOCS / page).read_text("utf-8")
+    assert written == key_tables.regenerated(written)
+
+
+def test_each_mapping_of_keys_has_one_table() -> None:
+    pages = [(key_tables.DOCS / page).read_text("utf-8") for page in key_tables.PAGES]
+    marks = [found[2] for page in pages for found in key_tables.MARKED.finditer(page)]
+    assert sorted(marks) == sorted([*key_tables.TABLES, "words"])
+
+
+def test_job_specs_of_the_page_are_valid() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", DOCS, flags=re.DOTALL)
+    assert [loads(block, source="docs", base=None).name for block in blocks] == [
+        "mnist",
+        "with-readers",
+        "board",
+        "etl",
+    ]
+
+
+def test_page_lists_the_keys_that_settings_cannot_state() -> None:
+    sentence = DOCS[DOCS.index("any key but") : DOCS.index("Its `env` is overridden")]
+    assert set(re.findall(r"`([a-z_]+)`", sentence)) == set(JOB.rows) - set(SITE.rows)
+
+
+def test_words_without_a_key_of_their_own_have_advice() -> None:
+    table = DOCS[DOCS.index("What has no single key here") :]
+    theirs = {
+        word.lower()
+        for line in table.splitlines()[4:]
+        if not line.startswith(("| strategy", "| roles"))
+        for word in re.findall(r"`(\w+)[`:]", line.split(" | ")[0])
+    }
+    assert len(theirs) > 10
+    assert theirs - {*JOB.advice, *ROLE.advice} == set()

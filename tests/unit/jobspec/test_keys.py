@@ -1,0 +1,66 @@
+"""The key table: its rows fit the value classes, and its words are distinct."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from submit_tf_job.jobspec import keys, loads
+from submit_tf_job.jobspec.grammar import Keys
+from submit_tf_job.jobspec.job import DockerOptions, Input, Job, Kerberos, Output, Placement, Role
+from tests.unit.jobspec.key_tables import TABLES
+
+SPEC = """\
+name: t
+image: tf
+command: [python, train.py]
+strategy: single
+roles: {chief: {memory: 4Gi}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("known", "made", "read_otherwise"),
+    [
+        (keys.JOB, Job, {"image", "command", "env", "files", "mounts", "docker", "workdir"}),
+        (keys.ROLE, Role, {"shape"}),
+        (keys.DOCKER, DockerOptions, set()),
+        (keys.PLACEMENT, Placement, set()),
+        (keys.INPUT, Input, set()),
+        (keys.OUTPUT, Output, set()),
+        (keys.KERBEROS, Kerberos, set()),
+    ],
+)
+def test_each_key_is_a_field_of_its_value_class(
+    known: Keys, made: Any, read_otherwise: set[str]
+) -> None:
+    stated = {key.field or key.name for key in known.rows.values()}
+    assert stated - {field.name for field in fields(made)} == read_otherwise
+
+
+@pytest.mark.parametrize("known", TABLES.values(), ids=TABLES.keys())
+def test_each_word_of_other_tools_has_one_meaning(known: Keys) -> None:
+    words = [word for key in known.rows.values() for word in key.words.split()]
+    assert len(words) == len(set(words))
+    assert not set(words) & {*known.rows, *known.advice}
+    assert not set(known.advice) & set(known.rows)
+
+
+def test_advice_covers_keys_of_the_other_level() -> None:
+    assert set(keys.ROLE.rows) - set(keys.JOB.rows) <= set(keys.JOB.advice)
+    assert set(keys.JOB.rows) - set(keys.ROLE.rows) <= set(keys.ROLE.advice)
+
+
+@pytest.mark.parametrize("known", TABLES.values(), ids=TABLES.keys())
+def test_each_key_has_help_and_examples(known: Keys) -> None:
+    for key in known.rows.values():
+        assert key.help.endswith("."), key.name
+        assert key.examples, key.name
+
+
+def test_set_reaches_keys_of_a_mapping_in_its_short_form() -> None:
+    """A mapping of known keys, also where the job spec has its short form."""
+    job = loads(SPEC, source="x", base=None, overrides=["python=py3", "python.interpreter=py4"])
+    assert job.python == "py4"

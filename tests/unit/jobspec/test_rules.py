@@ -1,0 +1,125 @@
+"""Rules that join several keys: kinds of roles, and what ends the job."""
+
+from __future__ import annotations
+
+import pytest
+
+from submit_tf_job.errors import JobSpecError
+from submit_tf_job.jobspec import loads
+from submit_tf_job.jobspec.job import (
+    SIDECAR_NAMES,
+    TRAINING_ROLES,
+    Ending,
+    Job,
+    RoleKind,
+    Strategy,
+)
+from submit_tf_job.jobspec.rules import RULES, default_kind, restart_refusal
+
+TENSORFLOWS = [strategy for strategy in Strategy if RULES[strategy].fixed]
+
+
+def job(strategy: str, roles: str, more: str = "") -> Job:
+    text = f"name: t\nimage: a/b:1\ncommand: x\nstrategy: {strategy}\nroles: {roles}\n{more}"
+    return loads(text, source="train.yaml", base=None)
+
+
+def kinds(found: Job) -> dict[str, str]:
+    return {role.name: role.kind.value for role in found.roles.values()}
+
+
+def test_rules_have_a_row_for_every_strategy() -> None:
+    assert list(RULES) == list(Strategy)
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("name", [*SIDECAR_NAMES, "metrics-exporter"])
+def test_default_kind_of_known_sidecars(strategy: Strategy, name: str) -> None:
+    assert default_kind(strategy, name, "chief") is RoleKind.SIDECAR
+    assert default_kind(strategy, name, name) is RoleKind.TRAINS
+
+
+@pytest.mark.parametrize("name", ["member", "main", "exporter-worker", "monitors"])
+def test_default_kind_of_own_names(name: str) -> None:
+    assert default_kind(Strategy.CUSTOM, name, "chief") is RoleKind.TRAINS
+    for strategy in TENSORFLOWS:
+        assert default_kind(strategy, name, "chief") is RoleKind.SIDECAR
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("name", TRAINING_ROLES)
+def test_default_kind_of_tensorflow_roles_is_never_sidecar(strategy: Strategy, name: str) -> None:
+    expected = {"ps": RoleKind.SERVES, "evaluator": RoleKind.EVALUATES}.get(name, RoleKind.TRAINS)
+    if (strategy, name) == (Strategy.PARAMETER_SERVER, "worker"):
+        expected = RoleKind.SERVES
+    assert default_kind(strategy, name, "main") is expected
+    assert default_kind(strategy, name, name) is RoleKind.TRAINS
+
+
+def test_stated_kinds_replace_defaults() -> None:
+    found = job(
+        "custom",
+        "{driver: {memory: 1Gi}, worker: {memory: 1Gi, kind: serves}, "
+        "web: {memory: 1Gi, kind: trains}, log: {memory: 1Gi, command: y, kind: sidecar}}",
+        "deciding_role: driver\n",
+    )
+    assert kinds(found) == {
+        "driver": "trains", "worker": "serves", "web": "trains", "log": "sidecar",
+    }  # fmt: skip
+
+
+def test_an_own_role_may_serve_under_a_tensorflow_strategy() -> None:
+    found = job("single", "{chief: {memory: 1Gi}, reader: {memory: 1Gi, command: y, kind: serves}}")
+    assert kinds(found) == {"chief": "trains", "reader": "serves"}
+
+
+@pytest.mark.parametrize(
+    ("roles", "more", "deciding"),
+    [
+        ("{worker: {memory: 1Gi, kind: serves}, driver: {memory: 1Gi}}", "", "driver"),
+        ("{notebook: {memory: 1Gi}}", "", "notebook"),
+        ("{trainer: {memory: 1Gi}, tensorboard: {memory: 1Gi, command: y}}", "", "trainer"),
+        ("{a: {memory: 1Gi}, b: {memory: 1Gi}}", "ends_with: all-that-train\n", "a"),
+        ("{a: {memory: 1Gi}, chief: {memory: 1Gi}}", "ends_with: all-that-train\n", "chief"),
+    ],
+)
+def test_deciding_role_is_one_that_trains(roles: str, more: str, deciding: str) -> None:
+    assert job("custom", roles, more).deciding_role == deciding
+
+
+def test_roles_that_train_take_the_jobs_command() -> None:
+    found = job("custom", "{head: {memory: 1Gi}, member: {memory: 1Gi}}", "deciding_role: head\n")
+    assert [str(role.command) for role in found.roles.values()] == ["x", "x"]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_ends_with_defaults_to_the_deciding_task(strategy: Strategy) -> None:
+    assert RULES[strategy].ends_with is Ending.DECIDING_TASK
+
+
+@pytest.mark.parametrize("word", Ending)
+def test_ends_with(word: Ending) -> None:
+    roles = "{worker: {memory: 1Gi, instances: 2}}"
+    assert job("multi-worker", roles, f"ends_with: {word.value}\n").ends_with is word
+
+
+def test_failures_of_own_roles_follow_their_kind() -> None:
+    body = "memory: 1Gi, instances: 3, command: y, restart: on-failure, tolerate: 2"
+    for kind in ("trains", "serves", "evaluates"):
+        roles = f"{{main: {{memory: 1Gi}}, own: {{{body}, kind: {kind}}}}}"
+        own = job("custom", roles, "deciding_role: main\n").roles["own"]
+        assert (own.max_restarts, own.tolerate, own.kind.value) == (3, 2, kind)
+
+
+def test_restart_refusal_follows_the_kind_of_a_role() -> None:
+    multi = Strategy.MULTI_WORKER
+    assert restart_refusal(multi, "worker", "chief")
+    assert restart_refusal(multi, "reader", "chief", RoleKind.TRAINS) is None
+
+
+def test_tolerate_is_refused_where_all_tasks_hold_a_step_together() -> None:
+    with pytest.raises(JobSpecError, match=r"hold every step together \(strategy multi-worker\)"):
+        job(
+            "multi-worker",
+            "{chief: {memory: 1Gi}, worker: {memory: 1Gi, instances: 2, tolerate: 1}}",
+        )

@@ -1,0 +1,105 @@
+"""A deciding task without container: when it is overdue, and when a follower may stop the job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from submit_tf_job.container import contract
+from submit_tf_job.observation import JobReport, JobState, JobStatus, verdict
+from submit_tf_job.operations.watch import waits_in_vain
+from submit_tf_job.yarn.observed import AppReport, ObservedService
+
+HERE = JobReport.parse(
+    b'{"version": 1, "submission": "s", "state": "waiting", "wanted": 2, "arrived": 1}'
+)
+
+
+def waiting(*, elapsed_s: float = 1000.0, launched_s: float = 90.0, **changes: Any) -> JobStatus:
+    """Return a job whose ApplicationMaster was started 90 s after the job was accepted, and whose
+    tasks have no containers.
+    """
+    record = {
+        "id": "application_1_0001",
+        "user": "alice",
+        "state": changes.pop("state", "RUNNING"),
+        "finalStatus": "UNDEFINED",
+        "startedTime": 1_000_000,
+        "launchTime": 1_000_000 + int(launched_s * 1000) if launched_s else 0,
+        "elapsedTime": int(elapsed_s * 1000),
+        "amContainerLogs": f"http://n1:8042/node/containerlogs/container_1_0001_{changes.pop('attempt', 1):02}_000001/alice",
+    }
+    containers = changes.pop("containers", [])
+    limit = changes.pop("limit", "900")
+    properties = {
+        contract.PROPERTY_DECIDING: "chief-0",
+        **({contract.PROPERTY_START_TIMEOUT: limit} if limit else {}),
+    }
+    found = ObservedService.from_json(
+        {
+            "name": "mnist",
+            "id": "application_1_0001",
+            "state": "STARTED",
+            "configuration": {"properties": properties},
+            "components": [
+                {"name": "chief", "containers": containers},
+                {"name": "worker", "containers": []},
+            ],
+        }
+    )
+    return JobStatus("mnist", "application_1_0001", AppReport.from_json(record), found, **changes)
+
+
+def test_overdue_names_the_deciding_task_without_container() -> None:
+    found = verdict(waiting())
+    assert found.state is JobState.STARTING
+    assert found.reason == "chief-0 has had no container for longer than start_timeout (900 s)"
+    assert "submit_tf_job stop mnist" in found.hint
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(waiting(elapsed_s=980), id="waited in its queue for the rest of the time"),
+        pytest.param(
+            waiting(
+                containers=[
+                    {"id": "container_1_0001_01_000002", "component_instance_name": "chief-0"}
+                ]
+            ),
+            id="has a container",
+        ),
+        pytest.param(waiting(limit=""), id="no start_timeout is known"),
+        pytest.param(waiting(attempt=2), id="its ApplicationMaster was started again"),
+        pytest.param(
+            waiting(trouble="the ApplicationMaster does not answer"), id="could not be asked"
+        ),
+        pytest.param(waiting(foreign=True), id="somebody else's"),
+        pytest.param(waiting(launched_s=0), id="when it was started is not known"),
+        pytest.param(waiting(state="ACCEPTED"), id="its ApplicationMaster waits"),
+        pytest.param(waiting(report=HERE), id="the deciding task is there"),
+    ],
+)
+def test_overdue_is_none_where_it_is_not_certain(seen: JobStatus) -> None:
+    assert seen.overdue is None
+
+
+def test_waits_in_vain_needs_half_a_minute_without_container() -> None:
+    now = 0.0
+    in_vain = waits_in_vain(lambda: now)
+    late, well = (
+        waiting(),
+        waiting(elapsed_s=10),
+    )
+    answers = []
+    for now, look in (  # noqa: B007
+        (0.0, late),
+        (20.0, late),
+        (25.0, well),
+        (29.0, late),
+        (58.0, late),
+        (60.0, late),
+    ):
+        answers.append(in_vain(look))
+    assert answers == [False, False, False, False, False, True]

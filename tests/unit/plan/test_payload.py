@@ -1,0 +1,378 @@
+"""bootstrap.py: the task description, the code, the files."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import dataclasses
+import io
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import submit_tf_job
+from submit_tf_job.container import contract
+from submit_tf_job.jobspec.job import (
+    Command,
+    HadoopConf,
+    Input,
+    Kerberos,
+    ShippedFile,
+    Strategy,
+    TFConfigMode,
+    Variables,
+)
+from submit_tf_job.plan import payload
+from submit_tf_job.plan.delivery import pack
+from tests.golden.fixed import (
+    SITE,
+    SUBMISSION,
+    block,
+    bootstrap_of,
+    make_job,
+    make_role,
+    task_of,
+)
+
+PACKAGE = Path(submit_tf_job.__file__).parent
+
+
+WITH_ARCHIVE = make_role(files=(ShippedFile(".tfjob-archives/a.zip", b"", unpack="."),))
+CUSTOM = {"strategy": Strategy.CUSTOM}
+JOBS = {  # with the optional folders of `container` that travel
+    "plain": (make_job(**CUSTOM), SITE, ()),
+    "tokens": (make_job(**CUSTOM), dataclasses.replace(SITE, secure=True), ("delegation",)),
+    "login": (
+        make_job(kerberos=Kerberos("svc/_HOST@R", "hdfs:///k"), **CUSTOM),
+        SITE,
+        ("delegation", "login"),
+    ),
+    "files": (make_job(WITH_ARCHIVE, **CUSTOM), SITE, ("shipping",)),
+    "data": (make_job(inputs=(Input("data", "hdfs:///d"),), **CUSTOM), SITE, ("data",)),
+    "framework": (make_job(), SITE, ("frameworks",)),
+    "variables": (make_job(variables=(Variables.TONY,), **CUSTOM), SITE, ("systems",)),
+}
+
+
+@pytest.fixture(params=JOBS)
+def code(request: pytest.FixtureRequest) -> dict[str, str]:
+    job, site, _ = JOBS[request.param]
+    text = bootstrap_of(job, site)
+    modules: dict[str, str] = json.loads(zlib.decompress(base64.b64decode(block(text, "CODE"))))
+    return modules
+
+
+# --- the code -------------------------------------------------------------------------------------
+
+
+def test_code_holds_the_modules_of_container(
+    code: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    folders = JOBS[request.node.callspec.params["code"]][2]
+    container = PACKAGE / "container"
+    paths = [
+        path
+        for folder in (container, *(container / name for name in folders))
+        for path in folder.glob("*.py")
+    ]
+    own = {
+        f"submit_tf_job/{path.relative_to(PACKAGE).as_posix()}": payload.stripped(
+            path.read_text("utf-8")
+        )
+        for path in paths
+    }
+    assert code == {"submit_tf_job/__init__.py": "", **own}
+
+
+class Bare(ast.NodeTransformer):
+    """Removes annotations, and the import that leaves them unevaluated."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        node.returns = None
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        if node.value is None:
+            return node
+        return ast.Assign(targets=[node.target], value=node.value, lineno=node.lineno)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if node.module == "__future__" else node
+
+
+def _dumped(tree: ast.AST) -> str:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and ast.get_docstring(node) is not None
+        ):
+            node.body[0] = ast.Expr(ast.Constant(""))
+    return ast.dump(tree)
+
+
+# `programs` are sent as they are
+CONTAINER = sorted(
+    path for path in (PACKAGE / "container").rglob("*.py") if path.parent.name != "programs"
+)
+
+
+@pytest.mark.parametrize("path", CONTAINER, ids=lambda path: path.stem)
+def test_stripped_removes_only_annotations_docstrings_and_comments(path: Path) -> None:
+    source = path.read_text("utf-8")
+    stripped = payload.stripped(source)
+    assert _dumped(ast.parse(stripped)) == _dumped(Bare().visit(ast.parse(source)))
+    assert not [line for line in stripped.splitlines() if line.lstrip().startswith("#")]
+
+
+@pytest.mark.parametrize("path", CONTAINER, ids=lambda path: path.stem)
+def test_stripped_leaves_declarations_only_in_functions(path: Path) -> None:
+    """Python 3.6 evaluates the others."""
+    tree = ast.parse(payload.stripped(path.read_text("utf-8")))
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef))]
+    assert not [node for body in bodies for node in body if isinstance(node, ast.AnnAssign)]
+
+
+def test_code_parses_with_python_3_6(code: dict[str, str]) -> None:
+    for name, source in code.items():
+        ast.parse(source, name, feature_version=(3, 6))
+
+
+IMPORTERS = {
+    f"submit_tf_job/container/{name}.py" for name in ("main", "agent", "data/webhdfs_client")
+}  # only with a key of the task description, or for type checks
+ONLY_WHERE_NEEDED = tuple(
+    f"submit_tf_job.container.{name}"
+    for name in ("data", "delegation", "frameworks", "login", "shipping", "systems")
+)
+
+
+def test_code_imports_only_standard_library_and_itself(code: dict[str, str]) -> None:
+    for name, source in code.items():
+        for found in re.findall(
+            r"^\s*(?:from|import) (submit_tf_job[\w.]*)(?: import (\w+))?", source, re.MULTILINE
+        ):
+            candidates = {
+                f"{found[0].replace('.', '/')}{tail}"
+                for tail in (".py", "/__init__.py", f"/{found[1]}.py")
+            }
+            later = name in IMPORTERS and found[0].startswith(ONLY_WHERE_NEEDED)
+            assert candidates & set(code) or later, f"{name} imports {found}"
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def test_bootstrap_is_ascii_python_in_short_lines() -> None:
+    files = (ShippedFile("a", bytes(range(256)) * 50),)
+    env = {"A": 'é"""\\${A}{{x}}\u2028', "B": "x" * 5}
+    text = bootstrap_of(make_job(make_role(env=env, files=files)))
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 140
+    ast.parse(text, feature_version=(3, 7))
+
+
+def test_bootstrap_holds_the_tar_of_the_files_or_nothing() -> None:
+    files = (ShippedFile("a", b"1"),)
+    text = bootstrap_of(make_job(make_role(files=files)))
+    made = pack(files)
+    assert made
+    assert zlib.decompress(base64.b64decode(block(text, "FILES"))) == made.tobytes()
+    assert block(bootstrap_of(make_job()), "FILES") == ""
+
+
+# --- the description ------------------------------------------------------------------------------
+
+
+def test_task_description_of_a_job() -> None:
+    job = make_job(
+        make_role("chief", env={"A": "1"}),
+        make_role("worker", instances=10_000, gpus=2, max_restarts=3, tolerate=1),
+        make_role("board", command=Command(script="tensorboard")),
+        start_timeout_s=1,
+        finish_timeout_s=2,
+        grace_s=3,
+    )
+    assert task_of(job) == {
+        "version": 1,
+        "job": "mnist",
+        "submission": SUBMISSION,
+        "strategy": "multi-worker",
+        "host_suffix": "mnist.alice.example.com",
+        "dns_server": None,
+        "ports": {"mode": "host", "first": 20000, "last": 32767},
+        "deciding": "chief",
+        "ends_with": "deciding-task",
+        "cluster_roles": ["chief", "worker"],
+        "legacy_master": False,
+        "tf_config": "counts",
+        "start_timeout_s": 1,
+        "finish_timeout_s": 2,
+        "grace_s": 3,
+        "hadoop_conf": None,
+        "framework": "tensorflow",
+        "roles": {
+            "chief": {
+                "count": 1,
+                "kind": "trains",
+                "command": ["python", "t.py"],
+                "env": {"A": "1"},
+                "max_restarts": 0,
+                "tolerate": 0,
+                "gpus": 0,
+            },
+            "worker": {
+                "count": 10000,
+                "kind": "trains",
+                "command": ["python", "t.py"],
+                "env": {},
+                "max_restarts": 3,
+                "tolerate": 1,
+                "gpus": 2,
+            },
+            "board": {
+                "count": 1,
+                "kind": "sidecar",
+                "command": "tensorboard",
+                "env": {},
+                "max_restarts": 0,
+                "tolerate": 0,
+                "gpus": 0,
+            },
+        },
+    }
+
+
+def test_task_description_of_other_sites() -> None:
+    without_domain = task_of(make_job(), dataclasses.replace(SITE, domain=None))
+    assert without_domain["host_suffix"] is None
+    site = dataclasses.replace(SITE, user="Al_Ice@REALM", dns_server="dns:53")
+    mapped = task_of(make_job(), site)
+    assert (mapped["host_suffix"], mapped["dns_server"]) == ("mnist.al-ice.example.com", "dns:53")
+
+
+@pytest.mark.parametrize("network", ["bridge", "overlay", "none"])
+def test_task_description_ports_of_docker_networks(network: str) -> None:
+    assert task_of(make_job(make_role(), network=network))["ports"] == {"mode": "own-address"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        (None, None),
+        (HadoopConf("inline"), "inline"),
+        (HadoopConf("node", "/etc/hadoop/conf"), "/etc/hadoop/conf"),
+        (HadoopConf("archive", "hdfs:///conf.zip"), f"archive:{contract.HADOOP_CONF_LINK}"),
+    ],
+)
+def test_task_description_of_hadoop_conf(conf: HadoopConf | None, told: str | None) -> None:
+    assert task_of(make_job(hadoop=conf))["hadoop_conf"] == told
+
+
+@pytest.mark.parametrize(
+    ("strategy", "deciding", "kinds"),
+    [
+        ("single", "worker", {"worker": "trains", "board": "sidecar"}),
+        ("multi-worker", "worker", {"worker": "trains"}),
+        (
+            "multi-worker",
+            "chief",
+            {"chief": "trains", "worker": "trains", "evaluator": "evaluates", "board": "sidecar"},
+        ),
+        (
+            "parameter-server",
+            "chief",
+            {"chief": "trains", "worker": "serves", "ps": "serves", "evaluator": "evaluates"},
+        ),
+        (
+            "estimator",
+            "chief",
+            {"chief": "trains", "worker": "trains", "ps": "serves", "evaluator": "evaluates"},
+        ),
+        ("custom", "main", {"main": "trains", "helper": "sidecar", "worker": "trains"}),
+        (
+            "custom",
+            "main",
+            {
+                "main": "trains",
+                "member": "trains",
+                "tensorboard": "sidecar",
+                "metrics-exporter": "sidecar",
+            },
+        ),
+        ("multi-worker", "worker", {"worker": "trains", "member": "sidecar"}),
+    ],
+)
+def test_task_description_role_kinds(strategy: str, deciding: str, kinds: dict[str, str]) -> None:
+    job = make_job(*map(make_role, kinds), strategy=Strategy(strategy), deciding_role=deciding)
+    assert {name: role["kind"] for name, role in task_of(job)["roles"].items()} == kinds
+
+
+def test_task_description_cluster_roles_in_tensorflows_order() -> None:
+    job = make_job(
+        *map(make_role, ("ps", "board", "evaluator", "worker", "chief")), deciding_role="chief"
+    )
+    assert task_of(job)["cluster_roles"] == ["chief", "worker", "ps"]
+
+
+def test_task_description_of_tf_config_modes() -> None:
+    for mode in TFConfigMode:
+        assert task_of(make_job(tf_config=mode))["tf_config"] == mode.value
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+FILES = [
+    ShippedFile("b/run.sh", b"#!/bin/sh\n", executable=True),
+    ShippedFile("a.py", b"print()\n"),
+    ShippedFile("ü/日本 x", bytes(range(256))),
+]
+
+
+def tar_of(files: Iterable[ShippedFile]) -> bytes:
+    made = pack(files)
+    assert made
+    return made.tobytes()
+
+
+def members(tar: bytes) -> dict[str, tuple[bytes, int]]:
+    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        files = [(member, archive.extractfile(member)) for member in archive]
+        return {member.name: (file.read(), member.mode) for member, file in files if file}
+
+
+def test_pack_keeps_bytes_and_modes() -> None:
+    assert members(tar_of(FILES)) == {
+        file.name: (file.content, 0o755 if file.executable else 0o644) for file in FILES
+    }
+
+
+def test_pack_depends_only_on_names_modes_and_contents() -> None:
+    assert tar_of(FILES) == tar_of(reversed(FILES)) == tar_of(iter(FILES))
+    with tarfile.open(fileobj=io.BytesIO(tar_of(FILES))) as archive:
+        assert {(m.mtime, m.uid, m.gid, m.uname, m.gname) for m in archive} == {(0, 0, 0, "", "")}
+
+
+def test_pack_of_no_files() -> None:
+    assert pack([]) is None
+
+
+@pytest.mark.parametrize("name", ["probe", "imageprobe"])
+def test_programs_for_any_image_parse_with_python_3_6(name: str) -> None:
+    source = (PACKAGE / "container" / "programs" / f"{name}.py").read_text("utf-8")
+    ast.parse(source, feature_version=(3, 6))
+    assert "__future__" not in source
+    types = [node.returns for node in ast.walk(ast.parse(source)) if hasattr(node, "returns")]
+    types += [node.annotation for node in ast.walk(ast.parse(source)) if isinstance(node, ast.arg)]
+    # Python up to 3.8 evaluates them, and cannot subscript `dict`
+    assert not [ast.unparse(each) for each in types if isinstance(each, ast.Subscript)]

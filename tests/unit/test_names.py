@@ -1,0 +1,27 @@
+"""One name stands for one thing: class names are unique, and few module names occur twice."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import submit_tf_job
+
+PACKAGE = Path(submit_tf_job.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    names = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_at_most_ten_module_names_occur_twice() -> None:
+    names = Counter(path.stem for path in MODULES if path.stem not in ("__init__", "__main__"))
+    assert len([name for name, count in names.items() if count > 1]) <= 10

@@ -1,0 +1,100 @@
+"""The package's metadata and its README as an index shows it; tests/matrix installs wheels."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """hatch_build.py, without hatchling, which only builds need."""
+    interface = ModuleType("hatchling.metadata.plugin.interface")
+    interface.MetadataHookInterface = object  # type: ignore[attr-defined]
+    for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def links(text: str) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def test_index_readme_has_no_relative_links(build: Any) -> None:
+    text = build.index_readme(README, "")
+    assert [target for target in links(text) if "://" not in target] == []
+    assert "![" not in text
+    assert "`submit_tf_job help quickstart`" in text
+    assert "`submit_tf_job help troubleshooting`" in text
+
+
+def test_index_readme_of_a_repository_has_absolute_links(build: Any) -> None:
+    text = build.index_readme(README, "https://git.example.com/x/blob/main")
+    assert "](https://git.example.com/x/blob/main/docs/quickstart.md)" in text
+    assert "![watch](https://git.example.com/x/blob/main/docs/images/watch.svg)" in text
+    assert {target.partition("://")[0] for target in links(text)} == {"https"}
+
+
+def test_metadata_names_urls_of_the_repository_where_it_is_set(build: Any) -> None:
+    for repository, names in (
+        ("", {"YARN services API"}),
+        ("https://git.example.com/x/", {"Repository", "Documentation"}),
+    ):
+        metadata: dict[str, Any] = {}
+        build.CustomMetadataHook.update(
+            SimpleNamespace(config={"repository": repository}, root=str(ROOT)), metadata
+        )
+        assert names <= set(metadata["urls"])
+        assert all(url.startswith("https://") for url in metadata["urls"].values())
+        assert metadata["readme"]["content-type"] == "text/markdown"
+
+
+def test_project_metadata_has_licence_and_documentation() -> None:
+    # since Python 3.11
+    found = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    project, hatch = found["project"], found["tool"]["hatch"]
+    assert project["license"] == "Apache-2.0"
+    assert not [name for name in project["classifiers"] if name.startswith("License ::")], (
+        "PEP 639 forbids both"
+    )
+    assert all((ROOT / name).is_file() for name in project["license-files"])
+    assert hatch["build"]["targets"]["wheel"]["force-include"] == {"docs": "submit_tf_job/docs"}
+    assert all((ROOT / name).exists() for name in hatch["build"]["targets"]["sdist"]["include"])
+
+
+def test_issue_forms_have_required_fields() -> None:
+    forms = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+    assert [form.name for form in forms] == ["bug.yml", "config.yml", "feature.yml"]
+    for form in forms:
+        content = yaml.safe_load(form.read_text("utf-8"))
+        if form.name != "config.yml":
+            assert {"name", "description", "body"} <= set(content)
+            assert all(
+                {"type", "id", "attributes"} <= set(field) and field["attributes"]["label"]
+                for field in content["body"]
+            )
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]), ids=lambda page: page.name
+)
+def test_no_page_installs_an_unpublished_package(page: Path) -> None:
+    assert not re.search(
+        r"pip install [^\n]*(?<![./-])\bsubmit_tf_job\b(?!-)", page.read_text("utf-8")
+    )
