@@ -11,7 +11,10 @@ import os
 
 import tensorflow as tf
 
-FEATURES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+FEATURES = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
 
 
 def parse(record):
@@ -26,7 +29,9 @@ def main():
         files = listing.read().splitlines()
     for number, path in enumerate(files):
         name = os.path.basename(path).replace(".tfrecord", ".csv")
-        with open(os.path.join(os.environ["TFJOB_OUTPUT_PREDICTIONS"], name), "w", newline="") as out:
+        with open(
+            os.path.join(os.environ["TFJOB_OUTPUT_PREDICTIONS"], name), "w", newline=""
+        ) as out:
             writer = csv.writer(out)
             writer.writerow(["label", "predicted"])
             for images, labels in tf.data.TFRecordDataset(path).map(parse).batch(256):

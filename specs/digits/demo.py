@@ -22,16 +22,28 @@ def run(command, **options):
 
 
 def say(text):
-    print(f"\n\033[1m{text}\033[0m" if sys.stderr.isatty() else f"\n{text}", file=sys.stderr, flush=True)
+    print(
+        f"\n\033[1m{text}\033[0m" if sys.stderr.isatty() else f"\n{text}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tensorflow", type=Path, required=True, help="virtual environment with TensorFlow, for the containers")
+    parser.add_argument(
+        "--tensorflow",
+        type=Path,
+        required=True,
+        help="virtual environment with TensorFlow, for the containers",
+    )
     tensorflow = parser.parse_args().tensorflow / "bin"
 
     say("1. A real YARN on this machine (submit_tf_job sandbox up)")
-    up = run([*TOOL, "sandbox", "up", "--container-path", tensorflow, "-o", "json"], stdout=subprocess.PIPE)
+    up = run(
+        [*TOOL, "sandbox", "up", "--container-path", tensorflow, "-o", "json"],
+        stdout=subprocess.PIPE,
+    )
     if up.returncode:
         return up.returncode
     info = json.loads(up.stdout)
@@ -50,13 +62,19 @@ def main():
         return job.returncode
 
     metrics = run(
-        [tensorflow / "python", "-c", f"import fsspec; print(fsspec.open('{MODEL}/metrics.json').open().read().decode())"],
+        [
+            tensorflow / "python",
+            "-c",
+            f"import fsspec; print(fsspec.open('{MODEL}/metrics.json').open().read().decode())",
+        ],
         env=hadoop,
         stdout=subprocess.PIPE,
         text=True,
     )
     accuracy = json.loads(metrics.stdout)["val_accuracy"]
-    say(f"Accuracy on unseen digits: {accuracy:.1%}, {time.monotonic() - started:.0f} s after the submission")
+    say(
+        f"Accuracy on unseen digits: {accuracy:.1%}, {time.monotonic() - started:.0f} s after the submission"
+    )
     program = Path(sys.executable).parent / "submit_tf_job"
     tool = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
     print(

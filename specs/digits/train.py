@@ -78,7 +78,10 @@ def put_tree(local, remote):
     for directory, _, names in os.walk(local):
         for name in names:
             path = os.path.join(directory, name)
-            with open(path, "rb") as source, fsspec.open(f"{remote}/{os.path.relpath(path, local)}", "wb") as target:
+            with (
+                open(path, "rb") as source,
+                fsspec.open(f"{remote}/{os.path.relpath(path, local)}", "wb") as target,
+            ):
                 shutil.copyfileobj(source, target)
 
 
@@ -93,13 +96,23 @@ def main():
     role = os.environ.get("TFJOB_ROLE", "chief")
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     train, test = load(options.data)
-    print(f"{role}: {len(train[0])} images to learn from, {strategy.num_replicas_in_sync} replicas", flush=True)
+    print(
+        f"{role}: {len(train[0])} images to learn from, {strategy.num_replicas_in_sync} replicas",
+        flush=True,
+    )
 
-    dataset = tf.data.Dataset.from_tensor_slices(train).shuffle(2048, seed=1).repeat().batch(options.batch)
+    dataset = (
+        tf.data.Dataset.from_tensor_slices(train)
+        .shuffle(2048, seed=1)
+        .repeat()
+        .batch(options.batch)
+    )
     auto_shard = tf.data.Options()
     auto_shard.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     dataset = dataset.with_options(auto_shard)
-    validation = tf.data.Dataset.from_tensor_slices(test).batch(options.batch).with_options(auto_shard)
+    validation = (
+        tf.data.Dataset.from_tensor_slices(test).batch(options.batch).with_options(auto_shard)
+    )
     with strategy.scope():
         model = build_model()
 
@@ -107,7 +120,10 @@ def main():
     events = os.path.join(work, "events")
     callbacks = [Report(options.epochs)]
     if role == "chief":
-        callbacks += [tf.keras.callbacks.TensorBoard(events), Publish(events, f"{options.output}/events")]
+        callbacks += [
+            tf.keras.callbacks.TensorBoard(events),
+            Publish(events, f"{options.output}/events"),
+        ]
     history = model.fit(
         dataset,
         epochs=options.epochs,
@@ -122,7 +138,10 @@ def main():
     model.save(path)
     if role == "chief":
         metrics = {name: round(float(values[-1]), 4) for name, values in history.history.items()}
-        with open(path, "rb") as source, fsspec.open(f"{options.output}/model.keras", "wb") as target:
+        with (
+            open(path, "rb") as source,
+            fsspec.open(f"{options.output}/model.keras", "wb") as target,
+        ):
             shutil.copyfileobj(source, target)
         with fsspec.open(f"{options.output}/metrics.json", "w") as file:
             json.dump(metrics, file)

@@ -20,7 +20,9 @@ def inputs(repeat):
 
 config = tf.estimator.RunConfig(model_dir=model_dir, save_checkpoints_steps=100)
 estimator = tf.estimator.LinearRegressor(
-    [tf.feature_column.numeric_column("x")], config=config, optimizer=lambda: tf.keras.optimizers.legacy.SGD(0.05)
+    [tf.feature_column.numeric_column("x")],
+    config=config,
+    optimizer=lambda: tf.keras.optimizers.legacy.SGD(0.05),
 )
 result = tf.estimator.train_and_evaluate(
     estimator,

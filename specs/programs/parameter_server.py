@@ -9,7 +9,12 @@ STEPS = int(os.environ.get("STEPS", "60"))
 
 
 def serve(resolver):
-    server = tf.distribute.Server(resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc")
+    server = tf.distribute.Server(
+        resolver.cluster_spec(),
+        job_name=resolver.task_type,
+        task_index=resolver.task_id,
+        protocol="grpc",
+    )
     server.join()  # for ever: submit_tf_job ends it when the chief is done
 
 

@@ -12,7 +12,9 @@ from sklearn.datasets import load_digits
 
 def example(image, label):
     features = {
-        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image.astype("uint8").tobytes()])),
+        "image": tf.train.Feature(
+            bytes_list=tf.train.BytesList(value=[image.astype("uint8").tobytes()])
+        ),
         "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(label)])),
     }
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
@@ -33,7 +35,9 @@ def main():
             for row in rows:
                 writer.write(example(digits.images[row], digits.target[row]))
         fs.put_file(path, f"{root}/{name}")
-    print(f"{target}: {cut} digits to learn from in {shards} files, {len(order) - cut} to test with")
+    print(
+        f"{target}: {cut} digits to learn from in {shards} files, {len(order) - cut} to test with"
+    )
 
 
 if __name__ == "__main__":

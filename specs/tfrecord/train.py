@@ -17,7 +17,10 @@ import tempfile
 import fsspec
 import tensorflow as tf
 
-FEATURES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+FEATURES = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
 IS_CHIEF = os.environ.get("TFJOB_ROLE", "chief") == "chief"
 
 
@@ -31,8 +34,16 @@ def records(files, batch):
     # Every task has files of its own, so that TensorFlow must not share them once more.
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    dataset = tf.data.TFRecordDataset(files, num_parallel_reads=len(files)).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.shuffle(4096, seed=1).repeat().batch(batch).prefetch(tf.data.AUTOTUNE).with_options(options)
+    dataset = tf.data.TFRecordDataset(files, num_parallel_reads=len(files)).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    return (
+        dataset.shuffle(4096, seed=1)
+        .repeat()
+        .batch(batch)
+        .prefetch(tf.data.AUTOTUNE)
+        .with_options(options)
+    )
 
 
 def build_model():
@@ -103,7 +114,11 @@ class Progress(tf.keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         metrics = {name: round(float(value), 4) for name, value in (logs or {}).items()}
-        print("TFJOB_PROGRESS", json.dumps({"step": epoch + 1, "total": self.epochs, "metrics": metrics}), flush=True)
+        print(
+            "TFJOB_PROGRESS",
+            json.dumps({"step": epoch + 1, "total": self.epochs, "metrics": metrics}),
+            flush=True,
+        )
 
 
 def main():
@@ -118,14 +133,23 @@ def main():
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         model = build_model()
-        model.optimizer.build(model.trainable_variables)  # else its variables would not be there yet when a checkpoint is read
-    checkpoints = Checkpoints(os.environ["TFJOB_OUTPUT_CHECKPOINTS"], tf.train.Checkpoint(model=model))
+        model.optimizer.build(
+            model.trainable_variables
+        )  # else its variables would not be there yet when a checkpoint is read
+    checkpoints = Checkpoints(
+        os.environ["TFJOB_OUTPUT_CHECKPOINTS"], tf.train.Checkpoint(model=model)
+    )
     with strategy.scope():
         done = checkpoints.restore()
-    print(f"{len(files)} files are this task's; {done} epochs of {options.epochs} are done already", flush=True)
+    print(
+        f"{len(files)} files are this task's; {done} epochs of {options.epochs} are done already",
+        flush=True,
+    )
     callbacks = [Progress(options.epochs), checkpoints]
     model.fit(
-        records(files, options.batch),  # OFF: each task's batch is divided among its own replicas alone
+        records(
+            files, options.batch
+        ),  # OFF: each task's batch is divided among its own replicas alone
         epochs=options.epochs,
         initial_epoch=done,
         steps_per_epoch=options.steps,
@@ -141,8 +165,18 @@ def main():
         test = tf.data.TFRecordDataset(os.environ["TFJOB_INPUT_TEST"]).map(parse).batch(256)
         accuracy = alone.evaluate(test, verbose=0, return_dict=True)["accuracy"]
         with open(os.path.join(output, "metrics.json"), "w") as file:
-            json.dump({"epochs": options.epochs, "resumed_from": done, "test_accuracy": round(accuracy, 4)}, file)
-        print(f"accuracy on unseen digits: {accuracy:.4f}; {done} epochs were there before", flush=True)
+            json.dump(
+                {
+                    "epochs": options.epochs,
+                    "resumed_from": done,
+                    "test_accuracy": round(accuracy, 4),
+                },
+                file,
+            )
+        print(
+            f"accuracy on unseen digits: {accuracy:.4f}; {done} epochs were there before",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
