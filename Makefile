@@ -11,6 +11,10 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/submit_tf_job
 TF_REQUIREMENTS := specs/requirements-tensorflow.txt
 TF_ENV := $(CACHE)/tensorflow-$(shell sha256sum $(TF_REQUIREMENTS) | cut -c1-12)
 
+# PyTorch, JAX, Keras 3 and the newest TensorFlow: 9 GB, only for the tests of `make matrix`.
+FRAMEWORKS_REQUIREMENTS := specs/requirements-frameworks.txt
+FRAMEWORKS_ENV := $(CACHE)/frameworks-$(shell sha256sum $(FRAMEWORKS_REQUIREMENTS) | cut -c1-12)
+
 # Airflow lives there, too, in an environment of its own; every package of it is pinned.
 AIRFLOW_ENV = $(CACHE)/airflow-$(1)-$(shell cat .ci/install-airflow tests/airflow/requirements-$(1).txt | sha256sum | cut -c1-12)
 AIRFLOW3_ENV := $(call AIRFLOW_ENV,3)
@@ -18,22 +22,30 @@ AIRFLOW2_ENV := $(call AIRFLOW_ENV,2)
 
 # Test files side by side, each process with sandboxes of its own: most of their time they wait for YARN.
 JOBS ?= 2
+# A random test that fails is reported as it is: to shrink it may take five minutes. The ten slowest tests are printed.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=gate --durations=10
+# One process for each file, in the order of the folders: sandboxes first, unit tests last, so that both processes end together.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
-$(VENV)/.installed: pyproject.toml | kerberos
+$(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
 	@echo "installing submit_tf_job into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; apt-get install python3-venv"; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
+# The extra `kerberos` is compiled against MIT's headers; only what tests Kerberos needs it.
+$(VENV)/.kerberos: $(VENV)/.installed | kerberos
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[kerberos]'
+	@touch $@
+
 .PHONY: venv
 venv: $(VENV)/.installed ## the virtual environment with the package and the development tools
 
-# Before the virtual environment: the extra `kerberos` is compiled against MIT's headers.
 .PHONY: kerberos java docker gateway packages
 kerberos java docker gateway: ## Debian's packages for one part of the tests, installed by apt where that is possible
 	@bash .ci/install-packages $(PYTHON) $@
@@ -43,10 +55,16 @@ packages: ## Debian's packages for all tests
 
 $(TF_ENV)/.installed:
 	@$(MAKE) --no-print-directory venv
-	@bash .ci/install-tensorflow $(TF_ENV) $(TF_REQUIREMENTS)
+	@bash .ci/install-environment $(TF_ENV) $(TF_REQUIREMENTS) tensorflow hdfs_native fsspec sklearn
 
 .PHONY: tensorflow
 tensorflow: $(TF_ENV)/.installed ## TensorFlow for the containers of the sandbox
+
+$(FRAMEWORKS_ENV)/.installed:
+	@bash .ci/install-environment $(FRAMEWORKS_ENV) $(FRAMEWORKS_REQUIREMENTS) torch jax tf_keras keras_tuner xgboost ray
+
+.PHONY: frameworks
+frameworks: $(FRAMEWORKS_ENV)/.installed ## PyTorch, JAX and Keras 3 for the containers of the sandbox
 
 $(AIRFLOW3_ENV)/.installed:
 	@bash .ci/install-airflow $(AIRFLOW3_ENV) tests/airflow/requirements-3.txt
@@ -62,12 +80,16 @@ demo: venv java tensorflow ## a trained model out of one job spec, on a real YAR
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: packages venv airflow tensorflow lint ## all tests; brings up its own sandbox and takes it away
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+test: packages venv $(VENV)/.kerberos airflow tensorflow lint ## all tests; brings up its own sandbox and takes it away
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(PYTEST) $(BY_FILE) $(PYTEST_ARGS)
 
 .PHONY: unit
-unit: venv gateway ## the tests that need neither cluster nor TensorFlow
-	$(BIN)/python -m pytest -m 'not cluster and not long' $(PYTEST_ARGS)
+unit: venv ## the tests that need the virtual environment and nothing else, in under a minute
+	$(PYTEST) -m 'not cluster and not long' tests/unit tests/golden $(PYTEST_ARGS)
+
+.PHONY: integration
+integration: venv $(VENV)/.kerberos gateway ## the tests with servers of other kinds: PostgreSQL, Chromium, a KDC, nginx, a shell
+	$(PYTEST) $(BY_FILE) -m 'not cluster and not long' tests/processes tests/property tests/histories tests/bootstrap tests/hostile tests/gateway tests/kerberos $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: venv ## ruff, mypy, import rules, spelling
@@ -83,11 +105,13 @@ format: venv ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 
 .PHONY: goldens
-goldens: venv ## write tests/golden anew; read the difference before you commit it
+goldens: venv ## write tests/golden, the tables of keys and docs/openapi.json; read the difference
+	$(BIN)/python -m tests.unit.jobspec.key_tables
+	$(BIN)/python -m tests.unit.gateway.test_app
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden -q
 
 .PHONY: bench
-bench: venv java tensorflow airflow ## measure, and write docs/performance.md
+bench: venv $(VENV)/.kerberos java tensorflow airflow ## measure, and write docs/performance.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
 
 .PHONY: screenshots
@@ -95,9 +119,10 @@ screenshots: venv java ## draw docs/images: what the tool shows on a terminal
 	$(BIN)/python -m tests.screenshots
 
 .PHONY: matrix
-matrix: venv java docker tensorflow airflow $(AIRFLOW2_ENV)/.installed ## every Hadoop version and Python version; writes docs/matrix.md
+matrix: venv $(VENV)/.kerberos java docker tensorflow frameworks airflow $(AIRFLOW2_ENV)/.installed ## every Hadoop version and Python version; writes docs/matrix.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW2=$(AIRFLOW2_ENV) \
+	  SUBMIT_TF_JOB_TEST_FRAMEWORKS=$(FRAMEWORKS_ENV) \
 	  $(BIN)/python -m pytest -m long
 
 .PHONY: clean

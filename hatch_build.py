@@ -1,0 +1,64 @@
+"""Build hook: the README as a package index shows it, and the project's URLs.
+
+On an index there are no files beside the README. With `repository` set (pyproject.toml,
+`[tool.hatch.metadata.hooks.custom]`) relative links and images become absolute; without it, images
+are left out, and links to pages name the command that prints them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+_YARN = "https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/yarn-service/YarnServiceAPI.html"
+
+
+def index_readme(text: str, repository: str) -> str:
+    """Return a README without relative links.
+
+    Args:
+        text: The README of the checkout.
+        repository: Address of the repository's files, such as
+            `https://git.example.com/submit_tf_job/blob/main`; "" where there is none.
+    """
+    if repository:
+        return re.sub(r"\]\((?!\w+://|#)([^)]+)\)", rf"]({repository}/\1)", text)
+    text = re.sub(r"!\[[^\]]*\]\((?!\w+://)[^)]*\)\n*", "", text)
+    text = re.sub(r"\[(?:docs/)?([^\]]+)\]\(docs/([\w-]+)\.md(?:#[^)]*)?\)", _topic, text)
+    return re.sub(r"\[([^\]]+)\]\((?!\w+://|#)[^)]*\)", r"\1", text)
+
+
+def _topic(link: re.Match[str]) -> str:
+    words, topic = link[1], link[2]
+    if topic == "README":
+        return "`submit_tf_job help`"
+    return (
+        f"`submit_tf_job help {topic}`"
+        if words == f"{topic}.md"
+        else f"{words} (`submit_tf_job help {topic}`)"
+    )
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """Sets `readme` and `urls`."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Change the metadata in place."""
+        repository = str(self.config.get("repository", "")).rstrip("/")
+        text = (Path(self.root) / "README.md").read_text("utf-8")
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": index_readme(text, repository),
+        }
+        metadata["urls"] = {"YARN services API": _YARN}
+        if repository:
+            pages = {
+                "Repository": "",
+                "Documentation": "/docs/README.md",
+                "Changelog": "/CHANGELOG.md",
+                "Security": "/SECURITY.md",
+            }
+            metadata["urls"] |= {name: f"{repository}{path}" for name, path in pages.items()}
