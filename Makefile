@@ -127,4 +127,4 @@ matrix: venv $(VENV)/.kerberos java docker tensorflow frameworks airflow $(AIRFL
 
 .PHONY: clean
 clean: ## remove what the checkout holds beside its sources
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
