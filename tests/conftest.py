@@ -24,9 +24,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 with suppress(ImportError):  # Airflow's environments have no hypothesis
-    from hypothesis import Phase, settings
+    from hypothesis import HealthCheck, Phase, settings
 
-    settings.register_profile("gate", phases=[p for p in Phase if p is not Phase.shrink])
+    # A busy machine takes its time for one example, or to make a hundred.
+    settings.register_profile(
+        "gate",
+        phases=[p for p in Phase if p is not Phase.shrink],
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 
 
 @dataclass(frozen=True)
