@@ -1,90 +1,96 @@
-"""Counters in Prometheus' text format.
-
-See https://prometheus.io/docs/instrumenting/exposition_formats/.
-"""
+"""The gateway's metrics, for Prometheus."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
+_STREAMS = frozenset({"/v1/jobs/{name}/logs", "/v1/jobs/{name}/events"})
 _PREFIX = "submit_tf_job_gateway"
+_GAUGES = {
+    "requests_in_progress": "Requests that are being answered, without streams.",
+    "streams": "Open streams of logs and events.",
+    "watched_jobs": "Jobs that the gateway follows.",
+    "draining": "1 while the gateway ends.",
+    "delivers_webhooks": "1 at the gateway that delivers the webhooks.",
+}
+
+# Without it each counter has a second series, the time of its creation.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
     """The gateway's counters; labels are bounded: routes instead of paths, no callers and jobs."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._within: Counter[tuple[str, float]] = Counter()
-        self._submissions: Counter[str] = Counter()
-        self._webhooks: Counter[str] = Counter()
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            f"{_PREFIX}_requests",
+            "Completed requests.",
+            ("method", "route", "status"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            f"{_PREFIX}_request_seconds",
+            "Seconds from a request to the end of its response, without streams.",
+            ("route",),
+            registry=registry,
+            buckets=_BUCKETS_S,
+        )
+        self._submissions = Counter(
+            f"{_PREFIX}_submissions",
+            "Submissions by outcome: new, adopted, or the code of an error.",
+            ("outcome",),
+            registry=registry,
+        )
+        self._webhooks = Counter(
+            f"{_PREFIX}_webhooks",
+            "Attempts to deliver a webhook by outcome: delivered, failed, given-up.",
+            ("outcome",),
+            registry=registry,
+        )
+        self._gauges = {
+            name: Gauge(f"{_PREFIX}_{name}", help_text, registry=registry)
+            for name, help_text in _GAUGES.items()
+        }
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a completed request.
 
         A stream is counted at its end, without its duration.
         """
-        with self._lock:
-            self._requests[method if method in _METHODS else "other", route, status] += 1
-            if route not in ("/v1/jobs/{name}/logs", "/v1/jobs/{name}/events"):
-                self._seconds[route] += seconds
-                for bound in (*_BUCKETS_S, float("inf")):
-                    self._within[route, bound] += seconds <= bound
+        word = method if method in _METHODS else "other"
+        self._requests.labels(word, route, str(status)).inc()
+        if route not in _STREAMS:
+            self._seconds.labels(route).observe(seconds)
 
     def submission(self, outcome: str) -> None:
         """Count a submission: `new` or `adopted`, or the code of an error."""
-        with self._lock:
-            self._submissions[outcome] += 1
+        self._submissions.labels(outcome).inc()
 
     def webhook(self, outcome: str) -> None:
         """Count an attempt: `delivered`, `failed`, `given-up`."""
-        with self._lock:
-            self._webhooks[outcome] += 1
+        self._webhooks.labels(outcome).inc()
 
-    def text(self, gauges: Mapping[str, int]) -> str:
-        """Return all counters and gauges as text.
+    def text(self, gauges: Mapping[str, int]) -> bytes:
+        """Return all counters and gauges in Prometheus' text format.
 
         Args:
-            gauges: Value by name.
+            gauges: Current value by name, without the prefix.
         """
-        with self._lock:
-            return "".join(f"{line}\n" for line in self._lines(gauges))
-
-    def _lines(self, gauges: Mapping[str, int]) -> Iterator[str]:
-        yield f"# TYPE {_PREFIX}_requests_total counter"
-        for (method, route, status), count in sorted(self._requests.items()):
-            yield (
-                f'{_PREFIX}_requests_total{{method="{method}",route="{route}",status="{status}"}} '
-                f"{count}"
-            )
-        yield f"# TYPE {_PREFIX}_request_seconds histogram"
-        for route in sorted(self._seconds):
-            for bound in (*_BUCKETS_S, float("inf")):
-                word = "+Inf" if bound == float("inf") else f"{bound:g}"
-                yield (
-                    f'{_PREFIX}_request_seconds_bucket{{route="{route}",le="{word}"}} '
-                    f"{self._within[route, bound]}"
-                )
-            yield f'{_PREFIX}_request_seconds_sum{{route="{route}"}} {self._seconds[route]:.6f}'
-            yield (
-                f'{_PREFIX}_request_seconds_count{{route="{route}"}} '
-                f"{self._within[route, float('inf')]}"
-            )
-        yield f"# TYPE {_PREFIX}_submissions_total counter"
-        for outcome, count in sorted(self._submissions.items()):
-            yield f'{_PREFIX}_submissions_total{{outcome="{outcome}"}} {count}'
-        yield f"# TYPE {_PREFIX}_webhooks_total counter"
-        for outcome, count in sorted(self._webhooks.items()):
-            yield f'{_PREFIX}_webhooks_total{{outcome="{outcome}"}} {count}'
-        for name, value in sorted(gauges.items()):
-            yield f"# TYPE {_PREFIX}_{name} gauge"
-            yield f"{_PREFIX}_{name} {value}"
+        for name, value in gauges.items():
+            self._gauges[name].set(value)
+        return generate_latest(self._registry)

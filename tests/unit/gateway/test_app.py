@@ -720,7 +720,7 @@ def test_metrics_have_no_job_names(world: World) -> None:
     assert "alice" not in text
     assert "mnist" not in text
     for line in text.splitlines():
-        assert line.startswith("# TYPE ") or float(line.rpartition(" ")[2]) >= 0
+        assert line.startswith("# ") or float(line.rpartition(" ")[2]) >= 0
 
 
 def test_every_request_is_logged(world: World) -> None:
