@@ -176,6 +176,10 @@ class Agent(abc.ABC):
             for reservation in [self.reserved, *self.held]:
                 if reservation:
                     reservation.release()
+            if self.info.task.get("variables"):
+                from submit_tf_job.container.systems import variables
+
+                variables.serve(self.info)
             self.child = Child(command, self.env, self.nofile, self.workdir())
         except BootstrapProblem as problem:
             self.fail(problem)

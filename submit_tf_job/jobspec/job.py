@@ -174,6 +174,7 @@ class Variables(str, Enum):
 
     CLOUD = "cloud"
     HBOX = "hbox"
+    HOROVOD = "horovod"
     SUBMARINE = "submarine"
     TONY = "tony"
 

@@ -683,8 +683,9 @@ _JOB_ROWS = (
     Key("variables", list_of(enum(Variables, kubeflow="cloud", yarn8220="cloud",
         tfjob="cloud", xlearning="hbox"), "a list such as [cloud, tony]",
         or_one=True), "What programs written for other systems read beside TF_CONFIG. `tony`, "
-        "`submarine`, `hbox`: the variables of that system. `cloud`: `environment: cloud` in "
-        "TF_CONFIG.", ("tony", ["cloud", "tony"]), otherwise="`[]`",
+        "`submarine`, `hbox`: the variables of that system. `horovod`: those of Horovod with Gloo. "
+        "`cloud`: `environment: cloud` in TF_CONFIG.", ("tony", ["cloud", "tony"]),
+        otherwise="`[]`",
         more="See [variables of other systems](tf-config.md#variables-of-other-systems).",
         words="also compat", needs_bootstrap=True),
     Key("keras", enum(KerasMode, keras2="legacy", tf_keras="legacy", tfkeras="legacy"),

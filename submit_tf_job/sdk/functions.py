@@ -381,11 +381,10 @@ def _own_modules_by_value(pickler: Any) -> Iterator[None]:
     mine = []
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if (
-            file
-            and not any(Path(file).resolve().is_relative_to(path) for path in installed)
-            and module.__name__ in sys.modules
-        ):
+        if not file or module.__name__ not in sys.modules:
+            continue
+        own = not any(Path(file).resolve().is_relative_to(path) for path in installed)
+        if own or module.__name__ == "submit_tf_job.compat.in_task":
             mine.append(module)
     for module in mine:
         pickler.register_pickle_by_value(module)

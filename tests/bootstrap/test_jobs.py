@@ -109,6 +109,43 @@ def test_variables_of_other_systems_have_the_addresses_of_tf_config(job: Cluster
     assert job.stdout("worker-1") == "1 of 3\n"
 
 
+GLOO = """
+import http.client, os, time
+env = os.environ
+at = env["HOROVOD_GLOO_RENDEZVOUS_ADDR"], int(env["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+rank, size = env["HOROVOD_RANK"], int(env["HOROVOD_SIZE"])
+def ask(method, path, body=None):
+    for attempt in range(600):
+        try:
+            connection = http.client.HTTPConnection(*at, timeout=30)
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except OSError:
+            time.sleep(0.1)
+for turn in range(2):  # hvd.init(), hvd.shutdown(), hvd.init()
+    assert ask("PUT", "/global_/" + rank, b"%d from " % turn + rank.encode())[0] == 200
+    for other in range(size):
+        status = 404
+        while status == 404:
+            status, value = ask("GET", "/global_/%d" % other)
+            time.sleep(0.01)
+        assert (status, value) == (200, b"%d from %d" % (turn, other)), (status, value)
+    assert ask("DELETE", "/global_/" + rank)[0] == 200
+    while ask("GET", "/global_/" + rank)[0] != 404:  # until all have finished
+        time.sleep(0.01)
+    print("met", size)
+"""
+
+
+def test_horovods_processes_meet_at_the_store_of_the_deciding_task(any_job: Cluster) -> None:
+    job = any_job
+    job.job({"worker": role(3, "trains", [job.python, "-c", GLOO])}, variables=["horovod"])
+    job.start()
+    assert set(job.wait_all().values()) == {0}
+    assert [job.stdout(f"worker-{index}") for index in range(3)] == ["met 3\nmet 3\n"] * 3
+
+
 def test_tasks_that_run_outside_of_their_image_are_reported(job: Cluster) -> None:
     """These are plain processes, which YARN was asked to run in an image."""
     asked = {contract.ENV_RUNTIME: "docker", contract.ENV_IMAGE: "company/tf:2.15"}

@@ -1,7 +1,7 @@
 """Compute the variables of other systems from the same addresses as TF_CONFIG.
 
 Sources: TonY (Constants.java, TFRuntime.java), Submarine (its launch commands of YARN services),
-Hbox (HboxContainer.java).
+Hbox (HboxContainer.java), Horovod (horovod.py).
 """
 
 from __future__ import annotations
@@ -111,8 +111,33 @@ def _hbox(info: Info) -> dict[str, str]:
     return values
 
 
+def _horovod(info: Info) -> dict[str, str]:
+    from submit_tf_job.container.systems import horovod  # imports an HTTP server
+
+    return horovod.variables(info)
+
+
+def serve(info: Info) -> None:
+    """Start what the tasks of other systems meet at, when this task's command starts.
+
+    Raises:
+        BootstrapProblem: The port of this task is in use.
+    """
+    if "horovod" not in info.task["variables"]:
+        return
+    from submit_tf_job.container.systems import horovod
+
+    try:
+        horovod.serve(info)
+    except OSError as err:
+        text = "Horovod's key-value store cannot listen at the port of %s: %s"
+        text %= (info.name, err.strerror or err)
+        raise BootstrapProblem(contract.EXIT_PORT_IN_USE, "port-in-use", text) from err
+
+
 SYSTEMS: dict[str, Callable[[Info], dict[str, str]]] = {
     "tony": _tony,
     "submarine": _submarine,
     "hbox": _hbox,
+    "horovod": _horovod,
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem, Info
-from submit_tf_job.container.systems import variables
+from submit_tf_job.container.systems import horovod, variables
 
 TASK: dict[str, Any] = {
     "version": 1,
@@ -104,3 +105,51 @@ def test_value_that_is_too_long_for_a_variable_fails_with_its_name() -> None:
     roles = {**TASK["roles"], "worker": {"count": 5000, "kind": "trains"}}
     with pytest.raises(BootstrapProblem, match=r"CLUSTER_SPEC has \d+ bytes"):
         variables.other_variables(of("ps-0", "tony", roles=roles))
+
+
+def test_horovod_has_ranks_and_the_store_of_the_deciding_task() -> None:
+    found = variables.other_variables(of("worker-1", "horovod"))
+    assert found == {
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_HOSTNAME": "worker-1",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "chief-0.mnist.alice.sandbox.test",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": "2222",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "2000",
+        "HOROVOD_RANK": "2",
+        "HOROVOD_SIZE": "3",
+        "HOROVOD_LOCAL_RANK": "0",
+        "HOROVOD_LOCAL_SIZE": "1",
+        "HOROVOD_CROSS_RANK": "2",
+        "HOROVOD_CROSS_SIZE": "3",
+    }
+
+
+@pytest.mark.parametrize("task", ["ps-0", "my-board-0"])
+def test_horovod_has_no_rank_for_tasks_that_do_not_train(task: str) -> None:
+    assert variables.other_variables(of(task, "horovod")) == {}
+
+
+def test_horovod_alone_needs_no_store() -> None:
+    roles = {"chief": {"count": 1, "kind": "trains"}}
+    info = of("chief-0", "horovod", roles=roles)
+    assert variables.other_variables(info) == {}
+    variables.serve(info)  # no server, so the unit tests' guard of sockets is content
+
+
+def test_the_store_forgets_a_scope_when_all_processes_have_finished() -> None:
+    store = object.__new__(horovod.Store)
+    store.size, store.lock, store.done = 2, threading.Lock(), {}
+    store.values = {
+        "global_": {"0": b"a", "1": b"b"},
+        "local_worker-0": {"0": b"a"},
+        "own": {"k": b"v", "l": b"w"},
+    }
+    store.finish("global_", "0")
+    assert store.values["global_"] == {"0": b"a", "1": b"b"}
+    store.finish("global_", "0")  # a request that is repeated counts once
+    assert "global_" in store.values
+    store.finish("global_", "1")
+    store.finish("local_worker-0", "0")
+    store.finish("own", "k")
+    assert store.values == {"own": {"l": b"w"}}

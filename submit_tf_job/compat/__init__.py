@@ -1,0 +1,49 @@
+"""Calls of other systems' Python interfaces, over the SDK: the import changes, the calls stay.
+
+Each module covers one system. What a system has and YARN has not is refused by name, never ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from submit_tf_job.errors import UsageError
+
+__all__ = ["refuse", "with_roles"]
+
+
+def refuse(call: str, hint: str = "leave it out", **arguments: object) -> None:
+    """Refuse arguments that have no meaning here.
+
+    Args:
+        call: The call, as its users write it.
+        hint: What to do instead.
+        arguments: The value of each such argument; empty ones were not given.
+
+    Raises:
+        UsageError: One of them was given.
+    """
+    given = [name for name, value in arguments.items() if value not in (None, False, "", 0, {}, [])]
+    if given:
+        raise UsageError(f"{call} takes no {' and no '.join(given)} here", hint=hint)
+
+
+def with_roles(
+    job: Mapping[str, Any] | None, roles: Mapping[str, Mapping[str, Any]], **keys: Any
+) -> dict[str, Any]:
+    """Return a job spec with roles and keys of a call, completed by the caller's `job`.
+
+    Args:
+        job: Keys of a job spec; those of `roles` complete the roles of the call.
+        roles: What the call says of each role.
+        keys: What the call says of the job.
+    """
+    stated = dict(job or {})
+    more = stated.pop("roles", {})
+    if unknown := sorted(set(more) - set(roles)):
+        raise UsageError(
+            f"the call has no role {unknown[0]}", hint=f"its roles are {', '.join(roles)}"
+        )
+    merged = {name: {**role, **more.get(name, {})} for name, role in roles.items()}
+    return {**keys, **stated, "roles": merged}

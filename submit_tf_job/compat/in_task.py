@@ -1,0 +1,123 @@
+"""What tasks of other systems' calls run; pickled by value, so each function imports for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["TFNodeContext", "call_with_context", "run_experiment"]
+
+
+def run_experiment(experiment_fn: Callable[[], Any]) -> None:
+    """Train and evaluate the estimator of a tf-yarn experiment.
+
+    Raises:
+        TypeError: It is not an `Experiment`.
+    """
+    import tensorflow as tf
+
+    experiment = experiment_fn()
+    parts = [getattr(experiment, name, None) for name in ("estimator", "train_spec", "eval_spec")]
+    if None in parts:
+        raise TypeError(
+            f"experiment_fn returned {type(experiment).__name__}; only an Experiment of an "
+            f"estimator, a TrainSpec and an EvalSpec is run here"
+        )
+    tf.estimator.train_and_evaluate(*parts)
+
+
+@dataclass
+class TFNodeContext:
+    """The `ctx` of TensorFlowOnSpark's `main_fun(args, ctx)`.
+
+    Attributes:
+        executor_id: Number of the task among all tasks.
+        worker_num: The same.
+        job_name: The role.
+        task_index: Number of the task in its role.
+        cluster_spec: Addresses of the tasks by role.
+        num_workers: Number of tasks with the role chief, master or worker.
+        defaultFS: The cluster's file system; "" without Hadoop's configuration.
+        working_dir: The working directory.
+    """
+
+    executor_id: int
+    worker_num: int
+    job_name: str
+    task_index: int
+    cluster_spec: dict[str, list[str]]
+    num_workers: int
+    defaultFS: str  # noqa: N815 - its users read it by this name
+    working_dir: str
+    mgr: Any = field(default=None, repr=False)
+
+    def absolute_path(self, path: str) -> str:
+        """Return a path with a scheme; a relative one is in the user's home, as there."""
+        import getpass
+
+        if "://" in path or path.startswith("file:"):
+            return path
+        if not path.startswith("/"):
+            path = f"/user/{getpass.getuser()}/{path}"
+        return f"{self.defaultFS.rstrip('/')}{path}" if self.defaultFS else path
+
+    def release_port(self) -> None:
+        """Do nothing: the task's port is free when the function is called."""
+
+    def get_data_feed(self, *_args: Any, **_options: Any) -> None:
+        """Refuse: Spark feeds no data here.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "InputMode.SPARK has no equal without Spark: read the data in main_fun, with tf.data"
+        )
+
+    def start_cluster_server(self, *_args: Any, **_options: Any) -> None:
+        """Refuse: it starts a server of TensorFlow 1.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "ctx.start_cluster_server is TensorFlow 1's: use tf.distribute.Server(ctx.cluster_spec)"
+        )
+
+
+def call_with_context(
+    main_fun: Callable[[Any, TFNodeContext], Any],
+    tf_args: Any,
+    roles: list[tuple[str, int]],
+    default_fs: str,
+) -> Any:
+    """Call a function of TensorFlowOnSpark in its task.
+
+    Args:
+        main_fun: The function.
+        tf_args: Its first argument.
+        roles: The roles with the number of their tasks, in the order of the executors' numbers.
+        default_fs: The cluster's file system, "" if unknown.
+    """
+    import os
+
+    role, index = os.environ["TFJOB_ROLE"], int(os.environ["TFJOB_INDEX"])
+    names = [name for name, _count in roles]
+    number = sum(count for _name, count in roles[: names.index(role)]) + index
+    cluster = {
+        name: os.environ[variable].split(",")
+        for name, _count in roles
+        if (variable := f"TFJOB_HOSTS_{name.upper()}") in os.environ
+    }
+    context = TFNodeContext(
+        executor_id=number,
+        worker_num=number,
+        job_name=role,
+        task_index=index,
+        cluster_spec=cluster,
+        num_workers=sum(count for name, count in roles if name in ("chief", "worker")),
+        defaultFS=default_fs,
+        working_dir=os.getcwd(),  # noqa: PTH109 - a text, as there
+    )
+    return main_fun(tf_args, context)

@@ -1,0 +1,484 @@
+"""`TrainingClient` of Kubeflow's training SDK 1.x: `from submit_tf_job.compat.kubeflow import
+TrainingClient`.
+
+A job that it returns has `metadata.name` and `status.conditions`, which is what programs read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.compat import refuse, with_roles
+from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError, UsageError
+from submit_tf_job.observation import JobState
+from submit_tf_job.operations import describe
+from submit_tf_job.operations.detail import tasks_of
+from submit_tf_job.sdk.client import Client, JobHandle, Status
+from submit_tf_job.sdk.functions import start
+
+if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
+
+__all__ = ["JobCondition", "TrainingClient", "TrainingJob"]
+
+_log = logging.getLogger(__name__)
+
+_KINDS = ("TFJob", "PyTorchJob")
+_CONDITIONS = frozenset({"Created", "Running", "Restarting", "Succeeded", "Failed"})
+_ENDED = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed", JobState.STOPPED: "Failed"}
+_RAN = frozenset({JobState.RUNNING, JobState.SUCCEEDED})
+# of the replica types in Kubeflow's labels, in lower case
+_ROLES = {"master": "chief"}
+
+
+@dataclass(frozen=True)
+class JobCondition:
+    """A condition of a job, as Kubernetes has them.
+
+    Attributes:
+        type: Created, Running, Succeeded or Failed.
+        status: "True", or "False" for one that no longer holds.
+        reason: The job's state.
+        message: The verdict's reason.
+        last_transition_time: When it was read.
+    """
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: datetime
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    name: str
+
+
+@dataclass(frozen=True)
+class _JobStatus:
+    conditions: list[JobCondition]
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A job as the methods of `TrainingClient` return it.
+
+    Attributes:
+        metadata: Has its `name`.
+        status: Has its `conditions`.
+    """
+
+    metadata: _Metadata
+    status: _JobStatus
+
+
+class TrainingClient:
+    """Creates, follows and deletes jobs by the calls of Kubeflow's client.
+
+    Args:
+        config_file: Not allowed: the cluster comes from the settings.
+        context: Not allowed.
+        client_configuration: Not allowed.
+        namespace: Has no meaning on YARN; a warning says so.
+        job_kind: TFJob or PyTorchJob: the strategy of a job that `create_job` makes of a function.
+        job: Keys of a job spec for such jobs, such as `{"roles": {"worker": {"memory": "8Gi"}}}`.
+        client: The client; default: one with the settings.
+
+    Raises:
+        ValueError: `job_kind` is another kind.
+    """
+
+    def __init__(
+        self,
+        config_file: str | None = None,
+        context: str | None = None,
+        client_configuration: object = None,
+        namespace: str | None = None,
+        job_kind: str = "TFJob",
+        *,
+        job: Mapping[str, Any] | None = None,
+        client: Client | None = None,
+    ) -> None:
+        refuse(
+            "TrainingClient",
+            "choose the cluster by client=Client('PROFILE')",
+            config_file=config_file,
+            context=context,
+            client_configuration=client_configuration,
+        )
+        _ignore(namespace)
+        self.job_kind = _kind(job_kind)
+        self._job = job
+        self._client = client or Client()
+
+    def create_job(
+        self,
+        job: object = None,
+        name: str | None = None,
+        namespace: str | None = None,
+        job_kind: str | None = None,
+        base_image: str | None = None,
+        train_func: Callable[..., Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        num_workers: int | None = None,
+        num_procs_per_worker: int | None = None,
+        resources_per_worker: Mapping[str, Any] | None = None,
+        packages_to_install: object = None,
+        pip_index_url: object = None,
+        env_vars: Mapping[str, str] | None = None,
+        *,
+        num_worker_replicas: int | None = None,
+        num_chief_replicas: int | None = None,
+        num_ps_replicas: int | None = None,
+    ) -> None:
+        """Submit a TFJob, or a function that every task calls.
+
+        Args:
+            job: A TFJob: a mapping, or an object of Kubeflow's client.
+            name: The job's name, needed with `train_func`.
+            train_func: The function.
+            parameters: Its argument.
+            base_image: Its image.
+            num_workers: Number of workers (`num_worker_replicas` of older versions).
+            resources_per_worker: `cpu`, `memory` and `nvidia.com/gpu` of a worker.
+            env_vars: Variables of all tasks.
+
+        Raises:
+            ValueError: The arguments do not fit together.
+            RuntimeError: The job could not be submitted; its cause says why.
+        """
+        refuse(
+            "create_job",
+            "use an image that has the packages, or the job spec's python",
+            packages_to_install=packages_to_install,
+            pip_index_url=pip_index_url,
+        )
+        if num_procs_per_worker not in (None, 1, "auto"):
+            refuse("create_job", "num_workers", num_procs_per_worker=num_procs_per_worker)
+        _ignore(namespace)
+        if job is not None:
+            if any((name, train_func, base_image, num_workers, num_worker_replicas)):
+                raise ValueError("with `job` only `namespace` may be given")
+            with _as_kubeflow("create", "job"):
+                self._client.submit(_mapping(job))
+            return
+        if train_func is None or not name:
+            raise ValueError("create_job needs `job`, or `train_func` and `name`")
+        worker = {"instances": num_workers or num_worker_replicas or 1}
+        roles = {
+            "chief": {"instances": num_chief_replicas},
+            "ps": {"instances": num_ps_replicas},
+            "worker": {**worker, **_resources(resources_per_worker)},
+        }
+        if not num_chief_replicas:
+            del roles["chief"]
+        if not num_ps_replicas:
+            del roles["ps"]
+        keys = {"name": name, "env": dict(env_vars or {}), **_image(base_image)}
+        kind = _kind(job_kind or self.job_kind)
+        made = with_roles(self._job, roles, strategy=_strategy(kind, roles), **keys)
+        arguments = () if parameters is None else (dict(parameters),)
+        with _as_kubeflow("create", name):
+            start(train_func, arguments, job=made, client=self._client, keep=True)
+
+    def get_job(
+        self,
+        name: str,
+        namespace: str | None = None,
+        job_kind: str | None = None,
+        timeout: float = 120,
+    ) -> TrainingJob:
+        """Return a job with its conditions.
+
+        Args:
+            name: Its name.
+            timeout: Not used: the settings have `timeouts`.
+
+        Raises:
+            RuntimeError: There is no such job, or the cluster does not answer.
+        """
+        _ignore(namespace)
+        with _as_kubeflow("get", name):
+            return _training_job(self._client.attach(name).status().job)
+
+    def list_jobs(
+        self, namespace: str | None = None, job_kind: str | None = None, timeout: float = 120
+    ) -> list[TrainingJob]:
+        """Return the user's jobs, newest first.
+
+        Raises:
+            RuntimeError: The cluster does not answer.
+        """
+        _ignore(namespace)
+        with _as_kubeflow("list", "jobs"):
+            return [_made(listed.name, listed.state, "") for listed in self._client.jobs()]
+
+    def get_job_conditions(
+        self,
+        name: str | None = None,
+        namespace: str | None = None,
+        job_kind: str | None = None,
+        job: TrainingJob | None = None,
+        timeout: float = 120,
+    ) -> list[JobCondition]:
+        """Return the conditions of a job, given by its name or as `get_job` returned it.
+
+        Raises:
+            ValueError: Neither was given.
+            RuntimeError: The job cannot be read.
+        """
+        if job is None and not name:
+            raise ValueError("Job name must be set")
+        found = job or self.get_job(name or "", namespace, job_kind, timeout)
+        return found.status.conditions
+
+    def is_job_created(self, *args: Any, **kwargs: Any) -> bool:
+        """Return whether a job exists; arguments as for `get_job_conditions`."""
+        return self._holds("Created", *args, **kwargs)
+
+    def is_job_running(self, *args: Any, **kwargs: Any) -> bool:
+        """Return whether it runs."""
+        return self._holds("Running", *args, **kwargs)
+
+    def is_job_restarting(self, *args: Any, **kwargs: Any) -> bool:
+        """Return False: YARN restarts single tasks, which `describe` shows."""
+        return self._holds("Restarting", *args, **kwargs)
+
+    def is_job_succeeded(self, *args: Any, **kwargs: Any) -> bool:
+        """Return whether it succeeded."""
+        return self._holds("Succeeded", *args, **kwargs)
+
+    def is_job_failed(self, *args: Any, **kwargs: Any) -> bool:
+        """Return whether it failed or was stopped."""
+        return self._holds("Failed", *args, **kwargs)
+
+    def wait_for_job_conditions(
+        self,
+        name: str,
+        namespace: str | None = None,
+        job_kind: str | None = None,
+        expected_conditions: Collection[str] = frozenset({"Succeeded"}),
+        wait_timeout: float = 600,
+        polling_interval: float = 15,
+        callback: Callable[[TrainingJob], Any] | None = None,
+        timeout: float = 120,
+    ) -> TrainingJob:
+        """Wait until one of the conditions holds, and return the job.
+
+        Args:
+            name: Its name.
+            expected_conditions: The conditions.
+            wait_timeout: Seconds to wait.
+            polling_interval: Not used: the settings have `poll`.
+            callback: Called with the job when its state, reason or progress has changed.
+
+        Raises:
+            ValueError: There is no such condition.
+            TimeoutError: `wait_timeout` passed.
+            RuntimeError: The job ended otherwise, or cannot be read.
+        """
+        _ignore(namespace)
+        if unknown := set(expected_conditions) - _CONDITIONS:
+            raise ValueError(f"{sorted(unknown)} must be of {sorted(_CONDITIONS)}")
+
+        def reached(seen: Status) -> bool:
+            return bool(_true(_training_job(seen.job)) & set(expected_conditions))
+
+        def changed(seen: Status) -> None:
+            if callback is not None:
+                callback(_training_job(seen.job))
+
+        with _as_kubeflow("wait for", name):
+            handle = self._client.attach(name)
+            end = handle.wait(wait_timeout, until=reached, on_change=changed)
+        if not reached(end):
+            raise RuntimeError(f"{name} is {end.state.value}: {end.reason}")
+        return _training_job(end.job)
+
+    def get_job_pod_names(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = False,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        timeout: float = 120,
+    ) -> list[str]:
+        """Return the names of a job's tasks, which stand for pods.
+
+        Raises:
+            RuntimeError: The job cannot be read.
+        """
+        _ignore(namespace)
+        with _as_kubeflow("get", name):
+            handle = self._client.attach(name)
+            found = describe(self._client.cluster, handle.application_id or handle.name)
+        names = [task.name for task in tasks_of(found)]
+        if is_master:
+            names = names[:1]
+        role = _ROLES.get((replica_type or "").lower(), (replica_type or "").lower())
+        return [
+            task
+            for task in names
+            if (not role or task.rpartition("-")[0] == role)
+            and (replica_index is None or task.rpartition("-")[2] == str(replica_index))
+        ]
+
+    def get_job_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        job_kind: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        follow: bool = False,
+        timeout: float = 120,
+    ) -> tuple[dict[str, str], dict[str, list[str]]]:
+        """Return the output of the tasks by their name; and no events, as version 1.9 does.
+
+        Args:
+            name: The job's name.
+            is_master: Only the deciding task, if no role is given.
+            replica_type: Only tasks of this role.
+            replica_index: Only the task with this number.
+            follow: Print the lines as they come, until the job is over.
+
+        Raises:
+            RuntimeError: The job or its logs cannot be read.
+        """
+        only_first = is_master and replica_type is None and replica_index is None
+        tasks = self.get_job_pod_names(name, namespace, only_first, replica_type, replica_index)
+        found: dict[str, list[str]] = {task: [] for task in tasks}
+        with _as_kubeflow("read the logs of", name):
+            task = tasks[0] if len(tasks) == 1 else None
+            for line in self._client.attach(name).logs(task, follow=follow):
+                if line.task not in found:
+                    continue
+                found[line.task].append(f"{line.text}\n")
+                if follow:
+                    sys.stdout.write(f"[Pod {line.task}]: {line.text}\n")
+        return {task: "".join(lines) for task, lines in found.items()}, {}
+
+    def update_job(self, *_args: Any, **_options: Any) -> None:
+        """Refuse: a YARN service keeps its spec.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(
+            "update_job has no equal here", hint="submit_tf_job scale NAME ROLE=N, or --replace"
+        )
+
+    def delete_job(
+        self,
+        name: str,
+        namespace: str | None = None,
+        job_kind: str | None = None,
+        delete_options: object = None,
+    ) -> None:
+        """Delete a job, also while it runs.
+
+        Raises:
+            RuntimeError: There is no such job, or it cannot be deleted.
+        """
+        _ignore(namespace)
+        refuse("delete_job", delete_options=delete_options)
+        with _as_kubeflow("delete", name):
+            handle: JobHandle = self._client.attach(name)
+            handle.delete(force=True)
+
+    def _holds(self, condition: str, *args: Any, **kwargs: Any) -> bool:
+        return any(
+            found.type == condition and found.status == "True"
+            for found in self.get_job_conditions(*args, **kwargs)
+        )
+
+
+@contextlib.contextmanager
+def _as_kubeflow(what: str, name: str) -> Iterator[None]:
+    """Raise RuntimeError and TimeoutError, which programs of Kubeflow's client catch."""
+    try:
+        yield
+    except DeadlinePassed as error:
+        raise TimeoutError(f"Timeout to {what} {name}: {error}") from error
+    except SubmitTFJobError as error:
+        raise RuntimeError(f"Failed to {what} {name}: {error}") from error
+
+
+def _ignore(namespace: str | None) -> None:
+    if namespace:
+        _log.warning(
+            "namespace %s has no meaning on YARN; jobs belong to their user and a queue", namespace
+        )
+
+
+def _kind(word: str) -> str:
+    if word not in _KINDS:
+        raise ValueError(f"Job kind must be one of these: {list(_KINDS)}")
+    return word
+
+
+def _strategy(kind: str, roles: Collection[str]) -> str:
+    if kind == "PyTorchJob":
+        return "torch"
+    return "parameter-server" if "ps" in roles else "multi-worker"
+
+
+def _image(image: str | None) -> dict[str, str]:
+    return {"image": image} if image else {}
+
+
+def _resources(stated: Mapping[str, Any] | None) -> dict[str, Any]:
+    names = {"cpu": "cpus", "memory": "memory", "gpu": "gpus", "nvidia.com/gpu": "gpus"}
+    if unknown := sorted(set(stated or {}) - set(names)):
+        raise ValueError(f"resources_per_worker has {unknown[0]}; it may have {sorted(names)}")
+    return {names[key]: value for key, value in (stated or {}).items()}
+
+
+def _mapping(job: object) -> Mapping[str, Any]:
+    """Return a job as JSON has it; objects of Kubernetes' clients know their names there."""
+    plain = _plain(job)
+    if not isinstance(plain, Mapping):
+        raise ValueError(f"job is a {type(job).__name__}; a TFJob or a mapping is needed")
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if names := getattr(value, "attribute_map", None):
+        pairs = ((names[field], getattr(value, field)) for field in names)
+        return {name: _plain(item) for name, item in pairs if item is not None}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _training_job(job: JobStatus) -> TrainingJob:
+    return _made(job.name, job.state, job.verdict.reason)
+
+
+def _made(name: str, state: JobState, reason: str) -> TrainingJob:
+    now = datetime.fromtimestamp(time.time(), timezone.utc)
+    held = {"Created": True}
+    if state in _RAN:
+        held["Running"] = state is JobState.RUNNING
+    if state in _ENDED:
+        held[_ENDED[state]] = True
+    found = [
+        JobCondition(kind, str(status), state.value, reason, now) for kind, status in held.items()
+    ]
+    return TrainingJob(_Metadata(name), _JobStatus(found))
+
+
+def _true(job: TrainingJob) -> set[str]:
+    return {found.type for found in job.status.conditions if found.status == "True"}

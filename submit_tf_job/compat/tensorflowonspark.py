@@ -1,0 +1,172 @@
+"""`TFCluster` of TensorFlowOnSpark, for programs that read their data themselves: `from
+submit_tf_job.compat import tensorflowonspark as TFCluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.compat import refuse, with_roles
+from submit_tf_job.compat.in_task import call_with_context
+from submit_tf_job.errors import UsageError
+from submit_tf_job.sdk.client import Client
+from submit_tf_job.sdk.functions import Call, start
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import JobHandle
+
+__all__ = ["InputMode", "TFCluster", "run"]
+
+_THREE_DAYS_S = 259200
+
+
+class InputMode:
+    """Who reads the data."""
+
+    TENSORFLOW = 0
+    SPARK = 1
+
+
+class TFCluster:
+    """A job that `run` started.
+
+    Attributes:
+        handle: The job.
+    """
+
+    def __init__(self, call: Call[Any]) -> None:
+        self._call = call
+
+    @property
+    def handle(self) -> JobHandle:
+        """The job."""
+        return self._call.handle
+
+    def train(self, *_args: Any, **_options: Any) -> None:
+        """Refuse: Spark feeds no data here.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise _no_spark("TFCluster.train")
+
+    def inference(self, *_args: Any, **_options: Any) -> None:
+        """Refuse: Spark feeds no data here.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise _no_spark("TFCluster.inference")
+
+    def shutdown(
+        self, ssc: object = None, grace_secs: int = 0, timeout: float = _THREE_DAYS_S
+    ) -> None:
+        """Wait until the tasks have ended.
+
+        Args:
+            ssc: Not allowed: there is no Spark stream.
+            grace_secs: Not allowed; the job spec has `finish_timeout`.
+            timeout: Seconds to wait; at most zero for no limit.
+
+        Raises:
+            BaseException: The first exception of the function.
+            JobFailed: The job failed without a Python exception.
+            DeadlinePassed: `timeout` passed; the job keeps running.
+        """
+        refuse("TFCluster.shutdown", ssc=ssc)
+        refuse("TFCluster.shutdown", "use job={'finish_timeout': '5m'}", grace_secs=grace_secs)
+        self._call.result(timeout if timeout > 0 else None)
+
+    def tensorboard_url(self) -> str | None:
+        """Return None: `submit_tf_job open` shows the address of a sidecar of the job spec."""
+        return None
+
+
+def run(
+    sc: object,
+    map_fun: Callable[..., Any],
+    tf_args: Any,
+    num_executors: int,
+    num_ps: int,
+    tensorboard: bool = False,
+    input_mode: int = InputMode.TENSORFLOW,
+    log_dir: str | None = None,
+    driver_ps_nodes: bool = False,
+    master_node: str | None = None,
+    reservation_timeout: float = 600,
+    queues: object = None,
+    eval_node: bool = False,
+    release_port: bool = True,
+    *,
+    job: Mapping[str, Any] | None = None,
+    client: Client | None = None,
+) -> TFCluster:
+    """Start a job whose tasks call `map_fun(tf_args, ctx)`, and return at once.
+
+    Args:
+        sc: Anything; there is no Spark context.
+        map_fun: The function.
+        tf_args: Its first argument.
+        num_executors: Number of tasks, of all roles.
+        num_ps: How many of them are parameter servers.
+        input_mode: `InputMode.TENSORFLOW`.
+        master_node: `chief` or `master`, where the first task has that role; both are chief here.
+        reservation_timeout: Seconds that the tasks wait for one another (`start_timeout`).
+        eval_node: Whether one of them is the evaluator.
+        job: Keys of a job spec, such as `{"image": …, "roles": {"worker": {"memory": "8Gi"}}}`.
+        client: The client; default: one with the settings.
+
+    Raises:
+        UsageError: An argument has no meaning here.
+    """
+    if input_mode != InputMode.TENSORFLOW:
+        raise _no_spark("InputMode.SPARK")
+    refuse(
+        "TFCluster.run",
+        "add a sidecar: job={'roles': {'tensorboard': …}} of a job spec",
+        tensorboard=tensorboard,
+        log_dir=log_dir,
+    )
+    refuse("TFCluster.run", driver_ps_nodes=driver_ps_nodes, queues=queues)
+    refuse("TFCluster.run", release_port=not release_port)
+    client = client or Client()
+    counts = _counts(num_executors, num_ps, master_node, eval_node)
+    spec = with_roles(
+        job,
+        {role: {"instances": count} for role, count in counts.items()},
+        strategy="custom",
+        tf_config="counts",
+        variables=["cloud"],
+        start_timeout=f"{max(int(reservation_timeout), 1)}s",
+    )
+    arguments = (map_fun, tf_args, list(counts.items()), _default_fs(client))
+    return TFCluster(start(call_with_context, arguments, job=spec, client=client))
+
+
+def _counts(tasks: int, ps: int, master_node: str | None, evaluates: bool) -> dict[str, int]:
+    """Return the number of tasks by role, in the order of TensorFlowOnSpark's executors."""
+    if master_node not in (None, "chief", "master"):
+        raise UsageError(f"master_node is {master_node!r}", hint="write chief or master")
+    counts = {"ps": ps, "evaluator": int(evaluates), "chief": int(master_node is not None)}
+    counts["worker"] = tasks - sum(counts.values())
+    if counts["worker"] < 0 or counts["chief"] + counts["worker"] < 1:
+        raise UsageError(
+            f"num_executors is {tasks}, too few for {ps} parameter servers and a task that trains",
+            hint="num_executors counts the tasks of all roles",
+        )
+    return {role: count for role, count in counts.items() if count}
+
+
+def _default_fs(client: Client) -> str:
+    from submit_tf_job.storage import default_fs
+
+    conf = client.settings.hadoop_conf
+    return default_fs(conf) if conf else ""
+
+
+def _no_spark(what: str) -> UsageError:
+    return UsageError(
+        f"{what} feeds data from Spark, and there is no Spark here",
+        hint="read the data in map_fun, with tf.data, and use InputMode.TENSORFLOW",
+    )

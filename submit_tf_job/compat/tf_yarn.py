@@ -1,0 +1,155 @@
+"""`run_on_yarn` of Criteo's tf-yarn, for estimators: `from submit_tf_job.compat.tf_yarn import
+Experiment, TaskSpec, run_on_yarn`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from submit_tf_job.compat import refuse, with_roles
+from submit_tf_job.compat.in_task import run_experiment
+from submit_tf_job.errors import JobFailed as RunFailed
+from submit_tf_job.errors import UsageError
+from submit_tf_job.sdk.functions import start
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import Client
+
+__all__ = ["Experiment", "NodeLabel", "RunFailed", "TaskSpec", "run_on_yarn"]
+
+_BOARD = "tensorboard"
+_ROLES = ("chief", "worker", "ps", "evaluator", _BOARD)
+
+
+class NodeLabel(Enum):
+    """The label of the nodes on which a role's tasks run."""
+
+    CPU = ""
+    GPU = "gpu"
+
+
+class Experiment(NamedTuple):
+    """What `experiment_fn` returns: an estimator, its TrainSpec and its EvalSpec."""
+
+    estimator: Any
+    train_spec: Any
+    eval_spec: Any
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """The resources of a role.
+
+    Attributes:
+        memory: Memory of a task in MiB, or a text such as "2 GiB".
+        vcores: Cores of a task.
+        instances: Number of tasks.
+        nb_proc_per_worker: Only 1.
+        label: The label of its nodes.
+        tb_termination_timeout_seconds: Not used here: TensorBoard ends with the job.
+        tb_model_dir: Directory that TensorBoard shows.
+        tb_extra_args: Its further arguments.
+    """
+
+    memory: int | str
+    vcores: int
+    instances: int = 1
+    nb_proc_per_worker: int = 1
+    label: NodeLabel = NodeLabel.CPU
+    tb_termination_timeout_seconds: int = -1
+    tb_model_dir: str | None = None
+    tb_extra_args: str | None = None
+
+
+def run_on_yarn(
+    experiment_fn: Callable[[], Any],
+    task_specs: Mapping[str, TaskSpec],
+    *,
+    pyenv_zip_path: str | None = None,
+    skein_client: object = None,
+    files: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+    queue: str = "default",
+    acls: object = None,
+    file_systems: object = None,
+    eval_monitor_log_thresholds: object = None,
+    nb_retries: int = 0,
+    custom_task_module: str | None = None,
+    name: str = "RunOnYarn",
+    pre_script_hook: str | None = None,
+    job: Mapping[str, Any] | None = None,
+    client: Client | None = None,
+) -> None:
+    """Train and evaluate the estimator that a function makes, and wait for the end.
+
+    Args:
+        experiment_fn: Called in every task; returns an `Experiment`.
+        task_specs: Resources of the roles chief, worker, ps, evaluator and tensorboard.
+        pyenv_zip_path: An archive with the tasks' Python packages (`python` of the job spec).
+        files: Local files by the name that the tasks find them under.
+        env: Variables of all tasks.
+        queue: The queue.
+        name: The job's name; characters that YARN's services refuse become hyphens.
+        job: Further keys of a job spec, such as `{"image": …}`.
+        client: The client; default: one with the settings.
+
+    Raises:
+        UsageError: An argument has no meaning here.
+        RunFailed: The job failed.
+    """
+    refuse(
+        "run_on_yarn",
+        hint="leave it out, or write a job spec (submit_tf_job help job-spec)",
+        skein_client=skein_client,
+        acls=acls,
+        file_systems=file_systems,
+        eval_monitor_log_thresholds=eval_monitor_log_thresholds,
+        nb_retries=nb_retries,
+        custom_task_module=custom_task_module,
+        pre_script_hook=pre_script_hook,
+    )
+    keys: dict[str, Any] = {"strategy": "estimator", "queue": queue, "env": dict(env or {})}
+    if pyenv_zip_path:
+        keys["python"] = pyenv_zip_path
+    if files:
+        keys["files"] = [{"src": src, "dst": dst} for dst, src in files.items()]
+    if name != "RunOnYarn":
+        keys["name"] = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    made = with_roles(job, {role: _role(role, spec) for role, spec in task_specs.items()}, **keys)
+    start(run_experiment, (experiment_fn,), job=made, client=client).result()
+
+
+def _role(name: str, spec: TaskSpec) -> dict[str, Any]:
+    if name not in _ROLES:
+        raise UsageError(f"task_specs has the role {name}", hint=f"the roles: {', '.join(_ROLES)}")
+    if spec.nb_proc_per_worker != 1:
+        raise UsageError(
+            f"nb_proc_per_worker of {name} is {spec.nb_proc_per_worker}, and each task runs one "
+            f"process here",
+            hint="leave it out, and run more instances",
+        )
+    memory = f"{spec.memory}Mi" if isinstance(spec.memory, int) else spec.memory.replace(" ", "")
+    role: dict[str, Any] = {
+        "instances": spec.instances,
+        "memory": memory.removesuffix("B"),
+        "cpus": spec.vcores,
+    }
+    if spec.label is not NodeLabel.CPU:
+        role["placement"] = {"node_label": spec.label.value}
+    if name == _BOARD:
+        role.update(_board(spec))
+    return role
+
+
+def _board(spec: TaskSpec) -> dict[str, Any]:
+    if not spec.tb_model_dir:
+        raise UsageError(
+            "the TaskSpec of tensorboard has no tb_model_dir",
+            hint="tb_model_dir='hdfs:///user/me/model' is what it shows",
+        )
+    words = f"tensorboard --bind_all --port $TFJOB_PORT_HTTP --logdir {spec.tb_model_dir}"
+    return {"command": f"{words} {spec.tb_extra_args or ''}".rstrip(), "ports": {"http": "auto"}}

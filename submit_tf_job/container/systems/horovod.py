@@ -1,0 +1,152 @@
+"""Let Horovod's processes find one another through Gloo, without ssh and mpirun.
+
+Gloo exchanges its addresses in a key-value store over HTTP, which `horovodrun` runs. Here the
+deciding task runs it at its own port, because no other program listens there. Sources, of Horovod
+0.28.1: gloo_context.cc (variables), http_store.cc (the client), http_server.py (the store).
+"""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import ThreadingMixIn
+
+from submit_tf_job.container import facts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from submit_tf_job.container.info import Info
+
+# Gloo waits 30 s for the others by default, too short for the start of a large program (TonY takes
+# this value, too).
+TIMEOUT_S = 2000
+# Gloo's addresses are a few hundred bytes for each pair of tasks.
+MOST_BYTES = 16 * 1024 * 1024
+IDLE_S = 60.0
+_NUMBER = "HOROVOD_%s"
+
+
+def variables(info: Info) -> dict[str, str]:
+    """Return what Horovod reads in this task, {} if its role does not train.
+
+    Each task is one process with a host name of its own, because tasks on one node do not share
+    GPUs.
+    """
+    found = facts.variables(info)
+    rank, size = found.get("TFJOB_RANK"), found["TFJOB_WORLD_SIZE"]
+    if rank is None or int(size) == 1:
+        return {}
+    host, _, port = info.address(info.task["deciding"], 0).rpartition(":")
+    numbers = {
+        "RANK": rank,
+        "SIZE": size,
+        "LOCAL_RANK": "0",
+        "LOCAL_SIZE": "1",
+        "CROSS_RANK": rank,
+        "CROSS_SIZE": size,
+    }
+    return {
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_HOSTNAME": info.name,
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(TIMEOUT_S),
+        **{_NUMBER % name: value for name, value in numbers.items()},
+    }
+
+
+class Store(ThreadingMixIn, HTTPServer):
+    """The key-value store: values by scope and key, in memory."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 1024  # all tasks come at once
+
+    def __init__(self, address: tuple[str, int], size: int) -> None:
+        """Bind the address.
+
+        Args:
+            address: Host and port.
+            size: The number of processes.
+
+        Raises:
+            OSError: The port is in use.
+        """
+        super().__init__(address, _Handler)
+        self.size = size
+        self.lock = threading.Lock()
+        self.values: dict[str, dict[str, bytes]] = {}
+        self.done: dict[str, set[str]] = {}
+
+    def start(self) -> None:
+        """Serve in a thread that ends with the process."""
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def finish(self, scope: str, key: str) -> None:
+        """Note that a process has read what it needs.
+
+        The common scopes are emptied by the last process, so that a second `hvd.init()` meets no
+        addresses of the first; others lose this process's value.
+        """
+        with self.lock:
+            if not scope.startswith(("global_", "local_", "cross_")):
+                self.values.get(scope, {}).pop(key, None)
+                return
+            done = self.done.setdefault(scope, set())
+            done.add(key)
+            if len(done) >= (1 if scope.startswith("local_") else self.size):
+                del self.done[scope]
+                self.values.pop(scope, None)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Store
+    timeout = IDLE_S
+    protocol_version = "HTTP/1.0"
+
+    def do_GET(self) -> None:
+        scope, key = self._place()
+        with self.server.lock:
+            value = self.server.values.get(scope, {}).get(key)
+        self._answer(404 if value is None else 200, value or b"")
+
+    def do_PUT(self) -> None:
+        scope, key = self._place()
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            self._answer(400)
+            return
+        value = self.rfile.read(int(length))
+        with self.server.lock:
+            self.server.values.setdefault(scope, {})[key] = value
+        self._answer(200)
+
+    def do_DELETE(self) -> None:
+        self.server.finish(*self._place())
+        self._answer(200)
+
+    def _place(self) -> tuple[str, str]:
+        """Return the scope and the key of /scope/key."""
+        scope, _, key = self.path.strip("/").partition("/")
+        return scope, key
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Log nothing: Gloo asks every 10 ms."""
+
+
+def serve(info: Info) -> None:
+    """Run the store in the deciding task of a job with several processes.
+
+    Raises:
+        OSError: Its port is in use.
+    """
+    size = int(facts.variables(info)["TFJOB_WORLD_SIZE"])
+    if info.decides and size > 1:
+        Store(("", info.port(info.role, info.index)), size).start()
