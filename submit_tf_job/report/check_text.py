@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, plural
@@ -11,7 +11,7 @@ from submit_tf_job.report.format import FORMAT_VERSION
 if TYPE_CHECKING:
     from submit_tf_job.doctor.findings import Check, Examination
 
-__all__ = ["doctor_object", "finding_lines", "image_object", "summary_line"]
+__all__ = ["doctor_object", "finding_lines", "image_object", "images_object", "summary_line"]
 
 _WORDS = {"ok": "ok", "warning": "WARNING", "failure": "FAILURE"}
 
@@ -30,6 +30,16 @@ def doctor_object(found: Examination) -> dict[str, Any]:
 def image_object(image: str, found: Examination) -> dict[str, Any]:
     """Return the object that `image check -o json` prints; documented in docs/json.md."""
     return {**doctor_object(found), "kind": "Image", "image": image}
+
+
+def images_object(checked: Mapping[str, Examination]) -> dict[str, Any]:
+    """Return the object that `image check --file -o json` prints; documented in docs/json.md."""
+    return {
+        "kind": "Images",
+        "format": FORMAT_VERSION,
+        "ok": not any(found.failed for found in checked.values()),
+        "images": [image_object(image, found) for image, found in checked.items()],
+    }
 
 
 def _finding_object(finding: Check) -> dict[str, Any]:

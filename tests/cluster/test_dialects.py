@@ -59,6 +59,20 @@ def test_tfjob_whose_worker_0_decides_succeeds_and_its_ps_is_ended(tool: Tool) -
     assert "{'type': 'worker', 'index': 1}" in output
 
 
+def test_tfjob_with_chief_ps_and_workers_ends_with_its_chief(tool: Tool) -> None:
+    check = "import json, os; print({k: len(v) for k, v in json.loads(os.environ['TF_CONFIG'])['cluster'].items()})"
+    replicas = {
+        "Chief": replica(1, f'python3 -c "{check}"'),
+        "PS": replica(1, FOR_EVER),
+        "Worker": replica(2, "sleep 1"),
+    }
+    text = tfjob("chief-decides", replicas, runPolicy={"cleanPodPolicy": "Running"})
+    found = submit(tool, "chief-decides", "t.json", text, 0)
+    assert (found["state"], found["confirmed"], found["reason"]) == ("SUCCEEDED", True, "")
+    output = tool("logs", "chief-decides", "chief").stdout
+    assert all(part in output for part in ("'chief': 1", "'ps': 1", "'worker': 2"))
+
+
 def test_tfjob_of_all_workers_waits_for_the_last_and_fails_with_it(tool: Tool) -> None:
     script = '[ "$TFJOB_INDEX" = 0 ] || { sleep 3; exit 7; }'
     text = tfjob("all-workers", {"Worker": replica(2, script)}, successPolicy="AllWorkers")

@@ -1,0 +1,104 @@
+"""image check of a job spec: every image once, with its role's interpreter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.doctor.findings import Examination
+from tests.fakes.command_line import Cli
+
+TFJOB = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "TFJob",
+    "metadata": {"name": "mnist"},
+    "spec": {
+        "tfReplicaSpecs": {
+            name: {
+                "replicas": 1,
+                "template": {
+                    "spec": {
+                        "containers": [
+                            {
+                                "name": "tensorflow",
+                                "image": image,
+                                "command": ["python", "t.py"],
+                                "resources": {"limits": {"memory": "2Gi"}},
+                            }
+                        ]
+                    }
+                },
+            }
+            for name, image in {"Chief": "tf:2.15", "Worker": "tf:2.15", "PS": "tf:ps"}.items()
+        }
+    },
+}
+OWN = """
+name: own
+image: a:1
+strategy: custom
+command: [python, t.py]
+python: /opt/bin/python
+roles:
+  worker: {memory: 1Gi}
+  plain: {memory: 1Gi, image: none}
+"""
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    seen: list[tuple[str, str]] = []
+
+    def check(_settings: object, image: str, *, python: str) -> Examination:
+        seen.append((image, python))
+        return Examination((), ())
+
+    monkeypatch.setattr("submit_tf_job.doctor.images.check_image", check)
+    return seen
+
+
+def test_every_image_of_a_tfjob_is_checked_once(
+    cli: Cli, home: Path, checked: list[tuple[str, str]]
+) -> None:
+    (home / "tfjob.yaml").write_text(json.dumps(TFJOB))
+    done = cli("image", "check", "--file", "tfjob.yaml", "-o", "json")
+    assert done.status == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    assert (found["kind"], found["ok"]) == ("Images", True)
+    assert [image["image"] for image in found["images"]] == ["tf:2.15", "tf:ps"]
+    assert checked == [("tf:2.15", "python3"), ("tf:ps", "python3")]
+
+
+@pytest.mark.parametrize(
+    ("options", "python"), [((), "/opt/bin/python"), (("--python", "python3.9"), "python3.9")]
+)
+def test_the_interpreter_is_the_roles_own(
+    cli: Cli, home: Path, checked: list[tuple[str, str]], options: tuple[str, ...], python: str
+) -> None:
+    (home / "own.yaml").write_text(OWN)
+    done = cli("image", "check", "-f", "own.yaml", *options)
+    assert (done.status, done.out.splitlines()[0]) == (0, "a:1")
+    assert checked == [("a:1", python)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "needs an image"),
+        (("a:1", "--file", "own.yaml"), "an image or --file"),
+        (("a:1", "--set", "queue=x"), "--set and --from need --file"),
+        (("--file", "own.yaml", "--set", "image=none"), "has no image"),
+        (("--file", "missing.yaml"), "missing.yaml"),
+    ],
+)
+def test_wrong_usage_checks_nothing(
+    cli: Cli, home: Path, checked: list[tuple[str, str]], words: tuple[str, ...], message: str
+) -> None:
+    (home / "own.yaml").write_text(OWN)
+    done = cli("image", "check", *words)
+    assert done.status == 2
+    assert message in done.err
+    assert checked == []
