@@ -109,10 +109,15 @@ def formats(
       submit_tf_job formats
       submit_tf_job formats tfjob
     """
-    from submit_tf_job.jobspec.dialects import COMMANDS, FORMATS, table
+    from submit_tf_job.jobspec.dialects import COMMANDS, FORMATS, keys, table
 
     known = {**FORMATS, **COMMANDS}
     if name is not None and name not in known:
         raise UsageError(f"there is no format {name!r}", hint=f"one of {', '.join(known)}")
-    lines = table(name) if name else (f"{key:<15}  {text}" for key, text in known.items())
-    context.result(lines, lambda: {"kind": "Formats", "format": 1, "formats": known})
+    made = {"kind": "Formats", "format": 1, "formats": known}
+    if name is None:
+        context.result((f"{key:<15}  {text}" for key, text in known.items()), lambda: made)
+        return
+    context.result(
+        table(name), lambda: {**made, "formats": {name: known[name]}, "keys": list(keys(name))}
+    )

@@ -5,6 +5,7 @@ YAML, JSON, the settings and `--set` all produce this tree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
@@ -23,6 +24,7 @@ __all__ = [
     "from_python",
 ]
 
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
 _SHOWN = 48
 
 
@@ -96,7 +98,10 @@ Node = Scalar | Items | Table
 
 
 def clip(text: str) -> str:
-    """Return a user's text quoted for a message: one line, no control characters, shortened."""
+    """Return a user's text quoted for a message: one line, no control characters, shortened, and
+    without the user and password of a URL.
+    """
+    text = _CREDENTIALS.sub("…@", text)
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
 
 

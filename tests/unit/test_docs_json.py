@@ -313,7 +313,7 @@ def test_conversion(run: Any) -> None:
 
 
 def test_formats(run: Any) -> None:
-    check("Formats", run("formats"))
+    check("Formats", run("formats", "tfjob"))
 
 
 def test_example(run: Any) -> None:

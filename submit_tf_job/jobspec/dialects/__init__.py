@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMMANDS",
     "FORMATS",
+    "keys",
     "read",
     "read_as",
     "read_command",
@@ -80,15 +81,30 @@ def module(name: str) -> Any:
     return import_module(f"submit_tf_job.jobspec.dialects.{file}")
 
 
+_FATES = {"=": "mapped", "~": "warning", ".": "no meaning", "x": "refused"}
+
+
+def keys(name: str) -> Iterator[dict[str, str]]:
+    """Return a format's keys: each with the key below which it stands, and what becomes of it."""
+    for group in module(name).KEYS:
+        below = " and ".join(filter(None, group.prefixes))
+        for row in group.rows:
+            yield {
+                "below": below,
+                "key": row.path,
+                "fate": _FATES[row.fate.value],
+                "text": row.text,
+            }
+
+
 def table(name: str) -> Iterator[str]:
     """Return the table of a format's keys and their translations as Markdown."""
-    words = {"=": "mapped", "~": "warning", ".": "no meaning", "x": "refused"}
     for group in module(name).KEYS:
         prefixes = " and ".join(f"`{prefix}`" for prefix in group.prefixes if prefix)
         yield f"Below {prefixes}:" if prefixes else "At the top:"
         yield from ("", "| key | | what becomes of it |", "|---|---|---|")
         for row in group.rows:
-            yield f"| `{row.path}` | {words[row.fate.value]} | {row.text} |"
+            yield f"| `{row.path}` | {_FATES[row.fate.value]} | {row.text} |"
         yield ""
 
 

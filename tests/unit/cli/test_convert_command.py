@@ -26,6 +26,10 @@ spec:
             - {name: tensorflow, image: i, command: [x], resources: {limits: {memory: 1Gi}}}
 """
 PATH = "spec.tfReplicaSpecs.Worker.template.spec.containers[0]"
+SUBMARINE = (
+    "yarn jar submarine.jar job run --name a --docker_image i --num_workers 1 "
+    "--worker_resources memory=1G,vcores=1 --worker_launch_cmd t"
+)
 LOST = (
     "theirs.yaml:3:21: metadata.namespace: YARN has no namespaces; choose a queue with "
     "--set queue=NAME"
@@ -155,6 +159,29 @@ def test_render_explain_says_where_the_value_stood(cli: Callable[..., Done]) -> 
         "theirs.yaml:11:79 spec.tfReplicaSpecs.Worker.template.spec.containers[0].resources."
         "limits.memory"
     )
+
+
+def test_formats_of_one_format_has_its_keys(cli: Callable[..., Done]) -> None:
+    found = json.loads(cli("formats", "tfjob", "-o", "json").out)
+    assert list(found["formats"]) == ["tfjob"]
+    fates = {row["fate"] for row in found["keys"]}
+    assert fates == {"mapped", "warning", "no meaning", "refused"}
+    assert {row["key"] for row in found["keys"]} >= {"kind", "spec.successPolicy"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "hbox-submit --app-type tensorflow --worker-num 1 --files https://u:SECRET@h/x --hbox-cmd t",
+        f"{SUBMARINE} --localization https://u:SECRET@h/d:./d:rw",
+        f"{SUBMARINE} --input_path https://u:SECRET@h/d",
+    ],
+)
+def test_messages_leave_the_password_of_a_url_out(cli: Callable[..., Done], command: str) -> None:
+    done = cli("convert", "--", *command.split())
+    assert done.status == 2
+    assert "https://…@h/" in done.err
+    assert "SECRET" not in done.err + done.out
 
 
 def test_formats_lists_each_format(cli: Callable[..., Done]) -> None:
