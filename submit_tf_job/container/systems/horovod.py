@@ -101,14 +101,13 @@ class Store(ThreadingMixIn, HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Store
     timeout = IDLE_S
     protocol_version = "HTTP/1.0"
 
     def do_GET(self) -> None:
         scope, key = self._place()
-        with self.server.lock:
-            value = self.server.values.get(scope, {}).get(key)
+        with self._store().lock:
+            value = self._store().values.get(scope, {}).get(key)
         self._answer(404 if value is None else 200, value or b"")
 
     def do_PUT(self) -> None:
@@ -118,13 +117,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400)
             return
         value = self.rfile.read(int(length))
-        with self.server.lock:
-            self.server.values.setdefault(scope, {})[key] = value
+        with self._store().lock:
+            self._store().values.setdefault(scope, {})[key] = value
         self._answer(200)
 
     def do_DELETE(self) -> None:
-        self.server.finish(*self._place())
+        self._store().finish(*self._place())
         self._answer(200)
+
+    def _store(self) -> Store:
+        assert isinstance(self.server, Store)
+        return self.server
 
     def _place(self) -> tuple[str, str]:
         """Return the scope and the key of /scope/key."""
