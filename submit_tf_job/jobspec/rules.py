@@ -10,7 +10,7 @@ sources.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -356,6 +356,14 @@ _TENSORFLOW = {
     "ps": RoleKind.SERVES,
     "evaluator": RoleKind.EVALUATES,
 }
+# Roles of any name train, and may say another kind.
+_ANY_ROLES = StrategyRules(
+    _custom,
+    _TENSORFLOW,
+    others=RoleKind.TRAINS,
+    fixed=False,
+    tf_config=TFConfigMode.NONE,
+)
 RULES = {
     Strategy.SINGLE: StrategyRules(_single, _TENSORFLOW),
     Strategy.MULTI_WORKER: StrategyRules(
@@ -368,29 +376,17 @@ RULES = {
         no_restart={"ps": _PS_FORGETS},
     ),
     Strategy.ESTIMATOR: StrategyRules(_estimator, _TENSORFLOW, no_restart={"ps": _PS_FORGETS}),
-    Strategy.TORCH: StrategyRules(
-        _torch,
-        _TENSORFLOW,
-        others=RoleKind.TRAINS,
-        fixed=False,
-        tf_config=TFConfigMode.NONE,
+    Strategy.TORCH: replace(
+        _ANY_ROLES,
+        check=_torch,
         all_or_nothing="a restarted task cannot rejoin PyTorch's process group",
     ),
-    Strategy.JAX: StrategyRules(
-        _jax,
-        _TENSORFLOW,
-        others=RoleKind.TRAINS,
-        fixed=False,
-        tf_config=TFConfigMode.NONE,
+    Strategy.JAX: replace(
+        _ANY_ROLES,
+        check=_jax,
         all_or_nothing="a restarted task cannot rejoin JAX's coordinator",
     ),
-    Strategy.CUSTOM: StrategyRules(
-        _custom,
-        _TENSORFLOW,
-        others=RoleKind.TRAINS,
-        fixed=False,
-        tf_config=TFConfigMode.NONE,
-    ),
+    Strategy.CUSTOM: _ANY_ROLES,
 }
 
 

@@ -6,13 +6,13 @@ doc/configure.md).
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from submit_tf_job.deferred import dataclass
+from submit_tf_job.jobspec.dialects import common
 from submit_tf_job.jobspec.dialects.command_line import (
     COMMAND,
     PREFIX,
@@ -24,9 +24,8 @@ from submit_tf_job.jobspec.dialects.translation import (
     At,
     ForeignKeys,
     Translation,
-    amount,
+    identifier,
     keys,
-    starter,
 )
 from submit_tf_job.jobspec.nodes import Items, Table, clip
 
@@ -186,7 +185,6 @@ _CONF_OF = {
 _MEMORY = re.compile(r"([0-9]{1,12})([GgMm]?)")  # ClientArguments.getNormalizedMem
 _DEFAULT_MIB = 1024
 _PRIORITIES = ("DEFAULT", "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")  # JobPriority
-_UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"
 
 
 def begin(words: Sequence[str]) -> int | None:
@@ -234,7 +232,7 @@ class _HboxRole:
 def read(root: At, reading: Translation) -> None:
     """Translate the flags."""
     job = _Flags(root, reading)
-    _read_name(job)
+    common.read_name(reading, job.get("app-name"), root, "there is no --app-name")
     roles = list(_roles(job))
     if not roles:
         root.fail("there is no task; say --worker-num 1")
@@ -254,17 +252,6 @@ def read(root: At, reading: Translation) -> None:
         _read_role(job, role)
     _read_command(job)
     _read_board(job)
-
-
-def _read_name(job: _Flags) -> None:
-    name = job.get("app-name")
-    if name is None:
-        job.reading.need("name", "name=NAME", job.root, "there is no --app-name")
-        return
-    label = re.sub(r"[^a-z0-9]+", "-", name.text().lower()).strip("-")
-    job.reading.put("name", label or name.text(), name)
-    if label != name.text():
-        name.note(f"{clip(name.text())}, as a name in DNS", "name")
 
 
 def _kind(job: _Flags) -> str:
@@ -300,9 +287,7 @@ def _read_strategy(job: _Flags, roles: list[_HboxRole]) -> None:
     stated, kind, put = job.get("app-type"), _kind(job), job.reading.put
     at = stated or job.root
     if stated is not None and kind not in ("tensorflow", *_ALONE):
-        stated.fail(
-            f"{clip(stated.text())} is not TensorFlow; write a job spec: {starter(stated.text())}"
-        )
+        common.refuse_framework(stated)
     put("variables", "hbox", at)
     if sum(role.instances for role in roles) == 1:
         put("strategy", "single", at)
@@ -321,12 +306,12 @@ def _read_role(job: _Flags, role: _HboxRole) -> None:
     match = _MEMORY.fullmatch(memory.text()) if memory else None
     mib = _DEFAULT_MIB
     if match is not None:
-        mib = int(match[1]) * (1024 if match[2] in "Gg" and match[2] else 1)
+        mib = common.mebibytes(match[1], match[2])
     elif memory is not None:
         memory.fail(f"{clip(memory.text())} is not an amount of Hbox, such as 10G or 2048M")
     else:
         role.at.note("1 GiB, Hbox's default", f"{where}.memory")
-    put(f"{where}.memory", amount(mib), memory or role.at)
+    put(f"{where}.memory", common.amount(mib), memory or role.at)
     for flag, ours in (("cores", "cpus"), ("gpus", "gpus")):
         found = job.get(f"{role.size}-{flag}")
         if found is not None and (number := found.whole()):
@@ -363,7 +348,7 @@ def _parts(at: At | None) -> Iterator[tuple[str, str]]:
     for part in at.text().split(",") if at else ():
         source, _, name = part.strip().partition("#")
         if source:
-            yield source, name or posixpath.basename(source.rstrip("/"))
+            yield source, name or common.base_name(source)
 
 
 def _read_files(job: _Flags) -> None:
@@ -372,10 +357,10 @@ def _read_files(job: _Flags) -> None:
         for source, name in _parts(at):
             if at is None:
                 continue
-            if "://" in source and not source.startswith("file:"):
+            if not common.is_local(source):
                 at.fail(f"{clip(source)} is not a file of this host; say --cacheFile")
             else:
-                src = re.sub("^file:(//)?", "", source)
+                src = common.local_path(source)
                 job.reading.append("files", {"src": src, "dst": name, **more}, at)
     for flag in ("cacheFile", "cacheArchive"):
         at = job.get(flag)
@@ -400,7 +385,7 @@ def _read_data(job: _Flags) -> None:
         stored.fail(_STREAM)
     for at in _each(job, "input", "s3input"):
         source, _, name = at.text().partition("#")
-        name = name or posixpath.basename(source.rstrip("/"))
+        name = name or common.base_name(source)
         key = _put_data(job, at, "inputs", source, name)
         job.reading.put(f"inputs.{key}.shard", "files", at)
         if word == "DOWNLOAD":
@@ -426,8 +411,7 @@ def _each(job: _Flags, *flags: str) -> Iterator[At]:
 def _put_data(job: _Flags, at: At, where: str, source: str, name: str) -> str:
     """Declare an input or output, and return its name."""
     job.reading.check_local(name, at)
-    key = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:28]
-    key = key if key[:1].isalpha() else f"f_{key}"
+    key = identifier(name, 28)
     number = 2
     while f"{where}.{key}" in job.taken:
         key = f"{key.rstrip('0123456789')}{number}"
@@ -442,14 +426,9 @@ def _put_data(job: _Flags, at: At, where: str, source: str, name: str) -> str:
 
 def _link(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:
     """Put what a variable names at a path of the working directory."""
-    target, directory = shlex.quote(name), posixpath.dirname(name.rstrip("/"))
-    action = f'ln -sfn "${variable}" {target}'
-    if unpack:
-        action = f'python3 -c {shlex.quote(_UNPACK)} "${variable}" {target}'
-    if directory:
-        action = f"mkdir -p {shlex.quote(directory)} && {action}"
+    steps = (*common.make_parent(name), common.link(variable, name, unpack=unpack))
     # A ps has no inputs and outputs.
-    job.before.append(f'[ -z "${variable}" ] || {{ {action}; }}')
+    job.before.append(f'[ -z "${variable}" ] || {{ {" && ".join(steps)}; }}')
 
 
 # --- command and TensorBoard ----------------------------------------------------------------------
@@ -485,14 +464,8 @@ def _read_board(job: _Flags) -> None:
     if logs is None or "://" not in logs.text():
         asked.drop(f"the events stay on the worker's disk; {_BOARD}")
         return
-    directory = re.sub(r"([^\w/.:=-])", r"\\\1", logs.text())
     where = "roles.tensorboard"
-    job.reading.put(
-        f"{where}.command",
-        f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP",
-        logs,
-    )
-    job.reading.put(f"{where}.ports.http", "auto", asked)
+    common.put_board(job.reading, where, logs, logs, asked)
     job.reading.need(
         f"{where}.memory",
         f"{where}.memory=2Gi",

@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Mapping
 
-from submit_tf_job.jobspec.dialects.translation import At, ForeignKey, Translation, amount, keys
+from submit_tf_job.jobspec.dialects.common import amount
+from submit_tf_job.jobspec.dialects.translation import At, ForeignKey, Translation, keys
 from submit_tf_job.jobspec.nodes import Scalar, ScalarKind, clip
 
 __all__ = ["POD", "read_mounts", "read_pod"]

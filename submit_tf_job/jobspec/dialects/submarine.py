@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import field
 
 from submit_tf_job.deferred import dataclass
+from submit_tf_job.jobspec.dialects import common
 from submit_tf_job.jobspec.dialects.command_line import each
 from submit_tf_job.jobspec.dialects.translation import (
     At,
     ForeignKeys,
     Translation,
-    amount,
     keys,
-    starter,
 )
 from submit_tf_job.jobspec.dialects.yarnfile import RUNTIME, read_runtime
 from submit_tf_job.jobspec.nodes import Table, clip
@@ -212,14 +210,11 @@ class _Tasks:
 
 def read_job(job: Stated, reading: Translation) -> None:
     """Translate a job that flags or a file state."""
-    _read_name(job, reading)
+    common.read_name(reading, job.get("name"), job.root, "there is no name")
     tony = job.flags.get("--conf tony.application.framework") if job.flags else None
     for framework in (job.get("framework"), tony):
         if framework is not None and framework.text().lower() != "tensorflow":
-            framework.fail(
-                f"{clip(framework.text())} is not TensorFlow; write a job spec: "
-                f"{starter(framework.text())}"
-            )
+            common.refuse_framework(framework)
     roles = list(_roles(job))
     if not roles:
         job.root.fail("there is no task; say --num_workers 1, or --tensorboard")
@@ -240,17 +235,6 @@ def read_job(job: Stated, reading: Translation) -> None:
     _read_input(job, reading)
     for link in job.texts("quicklink"):
         _read_quicklink(link, {role.name for role in roles}, reading)
-
-
-def _read_name(job: Stated, reading: Translation) -> None:
-    name = job.get("name")
-    if name is None:
-        reading.need("name", "name=NAME", job.root, "there is no name")
-        return
-    label = re.sub(r"[^a-z0-9]+", "-", name.text().lower()).strip("-")
-    reading.put("name", label or name.text(), name)
-    if label != name.text():
-        name.note(f"{clip(name.text())}, as a name in DNS", "name")
 
 
 def _roles(job: Stated) -> Iterator[_Tasks]:
@@ -377,13 +361,7 @@ def _read_board(job: Stated, where: str, reading: Translation) -> None:
     if logs is None or not logs.text():
         at.fail("TensorBoard shows checkpoint_path, and there is none; say --checkpoint_path")
         return
-    directory = re.sub(r"([^\w/.:=-])", r"\\\1", logs.text())
-    reading.put(
-        f"{where}.command",
-        f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP",
-        at,
-    )
-    reading.put(f"{where}.ports.http", "auto", at)
+    common.put_board(reading, where, logs, at, at)
     if resources is not None:
         _read_resources(resources, where, at, reading)
     else:  # CliConstants.TENSORBOARD_DEFAULT_RESOURCES
@@ -402,12 +380,12 @@ def _read_resources(found: At | None, where: str, role: At, reading: Translation
                 found.fail(f"{clip(part)} is not an amount such as memory=4G, vcores=2 or gpu=1")
             continue
         name = {"memory-mb": "memory", "yarn.io/gpu": "gpu"}.get(match[1], match[1])
-        amounts[name] = int(match[2]) * (1024 if match[3].lower() == "g" else 1)
+        amounts[name] = common.mebibytes(match[2], match[3])
     for name, number in amounts.items():
         if found is None:
             continue
         if name == "memory" and number:
-            reading.put(f"{where}.memory", amount(number), found)
+            reading.put(f"{where}.memory", common.amount(number), found)
         elif name == "vcores" and number:
             reading.put(f"{where}.cpus", number, found)
         elif name == "gpu":
@@ -482,9 +460,9 @@ def _read_localization(at: At, where: str, reading: Translation) -> str | None:
         )
         return None
     name = posixpath.normpath(target)
-    name = posixpath.basename(uri.rstrip("/")) if name == "." else name
-    if "://" not in uri or uri.startswith("file:"):
-        reading.append(where, {"src": re.sub("^file:(//)?", "", uri), "dst": name}, at)
+    name = common.base_name(uri) if name == "." else name
+    if common.is_local(uri):
+        reading.append(where, {"src": common.local_path(uri), "dst": name}, at)
         return None
     return _fetched(at, uri, name, reading)
 
@@ -494,23 +472,24 @@ def _read_resource_files(job: Stated, reading: Translation) -> Iterator[str | No
     at = job.flags.get("--conf tony.containers.resources") if job.flags else None
     for part in (part.strip() for part in at.text().split(",")) if at else ():
         source = part.removesuffix("#archive")
-        name = posixpath.basename(source.rstrip("/"))
+        name = common.base_name(source)
         if at is None or not name:
             continue
         if re.fullmatch(r"(hadoop-)?(submarine|tony)[^/]*\.jar", name):
             at.note(f"{name} is not needed here")
-        elif "://" in source and not source.startswith("file:"):
+        elif not common.is_local(source):
             yield _fetched(at, source, name, reading)
         else:
-            entry = {"src": re.sub("^file:(//)?", "", source), "dst": name}
+            entry = {"src": common.local_path(source), "dst": name}
             unpack = {"unpack": True} if part != source else {}
             reading.append("files", {**entry, **unpack}, at)
 
 
 def _fetched(at: At, uri: str, name: str, reading: Translation) -> str:
     key = reading.put_input(name, uri, at)
-    variable = f"$TFJOB_INPUT_{key.upper()}"
-    return f'[ -z "{variable}" ] || ln -sfn "{variable}" {shlex.quote(name)}'
+    variable = f"TFJOB_INPUT_{key.upper()}"
+    lines = (*common.make_parent(name), f'[ -z "${variable}" ] || {common.link(variable, name)}')
+    return "\n".join(lines)
 
 
 def _read_quicklink(at: At, roles: set[str], reading: Translation) -> None:
@@ -520,7 +499,7 @@ def _read_quicklink(at: At, roles: set[str], reading: Translation) -> None:
         at.fail(f"expected LABEL=http://ROLE-0:PORT, found {clip(at.text())}")
         return
     role = {"master": "chief"}.get(match[2], match[2])
-    label = re.sub(r"[^a-z0-9]+", "-", match[1].lower()).strip("-")
+    label = common.dns_label(match[1])
     if role not in roles:
         at.fail(f"there is no role {clip(match[2])}; the roles are {', '.join(sorted(roles))}")
         return

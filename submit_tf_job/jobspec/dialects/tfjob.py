@@ -7,11 +7,10 @@ Sources: kubeflow/training-operator (pkg/apis/kubeflow.org/v1) and tf-operator
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from submit_tf_job.deferred import dataclass
-from submit_tf_job.jobspec.dialects import kube
+from submit_tf_job.jobspec.dialects import common, kube
 from submit_tf_job.jobspec.dialects.translation import At, ForeignKeys, Translation, keys
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.nodes import Scalar, Table, clip
@@ -336,13 +335,7 @@ def _read_board(spec: At, replicas: dict[str, _Replica], reading: Translation) -
     where = "roles.tensorboard"
     if image is not None:
         reading.put(f"{where}.image", image.text(), image)
-    directory = re.sub(r"([^\w/.:=-])", r"\\\1", logs.text())
-    reading.put(
-        f"{where}.command",
-        f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP",
-        logs,
-    )
-    reading.put(f"{where}.ports.http", "auto", board)
+    common.put_board(reading, where, logs, logs, board)
     reading.need(
         f"{where}.memory",
         f"{where}.memory=2Gi",

@@ -6,20 +6,17 @@ LocalizableResource, Utils).
 
 from __future__ import annotations
 
-import posixpath
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from submit_tf_job.deferred import dataclass
+from submit_tf_job.jobspec.dialects import common
 from submit_tf_job.jobspec.dialects.translation import (
     At,
     ForeignKeys,
     Translation,
-    amount,
     keys,
-    starter,
 )
 from submit_tf_job.jobspec.job import TRAINING_ROLES
 from submit_tf_job.jobspec.nodes import Pair, Scalar, ScalarKind, Table, clip
@@ -140,7 +137,6 @@ _SUBSTITUTED = re.compile(r"\$\{([^{}$\s]+)\}")  # Configuration.substituteVars
 _MOST_EXPANSIONS = 20  # Configuration.MAX_SUBST
 _LONGEST_VALUE = 100_000
 _PLACEMENT = re.compile(r"(notin|in),(node|rack),([^,]+)")
-_UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"
 
 
 @dataclass
@@ -190,7 +186,8 @@ def read(root: At, reading: Translation) -> None:
     """Translate a configuration of TonY."""
     root = _substituted(root, reading)
     job = _Job(root, reading)
-    _read_name(job)
+    why = "there is no tony.application.name"
+    common.read_name(reading, job.get("application.name"), root, why)
     job.types = {one.name: one for one in _types(job)}
     if not job.types:
         root.fail("there is no task; say tony.worker.instances")
@@ -233,17 +230,6 @@ def _expanded(text: str, values: Mapping[str, str]) -> str:
             break
         text = _SUBSTITUTED.sub(lambda match: values.get(match[1], match[0]), text)
     return text
-
-
-def _read_name(job: _Job) -> None:
-    name = job.get("application.name")
-    if name is None:
-        job.reading.need("name", "name=NAME", job.root, "there is no tony.application.name")
-        return
-    label = re.sub(r"[^a-z0-9]+", "-", name.text().lower()).strip("-")
-    job.reading.put("name", label, name)
-    if label != name.text():
-        name.note(f"{clip(name.text())}, as a name in DNS", "name")
 
 
 # --- types and roles ------------------------------------------------------------------------------
@@ -308,10 +294,7 @@ def _read_strategy(job: _Job) -> None:
         job.framework = "standalone"
     job.gang = mode is None or mode.text().upper() == "GANG"
     if framework is not None and job.framework not in ("tensorflow", "standalone"):
-        framework.fail(
-            f"{clip(framework.text())} is not TensorFlow; write a job spec: "
-            f"{starter(framework.text())}"
-        )
+        common.refuse_framework(framework)
     if mode is not None and not job.gang:
         mode.drop("the tasks start together here")
     roles = [one.role for one in job.types.values() if not one.kind]
@@ -468,11 +451,11 @@ def _read_resources(job: _Job, at: At, where: str, types: list[_Type], others: b
     for part in (part.strip() for part in at.text().split(",")):
         unpack = part.lower().endswith("#archive")
         source, _, name = (part[: -len("#archive")] if unpack else part).partition("::")
-        name = name or posixpath.basename(source.rstrip("/"))
+        name = name or common.base_name(source)
         if not source:
             continue
-        if "://" not in source or source.startswith("file:"):
-            path = source.removeprefix("file://").removeprefix("file:")
+        if common.is_local(source):
+            path = common.local_path(source)
             entry: dict[str, object] = {"src": path, "dst": "." if path.endswith("/") else name}
             job.reading.append(where, entry | ({"unpack": True} if unpack else {}), at)
         elif not types:
@@ -489,14 +472,10 @@ def _read_resources(job: _Job, at: At, where: str, types: list[_Type], others: b
 def _fetch(job: _Job, at: At, source: str, name: str, unpack: bool, types: list[_Type]) -> None:
     """Fetch a file of a file system by `inputs`, and put it at its name before the command."""
     key = job.reading.put_input(name, source, at)
-    variable = f'"$TFJOB_INPUT_{key.upper()}"'
-    target = shlex.quote(name)
-    line = f"ln -sfn {variable} {target}"
-    if unpack:
-        line = f"python3 -c {shlex.quote(_UNPACK)} {variable} {target}"
+    action = common.link(f"TFJOB_INPUT_{key.upper()}", name, unpack=unpack)
     for one in types:
-        if line not in one.fetched:
-            one.fetched.append(line)
+        lines = (*common.make_parent(name), action)
+        one.fetched += [line for line in lines if line not in one.fetched]
 
 
 def _read_type(job: _Job, one: _Type) -> None:
@@ -532,7 +511,7 @@ def _read_amounts(job: _Job, one: _Type, where: str) -> None:
     mib = 2048  # TonyConfigurationKeys.DEFAULT_MEMORY
     match = _MEMORY.fullmatch(memory.text().lower()) if memory else None
     if match is not None:
-        mib = int(match[1]) * (1024 if match[2] == "g" else 1)
+        mib = common.mebibytes(match[1], match[2])
     if memory is not None and match is None:
         memory.fail(f"{clip(memory.text())} is not an amount of TonY, such as 4g or 4096m")
     elif memory is not None and mib < _LEAST_MIB:
@@ -540,7 +519,7 @@ def _read_amounts(job: _Job, one: _Type, where: str) -> None:
     elif memory is None:
         one.at.note("2 GiB, TonY's default", f"{where}.memory")
     reading = job.reading
-    reading.put(f"{where}.memory", amount(mib), memory or one.at)
+    reading.put(f"{where}.memory", common.amount(mib), memory or one.at)
     default = 2 if one.name == _BOARD else 1  # TonyConfigurationKeys.DEFAULT_TB_VCORE
     reading.put(f"{where}.cpus", (cores.whole(1) if cores else default) or 1, cores or one.at)
     if gpus is not None and (number := gpus.whole()):

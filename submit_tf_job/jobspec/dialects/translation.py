@@ -4,7 +4,6 @@ resulting native tree.
 
 from __future__ import annotations
 
-import math
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from submit_tf_job.jobspec.diagnostics import Diagnostics, closest
 from submit_tf_job.jobspec.job import Location, Remark
 from submit_tf_job.jobspec.nodes import Items, Node, Pair, Scalar, ScalarKind, Table, clip, describe
 
-__all__ = ["At", "Fate", "ForeignKey", "ForeignKeys", "Translation", "amount", "keys", "starter"]
+__all__ = ["At", "Fate", "ForeignKey", "ForeignKeys", "Translation", "identifier", "keys"]
 
 
 _Tree = dict[str, "Node | _Tree"]
@@ -180,10 +179,10 @@ class _Need:
     why: str
 
 
-def starter(framework: str) -> str:
-    """Return the command that prints a starter job spec for a framework."""
-    strategies = {"pytorch": "torch", "torch": "torch", "jax": "jax"}
-    return f"`submit_tf_job init --strategy {strategies.get(framework.lower(), 'custom')}`"
+def identifier(text: str, longest: int) -> str:
+    """Return a text as the name of an input or output."""
+    words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:longest]
+    return words if words[:1].isalpha() else f"f_{words}"
 
 
 class Translation:
@@ -342,8 +341,7 @@ class Translation:
             The input's name: that of the same URI, or one that no other URI has.
         """
         self.check_local(name, at)
-        stem = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:24]
-        stem = stem if stem[:1].isalpha() else f"f_{stem}"
+        stem = identifier(name, 24)
         key, number = stem, 1
         while self.inputs.setdefault(key, uri) != uri:
             number += 1
@@ -518,9 +516,3 @@ def _table(tree: _Tree, place: Location) -> Table:
         entries.append(Pair(name, node.place, node))
     first = entries[0].place if entries else place
     return Table(tuple(entries), first)
-
-
-def amount(mib: float) -> str:
-    """Format an amount of memory for a job spec; fractions of a MiB are rounded up."""
-    whole = max(1, math.ceil(mib))
-    return f"{whole // 1024}Gi" if whole % 1024 == 0 else f"{whole}Mi"

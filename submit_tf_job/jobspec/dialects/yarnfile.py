@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from submit_tf_job.jobspec.dialects.translation import At, ForeignKeys, Translation, amount, keys
+from submit_tf_job.jobspec.dialects.common import amount
+from submit_tf_job.jobspec.dialects.translation import At, ForeignKeys, Translation, keys
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import LABEL as LABEL_PATTERN
 from submit_tf_job.jobspec.kinds import NO_LABEL
