@@ -88,7 +88,7 @@ class TrainingClient:
         context: Not allowed.
         client_configuration: Not allowed.
         namespace: Has no meaning on YARN; a warning says so.
-        job_kind: TFJob or PyTorchJob: the strategy of a job that `create_job` makes of a function.
+        job_kind: PyTorchJob, as there, or TFJob: how the tasks of a function train together.
         job: Keys of a job spec for such jobs, such as `{"roles": {"worker": {"memory": "8Gi"}}}`.
         client: The client; default: one with the settings.
 
@@ -102,7 +102,7 @@ class TrainingClient:
         context: str | None = None,
         client_configuration: object = None,
         namespace: str | None = None,
-        job_kind: str = "TFJob",
+        job_kind: str = "PyTorchJob",
         *,
         job: Mapping[str, Any] | None = None,
         client: Client | None = None,
@@ -165,13 +165,28 @@ class TrainingClient:
             refuse("create_job", "num_workers", num_procs_per_worker=num_procs_per_worker)
         _ignore(namespace)
         if job is not None:
-            if any((name, train_func, base_image, num_workers, num_worker_replicas)):
-                raise ValueError("with `job` only `namespace` may be given")
+            _only_job(
+                name=name,
+                job_kind=job_kind,
+                base_image=base_image,
+                train_func=train_func,
+                parameters=parameters,
+                num_workers=num_workers,
+                num_procs_per_worker=num_procs_per_worker,
+                resources_per_worker=resources_per_worker,
+                env_vars=env_vars,
+                num_worker_replicas=num_worker_replicas,
+                num_chief_replicas=num_chief_replicas,
+                num_ps_replicas=num_ps_replicas,
+            )
             with _as_kubeflow("create", "job"):
                 self._client.submit(_mapping(job))
             return
         if train_func is None or not name:
-            raise ValueError("create_job needs `job`, or `train_func` and `name`")
+            raise ValueError(
+                "create_job needs `job`, or `train_func` and `name`; for an image's own program "
+                "write a TFJob or a job spec, with its `command`"
+            )
         worker = {"instances": num_workers or num_worker_replicas or 1}
         roles = {
             "chief": {"instances": num_chief_replicas},
@@ -203,9 +218,11 @@ class TrainingClient:
             timeout: Not used: the settings have `timeouts`.
 
         Raises:
+            ValueError: `job_kind` is another kind.
             RuntimeError: There is no such job, or the cluster does not answer.
         """
         _ignore(namespace)
+        _kind(job_kind or self.job_kind)
         with _as_kubeflow("get", name):
             return _training_job(self._client.attach(name).status().job)
 
@@ -218,6 +235,7 @@ class TrainingClient:
             RuntimeError: The cluster does not answer.
         """
         _ignore(namespace)
+        _kind(job_kind or self.job_kind)
         with _as_kubeflow("list", "jobs"):
             return [_made(listed.name, listed.state, "") for listed in self._client.jobs()]
 
@@ -286,6 +304,7 @@ class TrainingClient:
             RuntimeError: The job ended otherwise, or cannot be read.
         """
         _ignore(namespace)
+        _kind(job_kind or self.job_kind)
         if unknown := set(expected_conditions) - _CONDITIONS:
             raise ValueError(f"{sorted(unknown)} must be of {sorted(_CONDITIONS)}")
 
@@ -355,6 +374,7 @@ class TrainingClient:
         Raises:
             RuntimeError: The job or its logs cannot be read.
         """
+        _kind(job_kind or self.job_kind)
         only_first = is_master and replica_type is None and replica_index is None
         tasks = self.get_job_pod_names(name, namespace, only_first, replica_type, replica_index)
         found: dict[str, list[str]] = {task: [] for task in tasks}
@@ -391,6 +411,7 @@ class TrainingClient:
             RuntimeError: There is no such job, or it cannot be deleted.
         """
         _ignore(namespace)
+        _kind(job_kind or self.job_kind)
         refuse("delete_job", delete_options=delete_options)
         with _as_kubeflow("delete", name):
             handle: JobHandle = self._client.attach(name)
@@ -419,6 +440,12 @@ def _ignore(namespace: str | None) -> None:
         _log.warning(
             "namespace %s has no meaning on YARN; jobs belong to their user and a queue", namespace
         )
+
+
+def _only_job(**others: object) -> None:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ValueError(f"If `job` is set, {given[0]} must be None; put it into the job")
 
 
 def _kind(word: str) -> str:

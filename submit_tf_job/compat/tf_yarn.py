@@ -50,7 +50,7 @@ class TaskSpec:
         instances: Number of tasks.
         nb_proc_per_worker: Only 1.
         label: The label of its nodes.
-        tb_termination_timeout_seconds: Not used here: TensorBoard ends with the job.
+        tb_termination_timeout_seconds: Not allowed: TensorBoard ends with the job.
         tb_model_dir: Directory that TensorBoard shows.
         tb_extra_args: Its further arguments.
     """
@@ -69,7 +69,7 @@ def run_on_yarn(
     experiment_fn: Callable[[], Any],
     task_specs: Mapping[str, TaskSpec],
     *,
-    pyenv_zip_path: str | None = None,
+    pyenv_zip_path: str | Mapping[NodeLabel, str] | None = None,
     skein_client: object = None,
     files: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
@@ -81,6 +81,7 @@ def run_on_yarn(
     custom_task_module: str | None = None,
     name: str = "RunOnYarn",
     pre_script_hook: str | None = None,
+    cuda_runtime_hdfs_path: str | None = None,
     job: Mapping[str, Any] | None = None,
     client: Client | None = None,
 ) -> None:
@@ -111,7 +112,15 @@ def run_on_yarn(
         nb_retries=nb_retries,
         custom_task_module=custom_task_module,
         pre_script_hook=pre_script_hook,
+        cuda_runtime_hdfs_path=cuda_runtime_hdfs_path,
     )
+    if isinstance(pyenv_zip_path, Mapping):
+        refuse(
+            "run_on_yarn",
+            "one archive is that of all roles; job={'roles': {ROLE: {'python': …}}} has one of "
+            "its own",
+            pyenv_zip_path=pyenv_zip_path,
+        )
     keys: dict[str, Any] = {"strategy": "estimator", "queue": queue, "env": dict(env or {})}
     if pyenv_zip_path:
         keys["python"] = pyenv_zip_path
@@ -131,6 +140,12 @@ def _role(name: str, spec: TaskSpec) -> dict[str, Any]:
             f"nb_proc_per_worker of {name} is {spec.nb_proc_per_worker}, and each task runs one "
             f"process here",
             hint="leave it out, and run more instances",
+        )
+    if spec.tb_termination_timeout_seconds >= 0:
+        raise UsageError(
+            f"tb_termination_timeout_seconds of {name} is given, and TensorBoard ends with the "
+            f"job here",
+            hint="leave it out; a job of its own shows the logs afterwards",
         )
     memory = f"{spec.memory}Mi" if isinstance(spec.memory, int) else spec.memory.replace(" ", "")
     role: dict[str, Any] = {

@@ -242,4 +242,8 @@ def _read(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Tra
         from submit_tf_job.jobspec import dialects
 
         return dialects.read(root, notes)
+    if isinstance(root, Scalar):
+        from submit_tf_job.jobspec import dialects
+
+        dialects.refuse_program(text, notes)
     return root, None

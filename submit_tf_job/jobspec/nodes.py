@@ -24,7 +24,7 @@ __all__ = [
     "from_python",
 ]
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*:[^/\s]*@")
 _SHOWN = 48
 
 

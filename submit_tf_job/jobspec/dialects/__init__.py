@@ -31,6 +31,7 @@ __all__ = [
     "read_command",
     "read_configuration",
     "read_unparsed",
+    "refuse_program",
     "table",
 ]
 
@@ -71,6 +72,19 @@ _PLACEHOLDER = re.compile(
 )  # of Helm, Jinja
 _TEMPLATE_MESSAGE = (
     "a template ({{ }} or {% %} of Helm, Jinja or Go); fill it in first, as `helm template` does"
+)
+_PROGRAMS = (
+    (
+        re.compile(
+            r"^(?:import|from) (?:tensorflowonspark|tf_yarn|sparkdl|kubeflow)\b", re.MULTILINE
+        ),
+        "a Python program, whose job is made by its calls; import them from submit_tf_job.compat "
+        "(`submit_tf_job help python`), and run the program",
+    ),
+    (
+        re.compile(r"\A#!|\A(?:yarn|java|hadoop|gcloud|hbox-submit|xl-submit|spark-submit)\s"),
+        "a script; its command line is read by `submit_tf_job convert -- COMMAND`",
+    ),
 )
 _SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*$", re.MULTILINE)
 
@@ -264,17 +278,31 @@ def read_unparsed(
     Raises:
         Unreadable: `error`, or a more specific error.
     """
+    refuse_program(text, notes)
     if _SEPARATOR.search(text) and _KUBERNETES.search(text):
         found = _read_documents(text, notes)
         if found is not None:
             return found
     if _KUBERNETES.search(text) and _TEMPLATE.search(text):
         at = _TEMPLATE.search(text)
-        before = text[: at.start() if at else 0]
-        column = len(before) - before.rfind("\n")
-        place = Location(notes.source, before.count("\n") + 1, column)
-        raise Unreadable(place, _TEMPLATE_MESSAGE)
+        raise Unreadable(_place_of(text, at.start() if at else 0, notes), _TEMPLATE_MESSAGE)
     raise error
+
+
+def refuse_program(text: str, notes: Diagnostics) -> None:
+    """Refuse a program or a script that starts a job.
+
+    Raises:
+        Unreadable: It is one.
+    """
+    for pattern, message in _PROGRAMS:
+        if found := pattern.search(text):
+            raise Unreadable(_place_of(text, found.start(), notes), message)
+
+
+def _place_of(text: str, index: int, notes: Diagnostics) -> Location:
+    before = text[:index]
+    return Location(notes.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] | None:

@@ -173,6 +173,7 @@ def test_formats_of_one_format_has_its_keys(cli: Callable[..., Done]) -> None:
     "command",
     [
         "hbox-submit --app-type tensorflow --worker-num 1 --files https://u:SECRET@h/x --hbox-cmd t",
+        "hbox-submit --app-type tensorflow --worker-num 1 --files https://u:a@SECRET@h/x --hbox-cmd t",
         f"{SUBMARINE} --localization https://u:SECRET@h/d:./d:rw",
         f"{SUBMARINE} --input_path https://u:SECRET@h/d",
     ],

@@ -198,6 +198,8 @@ def test_run_on_yarn_makes_an_estimator_job(client: Recorder, tmp_path: Path) ->
         ({"file_systems": ["hdfs://b"]}, "file_systems"),
         ({"eval_monitor_log_thresholds": {"x": (1, 2)}}, "eval_monitor_log_thresholds"),
         ({"nb_retries": 2}, "nb_retries"),
+        ({"cuda_runtime_hdfs_path": "hdfs:///cuda"}, "cuda_runtime_hdfs_path"),
+        ({"pyenv_zip_path": {NodeLabel.GPU: "gpu.zip"}}, "pyenv_zip_path"),
         (
             {"custom_task_module": "my.task", "pre_script_hook": "ls"},
             "custom_task_module and no pre_script_hook",
@@ -217,6 +219,11 @@ def test_run_on_yarn_refuses_what_has_no_equal(
         ("boss", TaskSpec(512, 1), "boss"),
         ("chief", TaskSpec(512, 1, nb_proc_per_worker=2), "nb_proc_per_worker"),
         ("tensorboard", TaskSpec(512, 1), "tb_model_dir"),
+        (
+            "chief",
+            TaskSpec(512, 1, tb_termination_timeout_seconds=30),
+            "tb_termination_timeout_seconds",
+        ),
     ],
 )
 def test_run_on_yarn_refuses_roles_that_it_cannot_run(
@@ -288,7 +295,7 @@ def test_create_job_submits_a_tfjob(client: Recorder, job: object) -> None:
 
 
 def test_create_job_of_a_function(client: Recorder, caplog: pytest.LogCaptureFixture) -> None:
-    TrainingClient(namespace="team", client=client).create_job(
+    TrainingClient(namespace="team", job_kind="TFJob", client=client).create_job(
         name="own",
         train_func=main,
         parameters={"lr": 0.1},
@@ -307,12 +314,37 @@ def test_create_job_of_a_function(client: Recorder, caplog: pytest.LogCaptureFix
     assert "namespace team has no meaning" in caplog.text
 
 
+def test_create_job_of_a_function_is_a_pytorchjob_as_in_kubeflow(client: Recorder) -> None:
+    TrainingClient(client=client).create_job(
+        name="own",
+        train_func=main,
+        base_image="torch:2.4",
+        num_workers=2,
+        resources_per_worker={"memory": "4Gi"},
+    )
+    assert job_of(client).strategy.value == "torch"
+
+
+@pytest.mark.parametrize(
+    "verb", ["get_job", "delete_job", "get_job_logs", "wait_for_job_conditions", "list_jobs"]
+)
+def test_training_client_refuses_another_kind(client: Recorder, verb: str) -> None:
+    with pytest.raises(ValueError, match="Job kind must be one of"):
+        getattr(TrainingClient(client=client), verb)(
+            **({} if verb == "list_jobs" else {"name": "mnist"}), job_kind="MPIJob"
+        )
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
         ({}, ValueError),
         ({"train_func": main}, ValueError),
         ({"job": TFJOB, "name": "other"}, ValueError),
+        ({"job": TFJOB, "parameters": {"lr": 1}}, ValueError),
+        ({"job": TFJOB, "env_vars": {"A": "b"}}, ValueError),
+        ({"job": TFJOB, "num_ps_replicas": 1}, ValueError),
+        ({"name": "a", "base_image": "tf:2.15"}, ValueError),
         ({"job": "a text"}, ValueError),
         ({"name": "a", "train_func": main, "resources_per_worker": {"disk": 1}}, ValueError),
         ({"name": "a", "train_func": main, "job_kind": "MPIJob"}, ValueError),

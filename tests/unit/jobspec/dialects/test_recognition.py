@@ -57,6 +57,21 @@ def test_relative_of_a_tfjob_is_refused_by_name_with_the_way_out(
     assert way in problem
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("import tensorflowonspark\n", "theirs.yaml:1:1: a Python program"),
+        ('"""Train: now."""\nfrom tf_yarn import run\nx = {"a": 1}\n', "theirs.yaml:2:1: a Python"),
+        ("#!/bin/sh\nset -e\nhbox-submit --a: b: c\n", "theirs.yaml:1:1: a script"),
+        ("yarn jar submarine.jar job run --name a\n", "theirs.yaml:1:1: a script"),
+    ],
+)
+def test_program_is_refused_with_the_way_out(text: str, problem: str) -> None:
+    (found,) = refused(text)
+    assert found.startswith(problem)
+    assert "submit_tf_job.compat" in found or "`submit_tf_job convert -- COMMAND`" in found
+
+
 @pytest.mark.parametrize("text", ["metadata: {name: {{ name }}}\n", "{% if x %}\nspec: {}\n"])
 def test_template_is_refused_as_one(text: str) -> None:
     (problem,) = refused(f"apiVersion: kubeflow.org/v1\nkind: TFJob\n{text}")
