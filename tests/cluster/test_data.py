@@ -80,6 +80,7 @@ def kill_one_when(hdfs: Storage, job: str, task: str, directory: str) -> str:
     raise AssertionError("no checkpoint came")
 
 
+@pytest.mark.long
 def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_applied_to_shards(
     tool: Tool, hdfs: Storage, records: str
 ) -> None:

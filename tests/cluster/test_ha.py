@@ -130,7 +130,8 @@ def one_application(pair: Pair, name: str) -> dict[str, Any]:
     return found[0]
 
 
-@pytest.mark.parametrize("later_s", [pytest.param(0.0, marks=pytest.mark.long), 0.3])
+@pytest.mark.long
+@pytest.mark.parametrize("later_s", [0.0, 0.3])
 def test_the_active_one_is_killed_while_it_takes_a_job(
     tool: Tool, pair: Pair, later_s: float
 ) -> None:

@@ -292,7 +292,9 @@ def test_what_java_prints(cluster: LogCluster, file_format: str, compression: st
     assert_identical(cluster, app_id, web=True)
 
 
-@pytest.mark.parametrize("file_format", ["TFile", "IndexedFile"])
+@pytest.mark.parametrize(
+    "file_format", [pytest.param("TFile", marks=pytest.mark.long), "IndexedFile"]
+)
 def test_rolled_logs(cluster: LogCluster, file_format: str) -> None:
     cluster.collect_as(file_format, "gz", roll_every_s=6)
     app_id = cluster.run(f"rolled-{file_format}".lower(), [TICKS, TICKS], rolled="app.log")

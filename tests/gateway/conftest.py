@@ -112,10 +112,19 @@ class Process:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Served]:
+def served() -> Iterator[Served]:
     """A fake cluster at a real address, ten times as fast."""
     with served_cluster() as made:
         yield made
+
+
+@pytest.fixture
+def cluster(served: Served) -> Iterator[Served]:
+    """The session's cluster, whose jobs run until a test ends them, or sets `job_s` for itself."""
+    yield served
+    served.delay_s = 0.0
+    served.cluster.yarn.job_s = None
+    served.cluster.yarn.release()
 
 
 @pytest.fixture

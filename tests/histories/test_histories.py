@@ -9,7 +9,7 @@ import pytest
 from tests.histories.classes import CLASSES
 from tests.histories.history import Result, run
 
-FEW, MANY = 40, 1000
+FEW, MANY = 20, 1000
 
 
 def _assert_kept(kind: str, seed: int | str) -> None:
