@@ -98,7 +98,9 @@ def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) ->
         unique=True,
     ),
     counts=st.lists(st.integers(0, 1), min_size=4, max_size=4),
-    command=st.text("ab$\\\"'{}<> |&;\n-`", min_size=1, max_size=20),
+    command=st.text("ab$\\\"'{}<> |&;\n-`", min_size=1, max_size=20).filter(
+        lambda text: "{{" not in text  # a template of Helm or Jinja is refused
+    ),
     env=st.dictionaries(st.sampled_from(["A", "B_1"]), st.text('01ab ,=$\\"', max_size=8)),
 )
 def test_what_convert_writes_plans_to_the_same_service(
