@@ -217,6 +217,7 @@ class SubmitTFJobHook(BaseHook):
         name: str | None = None,
         overrides: Sequence[str] = (),
         text: bytes | None = None,
+        dialect: str | None = None,
     ) -> Plan:
         """Plan the job of a task instance.
 
@@ -227,6 +228,7 @@ class SubmitTFJobHook(BaseHook):
             name: The readable part of the job's name.
             overrides: `path=value` texts, as for `--set`.
             text: The content of the file.
+            dialect: The format of a file of another system; None to recognise it.
 
         Raises:
             JobSpecError: The job spec is invalid; the error has all problems.
@@ -244,6 +246,7 @@ class SubmitTFJobHook(BaseHook):
             name=run.job_name(name),
             text=text,
             base=base,
+            dialect=dialect,
         )
         for remark in loaded.remarks:
             self.log.info("%s", remark)

@@ -40,6 +40,7 @@ class SubmitTFJobOperator(BaseOperator):
         name: Readable part of the job's name, which the operator makes unique; default: the task's
             id.
         overrides: `path=value` texts, as for `--set`.
+        dialect: The format of a job file of another system, as for `--from`; None to recognise it.
         submit_tf_job_conn_id: The connection; None for the settings of the commands on the worker.
         deferrable: Wait in the triggerer; default: `[operators] default_deferrable`.
         stop_on_kill: Stop the job when the task is killed, cleared or timed out.
@@ -62,6 +63,7 @@ class SubmitTFJobOperator(BaseOperator):
         job: str | Path | Mapping[str, Any],
         name: str | None = None,
         overrides: Sequence[str] = (),
+        dialect: str | None = None,
         submit_tf_job_conn_id: str | None = DEFAULT_CONNECTION,
         deferrable: bool | None = None,
         stop_on_kill: bool = True,
@@ -74,6 +76,7 @@ class SubmitTFJobOperator(BaseOperator):
         self.job = str(job) if isinstance(job, Path) else job
         self.name = name
         self.overrides = overrides
+        self.dialect = dialect
         self.submit_tf_job_conn_id = submit_tf_job_conn_id
         if deferrable is None:
             deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
@@ -124,7 +127,13 @@ class SubmitTFJobOperator(BaseOperator):
             path = base / job
             job, base, text = str(path), path.parent, self._rendered(path, context)
         return self.hook.plan(
-            job, run, name=self.name, overrides=list(self.overrides or ()), text=text, base=base
+            job,
+            run,
+            name=self.name,
+            overrides=list(self.overrides or ()),
+            text=text,
+            base=base,
+            dialect=self.dialect,
         )
 
     def _rendered(self, path: Path, context: Any) -> bytes:

@@ -20,6 +20,7 @@ __all__ = ["received"]
 
 _JSON = frozenset({"application/json", "text/json"})
 _YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+_XML = frozenset({"application/xml", "text/xml"})  # TonY's
 _MULTIPART = "multipart/form-data"
 _PIECE = 256 * 1024
 _CLOSE = {"Connection": "close"}
@@ -69,6 +70,8 @@ def _source(media: str) -> str:
         return "body.json"
     if media in _YAML:
         return "body.yaml"
+    if media in _XML:
+        return "body.xml"
     raise RequestRefused(
         "media-type",
         f"{media[:100] or 'no content type'}: a job spec is application/json or "

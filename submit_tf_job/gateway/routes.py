@@ -107,6 +107,10 @@ async def submit(
     replace: Annotated[
         bool, Query(description="Delete a finished job of the same name first.")
     ] = False,
+    dialect: Annotated[
+        str | None,
+        Query(description="Format of a job file of another system; by default recognised."),
+    ] = None,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -131,7 +135,13 @@ async def submit(
 
         def post(cluster: operations.Cluster) -> submission.Posted:
             return submission.submit(
-                cluster, gateway.keys, sent, key=key, replace=replace, webhook=webhook
+                cluster,
+                gateway.keys,
+                sent,
+                key=key,
+                replace=replace,
+                dialect=dialect,
+                webhook=webhook,
             )
 
         try:

@@ -199,6 +199,7 @@ def submit(
     *,
     key: str | None = None,
     replace: bool = False,
+    dialect: str | None = None,
     webhook: RequestedWebhook | None = None,
 ) -> Posted:
     """Submit the job of a body; the same request again finds its job.
@@ -211,6 +212,7 @@ def submit(
             submission.
         replace: Delete a finished job of the same name first; with a key, unless it is this
             submission's.
+        dialect: The format of the body's job; None to recognise it.
         webhook: The webhook to send when the job is over.
 
     Raises:
@@ -219,9 +221,15 @@ def submit(
     """
     settings = cluster.settings
     job = operations.load_job(
-        Path(sent.source), settings, text=sent.job, host_files=False, uploads=sent.directory
+        Path(sent.source),
+        settings,
+        text=sent.job,
+        host_files=False,
+        uploads=sent.directory,
+        dialect=dialect,
     )
-    mine = submission_id(settings.user, key, sent.identity) if key is not None else None
+    identity = sent.identity + (dialect or "").encode()
+    mine = submission_id(settings.user, key, identity) if key is not None else None
     planned = operations.make_plan(job, settings, submission=mine)
     if mine is not None:
         keys.check(mine)

@@ -234,6 +234,7 @@ class Client:
         overrides: Sequence[str] = (),
         name: str | None = None,
         submission_id: str | None = None,
+        dialect: str | None = None,
     ) -> Plan:
         """Return what `submit` would post; `plan(…).body` has the exact bytes. Sends no request.
 
@@ -241,7 +242,9 @@ class Client:
             JobSpecError: The job cannot be planned.
         """
         return operations.make_plan(
-            self.load(spec, overrides=overrides, name=name), self.settings, submission=submission_id
+            self.load(spec, overrides=overrides, name=name, dialect=dialect),
+            self.settings,
+            submission=submission_id,
         )
 
     def submit(
@@ -252,6 +255,7 @@ class Client:
         name: str | None = None,
         submission_id: str | None = None,
         replace: bool = False,
+        dialect: str | None = None,
     ) -> JobHandle:
         """Submit a job once: the same call again finds the existing job.
 
@@ -262,6 +266,7 @@ class Client:
             submission_id: A scheduler's own id of this submission; by default a hash of the job and
                 the site.
             replace: Delete a finished job of that name first.
+            dialect: As for `load`.
 
         Raises:
             JobSpecError: The job spec is not valid.
@@ -273,7 +278,9 @@ class Client:
             DeadlinePassed: `timeouts.submit` passed, for instance because a finished job's
                 ApplicationMaster still held the name.
         """
-        planned = self.plan(spec, overrides=overrides, name=name, submission_id=submission_id)
+        planned = self.plan(
+            spec, overrides=overrides, name=name, submission_id=submission_id, dialect=dialect
+        )
         done = operations.submit(planned, self.cluster, replace=replace, on_wait=_log.warning)
         for remark in planned.job.remarks:
             _log.log(_LEVELS[remark.level], "%s", remark)
@@ -541,10 +548,16 @@ def submit(
     name: str | None = None,
     submission_id: str | None = None,
     replace: bool = False,
+    dialect: str | None = None,
 ) -> JobHandle:
     """Submit a job; see `Client.submit`."""
     return Client().submit(
-        spec, overrides=overrides, name=name, submission_id=submission_id, replace=replace
+        spec,
+        overrides=overrides,
+        name=name,
+        submission_id=submission_id,
+        replace=replace,
+        dialect=dialect,
     )
 
 

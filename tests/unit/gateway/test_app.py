@@ -69,6 +69,22 @@ def test_post_of_another_system_s_file_says_what_it_lost(world: World) -> None:
     assert (lost["level"], lost["path"]) == ("warning", "metadata.namespace")
 
 
+def test_post_dialect_takes_the_body_for_that_format(world: World) -> None:
+    xml = "<configuration><property><name>tony.worker.instances</name><value>1</value></property></configuration>"
+    typed = {"content-type": "application/xml"}
+    for name in (None, "tony"):
+        parameters = {"dialect": name} if name else {}
+        answer = world.ask(
+            "POST", "/v1/jobs", "alice", params=parameters, content=xml, headers=typed
+        )
+        assert answer.status_code == 422, answer.text
+        assert "there is no tony.application.name" in answer.text
+    answer = world.ask(
+        "POST", "/v1/jobs", "alice", params={"dialect": "nothing"}, json={"name": "a"}
+    )
+    assert "there is no format 'nothing'" in answer.text
+
+
 def test_a_job_from_post_to_delete(world: World) -> None:
     posted = world.post()
     assert (posted.status_code, posted.headers["location"]) == (201, "/v1/jobs/mnist")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.errors import UsageError
+from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.observation import JobReport, JobState, JobStatus, Verdict
 from submit_tf_job.operations.cluster import JobRef
 from submit_tf_job.operations.listing import ListedJob
@@ -76,10 +76,12 @@ def test_submit_logs_what_a_file_of_another_system_lost(
     monkeypatch.setattr("submit_tf_job.operations.submit", posted)
     monkeypatch.setattr(sdk.Client, "cluster", None)
     with caplog.at_level("INFO"):
-        client().submit(theirs)
+        client().submit(theirs, dialect="tfjob")
     levels = {record.levelname for record in caplog.records}
     assert levels == {"WARNING", "INFO"}
     assert "<mapping>:1:78: metadata.namespace: YARN has no namespaces" in caplog.text
+    with pytest.raises(JobSpecError, match="there is no format 'nothing'"):
+        client().submit(theirs, dialect="nothing")
     with pytest.raises(UsageError, match="takes no overrides"):
         client().load(client().load(theirs), dialect="tfjob")
 
