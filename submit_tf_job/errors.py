@@ -157,10 +157,16 @@ class Problem:
 
 
 class JobSpecError(SubmitTFJobError):
-    """The job spec is not valid; `problems` holds every problem found, sorted by line."""
+    """The job spec is not valid; `problems` holds every problem found, sorted by line.
 
-    def __init__(self, problems: Iterable[Problem], *, hint: str = "") -> None:
+    `remarks` says what does not carry over from a file of another system that lacks only values.
+    """
+
+    def __init__(
+        self, problems: Iterable[Problem], *, hint: str = "", remarks: Iterable[str] = ()
+    ) -> None:
         self.problems: tuple[Problem, ...] = tuple(sorted(problems))
+        self.remarks = tuple(remarks)
         super().__init__(
             _listing([str(problem) for problem in self.problems]),
             hint=hint,

@@ -11,7 +11,7 @@ import typer
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, command
 from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, read_content
-from submit_tf_job.errors import UsageError
+from submit_tf_job.errors import JobSpecError, UsageError
 
 _COMMAND_LINE = "a command line"
 
@@ -59,16 +59,21 @@ def convert(
     content: bytes | list[str] = words
     if not is_command:
         content = read_content(file)
-    made = operations.convert(
-        content,
-        context.settings(),
-        source=_COMMAND_LINE if is_command else file,
-        base=Path.cwd() if is_command or file == "-" else Path(file).parent,
-        dialect=dialect,
-        overrides=overrides or (),
-        name=name,
-        strict=strict,
-    )
+    try:
+        made = operations.convert(
+            content,
+            context.settings(),
+            source=_COMMAND_LINE if is_command else file,
+            base=Path.cwd() if is_command or file == "-" else Path(file).parent,
+            dialect=dialect,
+            overrides=overrides or (),
+            name=name,
+            strict=strict,
+        )
+    except JobSpecError as error:
+        for line in error.remarks if check else ():
+            context.say(line)
+        raise
     lines = [str(remark) for remark in made.remarks]
     if made.silent:
         lines.append(f"{len(made.silent)} keys mean nothing on YARN")

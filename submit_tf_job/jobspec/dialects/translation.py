@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec.diagnostics import Diagnostics, closest
 from submit_tf_job.jobspec.job import Location, Remark
 from submit_tf_job.jobspec.nodes import Items, Node, Pair, Scalar, ScalarKind, Table, clip, describe
@@ -410,8 +411,10 @@ class Translation:
                 need.at.note(f"{need.why}; {memory} is the settings' task_memory", need.ours)
             else:
                 missing.append(need)
+        remarks = () if self.notes.problems else self.remarks
         self._report(root, missing)
-        self.notes.check()
+        if self.notes.problems:
+            raise JobSpecError(self.notes.problems, remarks=map(str, remarks))
         return root
 
     def _report(self, root: Table, missing: list[_Need]) -> None:

@@ -72,6 +72,18 @@ def test_convert_prints_a_job_spec_that_validates(cli: Callable[..., Done], tmp_
     assert cli("convert", "job.yaml").out == done.out
 
 
+def test_convert_check_of_a_file_without_memory_says_what_is_lost_too(
+    cli: Callable[..., Done], tmp_path: Path
+) -> None:
+    text = TFJOB.replace(", resources: {limits: {memory: 1Gi}}", "")
+    (tmp_path / "theirs.yaml").write_text(text)
+    done = cli("convert", "theirs.yaml", "--check")
+    assert (done.status, done.out) == (2, "")
+    lost, problem = done.err.splitlines()
+    assert lost == f"warning: {LOST}"
+    assert "add --set roles.worker.memory=4Gi" in problem
+
+
 def test_convert_check_prints_only_what_does_not_carry_over(cli: Callable[..., Done]) -> None:
     done = cli("convert", "theirs.yaml", "--check", "-v")
     assert (done.status, done.err) == (0, "")
