@@ -284,6 +284,8 @@ def _uri(value: Value) -> str | None:
         near = closest(scheme.lower(), SCHEMES)
         meant = f"did you mean {near}://?" if near else f"known are {', '.join(SCHEMES)}"
         return value.fail(f"{clip(text)}: unknown file system '{scheme}'; {meant}")
+    if ":" in authority.rpartition("@")[0]:
+        return value.fail(f"{clip(text)} has a password, and a job spec holds none; leave it out")
     if not path or ".." in path.split("/") or "\n" in path:
         return value.fail(
             f"{clip(text)} names no file or directory; write the path from the root, without '..'"

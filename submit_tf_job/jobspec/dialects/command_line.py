@@ -74,6 +74,9 @@ def each(root: At, name: str) -> Iterator[At]:
 def open_file(at: At) -> At | None:
     """Read the YAML or JSON file that a flag names; report a problem, and return None."""
     reading = at.reading
+    if "://" in at.text():
+        at.fail(f"{clip(at.text())} is not a file of this host; fetch it first")
+        return None
     trial = Diagnostics(at.text())
     try:
         node = parse_file((reading.base or Path()) / at.text(), trial)

@@ -188,6 +188,9 @@ def test_formats_of_one_format_has_its_keys(cli: Callable[..., Done]) -> None:
         "hbox-submit --app-type tensorflow --worker-num 1 --files https://u:a@SECRET@h/x --hbox-cmd t",
         f"{SUBMARINE} --localization https://u:SECRET@h/d:./d:rw",
         f"{SUBMARINE} --input_path https://u:SECRET@h/d",
+        "job run -f https://u:SECRET@h/job.yaml",
+        "submit_tf_job.py --input_spec https://u:SECRET@h/job.json",
+        "java com.linkedin.tony.cli.ClusterSubmitter --conf_file https://u:SECRET@h/tony.xml",
     ],
 )
 def test_messages_leave_the_password_of_a_url_out(cli: Callable[..., Done], command: str) -> None:
