@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.conftest import SPECS, Result, Tool, gone
 
@@ -166,3 +167,49 @@ def test_multi_worker_with_the_newest_tensorflow(tool: Tool, frameworks: Path, k
     assert done.status == 1, done
     assert done.json["root_cause"]["code"] == "keras-3"
     assert "whose model.fit does not work under MultiWorkerMirroredStrategy" in output(tool, name)
+
+
+SPEC_RUNS = {
+    "data-service": ("loss 0.0",),
+    "ray": ("sum 55 of ",),
+    "xgboost": ("rank 0 of 2", "rank 1 of 2", "loss 0.0"),
+    "keras-tuner": ("4 trials, the best with loss 0.0",),
+}
+
+
+def run_spec(tool: Tool, environment: Path, name: str, *lines: str, **env: str) -> None:
+    """Submit a file of specs/ as it is, where the image is this machine's, and read its output."""
+    content = yaml.safe_load((SPECS / f"{name}.yaml").read_text("utf-8"))
+    content["env"] = {
+        **content.get("env", {}),
+        "PATH": f"{environment / 'bin'}:/usr/bin:/bin",
+        "HOME": str(tool.cwd),
+        **env,
+    }
+    del content["name"]
+    content["files"] = [shipped(Path(item["src"]).name) for item in content["files"]]
+    done = tool("submit", tool.spec(name, **content), "-o", "json", timeout=TIMEOUT_S)
+    said = output(tool, name)
+    assert done.status == 0, done.stderr + said
+    assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
+    for line in lines:
+        assert line in said, said
+    gone(name)
+
+
+@pytest.mark.parametrize("name", SPEC_RUNS)
+def test_specs_of_other_frameworks_run_to_their_end(
+    tool: Tool, frameworks: Path, tensorflow: Path, name: str
+) -> None:
+    environment = tensorflow if name == "data-service" else frameworks
+    run_spec(tool, environment, name, *SPEC_RUNS[name])
+
+
+def test_horovod_trains_with_two_tasks(tool: Tool) -> None:
+    found = os.environ.get("SUBMIT_TF_JOB_TEST_HOROVOD")
+    if not found:
+        pytest.skip(
+            "SUBMIT_TF_JOB_TEST_HOROVOD names no virtual environment with Horovod, whose build "
+            "takes a quarter of an hour (docs/frameworks.md)"
+        )
+    run_spec(tool, Path(found), "horovod", "rank 0 of 2", "rank 1 of 2", "loss 0.0")
