@@ -60,7 +60,7 @@ def render(
       submit_tf_job render train.yaml --explain
       submit_tf_job render train.yaml --task worker-1
     """
-    if explain and task:
+    if explain and task is not None:
         raise UsageError("--explain and --task show different things; leave one of the two out")
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
@@ -68,7 +68,7 @@ def render(
     if explain:
         context.result(_explain_lines(job, planned), lambda: _explain_object(job, planned))
         return
-    if task:
+    if task is not None:
         from submit_tf_job.plan.preview import preview
 
         shown = preview(planned, task)

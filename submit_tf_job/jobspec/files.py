@@ -39,6 +39,15 @@ MAX_LEVELS = 50
 HELD_FILE = 1024**2
 HELD = 8 * 1024**2
 HADOOP_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
+# what a NodeManager writes beside a task's files (ContainerLaunch, DefaultContainerExecutor)
+_OF_YARN = frozenset(
+    (
+        "container_tokens",
+        "default_container_executor.sh",
+        "default_container_executor_session.sh",
+        "launch_container.sh",
+    )
+)
 _LONGEST_NAME = 1024
 _ON_HDFS = ("hdfs", "viewfs")
 _ON_THE_WEB = ("https", "http")
@@ -584,6 +593,12 @@ def _destination(value: Value) -> str | None:
         return value.fail(
             f"{clip(name)} does not lie in the task's working directory; write a short "
             f"relative path without '..'"
+        )
+    first = clean.partition("/")[0]
+    if first.startswith(".tfjob-") or first in _OF_YARN:
+        return value.fail(
+            f"{clip(first)} is a name that YARN or the bootstrap uses in the task's working "
+            f"directory; choose another"
         )
     return clean
 

@@ -28,7 +28,7 @@ POD: tuple[ForeignKey, ...] = keys(
 = spec.containers[].image | `roles.*.image`
 = spec.containers[].command | `roles.*.command`, with args behind it; $(NAME) is filled in
 = spec.containers[].args | behind command; without command the image's ENTRYPOINT is asked for
-= spec.containers[].workingDir | `cd` before the command
+= spec.containers[].workingDir | `roles.*.workdir`
 = spec.containers[].env[].name | `roles.*.env`
 = spec.containers[].env[].value | `roles.*.env`; $(NAME) is filled in
 = spec.containers[].env[].valueFrom | asked for by `--set`: YARN has no secrets, ConfigMaps or pod
@@ -267,9 +267,7 @@ def _read_command(
         command.drop(f"the port {_TF_PORT} in the command; ports are chosen here, see TF_CONFIG")
     argv += arguments
     if directory is not None:
-        shell = ("sh", "-c", 'cd "$0" && exec "$@"', directory.text())
-        argv = [Scalar(ScalarKind.TEXT, word, directory.place) for word in shell] + argv
-        directory.note("the command changes to this directory first", f"{where}.command")
+        reading.put(f"{where}.workdir", directory.text(), directory)
     reading.put(f"{where}.command", argv, command)
 
 

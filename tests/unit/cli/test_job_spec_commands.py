@@ -33,6 +33,7 @@ def test_render_task_prints_assignments_for_a_shell(cli: Cli, spec: Path) -> Non
 
 
 def test_render_task_refuses_an_unknown_task(cli: Cli, spec: Path) -> None:
+    assert cli("render", "train.yaml", "--task", "").status == 2
     done = cli("render", "train.yaml", "--task", "worker-9")
     assert (done.status, done.out) == (2, "")
     assert "the job has no task 'worker-9'" in done.err

@@ -599,3 +599,12 @@ def test_files_of_a_web_server_are_refused_in_a_gateway(tmp_path: Path) -> None:
             base=None,
             uploads=tmp_path,
         )
+
+
+@pytest.mark.parametrize(
+    "name", [".tfjob-bootstrap", ".tfjob-packages/x", "launch_container.sh", "container_tokens"]
+)
+def test_dst_is_no_name_of_yarn_or_of_the_bootstrap(tree: Path, name: str) -> None:
+    said = refused(tree, f"[{{src: train.py, dst: {name}}}]")
+    assert "files[0].dst" in said
+    assert "is a name that YARN or the bootstrap uses" in said
