@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import tarfile
 from pathlib import Path
@@ -39,6 +40,31 @@ def test_the_images_of_this_project(tool: Tool, docker: DockerHost) -> None:
     assert "FAILURE  image-entrypoint" in done.out
     assert "does not run its arguments; it exited with status 0" in done.out
     assert "YARN reports the job as SUCCEEDED" in done.out
+    container = {
+        "name": "tensorflow",
+        "command": ["python3", "t.py"],
+        "resources": {"limits": {"memory": "1Gi"}},
+    }
+    replicas = {
+        role: {"template": {"spec": {"containers": [{**container, "image": image}]}}}
+        for role, image in {
+            "Chief": "submit_tf_job/base:1",
+            "Worker": "submit_tf_job/no-exec:1",
+        }.items()
+    }
+    tfjob = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "theirs"},
+        "spec": {"tfReplicaSpecs": replicas},
+    }
+    (tool.cwd / "tfjob.json").write_text(json.dumps(tfjob))
+    done = tool("image", "check", "--file", "tfjob.json", "-o", "json")
+    assert done.status == 1
+    assert {image["image"]: image["ok"] for image in done.json["images"]} == {
+        "submit_tf_job/base:1": True,
+        "submit_tf_job/no-exec:1": False,
+    }
     docker.is_clean()
 
 
