@@ -247,7 +247,10 @@ def docker_cluster(session_environ: dict[str, str], tensorflow: Path) -> Iterato
     """Start a sandbox with Docker and two GPUs that are not there, and take it down at the end."""
     made = Sandbox(f"test{os.getpid()}-docker", sandbox_dirs(session_environ))
     try:
-        options = SandboxOptions(modes=("docker",), gpus=2, mounts=(str(tensorflow),))
+        # `make matrix` has PyTorch and JAX, too
+        frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
+        mounts = tuple(str(path) for path in (tensorflow, frameworks) if path)
+        options = SandboxOptions(modes=("docker",), gpus=2, mounts=mounts)
         info = made.up(options, session_environ, print)
         profile = yaml.safe_load(info.profile_path.read_text())
         # Where an image has no /root, or whatever the path here begins with, that only root may

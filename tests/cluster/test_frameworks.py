@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.conftest import SPECS, Result, Tool, gone
+from tests.cluster.conftest import SPECS, DockerCluster, Result, Tool, gone
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 PROGRAMS = SPECS / "programs"
@@ -213,3 +213,43 @@ def test_horovod_trains_with_two_tasks(tool: Tool) -> None:
             "takes a quarter of an hour (docs/frameworks.md)"
         )
     run_spec(tool, Path(found), "horovod", "rank 0 of 2", "rank 1 of 2", "loss 0.0")
+
+
+CONTAINED = {
+    "torch": ["python3", "-m", "torch.distributed.run", "torch_train.py"],
+    "jax": ["python3", "jax_train.py"],
+}
+
+
+@pytest.mark.parametrize("network", ["bridge", "host"])
+@pytest.mark.parametrize("tasks", [2, 3])
+@pytest.mark.parametrize("strategy", CONTAINED)
+def test_torch_and_jax_train_in_containers(
+    docker_cluster: DockerCluster,
+    session_environ: dict[str, str],
+    tmp_path: Path,
+    frameworks: Path,
+    strategy: str,
+    tasks: int,
+    network: str,
+) -> None:
+    packages = next((frameworks / "lib").glob("python3.*/site-packages"))
+    tool = Tool(session_environ, docker_cluster.profiles[network], tmp_path)
+    name = f"{strategy}-{tasks}-{network}"
+    spec = tool.spec(
+        name,
+        strategy=strategy,
+        command=CONTAINED[strategy],
+        files=[shipped(f"{strategy}_train.py")],
+        mounts=[f"{packages}:/opt/frameworks"],
+        env={"PYTHONPATH": "/opt/frameworks", "HOME": "/tmp"},
+        roles={"worker": {"memory": "2Gi", "instances": tasks}},
+    )
+    done = tool("submit", spec, "-o", "json", timeout=TIMEOUT_S)
+    said = output(tool, name)
+    assert done.status == 0, done.stderr + said
+    assert done.json["warnings"] == [], "it ran in its image"
+    for rank in (0, tasks - 1):
+        assert f"{rank} of {tasks}" in said, said
+    assert "loss 0.0" in said
+    assert tool("delete", name).status == 0
