@@ -14,7 +14,7 @@ from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.container_patterns import CONTAINER
 from submit_tf_job.diagnose.patterns import PROGRAM, recognise
 from submit_tf_job.diagnose.statuses import LOST, meaning_of, of_executor
-from submit_tf_job.diagnose.tracebacks import PythonError, python_error
+from submit_tf_job.diagnose.tracebacks import OF_TORCHRUN, PythonError, python_error
 from submit_tf_job.yarn.amlog import ContainerEnd
 
 __all__ = [
@@ -39,6 +39,7 @@ _USED = re.compile(
     r"Current usage: (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) physical memory used"
 )
 _USED_VIRTUAL = re.compile(r"; (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) virtual memory used")
+_OF_CHILD = re.compile(r"^Root Cause [^\n]*\n(?:[^\n]*\n){0,5}? +exitcode +: (-?\d+)", re.MULTILINE)
 _PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 _MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
 _GRAIN = 256
@@ -340,11 +341,24 @@ def by_program(
             sentence = f"{found.sentence}; it names {peer}"
             found = replace(found, sentence=sentence, facts={**found.facts, "peer": peer})
         return found, error
+    if error and error.name == OF_TORCHRUN and (ended := _status_below_torchrun(stderr)):
+        return by_status(task, ended, asked_mib), None
     if error:
         return Cause(
             "python-exception", f"{task} ended by a Python exception: {error.last_line}"
         ), error
     return None, None
+
+
+def _status_below_torchrun(stderr: str) -> int | None:
+    """Return the exit status of the process that torchrun names as the first to fail, as a shell
+    would: 137 for SIGKILL.
+    """
+    found = _OF_CHILD.search(stderr[-_TRACEBACK:])
+    if not found:
+        return None
+    exitcode = int(found[1])
+    return 128 - exitcode if exitcode < 0 else exitcode
 
 
 def _named_peer(task: str, stderr: str) -> str | None:

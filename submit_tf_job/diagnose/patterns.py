@@ -253,6 +253,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "peer-failed",
         r"UnavailableError|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]*(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
         r"|Connection (?:reset|closed) by peer|JAX distributed service detected fatal errors"
+        r"|DistNetworkError: Failed to recv|gloo/transport/[^\n]*\] Timed out waiting \d+ms for"
         r"|Socket closed|failed to connect to all addresses",
         "{task} lost the connection to another task: the failure is elsewhere",
         "look at the task that ended first; its logs say why",

@@ -6,7 +6,7 @@ import re
 
 from submit_tf_job.deferred import dataclass
 
-__all__ = ["PythonError", "python_error"]
+__all__ = ["OF_TORCHRUN", "PythonError", "python_error"]
 
 _START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
@@ -16,7 +16,9 @@ _BARE = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt|Warn
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib/python3(?:\.\d+)?/|/bin/torchrun$|^<frozen |/python3?\.\d+/lib/|^<__array_function__"  # noqa: E501
 )
-_OF_TORCHRUN = "ChildFailedError"
+OF_TORCHRUN = "ChildFailedError"
+# PyTorch writes it before each line of a traceback once the process group exists (seen on 2.15)
+_RANK = re.compile(r"^\[rank\d+\]:(?: |$)")
 _LONGEST = 500  # excludes Java's stack, which HDFS clients append
 
 
@@ -50,7 +52,7 @@ def python_error(stderr: str) -> PythonError | None:
     Exceptions that Python ignored ("Exception ignored in …", in finalizers at exit) are skipped,
     because they do not end a program.
     """
-    lines = stderr.split("\n")
+    lines = [_RANK.sub("", line) for line in stderr.split("\n")]
     starts = [
         n
         for n, line in enumerate(lines)
@@ -61,7 +63,7 @@ def python_error(stderr: str) -> PythonError | None:
     for start in reversed(starts):
         error = _of_traceback(lines, start)
         # torchrun's own exception follows that of the process that it ran
-        if error is None or error.name != _OF_TORCHRUN or start == starts[0]:
+        if error is None or error.name != OF_TORCHRUN or start == starts[0]:
             return error
     return None
 

@@ -309,6 +309,19 @@ PROGRAMS = [
         "Exceeded\n\nRPC: /xla.coordination.CoordinationService/RegisterTask",
         "rendezvous-failed",
     ),
+    (
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/work/train.py", line 4, in <module>\n'
+        "[rank0]:     dist.all_reduce(total)\n"
+        "[rank0]: RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
+        "unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation to complete",
+        "peer-failed",
+    ),
+    (
+        "[rank1]: torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection "
+        "was likely closed. Did the remote server shutdown or crash?",
+        "peer-failed",
+    ),
     ("RuntimeError: nccl2 requires at least one CUDA device", "gpu-missing"),
     (
         "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
@@ -468,6 +481,44 @@ def test_python_error_below_torchrun_is_that_of_the_program() -> None:
     alone = python_error(TORCHRUN[TORCHRUN.index("E1123") :])
     assert alone is not None
     assert alone.name == "ChildFailedError"
+
+
+# PyTorch writes the rank before each line once the process group exists
+RANKED = "".join(f"[rank0]: {line}\n" for line in TORCHRUN[: TORCHRUN.index("E1123")].splitlines())
+
+
+@pytest.mark.parametrize("end", ["", TORCHRUN[TORCHRUN.index("E1123") :]], ids=["bare", "torchrun"])
+def test_python_error_after_the_process_group_exists(end: str) -> None:
+    error = python_error(RANKED + end)
+    assert error is not None
+    assert (error.last_line, error.place) == ("ValueError: bad labels in shard 7", "train.py:1")
+    cause, _ = by_program("worker-1", 1, RANKED + end)
+    assert cause is not None
+    assert cause.sentence.endswith("ValueError: bad labels in shard 7")
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "code", "words"),
+    [
+        ("-9 (pid: 14624)  (SIGKILL)", "killed", "SIGKILL"),
+        ("-11 (pid: 14624)  (SIGSEGV)", "crashed", "SIGSEGV"),
+        ("3 (pid: 14624) ", "exited", "exit status 3"),
+    ],
+)
+def test_by_program_of_a_process_that_ended_below_torchrun_without_an_exception(
+    exitcode: str, code: str, words: str
+) -> None:
+    said = (
+        TORCHRUN[TORCHRUN.index("E1123") :]
+        + "Failures:\n  <NO_OTHER_FAILURES>\n"
+        + "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-23_08:26:33\n"
+        + f"  host      : localhost\n  rank      : 1 (local_rank: 0)\n  exitcode  : {exitcode}\n"
+    )
+    cause, error = by_program("worker-1", 1, said, 1024)
+    assert cause is not None
+    assert cause.code == code
+    assert words in cause.sentence
+    assert error is None, "torchrun's own exception is not the program's"
 
 
 @pytest.mark.parametrize(
