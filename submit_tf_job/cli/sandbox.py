@@ -82,6 +82,16 @@ def up(
             help="Features of the cluster; may be combined: kerberos,docker or kerberos+ha+tls.",
         ),
     ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            metavar="N",
+            min=1,
+            max=8,
+            help="Number of NodeManagers, each a node of its own; default 1.",
+        ),
+    ] = None,
     gpus: Annotated[
         int | None,
         typer.Option(
@@ -89,7 +99,7 @@ def up(
             metavar="N",
             min=0,
             max=8,
-            help="With docker: simulate N GPUs.",
+            help="With docker: simulate N GPUs for each node.",
         ),
     ] = None,
     container_executor: Annotated[
@@ -129,6 +139,7 @@ def up(
       submit_tf_job sandbox up --name secure --profile kerberos+ha+tls
       submit_tf_job sandbox up --name images --profile docker --gpus 2
       submit_tf_job sandbox up --name slow --default-timeouts
+      submit_tf_job sandbox up --name three --nodes 3
     """
     from submit_tf_job.errors import UsageError
     from submit_tf_job.sandbox import SandboxOptions, parse_modes
@@ -147,6 +158,7 @@ def up(
         container_executor=container_executor,
         mounts=tuple(mount) if mount else None,
         default_timeouts=default_timeouts or None,
+        nodes=nodes,
     )
     context.interrupted = "The sandbox may be partly up; `submit_tf_job sandbox down` removes it."
     info = _sandbox(name).up(options, process_environment(), context.say)
@@ -216,7 +228,7 @@ def _up_lines(info: SandboxInfo) -> Iterator[str]:
     yield f"sandbox {info.name} is up (Hadoop {info.hadoop_version}, {did}, {info.seconds:.1f} s)"
     yield f"  profile          {info.profile}"
     yield f"  ResourceManager  {', '.join(info.rm_urls)}"
-    yield f"  NodeManager      {info.nm_url}"
+    yield f"  NodeManager      {', '.join(info.nm_urls)}"
     yield f"  NameNode         {info.namenode_url}  {info.hdfs_uri}"
     used_by = "the containers' resolver" if info.resolver == "system" else "the tasks, directly"
     yield f"  Registry DNS     {info.dns_server}, used by {used_by}"
@@ -256,6 +268,7 @@ def _info_object(info: SandboxInfo) -> dict[str, object]:
         "rm_url": info.rm_url,
         "rm_urls": list(info.rm_urls),
         "nm_url": info.nm_url,
+        "nm_urls": list(info.nm_urls),
         "namenode_url": info.namenode_url,
         "hdfs_uri": info.hdfs_uri,
         "dns_server": info.dns_server,

@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
@@ -23,7 +24,7 @@ from submit_tf_job.sandbox.engine import (
 from submit_tf_job.sandbox.hadoop_config import OPENS
 from submit_tf_job.sandbox.hardening import java_options
 from submit_tf_job.sandbox.kdc import KDC_MAIN, kdc_argv, kdc_environment, kdc_path
-from submit_tf_job.sandbox.options import DOMAIN
+from submit_tf_job.sandbox.options import DOMAIN, NODEMANAGERS
 from submit_tf_job.sandbox.processes import Process, is_alive, launch, listens, marker
 from submit_tf_job.sandbox.resolver import PRIVATE_MOUNTS
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
@@ -166,22 +167,30 @@ def _resourcemanager2_health(state: SandboxState) -> None:
     _resourcemanager_health(state, 1)
 
 
-def _nodemanager_health(state: SandboxState) -> None:
-    info = get_json(f"{state.nm_url}/ws/v1/node/info", access=access_of(state))["nodeInfo"]
+def _nodemanager_health(node: int, state: SandboxState) -> None:
+    url = f"{state.nm_urls[node - 1]}/ws/v1/node/info"
+    info = get_json(url, access=access_of(state))["nodeInfo"]
     if not info.get("nodeHealthy"):
         raise NotWell(f"it calls itself unhealthy: {info.get('healthReport')}")
 
 
-def gave_up(state: SandboxState) -> bool:
-    """Return whether the NodeManager has declared its node unhealthy until it is restarted.
+def gave_up(state: SandboxState) -> list[str]:
+    """Return the NodeManagers that have declared their nodes unhealthy until they are restarted.
 
     LinuxContainerExecutor does so when a container ends with 22 or 24.
     """
-    process = state.daemons.get("nodemanager")
-    if not state.docker or process is None or not is_alive(process):
+    if not state.docker:
+        return []
+    return [name for name, node in state.nodemanagers.items() if _gave_up(name, node, state)]
+
+
+def _gave_up(name: str, node: int, state: SandboxState) -> bool:
+    process = state.daemons.get(name)
+    if process is None or not is_alive(process):
         return False
     try:
-        info = get_json(f"{state.nm_url}/ws/v1/node/info", access=access_of(state))["nodeInfo"]
+        url = f"{state.nm_urls[node - 1]}/ws/v1/node/info"
+        info = get_json(url, access=access_of(state))["nodeInfo"]
     except (NotWell, KeyError):
         return False
     return not info.get("nodeHealthy") and "unrecoverable exception" in str(
@@ -222,7 +231,10 @@ _ROWS: tuple[tuple[str, str, str | None, str, Callable[[SandboxState], None]], .
         "rm2_scheduler rm2_tracker rm2 rm2_admin rm2_http",
         _resourcemanager2_health,
     ),
-    ("nodemanager", _NM, "384m", "nm nm_localizer nm_http", _nodemanager_health),
+    *(
+        (name, _NM, "384m", "nm nm_localizer nm_http", partial(_nodemanager_health, node))
+        for node, name in enumerate(NODEMANAGERS, 1)
+    ),
     ("registrydns", _DNS, "128m", "dns", _registrydns_health),
 )
 TABLE: Mapping[str, Daemon] = {
@@ -255,19 +267,18 @@ def check(name: str, state: SandboxState) -> None:
             raise NotWell(f"another process listens on its port {port}")
 
 
-def check_registered(state: SandboxState) -> None:
-    """Check that the ResourceManager has exactly one running node, that of this sandbox.
+def check_registered(name: str, state: SandboxState) -> None:
+    """Check that a NodeManager is a running node of the ResourceManager, and no other sandbox's is.
 
     Raises:
-        NotWell: It has no running node, several, or another sandbox's.
+        NotWell: It is missing, or there is one of another sandbox.
     """
     found = get_json(f"{_active(state)}/ws/v1/cluster/nodes", access=access_of(state))
     nodes = (found.get("nodes") or {}).get("node") or []
     running = {node.get("id") for node in nodes if node.get("state") == "RUNNING"}
-    ours = f"localhost:{state.ports['nm']}"
-    if ours not in running:
+    if state.node_ids[state.nodemanagers[name] - 1] not in running:
         raise NotWell("the NodeManager is not registered with the ResourceManager")
-    for other in running - {ours}:
+    for other in running - set(state.node_ids):
         raise NotWell(f"a foreign NodeManager, {other}, has joined the ResourceManager")
 
 
@@ -302,13 +313,13 @@ def environment(state: SandboxState, layout: Layout, environ: Mapping[str, str])
 
 
 def conf_dir(name: str, state: SandboxState, layout: Layout) -> Path:
-    """Return a daemon's configuration directory: shared, except that each of two ResourceManagers
-    has its own.
+    """Return a daemon's configuration directory: shared, except that each of two ResourceManagers,
+    and each NodeManager after the first, has its own.
     """
     number = {"resourcemanager": 1, "resourcemanager2": 2}.get(name)
     if state.ha and number:
         return layout.rm_conf(number)
-    return layout.conf
+    return layout.nm_conf(state.nodemanagers.get(name, 1))
 
 
 def _java(state: SandboxState, layout: Layout, daemon: Daemon) -> list[str]:
@@ -322,7 +333,7 @@ def _java(state: SandboxState, layout: Layout, daemon: Daemon) -> list[str]:
     if state.hosts_file:
         argv.append(f"-Djdk.net.hosts.file={layout.conf / 'hosts'}")
     argv += java_options(state, layout)
-    if state.native and daemon.name == "nodemanager":
+    if state.native and daemon.name in state.nodemanagers:
         argv.append(f"-Djava.library.path={state.native}")
     return [
         *argv,
@@ -341,7 +352,7 @@ def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, 
     variables = environment(state, layout, environ)
     if name == "dockerd":
         restore_bridge(state.engine)
-        expose(state.engine, exposed(layout))
+        expose(state.engine, exposed(state, layout))
         return start_engine(
             state.engine, environ, state.dns_address, dockerd_options(state, environ)
         )
@@ -351,12 +362,13 @@ def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, 
             kdc_argv(layout, marker(layout.home), environ), variables, layout.home, layout.log(name)
         )
     variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state, layout))
-    if state.docker and name == "nodemanager":  # whose value every container inherits
-        variables["HADOOP_CONF_DIR"] = str(layout.exposed / "conf")
+    node = state.nodemanagers.get(name)
+    if state.docker and node:  # every container inherits the value
+        variables["HADOOP_CONF_DIR"] = str(layout.exposed_to(node, "conf"))
     argv = _java(state, layout, TABLE[name])
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))
-    if name == "nodemanager" and state.resolver == "system" and not state.docker:
+    if node and state.resolver == "system" and not state.docker:
         conf = str(layout.conf / "resolv.conf")
         argv = [*PRIVATE_MOUNTS, "/bin/sh", "-c", _PRIVATE_RESOLVER, "sh", conf, *argv]
     return launch(argv, variables, layout.home, layout.log(name))

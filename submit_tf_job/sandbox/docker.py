@@ -161,9 +161,13 @@ def runtimes(state: SandboxState) -> list[str]:
     return ["runc"]
 
 
-def exposed(layout: Layout) -> dict[str, Path]:
+def exposed(state: SandboxState, layout: Layout) -> dict[str, Path]:
     """Return the directories of the sandbox that containers can access, by their names there."""
-    found = {"nm-local": layout.nm_local, "nm-log": layout.nm_log, "conf": layout.conf}
+    found = {}
+    for node in state.nodemanagers.values():
+        found[layout.exposed_to(node, "nm-local").name] = layout.nm_local(node)
+        found[layout.exposed_to(node, "nm-log").name] = layout.nm_log(node)
+        found[layout.exposed_to(node, "conf").name] = layout.nm_conf(node)
     if layout.job_keytabs.exists():
         found["keytabs"] = layout.job_keytabs
     return found
@@ -172,14 +176,14 @@ def exposed(layout: Layout) -> dict[str, Path]:
 # --- Hadoop's configuration ---
 
 
-def nodemanager(state: SandboxState, layout: Layout) -> dict[str, str]:
-    """Return the properties of yarn-site.xml for Docker."""
+def nodemanager(state: SandboxState, layout: Layout, node: int = 1) -> dict[str, str]:
+    """Return the properties of yarn-site.xml for Docker on one node."""
     if not state.docker:
         return {}
-    conf = layout.exposed / "conf"
+    conf = layout.exposed_to(node, "conf")
     return {
-        "yarn.nodemanager.local-dirs": str(layout.exposed / "nm-local"),
-        "yarn.nodemanager.log-dirs": str(layout.exposed / "nm-log"),
+        "yarn.nodemanager.local-dirs": str(layout.exposed_to(node, "nm-local")),
+        "yarn.nodemanager.log-dirs": str(layout.exposed_to(node, "nm-log")),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor",  # noqa: E501
         f"{_LINUX}.path": state.executor or str(layout.executor),
         f"{_LINUX}.group": _group(state),
@@ -271,18 +275,32 @@ def _settings(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -
         "docker": [cli, "-H", state.engine.host, "--config", str(layout.programs / "cli")],
         "setpriv": setpriv,
         "group": os.getegid(),
-        "roots": [str(layout.exposed / "nm-local"), str(layout.exposed / "nm-log")],
+        "roots": _written(state, layout),
         "configuration": str(layout.conf / "container-executor.cfg"),
         "untrusted": [UNTRUSTED],
         "gpus": state.gpus > 0,
     }
 
 
+def _written(state: SandboxState, layout: Layout) -> list[str]:
+    """Return the directories that NodeManagers write to, as containers see them."""
+    return [
+        str(layout.exposed_to(node, name))
+        for node in state.nodemanagers.values()
+        for name in ("nm-local", "nm-log")
+    ]
+
+
 def allowed_mounts(state: SandboxState, layout: Layout) -> tuple[list[str], list[str]]:
     """Return the paths that containers may mount read-only, and read-write."""
-    read_only = [str(layout.exposed / name) for name in exposed(layout) if name != "nm-log"]
+    outputs = {layout.nm_log(node) for node in state.nodemanagers.values()}
+    read_only = [
+        str(layout.exposed / name)
+        for name, directory in exposed(state, layout).items()
+        if directory not in outputs
+    ]
     read_only += [path for path in ("/etc/passwd", "/etc/group") if Path(path).exists()]
-    writable = [str(layout.exposed / name) for name in ("nm-local", "nm-log")]
+    writable = _written(state, layout)
     for mount in state.mounts:
         source, _, mode = mount.partition(":")
         target = writable if mode == "rw" else read_only

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from submit_tf_job.sandbox import docker, hardening
 from submit_tf_job.sandbox.options import DOMAIN
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host
 from submit_tf_job.sandbox.versions import line_of
 
 __all__ = ["OPENS", "client_files", "daemon_files", "resolv_conf"]
@@ -78,21 +78,24 @@ log4j.logger.org.apache.zookeeper=WARN
 """
 
 
-def daemon_files(state: SandboxState, layout: Layout, rm_id: str | None = None) -> dict[str, str]:
+def daemon_files(
+    state: SandboxState, layout: Layout, rm_id: str | None = None, node: int = 1
+) -> dict[str, str]:
     """Return the files of the daemons' configuration directory by name.
 
     Args:
         state: The sandbox.
         layout: Its files.
         rm_id: The ResourceManager that reads them, where the sandbox has two; else None.
+        node: The node whose NodeManager reads them.
     """
     yarn = {
         **_yarn_client(state),
         **_yarn_rm(state, layout),
-        **_yarn_nm(state, layout),
+        **_yarn_nm(state, layout, node),
         **_yarn_services(state, layout),
         **hardening.yarn_daemons(state, layout),
-        **docker.nodemanager(state, layout),
+        **docker.nodemanager(state, layout, node),
     }
     if rm_id:
         yarn["yarn.resourcemanager.ha.id"] = rm_id
@@ -104,7 +107,7 @@ def daemon_files(state: SandboxState, layout: Layout, rm_id: str | None = None) 
         "yarn-site.xml": yarn,
         **hardening.ssl_files(state, layout),
         **docker.resource_files(state),
-        "capacity-scheduler.xml": _scheduler(),
+        "capacity-scheduler.xml": _scheduler(state),
     }
     return {
         **{name: _xml(properties) for name, properties in files.items()},
@@ -246,6 +249,7 @@ def _yarn_rm(state: SandboxState, layout: Layout) -> dict[str, str]:
         # ResourceManager.
         "yarn.resourcemanager.connect.retry-interval.ms": "500" if state.ha else "1000",
         **_quick(state, _QUICK_RM),
+        **_placement(state),
         "yarn.timeline-service.enabled": "false",
         # The default is in /tmp, where another sandbox that starts at the same time removes the
         # files.
@@ -254,17 +258,26 @@ def _yarn_rm(state: SandboxState, layout: Layout) -> dict[str, str]:
     }
 
 
-def _yarn_nm(state: SandboxState, layout: Layout) -> dict[str, str]:
-    ports = state.ports
+def _placement(state: SandboxState) -> dict[str, str]:
+    """Return the property that makes the scheduler accept `placement`, where there are several
+    nodes; Hadoop's default refuses it.
+    """
+    if state.nodes == 1:
+        return {}
+    return {"yarn.resourcemanager.placement-constraints.handler": "scheduler"}
+
+
+def _yarn_nm(state: SandboxState, layout: Layout, node: int) -> dict[str, str]:
+    ports, host = state.ports, node_host(node)
     return {
-        "yarn.nodemanager.hostname": "localhost",
-        "yarn.nodemanager.address": f"localhost:{ports['nm']}",
-        "yarn.nodemanager.localizer.address": f"localhost:{ports['nm_localizer']}",
-        f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"localhost:{ports['nm_http']}",  # noqa: E501
+        "yarn.nodemanager.hostname": host,
+        "yarn.nodemanager.address": f"{host}:{ports['nm']}",
+        "yarn.nodemanager.localizer.address": f"{host}:{ports['nm_localizer']}",
+        f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"{host}:{ports['nm_http']}",  # noqa: E501
         "yarn.nodemanager.resource.memory-mb": str(state.memory_mib),
         "yarn.nodemanager.resource.cpu-vcores": str(state.vcores),
-        "yarn.nodemanager.local-dirs": str(layout.nm_local),
-        "yarn.nodemanager.log-dirs": str(layout.nm_log),
+        "yarn.nodemanager.local-dirs": str(layout.nm_local(node)),
+        "yarn.nodemanager.log-dirs": str(layout.nm_log(node)),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",  # noqa: E501
         "yarn.nodemanager.vmem-check-enabled": "false",
         "yarn.nodemanager.pmem-check-enabled": "true",
@@ -279,7 +292,7 @@ def _yarn_nm(state: SandboxState, layout: Layout) -> dict[str, str]:
         # Long enough to inspect a failed container's directory, short enough not to fill the disk.
         "yarn.nodemanager.delete.debug-delay-sec": "600",
         "yarn.nodemanager.recovery.enabled": "true" if state.recovery else "false",
-        "yarn.nodemanager.recovery.dir": str(layout.run / "nm-recovery"),
+        "yarn.nodemanager.recovery.dir": str(layout.nm_recovery(node)),
         "yarn.log-aggregation.retain-seconds": "86400",
         **_quick(state, _QUICK_NM),
     }
@@ -314,7 +327,7 @@ def _yarn_services(state: SandboxState, layout: Layout) -> dict[str, str]:
     return properties
 
 
-def _scheduler() -> dict[str, str]:
+def _scheduler(state: SandboxState) -> dict[str, str]:
     root = "yarn.scheduler.capacity.root"
     properties = {
         # With the default of 0.1 the second service stays ACCEPTED for ever.
@@ -323,7 +336,10 @@ def _scheduler() -> dict[str, str]:
         "yarn.scheduler.capacity.resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",  # noqa: E501
         "yarn.scheduler.capacity.node-locality-delay": "-1",
         "yarn.scheduler.capacity.maximum-applications": "10000",
-        "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": "true",
+        # With several nodes a job of small tasks would be on the first node that reports.
+        "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": (
+            "true" if state.nodes == 1 else "false"
+        ),
         "yarn.scheduler.capacity.per-node-heartbeat.maximum-container-assignments": "-1",
         f"{root}.queues": "default,ml",
     }

@@ -28,6 +28,7 @@ from submit_tf_job.sandbox.libhadoop import ensure_native
 from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
+    MAX_NODES,
     REALM,
     DaemonStatus,
     KerberosInfo,
@@ -214,6 +215,7 @@ class Sandbox:
         user = _user_name()
         java_home = find_java_home(environ)
         docker.check_options(options, environ)
+        _check_nodes(options)
         native = self._prepare_kerberos(options, environ, progress)
         jars = self._jars(options, environ, progress)
         # The same sandbox mostly gets the same ports.
@@ -316,6 +318,7 @@ class Sandbox:
             home=str(self._layout.home),
             modes=options.modes or (),
             default_timeouts=bool(options.default_timeouts),
+            nodes=options.nodes or 1,
             # The NodeManager's recovery store is leveldb, whose native library exists for this
             # processor only.
             recovery=platform.machine() in ("x86_64", "AMD64"),
@@ -342,17 +345,23 @@ class Sandbox:
         self, state: SandboxState, hosts: str | None, environ: Mapping[str, str]
     ) -> None:
         layout = self._layout
-        layout.make()
+        layout.make(state.nodes)
         if state.secure:
             make_kdc(state, layout, environ)
         if state.tls:
             make_certificates(state, layout, environ)
-        directories: dict[Path, str | None] = {layout.conf: None}
+        directories = {
+            layout.nm_conf(node): hadoop_config.daemon_files(state, layout, node=node)
+            for node in state.nodemanagers.values()
+        }
         if state.ha:
-            directories |= {layout.rm_conf(n): rm_id for n, rm_id in enumerate(RM_IDS, 1)}
-        for directory, rm_id in directories.items():
+            directories |= {
+                layout.rm_conf(number): hadoop_config.daemon_files(state, layout, rm_id)
+                for number, rm_id in enumerate(RM_IDS, 1)
+            }
+        for directory, files in directories.items():
             directory.mkdir(exist_ok=True)
-            for name, text in hadoop_config.daemon_files(state, layout, rm_id).items():
+            for name, text in files.items():
                 (directory / name).write_text(text)
         for name, text in hadoop_config.client_files(state).items():
             (layout.client_conf / name).write_text(text)
@@ -368,9 +377,8 @@ class Sandbox:
     def _heal(
         self, state: SandboxState, environ: Mapping[str, str], progress: Progress
     ) -> tuple[SandboxState, tuple[str, ...]]:
-        if daemons.gave_up(state):
-            # Only a restart makes such a NodeManager healthy again.
-            end([state.daemons["nodemanager"]], grace_s=5.0)
+        # Only a restart makes such a NodeManager healthy again.
+        end((state.daemons[name] for name in daemons.gave_up(state)), grace_s=5.0)
         dead = _dead(state)
         try:
             return self._start_again(dead, state, environ, progress), dead
@@ -437,7 +445,8 @@ class Sandbox:
             hdfs_uri=state.hdfs_uri,
             rm_url=state.rm_urls[0],
             rm_urls=state.rm_urls,
-            nm_url=state.nm_url,
+            nm_urls=state.nm_urls,
+            nm_url=state.nm_urls[0],
             namenode_url=state.namenode_url,
             dns_server=f"{state.dns_address}:{state.dns_port}",
             resolver=state.resolver,
@@ -478,6 +487,21 @@ def _check_path(home: Path) -> None:
         )
 
 
+def _check_nodes(options: SandboxOptions) -> None:
+    """Refuse several nodes with Kerberos or TLS, whose principals and certificate are of
+    `localhost`.
+    """
+    nodes, modes = options.nodes or 1, options.modes or ()
+    if not 1 <= nodes <= MAX_NODES:
+        raise SandboxError(f"a sandbox has 1 to {MAX_NODES} nodes, not {nodes}")
+    if nodes > 1 and {"kerberos", "tls"} & set(modes):
+        raise SandboxError(
+            "several nodes cannot be combined with Kerberos or TLS, whose principals and "
+            "certificate are for localhost",
+            hint="leave --nodes out, or kerberos and tls",
+        )
+
+
 def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
     """Refuse options that differ from those of the running sandbox.
 
@@ -499,6 +523,7 @@ def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
         "memory": (options.memory_mib, state.memory_mib),
         "vcores": (options.vcores, state.vcores),
         "GPUs": (options.gpus, state.gpus),
+        "nodes": (options.nodes, state.nodes),
         "the container-executor": (
             _absolute(options.container_executor),
             state.executor or "of its own",

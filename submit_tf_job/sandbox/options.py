@@ -14,7 +14,9 @@ __all__ = [
     "ALL_DAEMONS",
     "DAEMONS",
     "DOMAIN",
+    "MAX_NODES",
     "MODES",
+    "NODEMANAGERS",
     "REALM",
     "RUN_AS",
     "DaemonStatus",
@@ -47,6 +49,11 @@ REALM = "SANDBOX.TEST"
 # The user that containers of a sandbox with Docker run as; it exists on every machine.
 RUN_AS = "nobody"
 
+# A NodeManager is a JVM of 200 to 400 MB.
+MAX_NODES = 8
+# The NodeManager of each node; the first one has no number.
+NODEMANAGERS = ("nodemanager", *(f"nodemanager{number}" for number in range(2, MAX_NODES + 1)))
+
 # In the order in which they are shown; also the names that `logs` accepts.
 ALL_DAEMONS = (
     "dockerd",
@@ -56,17 +63,18 @@ ALL_DAEMONS = (
     "datanode",
     "resourcemanager",
     "resourcemanager2",
-    "nodemanager",
+    *NODEMANAGERS,
     "registrydns",
 )
 _MORE: dict[Mode, str] = {"docker": "dockerd", "kerberos": "kdc", "ha": "resourcemanager2"}
 # The daemons of a simple sandbox.
-DAEMONS = tuple(name for name in ALL_DAEMONS if name not in _MORE.values())
+DAEMONS = tuple(name for name in ALL_DAEMONS if name not in (*_MORE.values(), *NODEMANAGERS[1:]))
 
 
-def daemons_of(modes: Collection[Mode]) -> tuple[str, ...]:
-    """Return the daemons that a sandbox of these modes has."""
-    wanted = {*DAEMONS, *(daemon for mode, daemon in _MORE.items() if mode in modes)}
+def daemons_of(modes: Collection[Mode], nodes: int = 1) -> tuple[str, ...]:
+    """Return the daemons that a sandbox of these modes has, with a NodeManager for each node."""
+    more = (daemon for mode, daemon in _MORE.items() if mode in modes)
+    wanted = {*DAEMONS, *more, *NODEMANAGERS[:nodes]}
     return tuple(name for name in ALL_DAEMONS if name in wanted)
 
 
@@ -124,6 +132,7 @@ class SandboxOptions:
         container_executor: With Docker: Hadoop's own container-executor, instead of the sandbox's.
         mounts: With Docker: directories that jobs may mount, `/dir` to read or `/dir:rw`.
         default_timeouts: Keep Hadoop's default intervals and time-outs for jobs. Default no.
+        nodes: NodeManagers, each with the memory, cores and GPUs above. Default 1.
     """
 
     hadoop_version: str | None = None
@@ -137,6 +146,7 @@ class SandboxOptions:
     container_executor: Path | None = None
     mounts: tuple[str, ...] | None = None
     default_timeouts: bool | None = None
+    nodes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +202,7 @@ class SandboxInfo:
         hdfs_uri: Default file system.
         rm_url, nm_url, namenode_url: Web addresses.
         rm_urls: Web addresses of all ResourceManagers, `rm_url` first.
+        nm_urls: Web addresses of all NodeManagers, `nm_url` first.
         dns_server: `address:port` of Registry DNS.
         resolver: `system` if containers' own resolver uses Registry DNS, else `direct`.
         ports: Every port, by purpose.
@@ -224,6 +235,7 @@ class SandboxInfo:
     ca_file: Path | None = None
     kerberos: KerberosInfo | None = None
     docker: DockerInfo | None = None
+    nm_urls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

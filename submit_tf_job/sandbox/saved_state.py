@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.engine import Engine
-from submit_tf_job.sandbox.options import RUN_AS, Mode, Resolver, daemons_of
+from submit_tf_job.sandbox.options import NODEMANAGERS, RUN_AS, Mode, Resolver, daemons_of
 from submit_tf_job.sandbox.processes import Process
 
-__all__ = ["Layout", "SandboxState", "load_state", "save_state"]
+__all__ = ["Layout", "SandboxState", "load_state", "node_host", "save_state"]
 
 _FORMAT = 2
 
@@ -44,9 +44,27 @@ class Layout:
     def run(self) -> Path:
         return self.home / "run"
 
-    @property
-    def nm_local(self) -> Path:
-        return self.run / "nm-local"
+    def nm_conf(self, node: int = 1) -> Path:
+        """Return the configuration directory of one node's NodeManager."""
+        return self.conf if node == 1 else self.home / f"conf-nm{node}"
+
+    def nm_local(self, node: int = 1) -> Path:
+        """Return the directory of one node's containers."""
+        return self.run / f"nm-local{_suffix(node)}"
+
+    def nm_log(self, node: int = 1) -> Path:
+        """Return the directory of the output of one node's containers."""
+        return self.run / f"nm-log{_suffix(node)}"
+
+    def nm_recovery(self, node: int = 1) -> Path:
+        """Return the directory of what one node's NodeManager knows of its containers."""
+        return self.run / f"nm-recovery{_suffix(node)}"
+
+    def exposed_to(self, node: int, name: str) -> Path:
+        """Return one node's directory `conf`, `nm-local` or `nm-log` as containers of Docker see
+        it.
+        """
+        return self.exposed / f"{name}{_suffix(node)}"
 
     @property
     def namenode(self) -> Path:
@@ -99,10 +117,6 @@ class Layout:
         return Engine(self.docker, 0).run
 
     @property
-    def nm_log(self) -> Path:
-        return self.run / "nm-log"
-
-    @property
     def programs(self) -> Path:
         """Directory with the sandbox's own container-executor and nvidia-smi."""
         return self.home / "bin"
@@ -118,19 +132,25 @@ class Layout:
     def log(self, daemon: str) -> Path:
         return self.run / "log" / f"{daemon}.log"
 
-    def make(self) -> None:
+    def make(self, nodes: int = 1) -> None:
         """Create every directory that the daemons do not create themselves."""
         # HDFS requires the directories of its web pages, which the jars do not contain; empty ones
         # are enough.
         pages = [
             self.webroot / "webapps" / part for part in ("hdfs", "datanode", "secondary", "static")
         ]
-        data = [
-            self.run / part
-            for part in ("zk", "nn", "dn", "nm-local", "nm-log", "nm-recovery", "tmp", "log")
+        data = [self.run / part for part in ("zk", "nn", "dn", "tmp", "log")]
+        of_nodes = [
+            directory
+            for node in range(1, nodes + 1)
+            for directory in (self.nm_local(node), self.nm_log(node), self.nm_recovery(node))
         ]
-        for directory in (self.conf, self.client_conf, *pages, *data):
+        for directory in (self.conf, self.client_conf, *pages, *data, *of_nodes):
             directory.mkdir(parents=True, exist_ok=True)
+
+
+def _suffix(node: int) -> str:
+    return "" if node == 1 else str(node)
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,7 @@ class SandboxState:
         executor: Path of Hadoop's own container-executor; None for the sandbox's.
         mounts: Directories that jobs may mount into their containers.
         default_timeouts: Whether Hadoop's default intervals and time-outs apply to jobs.
+        nodes: Number of its NodeManagers.
         daemons: Process of each daemon that was started.
     """
 
@@ -181,6 +202,7 @@ class SandboxState:
     executor: str | None = None
     mounts: tuple[str, ...] = ()
     default_timeouts: bool = False
+    nodes: int = 1
     daemons: Mapping[str, Process] = field(default_factory=dict)
 
     @property
@@ -236,30 +258,51 @@ class SandboxState:
     @property
     def daemon_names(self) -> tuple[str, ...]:
         """The names of its daemons."""
-        return daemons_of(self.modes)
+        return daemons_of(self.modes, self.nodes)
+
+    @property
+    def nodemanagers(self) -> Mapping[str, int]:
+        """Its NodeManagers: name → number of the node."""
+        return {name: node for node, name in enumerate(NODEMANAGERS[: self.nodes], 1)}
+
+    @property
+    def node_ids(self) -> tuple[str, ...]:
+        """The nodes as the ResourceManager names them."""
+        return tuple(f"{node_host(node)}:{self.ports['nm']}" for node in self.nodemanagers.values())
 
     @property
     def rm_urls(self) -> tuple[str, ...]:
         """Web addresses of the ResourceManagers."""
         purposes = ("rm_http", "rm2_http") if self.ha else ("rm_http",)
-        return tuple(self._yarn_url(purpose) for purpose in purposes)
+        return tuple(self._yarn_url("localhost", purpose) for purpose in purposes)
 
     @property
-    def nm_url(self) -> str:
-        """Web address of the NodeManager."""
-        return self._yarn_url("nm_http")
+    def nm_urls(self) -> tuple[str, ...]:
+        """Web addresses of the NodeManagers."""
+        return tuple(
+            self._yarn_url(node_host(node), "nm_http") for node in self.nodemanagers.values()
+        )
 
     @property
     def namenode_url(self) -> str:
         """Web address of the NameNode."""
         return f"http://{self.hdfs_host}:{self.ports['namenode_http']}"
 
-    def _yarn_url(self, purpose: str) -> str:
-        return f"{'https' if self.tls else 'http'}://localhost:{self.ports[purpose]}"
+    def _yarn_url(self, host: str, purpose: str) -> str:
+        return f"{'https' if self.tls else 'http'}://{host}:{self.ports[purpose]}"
 
     def with_daemon(self, name: str, process: Process) -> SandboxState:
         """Return the state with one daemon's process replaced."""
         return replace(self, daemons={**self.daemons, name: process})
+
+
+def node_host(node: int) -> str:
+    """Return the host of a node, which is also the address that its NodeManager listens on.
+
+    Every node has an address of its own, as on a cluster, because YARN blacklists and places by
+    host; the ports are the same. An address, not a name, because clients connect to it.
+    """
+    return "localhost" if node == 1 else f"127.0.0.{node}"
 
 
 def save_state(layout: Layout, state: SandboxState) -> None:

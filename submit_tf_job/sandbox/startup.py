@@ -12,7 +12,7 @@ from submit_tf_job.sandbox.docker import NETWORK
 from submit_tf_job.sandbox.engine import ensure_network
 from submit_tf_job.sandbox.namenode import prepare_hdfs
 from submit_tf_job.sandbox.processes import Process, end, is_alive
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState, save_state
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host, save_state
 from submit_tf_job.sandbox.shutdown import containers, end_everything
 from submit_tf_job.sandbox.web import NotWell
 
@@ -38,7 +38,9 @@ def refuse_taken_ports(name: str, state: SandboxState) -> None:
     Raises:
         SandboxError: A port is in use; the message names it.
     """
-    address = {"registrydns": state.dns_address}.get(name, "")
+    # Nodes differ in their addresses and have the same ports.
+    nodes = {nodemanager: node_host(node) for nodemanager, node in state.nodemanagers.items()}
+    address = {"registrydns": state.dns_address, **nodes}.get(name, "")
     for port in daemons.daemon_ports(name, state):
         if not _is_let_go(port, address):
             raise SandboxError(
@@ -112,9 +114,9 @@ def _start(
     environ: Mapping[str, str],
     started: list[Process],
 ) -> SandboxState:
-    if name == "nodemanager" and not state.recovery:
+    if name in state.nodemanagers and not state.recovery:
         # It would not recover the containers of the previous NodeManager.
-        end(containers(layout), grace_s=1.0)
+        end(containers(layout, state.nodemanagers[name]), grace_s=1.0)
     process = daemons.start(name, state, layout, environ)
     started.append(process)
     state = state.with_daemon(name, process)
@@ -123,7 +125,7 @@ def _start(
 
 
 def wait_until_well(state: SandboxState, layout: Layout, progress: Progress) -> None:
-    """Wait until every daemon is healthy, HDFS has its directories, and the node is registered.
+    """Wait until every daemon is healthy, HDFS has its directories, and the nodes are registered.
 
     Raises:
         SandboxError: A daemon ended or did not become healthy; the message has its name and the end
@@ -140,7 +142,8 @@ def wait_until_well(state: SandboxState, layout: Layout, progress: Progress) -> 
         prepare_hdfs(state, layout)
     for name in state.daemon_names:
         _wait(name, partial(daemons.check, name, state), state, layout, deadline)
-    _wait("nodemanager", partial(daemons.check_registered, state), state, layout, deadline)
+    for name in state.nodemanagers:
+        _wait(name, partial(daemons.check_registered, name, state), state, layout, deadline)
 
 
 def _wait(

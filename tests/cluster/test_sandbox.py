@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -30,8 +31,10 @@ from submit_tf_job.sandbox import (
     SandboxDirs,
     SandboxInfo,
     SandboxOptions,
+    shutdown,
 )
 from submit_tf_job.sandbox.jvm import find_java_home
+from submit_tf_job.sandbox.processes import end
 from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.sandbox.web import ask_dns
 from tests.cluster.conftest import processes_below
@@ -41,6 +44,8 @@ pytestmark = pytest.mark.cluster
 
 # Of a busy machine with two cores; a quiet one needs 9 s, which the test prints.
 UP_S = 150
+# Of each node of the smaller sandbox.
+NODE_MIB = 4096
 AS_ROOT = os.geteuid() == 0
 CACHE = sandbox_dirs(os.environ).cache_dir
 
@@ -75,7 +80,14 @@ class Service:
     YARN appends redirections to the launch command, so a command of several parts stands in braces.
     """
 
-    def __init__(self, info: SandboxInfo, name: str, command: str, user: str = "alice") -> None:
+    def __init__(
+        self,
+        info: SandboxInfo,
+        name: str,
+        command: str,
+        user: str = "alice",
+        **changes: object,
+    ) -> None:
         self.info, self.name, self.user = info, name, user
         self.host = f"chief-0.{name}.{user}.sandbox.test"
         component = {
@@ -84,6 +96,7 @@ class Service:
             "launch_command": command.replace("HOST", self.host),
             "restart_policy": "NEVER",
             "resource": {"cpus": 1, "memory": "256"},
+            **changes,
         }
         status, answer = call(
             "POST",
@@ -102,18 +115,19 @@ class Service:
             call("GET", f"{self.info.rm_url}/ws/v1/cluster/apps/{self.app_id}")[1].get("app", {})
         )
 
+    def containers(self) -> list[dict[str, Any]]:
+        """The containers that have an address."""
+        _, answer = call("GET", self._url(f"/{self.name}"))
+        return [
+            container
+            for component in answer.get("components", [])
+            for container in component["containers"]
+            if container.get("ip")
+        ]
+
     def container(self) -> str:
         """The task's container, "" if it has none yet."""
-        _, answer = call("GET", self._url(f"/{self.name}"))
-        return next(
-            (
-                c["id"]
-                for component in answer.get("components", [])
-                for c in component["containers"]
-                if c.get("ip")
-            ),
-            "",
-        )
+        return next((str(container["id"]) for container in self.containers()), "")
 
     def ended(self) -> tuple[str, str]:
         """Wait for the end."""
@@ -174,7 +188,8 @@ def dirs(tmp_path_factory: pytest.TempPathFactory) -> SandboxDirs:
 def two(dirs: SandboxDirs) -> Iterator[tuple[Sandbox, Sandbox]]:
     """Two sandboxes, started at the same moment: one as the machine allows, one in direct mode."""
     sandboxes = Sandbox("default", dirs), Sandbox(f"b{os.getpid()}", dirs)
-    options = SandboxOptions(), SandboxOptions(resolver="direct", memory_mib=2048, vcores=2)
+    small = SandboxOptions(resolver="direct", memory_mib=NODE_MIB, vcores=4, nodes=2)
+    options = SandboxOptions(), small
     try:
         with ThreadPoolExecutor(2) as pool:
             infos = list(
@@ -273,7 +288,8 @@ def test_two_sandboxes_do_not_meet(two: tuple[Sandbox, Sandbox]) -> None:
     assert infos[0].dns_server != infos[1].dns_server
     for info in infos:
         nodes = call("GET", f"{info.rm_url}/ws/v1/cluster/nodes")[1]["nodes"]["node"]
-        assert [node["id"] for node in nodes] == [f"localhost:{info.ports['nm']}"]
+        hosts = [f"{url.hostname}:{info.ports['nm']}" for url in map(urlsplit, info.nm_urls)]
+        assert sorted(node["id"] for node in nodes) == sorted(hosts)
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can give containers a resolver of their own")
@@ -338,13 +354,53 @@ def test_a_healed_sandbox_runs_jobs_to_their_end(first: Sandbox, life: Service) 
     assert len(attempts["appAttempts"]["appAttempt"]) == 1
 
 
+def test_a_node_is_lost_with_its_containers_and_comes_back(
+    two: tuple[Sandbox, Sandbox],
+) -> None:
+    second = two[1]
+    info = info_of(second)
+    one_for_each_node = {"cpus": 1, "memory": str(NODE_MIB * 5 // 8)}
+    service = Service(
+        info,
+        "spread",
+        "exec sleep 600",
+        number_of_containers=2,
+        restart_policy="ALWAYS",
+        resource=one_for_each_node,
+    )
+
+    def hosts() -> list[str]:
+        return sorted(str(container["bare_host"]) for container in service.containers())
+
+    until(lambda: hosts() == ["127.0.0.2", "localhost"])
+    os.kill(pid_of(second, "nodemanager2"), signal.SIGKILL)
+    lost = shutdown.containers(Layout(info.home), 2)
+    assert lost
+    end(lost, grace_s=0)
+    status = second.status()
+    assert status.state == "degraded"
+    assert [row.name for row in status.daemons if not row.healthy] == ["nodemanager2"]
+    _until_nodes(info, {"localhost": "RUNNING", "127.0.0.2": "LOST"})
+    assert second.up(SandboxOptions(), os.environ).started == ("nodemanager2",)
+    _until_nodes(info, {"localhost": "RUNNING", "127.0.0.2": "RUNNING"})
+    until(lambda: hosts() == ["127.0.0.2", "localhost"])
+
+
+def _until_nodes(info: SandboxInfo, states: dict[str, str]) -> None:
+    def seen() -> dict[str, str]:
+        _, answer = call("GET", f"{info.rm_url}/ws/v1/cluster/nodes")
+        return {node["nodeHostName"]: node["state"] for node in answer["nodes"]["node"]}
+
+    until(lambda: seen() == states)
+
+
 def test_down_ends_also_the_containers_that_a_killed_nodemanager_left(
     two: tuple[Sandbox, Sandbox],
 ) -> None:
     second = two[1]
     info = info_of(second)
     os.kill(pid_of(second, "nodemanager"), signal.SIGKILL)
-    left = processes_below(info.home / "run" / "nm-local")
+    left = processes_below(info.home / "run")
     assert any("ServiceMaster" in command for command in left.values()), left
     assert any("sleep 600" in command for command in left.values()), left
     start = time.monotonic()

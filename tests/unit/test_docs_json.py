@@ -335,7 +335,7 @@ class FakeSandbox:
         "default", "sandbox", Path("p"), "3.4.2", "alice", Path("h"), Path("c"), "hdfs://h:1", "http://h:2", "http://h:3", "http://h:4",
         "127.0.0.1:53", "system", {"rm": 1}, ("namenode",), 1.0, ("http://h:2",), ("kerberos",), Path("ca"),
         KerberosInfo("SANDBOX.TEST", "127.0.0.1:88", Path("k"), Path("t"), "alice@SANDBOX.TEST"),
-        DockerInfo("unix:///d", "172.30.0.1", ("host",), None, 2),
+        DockerInfo("unix:///d", "172.30.0.1", ("host",), None, 2), ("http://h:3",),
     )  # fmt: skip
 
     def up(self, *_arguments: object) -> SandboxInfo:

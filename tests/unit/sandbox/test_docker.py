@@ -31,7 +31,7 @@ DOCKER = SandboxOptions(modes=("docker",))
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Layout(tmp_path).make()
     monkeypatch.setattr(engine, "RUN", tmp_path / "sockets")
-    for name in docker.exposed(Layout(tmp_path)):
+    for name in docker.exposed(state_of(nodes=2), Layout(tmp_path)):
         (Layout(tmp_path).exposed / name).mkdir(parents=True)  # in the place of a bind mount
     return tmp_path
 

@@ -14,7 +14,7 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, namenode, web
 from submit_tf_job.sandbox.access import Access
 from submit_tf_job.sandbox.hadoop_config import client_files, daemon_files, resolv_conf
-from submit_tf_job.sandbox.options import ALL_DAEMONS, DAEMONS
+from submit_tf_job.sandbox.options import ALL_DAEMONS, DAEMONS, MODES, daemons_of
 from submit_tf_job.sandbox.port_blocks import PORT_NAMES
 from submit_tf_job.sandbox.processes import Process, marker
 from submit_tf_job.sandbox.profile import profile_text, remove_profile, write_profile
@@ -282,7 +282,7 @@ def test_a_refusal_of_hdfs_is_told(state: SandboxState, monkeypatch: pytest.Monk
 
 def test_every_daemon_is_in_the_table_and_every_port_has_one_owner() -> None:
     assert tuple(daemons.TABLE) == ALL_DAEMONS
-    owned = [port for daemon in daemons.TABLE.values() for port in daemon.ports]
+    owned = [port for name in daemons_of(MODES) for port in daemons.TABLE[name].ports]
     assert sorted(owned) == sorted(PORT_NAMES)
 
 
@@ -450,9 +450,63 @@ def test_the_node_must_be_ours_and_alone(
         )
         if problem:
             with pytest.raises(NotWell, match=problem):
-                daemons.check_registered(state)
+                daemons.check_registered("nodemanager", state)
         else:
-            daemons.check_registered(state)
+            daemons.check_registered("nodemanager", state)
+
+
+def test_every_node_must_be_registered(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = replace(state, nodes=2)
+    first, second = ({"id": node, "state": "RUNNING"} for node in state.node_ids)
+    assert second["id"] == f"127.0.0.2:{state.ports['nm']}"
+    _answers(monkeypatch, {"ws/v1/cluster/nodes": {"nodes": {"node": [first]}}})
+    daemons.check_registered("nodemanager", state)
+    with pytest.raises(NotWell, match="is not registered"):
+        daemons.check_registered("nodemanager2", state)
+    _answers(monkeypatch, {"ws/v1/cluster/nodes": {"nodes": {"node": [first, second]}}})
+    daemons.check_registered("nodemanager2", state)
+
+
+def test_nodes_share_no_directory_and_no_address(state: SandboxState) -> None:
+    state = replace(state, nodes=2)
+    one, two = (
+        _properties(daemon_files(state, LAYOUT, node=node)["yarn-site.xml"]) for node in (1, 2)
+    )
+    differing = {name for name in one if one[name] != two[name]}
+    assert differing == {
+        f"yarn.nodemanager.{name}"
+        for name in (
+            "hostname",
+            "address",
+            "localizer.address",
+            "webapp.address",
+            "local-dirs",
+            "log-dirs",
+            "recovery.dir",
+        )
+    }
+    assert two["yarn.nodemanager.local-dirs"] == "/state/one/run/nm-local2"
+    assert two["yarn.nodemanager.webapp.address"] == f"127.0.0.2:{state.ports['nm_http']}"
+
+
+def test_several_nodes_spread_jobs_and_accept_placement(state: SandboxState) -> None:
+    placement = "yarn.resourcemanager.placement-constraints.handler"
+    spreading = "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled"
+    three = daemon_files(replace(state, nodes=3), LAYOUT)
+    assert _properties(three["yarn-site.xml"])[placement] == "scheduler"
+    assert _properties(three["capacity-scheduler.xml"])[spreading] == "false"
+    one = daemon_files(state, LAYOUT)
+    assert placement not in _properties(one["yarn-site.xml"])
+    assert _properties(one["capacity-scheduler.xml"])[spreading] == "true"
+
+
+def test_the_second_nodemanager_reads_its_own_directory(
+    state: SandboxState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = _started(replace(state, resolver="direct", nodes=2), "nodemanager2", monkeypatch)
+    assert argv[argv.index("-cp") + 1].startswith("/state/one/conf-nm2:")
 
 
 def test_a_failures_cause_is_shown_although_the_log_went_on(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.jars import JarSet
 from submit_tf_job.sandbox.lifecycle import Sandbox
 from submit_tf_job.sandbox.options import (
-    ALL_DAEMONS,
     DAEMONS,
     SandboxDirs,
     SandboxOptions,
     check_name,
+    daemons_of,
     profile_name,
 )
 from submit_tf_job.sandbox.port_blocks import (
@@ -411,10 +411,35 @@ def test_the_same_options_again_are_fine(machine: Machine) -> None:
     machine.sandbox().up(replace(options, resolver="auto"), ENVIRON)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SandboxOptions(nodes=9), "a sandbox has 1 to 8 nodes, not 9"),
+        (SandboxOptions(nodes=2, modes=("kerberos",)), "cannot be combined with Kerberos or TLS"),
+        (SandboxOptions(nodes=2, modes=("ha", "tls")), "cannot be combined with Kerberos or TLS"),
+    ],
+)
+def test_up_refuses_nodes(machine: Machine, options: SandboxOptions, message: str) -> None:
+    with pytest.raises(SandboxError, match=message):
+        machine.sandbox().up(options, ENVIRON)
+
+
+def test_up_starts_a_nodemanager_for_each_node(machine: Machine) -> None:
+    info = machine.sandbox().up(SandboxOptions(nodes=3), ENVIRON)
+    assert info.started == daemons_of((), 3)
+    port = info.ports["nm_http"]
+    hosts = ("localhost", "127.0.0.2", "127.0.0.3")
+    assert info.nm_urls == tuple(f"http://{host}:{port}" for host in hosts)
+    assert (info.home / "conf-nm3" / "yarn-site.xml").is_file()
+    assert (info.home / "run" / "nm-local3").is_dir()
+    with pytest.raises(SandboxError, match="is up with nodes 3, not 2"):
+        machine.sandbox().up(SandboxOptions(nodes=2), ENVIRON)
+
+
 def test_a_profile_brings_its_daemons_and_its_files(machine: Machine) -> None:
     options = SandboxOptions(modes=("kerberos", "ha", "tls"))
     info = machine.sandbox().up(options, ENVIRON)
-    every = tuple(name for name in ALL_DAEMONS if name != "dockerd")
+    every = daemons_of(options.modes or ())
     assert info.started == every
     assert machine.made == ["kdc", "certificates"]
     assert (info.modes, info.ca_file) == (options.modes, info.home / "tls" / "ca.pem")

@@ -28,7 +28,15 @@ from submit_tf_job.sandbox.access import Access, NoTicket, SandboxLogin, access_
 from submit_tf_job.sandbox.hadoop_config import client_files, daemon_files
 from submit_tf_job.sandbox.kdc import find_programs, kdc_environment, make_kdc, principals
 from submit_tf_job.sandbox.libhadoop import ensure_native
-from submit_tf_job.sandbox.options import ALL_DAEMONS, DAEMONS, MODES, Mode, daemons_of, parse_modes
+from submit_tf_job.sandbox.options import (
+    ALL_DAEMONS,
+    DAEMONS,
+    MAX_NODES,
+    MODES,
+    Mode,
+    daemons_of,
+    parse_modes,
+)
 from submit_tf_job.sandbox.port_blocks import block_ports
 from submit_tf_job.sandbox.processes import Process
 from submit_tf_job.sandbox.profile import profile_text, write_profile
@@ -102,7 +110,8 @@ def test_the_daemons_of_each_profile() -> None:
     assert set(daemons_of(["kerberos"])) - set(DAEMONS) == {"kdc"}
     assert set(daemons_of(["ha"])) - set(DAEMONS) == {"resourcemanager2"}
     assert set(daemons_of(["docker"])) - set(DAEMONS) == {"dockerd"}
-    assert daemons_of(MODES) == ALL_DAEMONS
+    assert daemons_of(MODES, MAX_NODES) == ALL_DAEMONS
+    assert set(daemons_of((), 3)) - set(DAEMONS) == {"nodemanager2", "nodemanager3"}
 
 
 # --- Hadoop's files
@@ -414,7 +423,7 @@ def test_kerberos_and_docker_listen_where_containers_reach_them(tmp_path: Path) 
     assert layout.keytab(hdfs_site["dfs.datanode.kerberos.principal"]).is_file()
     copy = layout.job_keytabs / "nobody.localhost.keytab"
     assert (copy.stat().st_mode & 0o777, copy.owner()) == (0o400, "nobody")
-    assert "keytabs" in docker.exposed(layout)
+    assert "keytabs" in docker.exposed(state, layout)
     assert str(layout.exposed / "keytabs") in docker.allowed_mounts(state, layout)[0]
 
 
@@ -701,9 +710,9 @@ def test_the_node_is_looked_for_at_the_active_one(monkeypatch: pytest.MonkeyPatc
         f"{two}/ws/v1/cluster/nodes": {"nodes": {"node": [node]}},
     }
     _answers(monkeypatch, answers)
-    daemons.check_registered(state)
+    daemons.check_registered("nodemanager", state)
     _answers(monkeypatch, {**answers, f"{one}/ws/v1/cluster/info": NotWell("does not answer")})
-    daemons.check_registered(state)
+    daemons.check_registered("nodemanager", state)
 
 
 def test_the_kdc_is_asked_for_a_ticket(monkeypatch: pytest.MonkeyPatch) -> None:

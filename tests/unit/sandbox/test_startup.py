@@ -11,7 +11,7 @@ import pytest
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, shutdown, startup
-from submit_tf_job.sandbox.options import ALL_DAEMONS, DAEMONS
+from submit_tf_job.sandbox.options import ALL_DAEMONS, DAEMONS, NODEMANAGERS
 from submit_tf_job.sandbox.processes import Process
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state
 from submit_tf_job.sandbox.shutdown import end_everything
@@ -35,12 +35,12 @@ class World:
             (daemons, "start", self._start),
             (daemons, "format_namenode", lambda state, layout, environ: self.did.append("format")),
             (daemons, "check", self._check),
-            (daemons, "check_registered", lambda state: self._check("registration", state)),
+            (daemons, "check_registered", lambda _, state: self._check("registration", state)),
             (startup, "prepare_hdfs", lambda state, layout: self.did.append("directories")),
             (startup, "is_alive", lambda process: self.pids[process.pid] not in self.dies),
             (startup, "end", self._end),
             (startup, "end_everything", lambda layout: self.did.append("end everything")),
-            (startup, "containers", lambda layout: [Process(77, 1)]),
+            (startup, "containers", lambda layout, node: [Process(76 + node, 1)]),
             (startup, "monotonic", lambda: self.now),
             (startup, "sleep", self._sleep),
         ]
@@ -128,6 +128,13 @@ def test_a_restart_starts_only_what_it_is_told(world: World) -> None:
     assert world.did == ["datanode"]
 
 
+def test_a_node_that_does_not_register_is_named(world: World) -> None:
+    world.dies = {"nodemanager3"}
+    state = world.state(nodes=3)
+    with pytest.raises(SandboxError, match="nodemanager3 ended while it started"):
+        start_daemons(state.daemon_names, state, world.layout, {}, lambda _: None)
+
+
 def test_a_failed_first_start_ends_everything_and_names_the_one_that_died(world: World) -> None:
     world.dies = {"zookeeper"}
     world.sick = {"namenode": 10**6}
@@ -180,9 +187,16 @@ def test_a_nodemanager_that_cannot_recover_finds_no_old_containers(world: World)
     assert world.did == ["end 77", "nodemanager"]
 
 
+def test_the_second_nodemanager_ends_its_own_old_containers_only(world: World) -> None:
+    state = world.state(ready=True, recovery=False, nodes=2)
+    start_daemons(("nodemanager2",), state, world.layout, {}, lambda _: None)
+    assert world.did == ["end 78", "nodemanager2"]
+
+
 def test_the_order_in_which_everything_is_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    Layout(tmp_path).make()
     running = {Process(number, 1): name for number, name in enumerate(ALL_DAEMONS)}
     containers = [[Process(50, 1)], [Process(51, 1)], []]
     ended: list[tuple[list[str], float]] = []
@@ -199,7 +213,7 @@ def test_the_order_in_which_everything_is_ended(
     monkeypatch.setattr(shutdown, "end", end)
     assert end_everything(Layout(tmp_path))
     assert ended == [
-        (["nodemanager"], 5.0),
+        (list(NODEMANAGERS), 5.0),
         (["registrydns"], 0.5),
         (["kdc", "zookeeper", "namenode", "datanode", "resourcemanager", "resourcemanager2"], 3.0),
         (["50"], 1.0),
