@@ -53,6 +53,8 @@ class Agent(abc.ABC):
         self.data: Data | None = None  # the job's inputs and outputs, if it declares any
         self.reserved: ports.Reservation | None = None  # the port of this task
         self.held: list[ports.Reservation] = []  # the ports that the command serves
+        self.close_servers: Callable[[], None] | None = None
+        self.renewing = False  # the command is ended, and will be started again
         # The result of the command, and the upload of its outputs that is still to be done.
         self.ending: tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]] | None = None
 
@@ -71,6 +73,18 @@ class Agent(abc.ABC):
     def report(self) -> dict[str, Any] | None:
         """Return the job's report, if this task writes one."""
         return None
+
+    def done_message(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return how the command ended, for the deciding task."""
+        return record
+
+    def described(self, code: int) -> dict[str, Any]:
+        """Return a record of the command's return code."""
+        return describe(self.info, code)
+
+    def turn(self, now: float) -> None:
+        """Do what is due in each turn of the event loop."""
+        self.watch_child(now)
 
     @abc.abstractmethod
     def tick(self, now: float) -> bool:
@@ -99,7 +113,7 @@ class Agent(abc.ABC):
             while self.exit is None:
                 now = time.monotonic()
                 stamps.look(now)
-                self.watch_child(now)
+                self.turn(now)
                 if not stop and self.signals.stop():
                     stop = self.signals.stop()
                     self.stopped(now)
@@ -179,7 +193,7 @@ class Agent(abc.ABC):
             if self.info.task.get("variables"):
                 from submit_tf_job.container.systems import variables
 
-                variables.serve(self.info)
+                self.close_servers = variables.serve(self.info)
             self.child = Child(command, self.env, self.nofile, self.workdir())
         except BootstrapProblem as problem:
             self.fail(problem)
@@ -253,8 +267,10 @@ class Agent(abc.ABC):
         over = self.child.poll(now)
         if self.child.code is not None and not self.record and not self.ending:
             self.child_ended = now
-            record = describe(self.info, self.child.code)
+            record = self.described(self.child.code)
             stop = self.signals.stop()
+            if self.renewing:
+                return
             if self.end_requested:
                 record["reason"] = "ended"
             elif stop:  # the command ended because of the signal, whatever its own status

@@ -28,6 +28,8 @@ ENV_COUNT = "TFJOB_COUNT"  # tasks of this role
 ENV_PORT = "TFJOB_PORT"  # the port this task may listen on
 ENV_PORT_OF = "TFJOB_PORT_"  # each followed by the name of one of the role's `ports` in capitals
 ENV_SUBMISSION = "TFJOB_SUBMISSION_ID"
+# with `retries`: 0, then one more for each time that all tasks started again
+ENV_GENERATION = "TFJOB_GENERATION"
 ENV_ATTEMPT = "TFJOB_ATTEMPT"  # 0, then one more for each time YARN started this task again
 # write {"step": 3, "total": 10, "metrics": {...}} there, by rename
 ENV_PROGRESS = "TFJOB_PROGRESS_FILE"
@@ -47,6 +49,7 @@ TASK_ENV = (
     ENV_COUNT,
     ENV_PORT,
     ENV_SUBMISSION,
+    ENV_GENERATION,
     ENV_ATTEMPT,
     ENV_PROGRESS,
 )
@@ -145,6 +148,13 @@ EXIT_MEANING = {
     EXIT_COMMAND_NOT_FOUND: "the command was not found in the container",
     EXIT_TERMINATED: "ended by SIGTERM (YARN stops containers so)",
 }
+
+# --- retries of the whole training ---------------------------------------------------------------
+RETRY_LOST, RETRY_OOM, RETRY_ANY = "lost", "out-of-memory", "any"  # words of `retries.on`
+REASON_OOM = "out-of-memory"  # reason of a record: the kernel killed the command for its memory
+# the sidecar of a job with `retries` whose exit status is the job's for YARN: other tasks that
+# fail would be started again
+WITNESS_ROLE = "witness"
 
 # --- kinds of roles in the rendezvous -------------------------------------------------------------
 KIND_TRAINS = "trains"  # must succeed; the deciding role is of this kind

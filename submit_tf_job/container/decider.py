@@ -53,14 +53,14 @@ class Decider(Agent):
     def __init__(self, info: Info, signals: Signals) -> None:
         """Create the state machine; `open` starts to listen."""
         super().__init__(info, signals)
-        self.job = Rendezvous(info, info.started, log)
+        self.job = self.rendezvous_of(info)
         self.writer = Writer(self.job)
         self.peers: dict[int, Peer] = {}
         self.unidentified: dict[int, Peer] = {}  # in order of arrival
         self.logged: set[str] = set()
         self.ping_s = max(PING_S, info.total / 200.0)
         self.progress_s = max(1.0, info.total / 100.0)
-        self.phase = states.WAITING
+        self.stage = self.job.stage
         self.changed = True
         self.probed = False  # whether all tasks were pinged after a failure
         self.failed_at = 0.0
@@ -77,6 +77,10 @@ class Decider(Agent):
         self.hurried = False
         self.go = pack("go")
         self.rendezvous: Reservation | None = None
+
+    def rendezvous_of(self, info: Info) -> Rendezvous:
+        """Create the state machine."""
+        return Rendezvous(info, info.started, log)
 
     def open(self) -> None:
         """Listen for the other tasks, if the job has any.
@@ -210,12 +214,21 @@ class Decider(Agent):
             "decider_attempt": me.attempt,
             "ping_s": self.ping_s,
             "progress_s": self.progress_s,
+            **self.history(),
         }
         self._send(peer, pack("welcome", **welcome))
+        self._next_step(peer, m, message)
+
+    def _next_step(self, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
+        """Tell a task that has just connected what to do."""
         may_go = self.job.phase in (states.RUNNING, states.FINISHING)
         may_go = may_go or m.role_kind == contract.KIND_SIDECAR
         if may_go and message.get("state") == "waiting":
             self._send(peer, self.go)
+
+    def history(self) -> dict[str, Any]:
+        """Return what every task remembers for a later deciding task."""
+        return {}
 
     def _check_silence(self, now: float) -> None:
         for peer in list(self.peers.values()):
@@ -317,7 +330,8 @@ class Decider(Agent):
         if job.failures and job.phase != states.ENDING:
             self._probe(now)
         job.tick(now)
-        if self.phase != job.phase:
+        if self.stage != job.stage:
+            self.stage = job.stage
             self._enter(now, job.phase)
         if (
             job.phase == states.ENDING
@@ -338,14 +352,13 @@ class Decider(Agent):
         return job.phase == states.ENDING or bool(job.failures) or names_late
 
     def _enter(self, now: float, phase: str) -> None:
-        self.phase = phase
         job = self.job
         if phase == states.RUNNING:
             if self.reserved:
                 job.me.port = self.reserved.port
             hosts, taken = job.hosts(self.addresses), job.ports()
             self.learn(hosts, taken)
-            self.go = pack("go", hosts=hosts, ports=taken)
+            self.go = pack("go", hosts=hosts, ports=taken, **self.history())
             for peer in list(self.peers.values()):
                 if peer.member and peer.member.role_kind != contract.KIND_SIDECAR:
                     self._send(peer, self.go)
@@ -370,7 +383,7 @@ class Decider(Agent):
     def command_ended(self, now: float) -> None:
         """Report the end of the command to the state machine."""
         self._own_progress(now)
-        self.job.done(now, self.job.me, self.record or {})
+        self.job.done(now, self.job.me, self.done_message(self.record or {}))
         self.changed = True
 
     def _own_progress(self, now: float) -> None:

@@ -151,8 +151,13 @@ class Follower(Agent):
                 **decider,
                 **served,
                 **times,
+                **self.memory(),
             )
         )
+
+    def memory(self) -> dict[str, Any]:
+        """Return what a deciding task in another container cannot know."""
+        return {}
 
     def _send(self, data: bytes) -> None:
         if not self.channel:
@@ -226,10 +231,7 @@ class Follower(Agent):
         if self.channel and self.connected:
             self.accepted = now
         self._report(now)
-        if self.leave is not None or self.record:
-            self._try_to_leave(now)
-        else:
-            self._check_deadlines(now)
+        self._check_end(now)
         if self.exit is not None:
             return False
         if self.channel:
@@ -242,14 +244,20 @@ class Follower(Agent):
             self._look_up(now)
         return self.leave is not None or bool(self.record) or not self.channel
 
+    def _check_end(self, now: float) -> None:
+        if self.leave is not None or self.record:
+            self._try_to_leave(now)
+        else:
+            self._check_deadlines(now)
+
     def _report(self, now: float) -> None:
         if not self.welcomed:
             return
-        if self.record and not self.told_done:
+        if self.record and not self.told_done and not self.renewing:
             self.told_done = True
             if self.news:
                 self._send(pack("progress", data=self.news))
-            self._send(pack("done", ago=now - self.child_ended, **self.record))
+            self._send(pack("done", ago=now - self.child_ended, **self.done_message(self.record)))
         elif now >= self.pinged + self.ping_s:
             self.pinged = now
             self._send(pack("ping"))

@@ -49,6 +49,7 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
         "progress": job.progress,
         "events": job.events,
     }
+    report.update(job.more())
     served = _served(job)
     if served:
         report["served"] = served

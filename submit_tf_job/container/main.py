@@ -67,22 +67,13 @@ def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
 
 
 def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
-    agent: Agent
-    # imported here, so that the files of other roles do not contain the deciding task's modules
-    if info.decides:
-        from submit_tf_job.container.decider import Decider
-
-        agent = Decider(info, signals)
-    else:
-        from submit_tf_job.container.follower import Follower
-
-        agent = Follower(info, signals)
-        # the report of the deciding task contains this warning for every task
-        if info.ignored_image:
-            log(
-                "this task runs as a plain process of its node: the NodeManager does not "
-                "run the image %s" % info.ignored_image
-            )
+    agent = _agent(info, signals)
+    # the report of the deciding task contains this warning for every task
+    if info.ignored_image and not info.decides:
+        log(
+            "this task runs as a plain process of its node: the NodeManager does not "
+            "run the image %s" % info.ignored_image
+        )
     env = dict(os.environ)
     problem = None
     try:
@@ -110,6 +101,22 @@ def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
     task_files.write_marker(info, agent.final, status, outcome, agent.report())
     _outcome(outcome)
     return status
+
+
+def _agent(info: Info, signals: Signals) -> Agent:
+    """Return what runs this task; only the modules that it needs are imported."""
+    if info.task.get("retries"):
+        # travels only with jobs that ask for it
+        from submit_tf_job.container.retrying import agents
+
+        return agents.agent(info, signals)
+    if info.decides:
+        from submit_tf_job.container.decider import Decider
+
+        return Decider(info, signals)
+    from submit_tf_job.container.follower import Follower
+
+    return Follower(info, signals)
 
 
 def _prepare(

@@ -49,8 +49,15 @@ def _seconds(value: Any) -> float:
     return max(0.0, float(value)) if isinstance(value, (int, float)) else 0.0
 
 
-def _ports(value: Any) -> dict[str, int]:
-    """Return the valid ports of a hello message."""
+def port_of(message: Mapping[str, Any]) -> int:
+    """Return the port that a task reserved for its command; 0 if it names no valid one."""
+    port = _integer(message.get("port")) or 0
+    return port if 0 < port < 65536 else 0
+
+
+def ports_of(message: Mapping[str, Any]) -> dict[str, int]:
+    """Return the valid ports that a task serves, by name."""
+    value = message.get("ports")
     pairs = list(value.items())[:KEPT] if isinstance(value, dict) else []
     return {
         str(name)[:63]: port for name, port in pairs if isinstance(port, int) and 0 < port < 65536
@@ -152,6 +159,15 @@ class Rendezvous:
             self._ignores_image(now, self.me, info.ignored_image)
         if self.barrier > 1:
             self.event(now, "waiting for %d tasks" % self.barrier)
+
+    @property
+    def stage(self) -> tuple[str, int]:
+        """What the event loop acts on when it changes: the phase, and the generation."""
+        return self.phase, 0
+
+    def more(self) -> dict[str, Any]:
+        """Return further fields of the report."""
+        return {}
 
     # --- state and events -------------------------------------------------------------------------
     def _set(self, m: Member, state: str, now: float = 0.0) -> None:
@@ -320,16 +336,10 @@ class Rendezvous:
         run, attempt = message.get("run"), message.get("attempt")
         if m is None or m is self.me or not isinstance(run, str) or not isinstance(attempt, int):
             return None, "bad"
-        if m.peer not in (None, peer) and m.run != run:
-            return None, "busy"
-        if m.state in OUT and (m.run != run or message.get("state") != "done"):
-            return m, "finished"
-        if self.phase == ENDING and message.get("state") != "done":
-            self._set(m, ENDED)
-            return m, "end"
+        refusal = self._refusal(now, m, peer, message)
+        if refusal:
+            return (None if refusal == "busy" else m), refusal
         if m.run != run and m.run:
-            if self._replaced(now, m):
-                return m, "end"
             m.attempt += 1
             self._rename(m)
         m.attempt = max(m.attempt, attempt)
@@ -341,20 +351,36 @@ class Rendezvous:
         if m.state not in OUT:
             if m.state == ABSENT and self.barrier <= KEPT:
                 self.event(now, "%s joined (%s)" % (m.name, m.host))
-            state = STATES.get(str(message.get("state")), ARRIVED)
-            # its end comes next; the start waits for that
-            self._set(m, state if state != ABSENT or self.phase == WAITING else ARRIVED)
+            self._set(m, self._state_of(m, message))
         if self.me.run != message.get("seen") and isinstance(message.get("decider_attempt"), int):
             # YARN restarted the deciding task
             self.me.attempt = max(self.me.attempt, message["decider_attempt"] + 1)
         return m, "welcome"
+
+    def _refusal(self, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
+        """Return the reply to a task that cannot connect, "" if it can."""
+        run, done = message["run"], message.get("state") == "done"
+        if m.peer not in (None, peer) and m.run != run:
+            return "busy"
+        if m.state in OUT and (m.run != run or not done):
+            return "finished"
+        if self.phase == ENDING and not done:
+            self._set(m, ENDED)
+            return "end"
+        return "end" if m.run and m.run != run and self._replaced(now, m) else ""
+
+    def _state_of(self, _m: Member, message: Mapping[str, Any]) -> str:
+        """Return the state of a task after its hello."""
+        state = STATES.get(str(message.get("state")), ARRIVED)
+        # its end comes next; the start waits for that
+        return state if state != ABSENT or self.phase == WAITING else ARRIVED
 
     def _introduce(self, now: float, m: Member, message: Mapping[str, Any]) -> None:
         """Store the host, ports and warnings of a hello message."""
         m.host, m.address, m.container = (
             str(message.get(key, ""))[:255] for key in ("host", "address", "container")
         )
-        m.ports = _ports(message.get("ports"))
+        m.ports = ports_of(message)
         for text in _texts(message.get("warnings")):
             if text not in self.warnings:  # a reconnect repeats its warnings
                 self.warn(now, text)
@@ -366,9 +392,7 @@ class Rendezvous:
         m.origin, here = ends
         if here and (not self.me.address or _is_loopback(self.me.address)):
             self.me.address = self.me.origin = here
-        m.port = _integer(message.get("port")) or 0
-        if not 0 < m.port < 65536:
-            m.port = 0
+        m.port = port_of(message)
         if self.phase == WAITING and m.role_kind != contract.KIND_SIDECAR:
             self.last_launch = max(self.last_launch, now - _seconds(message.get("age_s")))
             self.longest_search_s = max(self.longest_search_s, _seconds(message.get("search_s")))
@@ -650,9 +674,13 @@ class Rendezvous:
             if not m.stopping:
                 self.settle_until = now
 
-    def _name_cause(self, now: float) -> None:
+    def _earliest(self) -> dict[str, Any]:
+        """Return the failure that came first; a vanished task is the cause of other failures."""
         lost = [record for record in self.failures if record["status"] is None]
-        self.first = min(lost or self.failures, key=lambda record: float(record["at"]))
+        return min(lost or self.failures, key=lambda record: float(record["at"]))
+
+    def _name_cause(self, now: float) -> None:
+        self.first = self._earliest()
         self._later([record for record in self.failures if record is not self.first])
         if self.first["task"] == self.me.name:
             self.exit = self.first["status"]

@@ -1,8 +1,9 @@
 """JSON lines over a non-blocking socket, bounded in both directions.
 
 Messages to the deciding task: hello (identity and state; first, and after each reconnect),
-running, progress, done, ping, pong, stopping (YARN stops this task). Messages from it: welcome (or
-a refusal: wrong-job, busy, finished, end), go, noted (acknowledges done), end, ping, pong.
+running, progress, done, ping, pong, stopping (YARN stops this task), ready (for the next
+generation). Messages from it: welcome (or a refusal: wrong-job, busy, finished, end), go, noted
+(acknowledges done), again (end the command, and be ready for the next generation), end, ping, pong.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.deferred import dataclass
-from submit_tf_job.jobspec.job import ImagePolicy, Job, Role, Strategy
+from submit_tf_job.jobspec.job import ImagePolicy, Job, Retries, Role, Strategy
 from submit_tf_job.plan.delivery import Contribution, Delivery
 from submit_tf_job.plan.site import Site
 
@@ -116,11 +116,16 @@ class TaskDescription:
             "finish_timeout_s": job.finish_timeout_s,
             "grace_s": job.grace_s,
             **({"variables": [item.value for item in job.variables]} if job.variables else {}),
+            **_retries(job.retries),
             **added,
             **({"files": files} if files else {}),
             **_framework(job.strategy),
             "roles": {name: _task_of(role) for name, role in job.roles.items()},
         }
+
+
+def _retries(rule: Retries | None) -> dict[str, object]:
+    return {"retries": {"max": rule.max, "on": list(rule.on)}} if rule else {}
 
 
 def _framework(strategy: Strategy) -> dict[str, object]:
@@ -162,7 +167,7 @@ def _safe_json(value: Mapping[str, object]) -> str:
 
 # Key of the task description → the folder of `container` that a job with the key needs: it reads
 # delegation tokens; logs the task in; copies inputs and outputs; links and unpacks files and
-# packages; sets variables of other systems; knows the strategy's framework.
+# packages; sets variables of other systems; knows the strategy's framework; starts all tasks again.
 _PARTS = {
     "tokens": "delegation",
     "login": "login",
@@ -170,6 +175,7 @@ _PARTS = {
     "files": "shipping",
     "variables": "systems",
     "framework": "frameworks",
+    "retries": "retrying",
 }
 
 

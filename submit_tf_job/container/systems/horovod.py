@@ -15,6 +15,8 @@ from submit_tf_job.container import facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from submit_tf_job.container.info import Info
 
 # Gloo waits 30 s for the others by default, too short for the start of a large program (TonY takes
@@ -83,6 +85,11 @@ class Store(ThreadingMixIn, HTTPServer):
         """Serve in a thread that ends with the process."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def end(self) -> None:
+        """Stop serving, and free the port."""
+        self.shutdown()
+        self.server_close()
+
     def finish(self, scope: str, key: str) -> None:
         """Note that a process has read what it needs.
 
@@ -144,12 +151,18 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: Gloo asks every 10 ms."""
 
 
-def serve(info: Info) -> None:
+def serve(info: Info) -> Callable[[], None] | None:
     """Run the store in the deciding task of a job with several processes.
+
+    Returns:
+        A function that ends it; None where no store is needed.
 
     Raises:
         OSError: Its port is in use.
     """
     size = int(facts.variables(info)["TFJOB_WORLD_SIZE"])
     if info.decides and size > 1:
-        Store(("", info.port(info.role, info.index)), size).start()
+        store = Store(("", info.port(info.role, info.index)), size)
+        store.start()
+        return store.end
+    return None

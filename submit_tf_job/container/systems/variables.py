@@ -117,18 +117,21 @@ def _horovod(info: Info) -> dict[str, str]:
     return horovod.variables(info)
 
 
-def serve(info: Info) -> None:
+def serve(info: Info) -> Callable[[], None] | None:
     """Start what the tasks of other systems meet at, when this task's command starts.
+
+    Returns:
+        A function that ends it; None where nothing was started.
 
     Raises:
         BootstrapProblem: The port of this task is in use.
     """
     if "horovod" not in info.task["variables"]:
-        return
+        return None
     from submit_tf_job.container.systems import horovod
 
     try:
-        horovod.serve(info)
+        return horovod.serve(info)
     except OSError as err:
         text = "Horovod's key-value store cannot listen at the port of %s: %s"
         text %= (info.name, err.strerror or err)

@@ -43,5 +43,5 @@ def test_decider_is_idle_while_tasks_run_whose_names_were_never_found(decider: D
     decider.unasked = []
     decider._found("worker-0", None)
     assert decider.tick(now)  # the name is looked up again soon
-    decider.job.phase = decider.phase = states.RUNNING
+    decider.job.phase, decider.stage = states.RUNNING, (states.RUNNING, 0)
     assert not decider.tick(now + 2)

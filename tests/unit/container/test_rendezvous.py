@@ -14,6 +14,7 @@ from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.rendezvous import Member, Rendezvous, listed
+from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
 
 T0 = 1000.0
 
@@ -60,7 +61,8 @@ class Played:
         }
         self.told: list[str] = []
         self.now = T0
-        self.job = Rendezvous(Info(task, env, "/nowhere"), T0, self.told.append)
+        kind = RetryingRendezvous if "retries" in task else Rendezvous
+        self.job = kind(Info(task, env, "/nowhere"), T0, self.told.append)
 
     def hello(
         self,

@@ -153,7 +153,7 @@ IMPORTERS = {
 }  # only with a key of the task description, or for type checks
 ONLY_WHERE_NEEDED = tuple(
     f"submit_tf_job.container.{name}"
-    for name in ("data", "delegation", "frameworks", "login", "shipping", "systems")
+    for name in ("data", "delegation", "frameworks", "login", "retrying", "shipping", "systems")
 )
 
 

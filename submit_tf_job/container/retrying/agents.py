@@ -1,0 +1,275 @@
+"""Both kinds of task of a job with `retries`: they end their command and start it again."""
+
+from __future__ import annotations
+
+import signal
+
+from submit_tf_job.container import contract, ports
+from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.agent import Agent
+from submit_tf_job.container.decider import Decider, Peer
+from submit_tf_job.container.follower import Follower
+from submit_tf_job.container.info import BootstrapProblem, exit_status, log
+from submit_tf_job.container.retrying.generations import oom_kills
+from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
+from submit_tf_job.container.wire import pack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from submit_tf_job.container.child import Signals
+    from submit_tf_job.container.info import Info
+    from submit_tf_job.container.rendezvous import Member, Rendezvous
+
+PLACE_S = 15.0  # between two looks at the deciding task's name while it is connected
+MOVED = 2  # so many looks in turn must find another address
+
+
+def agent(info: Info, signals: Signals) -> Agent:
+    """Return what runs this task."""
+    return RetryingDecider(info, signals) if info.decides else RetryingFollower(info, signals)
+
+
+class Renewing(Agent):
+    """A task whose command is ended and started again in the same container."""
+
+    def __init__(self, info: Info, signals: Signals) -> None:
+        """Begin with generation 0."""
+        super().__init__(info, signals)
+        self.prepared: dict[str, str] = {}  # `env` before the first start of the command
+        self.problem: BootstrapProblem | None = None  # why the command cannot start
+        self.generation = self.next_generation = 0  # of the command, and of the next one
+        self.oom_kills = 0
+
+    def renewed(self) -> None:
+        """Report that the next command may start."""
+        raise NotImplementedError
+
+    def run(self, env: dict[str, str], problem: BootstrapProblem | None) -> int:
+        """Run the task to its end."""
+        self.prepared, self.problem = dict(env), problem
+        return super().run(env, problem)
+
+    def turn(self, now: float) -> None:
+        """Watch the command; once it has ended for the next generation, be ready for that."""
+        super().turn(now)
+        if self.renewing and self.idle:
+            self._renew()
+
+    def done_message(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return how the command ended, with its generation."""
+        return dict(record, generation=self.generation)
+
+    def described(self, code: int) -> dict[str, Any]:
+        """Return a record of the command's return code; it says whether the kernel ended it for
+        its memory.
+        """
+        record = super().described(code)
+        if code == -signal.SIGKILL and oom_kills() > self.oom_kills:
+            text = "%s was killed by the kernel for want of memory"
+            record.update(reason=contract.REASON_OOM, message=text % self.info.name)
+        return record
+
+    def start_child(self) -> None:
+        """Start the command."""
+        self.env[contract.ENV_GENERATION] = str(self.generation)
+        self.oom_kills = oom_kills()
+        super().start_child()
+
+    def renew(self, now: float, generation: int) -> None:
+        """End the command, and be ready to start it again; `renewed` is called then."""
+        self.next_generation = generation
+        if not self.renewing:
+            log("all tasks start again" + ("; ending the command" if self.child else ""))
+            self.renewing = True
+            self.stop_child(now)
+
+    def _renew(self) -> None:
+        """Forget the ended command, and reserve the task's ports again."""
+        self.renewing, self.generation = False, self.next_generation
+        if self.problem:  # another container prepares the task anew
+            self.exit = exit_status(self.problem.status)
+            return
+        if self.child:
+            self.child.close()
+        if self.close_servers:
+            self.close_servers()
+        self.child = self.record = self.close_servers = self.signals.forward = None
+        self.env = dict(self.prepared)
+        for reservation in [self.reserved, *self.held]:
+            if reservation:
+                reservation.drop()
+        self.reserved, self.held = None, []
+        self.info.ports.clear()
+        try:
+            self.reserved = ports.reserve_own(self.info, self.env, self.signals)
+            if self.info.roles[self.info.role].get("ports"):
+                self.serve(self.env)
+        except BootstrapProblem as problem:
+            self.problem = problem
+            self.fail(problem)
+            return
+        self.renewed()
+
+
+class RetryingDecider(Renewing, Decider):
+    """The deciding task of a job with `retries`."""
+
+    def __init__(self, info: Info, signals: Signals) -> None:
+        """Create the state machine; `open` starts to listen."""
+        self.job: RetryingRendezvous
+        super().__init__(info, signals)
+
+    def rendezvous_of(self, info: Info) -> Rendezvous:
+        """Create the state machine with generations."""
+        return RetryingRendezvous(info, info.started, log)
+
+    def history(self) -> dict[str, Any]:
+        """Return what every task remembers of the generations, in case YARN replaces this one."""
+        return {
+            "container": self.info.container,
+            "host": self.info.node,
+            "generation": self.job.generation,
+            "past": self.job.generations.past,
+        }
+
+    def renewed(self) -> None:
+        """Note that this task is ready for the next generation."""
+        self.job.ready(self.job.me, self.reserved.port if self.reserved else 0)
+        self.changed = True
+
+    def tick(self, now: float) -> bool:
+        """Do what is due; leave if YARN has started a later container of this task."""
+        if not self.job.superseded:
+            return super().tick(now)
+        log("a later container of %s is known to the other tasks; this one leaves" % self.info.name)
+        self.exit = contract.EXIT_DECIDER_LOST
+        return False
+
+    def _message(self, peer: Peer, message: Mapping[str, Any]) -> None:
+        if peer.member and message["t"] == "ready":
+            self._ready_again(peer.member, message)
+        else:
+            super()._message(peer, message)
+
+    def _ready_again(self, m: Member, message: Mapping[str, Any]) -> None:
+        """Note that a task waits for the next generation."""
+        if message.get("generation") == self.job.generation:
+            self.job.ready(m, states.port_of(message), states.ports_of(message))
+            self.changed = True
+
+    def _next_step(self, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
+        if self.job.stays(m) and m.state == states.ABSENT:
+            self._send(peer, pack("again", **self.history()))
+        elif m.state not in states.OUT:
+            super()._next_step(peer, m, message)
+
+    def _found(self, name: str, address: str | None) -> None:
+        if address and self.job.is_stale(name, address):
+            address = None
+        super()._found(name, address)
+
+    def _enter(self, now: float, phase: str) -> None:
+        if self.job.generation != self.next_generation:
+            self.probed = self.hurried = False
+            for peer in list(self.peers.values()):
+                if peer.member and self.job.stays(peer.member):
+                    self._send(peer, pack("again", **self.history()))
+            self.renew(now, self.job.generation)
+        super()._enter(now, phase)
+
+    def _leave(self, now: float) -> None:
+        super()._leave(now)
+        if self.job.verdict != states.STOPPED:
+            # YARN would start it again after any other status; the witness tells YARN
+            self.exit = 0
+
+
+class RetryingFollower(Renewing, Follower):
+    """Every other task of a job with `retries`; sidecars do not start again, but remember, too."""
+
+    def __init__(self, info: Info, signals: Signals) -> None:
+        """Start without a connection, and without a memory."""
+        super().__init__(info, signals)
+        self.stays = not info.may_grow(info.role)
+        # the ended generations, and where the deciding task was, as it told last
+        self.remembered: dict[str, Any] = {"generation": 0, "past": []}
+        self.looked = 0.0  # when the name of the deciding task was last looked up while connected
+        self.moves = 0  # how often in turn it had another address
+
+    def memory(self) -> dict[str, Any]:
+        """Return what a deciding task in another container cannot know."""
+        return self.remembered
+
+    def renewed(self) -> None:
+        """Tell the deciding task, now or by the next hello."""
+        self.told_done = self.noted = False
+        if self.welcomed:
+            port = self.reserved.port if self.reserved else 0
+            self._send(pack("ready", generation=self.generation, port=port, ports=self.info.served))
+
+    def _message(self, now: float, message: Mapping[str, Any]) -> None:
+        if "past" in message:
+            self.remembered = {
+                "generation": message["generation"],
+                "past": message["past"],
+                "seen_container": message["container"],
+                "seen_host": message["host"],
+            }
+        if message["t"] == "again":
+            if self.leave is None:
+                self.renew(now, message["generation"])
+            return
+        if message["t"] == "go" and not self.child:
+            self.generation = self.remembered["generation"]
+        super()._message(now, message)
+
+    def tick(self, now: float) -> bool:
+        """Do what is due."""
+        busy = super().tick(now)
+        if not self.stays or self.exit is not None:
+            return busy
+        if self.welcomed:
+            self._check_place(now)
+        return self.renewing or self.leave is not None or not self.channel
+
+    def _check_place(self, now: float) -> None:
+        """Look whether YARN has started the deciding task elsewhere, while this task is connected.
+
+        The connection to a node that YARN gave up may last.
+        """
+        if not self.resolver.busy and now >= self.looked + PLACE_S:
+            self.looked = now
+            self.resolver.start([self.info.host(self.info.deciding)], self._place_found)
+
+    def _place_found(self, _host: str, address: str | None) -> None:
+        moved = bool(address) and address != self.address
+        self.moves = self.moves + 1 if moved else 0
+        if self.moves >= MOVED and self.welcomed:
+            self.moves = 0
+            log("%s is now at %s" % (self.info.deciding, address))
+            self._drop()
+
+    def _check_end(self, now: float) -> None:
+        if self.leave is not None or (self.record and not self.stays):
+            super()._check_end(now)
+        elif not self.welcomed:
+            self._await_decider(now)
+
+    def _await_decider(self, now: float) -> None:
+        """Wait for a deciding task that YARN may start again in another container.
+
+        Without it the command of a task that stays is ended after `grace`, because the next
+        generation starts it again.
+        """
+        task = self.info.task
+        alone = now >= self.lost_at + task["grace_s"]
+        if self.stays and self.child and not self.renewing and alone:
+            self.renew(now, self.generation)
+        if now < max(self.start_deadline, self.lost_at + task["start_timeout_s"]):
+            return
+        log("%s was not found in time: %s" % (self.info.deciding, self.trouble))
+        # YARN would start a task that stays again after any other status; the witness tells YARN
+        self._leave_with(now, 0 if self.stays else contract.EXIT_PEERS_MISSING)

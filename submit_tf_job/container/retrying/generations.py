@@ -1,0 +1,157 @@
+"""Which failure is followed by a new generation of the training, and what the former ones were.
+
+A generation is one run of all commands. Between two generations the tasks keep their containers:
+each bootstrap ends its command, and waits for the others again. No sockets and no clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from submit_tf_job.container import contract
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+KEPT = 20  # generations that the report lists, and that every task remembers
+LOST_REASONS = ("lost", "killed")
+_OOM_COUNTS = (
+    "/sys/fs/cgroup/memory.events",  # version 2
+    "/sys/fs/cgroup/memory/memory.oom_control",  # version 1
+)
+
+
+def oom_kills(paths: Sequence[str] = _OOM_COUNTS) -> int:
+    """Return how many processes of this container the kernel has killed for want of memory.
+
+    0 where the container does not see its control group.
+    """
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:
+            for line in source:
+                name, _, count = line.partition(" ")
+                if name == "oom_kill":
+                    return int(count)
+    return 0
+
+
+class Generations:
+    """The ended generations of a job, and whether there is to be another one."""
+
+    def __init__(self, rule: Mapping[str, Any]) -> None:
+        """Start without a former generation; `rule` is `retries` of the task description."""
+        self.most: int = rule["max"]
+        self.on: Sequence[str | int] = rule["on"]
+        # generations that ended under earlier deciding tasks, as the others remember
+        self._inherited: list[dict[str, Any]] = []
+        self._inherited_count = 0
+        self._own: list[dict[str, Any]] = []  # those that ended under this one
+
+    @property
+    def count(self) -> int:
+        """The number of ended generations."""
+        return self._inherited_count + len(self._own)
+
+    @property
+    def past(self) -> list[dict[str, Any]]:
+        """The last `KEPT` of the ended generations, numbered from 0."""
+        first = self._inherited_count
+        own = [dict(entry, generation=first + i) for i, entry in enumerate(self._own)]
+        return (self._inherited + own)[-KEPT:]
+
+    def refusal(self, cause: Mapping[str, Any], step: float | None) -> str:
+        """Return why no generation follows a failure, "" if one does.
+
+        Args:
+            cause: The record of the first failure.
+            step: The last step that the job reported, None if it reported none.
+        """
+        if not self.covers(cause):
+            return "not retried: `retries.on` does not name such a failure (%s)" % self.named()
+        if self.count >= self.most:
+            return self.used_up()
+        if self.repeats(cause, step):
+            text = "not retried: the same failure at the same step (%g) twice in a row is the "
+            return text % step + "program's own"
+        return ""
+
+    def used_up(self) -> str:
+        """Return why a failure that could be retried is not."""
+        return "not retried: all %d retries are used" % self.most
+
+    def named(self) -> str:
+        """Return the failures that are retried, for a message."""
+        return ", ".join(str(item) for item in self.on)
+
+    def covers(self, cause: Mapping[str, Any]) -> bool:
+        """Return whether `retries.on` names a failure."""
+        if "any" in self.on or cause.get("status") in self.on:
+            return True
+        return kind_of(cause) in self.on
+
+    def repeats(self, cause: Mapping[str, Any], step: float | None) -> bool:
+        """Return whether the program failed in the former generation in the same way, at the same
+        step.
+
+        A container may be lost twice at the same step by chance.
+        """
+        past = self.past
+        if not past or step is None or kind_of(cause) == contract.RETRY_LOST:
+            return False
+        former = past[-1]
+        return former["step"] == step and _likeness(former) == _likeness(cause)
+
+    def end(
+        self, cause: Mapping[str, Any], step: float | None, started_at: float, ended_at: float
+    ) -> None:
+        """Remember a generation that a failure has ended.
+
+        Args:
+            cause: The record of the failure.
+            step: The last step that the job reported.
+            started_at: When its commands were started, in seconds of the epoch.
+            ended_at: When the next one was called.
+        """
+        kept = ("task", "host", "container", "at", "status", "signal", "reason")
+        self._own.append(
+            {
+                **{key: cause.get(key) for key in kept},
+                "kind": kind_of(cause),
+                "message": str(cause.get("message"))[:300],
+                "last_line": "".join(cause.get("last_lines") or [""])[-200:],
+                "step": step,
+                "duration_s": round(max(0.0, ended_at - started_at), 3),
+            }
+        )
+
+    def learn(self, count: Any, past: Any) -> None:
+        """Take over what a task remembers of earlier deciding tasks, if it is more.
+
+        Args:
+            count: The number of ended generations that the task knows.
+            past: Its list of them.
+        """
+        if isinstance(count, int) and count > self._inherited_count and isinstance(past, list):
+            self._inherited_count = count
+            self._inherited = [entry for entry in past[-KEPT:] if _is_entry(entry)]
+
+
+def kind_of(cause: Mapping[str, Any]) -> str:
+    """Return the word of `retries.on` for a failure; "" for the program's own."""
+    if cause.get("reason") == contract.REASON_OOM:
+        return contract.RETRY_OOM
+    return contract.RETRY_LOST if cause.get("reason") in LOST_REASONS else ""
+
+
+def _likeness(cause: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what two occurrences of the same failure have in common.
+
+    The task is left out: whose program fails first is a matter of chance.
+    """
+    return tuple(cause.get(key) for key in ("reason", "status", "signal"))
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and {"generation", "step", "reason"} <= set(entry)

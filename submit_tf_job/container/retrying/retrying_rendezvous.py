@@ -1,0 +1,195 @@
+"""The state machine of a job with `retries`: after a failure all tasks start again.
+
+All tasks but sidecars keep their containers between two generations, and YARN replaces those that
+are lost, the deciding task's, too.
+"""
+
+from __future__ import annotations
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.rendezvous import (
+    ABSENT,
+    ARRIVED,
+    AWAITED,
+    ENDED,
+    ENDING,
+    FAILED,
+    OUT,
+    RESTARTING,
+    WAITING,
+    Member,
+    Rendezvous,
+)
+from submit_tf_job.container.retrying.generations import Generations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from submit_tf_job.container.info import Info
+
+WITNESS_S = 60.0  # the start waits so long for the witness
+
+
+def serial(container: Any) -> tuple[int, ...]:
+    """Return what orders the containers of one application: `container_e1_17_0001_01_000005`."""
+    numbers = str(container).split("_")[-2:]
+    return tuple(int(number) for number in numbers if number.isdigit())
+
+
+class RetryingRendezvous(Rendezvous):
+    """The state machine with generations."""
+
+    def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
+        """Start to wait for the first generation, or for the one after a lost deciding task."""
+        self.generations = Generations(info.task["retries"])
+        self.refusal = ""  # why the failure of the job was not retried
+        self.superseded = False  # a later container of the deciding task is known
+        # the loss of the former deciding task, if this one replaces it
+        self.predecessor: dict[str, Any] | None = None
+        self.generation_started = now
+        super().__init__(info, now, tell)
+
+    @property
+    def generation(self) -> int:
+        """How often all tasks have started again."""
+        return self.generations.count
+
+    def stays(self, m: Member) -> bool:
+        """Return whether a task keeps its container when its command ends, for a later generation.
+
+        Sidecars do not start again with the others.
+        """
+        return m.role_kind != contract.KIND_SIDECAR
+
+    def leave_status(self, m: Member) -> int:
+        """Return the exit status for a task that must end: 0 for those that YARN starts again."""
+        return 0 if self.stays(m) else super().leave_status(m)
+
+    # --- arrivals ---------------------------------------------------------------------------------
+    def _refusal(self, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
+        run, ended = message["run"], m.state in OUT
+        if m.peer not in (None, peer) and m.run != run:
+            return "busy"
+        if serial(message.get("seen_container")) > serial(self.info.container):
+            self.superseded = True
+            return "busy"
+        if self.phase == WAITING and message.get("seen") not in (None, self.me.run):
+            self.generations.learn(message.get("generation"), message.get("past"))
+            self._succeed(now, message)
+        if not self.stays(m):
+            return super()._refusal(now, m, peer, message)
+        if self.phase == ENDING:
+            if ended and not (m.run == run and message.get("state") == "done"):
+                return "finished"
+            if not ended and message.get("state") != "done":
+                self._set(m, ENDED)
+                return "end"
+            return ""
+        if self.phase == WAITING or m.run == run:
+            return ""
+        # A new container of a task that has just failed waits for the next generation.
+        failed = self.failures or m.state == FAILED or (m.run and self._replaced(now, m))
+        return "busy" if failed else ""
+
+    def _state_of(self, m: Member, message: Mapping[str, Any]) -> str:
+        state = super()._state_of(m, message)
+        # the start waits for the end of a command of an earlier generation
+        earlier = self.stays(m) and self.phase == WAITING and state != ARRIVED
+        return ABSENT if earlier else state
+
+    def _succeed(self, now: float, message: Mapping[str, Any]) -> None:
+        """Start a generation after the loss of the former deciding task, once for this process.
+
+        Other tasks may remember more losses than the one that told of it first.
+        """
+        if self.predecessor is None:
+            text = "%s was lost (killed, or its node died), and YARN has started it again"
+            record = self._record(self.me, now, "lost", text % self.me.name)
+            record["container"] = str(message.get("seen_container", ""))[:255]
+            record["host"] = str(message.get("seen_host", ""))[:255]
+            self.predecessor = record
+            if self._retried(now, record):
+                return
+        elif self.generations.count > self.generations.most:
+            self.refusal = self.generations.used_up()
+        if self.refusal:
+            self.first, self.exit = self.predecessor, contract.EXIT_JOB_FAILED
+            self._end(now, FAILED, self.predecessor["message"])
+
+    def ready(self, m: Member, port: int, ports: Mapping[str, int] | None = None) -> None:
+        """Record that a task has ended its command, and waits for the start of the next one."""
+        m.port = port
+        if ports is not None:
+            m.ports = dict(ports)
+        if m.state == RESTARTING or (self.phase == WAITING and m.state not in OUT):
+            self._set(m, ARRIVED)
+
+    def is_stale(self, name: str, address: str) -> bool:
+        """Return whether DNS still has the address of a task's former container."""
+        m = self.members[name]
+        known = self._is_addressed(m, self._has_mixed_addresses())
+        return m.attempt > 0 and known and address != m.address
+
+    def _may_start(self, now: float) -> bool:
+        witness = self.members.get(contract.WITNESS_ROLE + "-0")
+        # in a job of one task no other one remembers earlier generations
+        if witness and witness.state in AWAITED and now < self.started + WITNESS_S:
+            self.complete_at = None
+            return False
+        return super()._may_start(now)
+
+    def _start(self, now: float) -> None:
+        self.generation_started = now
+        super()._start(now)
+
+    # --- failures ---------------------------------------------------------------------------------
+    def done(self, now: float, m: Member, message: Mapping[str, Any]) -> None:
+        """Handle the end of a task's command, unless it is one of an earlier generation."""
+        if not self.stays(m) or message.get("generation") == self.generation:
+            super().done(now, m, message)
+
+    def _name_cause(self, now: float) -> None:
+        if not self._retried(now, self._earliest()):
+            super()._name_cause(now)
+
+    def _retried(self, now: float, cause: Mapping[str, Any]) -> bool:
+        """Call the next generation, if `retries` covers the first failure."""
+        step = (self.progress or {}).get("step")
+        self.refusal = self.generations.refusal(cause, step)
+        if self.refusal:
+            self.event(now, self.refusal)
+            return False
+        wall = self.info.wall
+        self.generations.end(cause, step, wall + self.generation_started, wall + now)
+        text = "%s; all tasks start again (retry %d of %d)"
+        most = self.generations.most
+        self.event(now, text % (cause["message"], self.generation, most))
+        self._await_all(now)
+        return True
+
+    def _await_all(self, now: float) -> None:
+        """Wait for all tasks to be ready for the next generation; sidecars go on."""
+        self.phase, self.complete_at = WAITING, None
+        self.generation_started = self.last_launch = now
+        self.longest_search_s = 0.0
+        self.start_deadline = now + self.info.task["start_timeout_s"]
+        self.failures, self.outcome, self.first_progress = [], None, None
+        for m in self.members.values():
+            if self.stays(m):
+                m.failures, m.failed_run, m.status, m.stopping = 0, "", None, False
+                self._set(m, ABSENT)
+
+    def more(self) -> dict[str, Any]:
+        """Return further fields of the report."""
+        return {
+            "generation": self.generation,
+            "generations": self.generations.past,
+            "retries": {"max": self.generations.most, "refusal": self.refusal},
+        }
+
+    @property
+    def stage(self) -> tuple[str, int]:
+        """The phase, and the generation."""
+        return self.phase, self.generation

@@ -1,0 +1,158 @@
+"""All tasks start again in place (`retries`): real bootstraps, one process for each container."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+
+HOLD = "echo generation $TFJOB_GENERATION; " + UNTIL_GO
+WITNESS = role(1, "sidecar", ["sleep", "600"])
+
+
+def retrying(job: Cluster, roles: dict[str, Any], *on: object, most: int = 3) -> None:
+    job.job(
+        {**roles, "witness": WITNESS}, retries={"max": most, "on": list(on) or ["lost"]}, grace_s=20
+    )
+    job.start()
+
+
+def generations(job: Cluster) -> list[tuple[int, str, str]]:
+    found = job.report().get("generations", [])
+    return [(entry["generation"], entry["task"], entry["kind"]) for entry in found]
+
+
+def test_lost_worker_starts_all_commands_again_in_their_containers(any_job: Cluster) -> None:
+    job = any_job
+    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(2, "trains", HOLD)})
+    for name in ("chief-0", "worker-0", "worker-1"):
+        job.printed(name, "generation 0")
+    processes = {name: job.runs[name].pid for name in ("chief-0", "worker-0", "witness-0")}
+    job.kill("worker-1")
+    job.runs["worker-1"].wait()
+    job.start("worker-1")  # as YARN would
+    for name in ("chief-0", "worker-0", "worker-1"):
+        job.printed(name, "generation 1")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert {name: job.runs[name].pid for name in processes} == processes
+    assert generations(job) == [(0, "worker-1", "lost")]
+    assert job.report()["state"] == "succeeded"
+    assert job.outcome("worker-0")["status"] == 0
+
+
+def test_lost_deciding_task_is_replaced_and_remembered_by_the_others(any_job: Cluster) -> None:
+    job = any_job
+    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", HOLD)})
+    for generation in range(3):
+        job.printed("worker-0", f"generation {generation}")
+        job.printed("chief-0", f"generation {generation}")
+        if generation < 2:
+            job.kill("chief-0")
+            job.runs["chief-0"].wait()
+            job.start("chief-0")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert generations(job) == [(0, "chief-0", "lost"), (1, "chief-0", "lost")]
+    assert job.report()["state"] == "succeeded"
+
+
+def test_job_of_one_task_continues_after_the_loss_of_its_container(job: Cluster) -> None:
+    retrying(job, {"chief": role(1, "trains", HOLD)})
+    job.printed("chief-0", "generation 0")
+    job.until(lambda: "witness-0 joined" in str(job.report().get("events")))
+    job.kill("chief-0")
+    job.runs["chief-0"].wait()
+    job.start("chief-0")
+    job.printed("chief-0", "generation 1")
+    job.go()
+    assert job.wait_all() == {"chief-0": 0, "witness-0": 0}
+
+
+def test_program_s_own_failure_is_not_retried_and_yarn_hears_of_it_from_the_witness(
+    job: Cluster,
+) -> None:
+    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", "exit 3")})
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "witness-0": 93}
+    report = job.report()
+    assert report["first_failure"]["task"] == "worker-0"
+    assert report["first_failure"]["status"] == 3
+    assert report["generations"] == []
+    assert report["retries"]["refusal"].startswith("not retried: `retries.on` does not name")
+
+
+def test_statuses_on_request_are_retried_until_the_limit(job: Cluster) -> None:
+    command = "echo generation $TFJOB_GENERATION; exit 42"
+    roles = {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", command)}
+    retrying(job, roles, 42, most=2)
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "witness-0": 93}
+    assert job.stdout("worker-0") == "generation 0\ngeneration 1\ngeneration 2\n"
+    assert [entry[0] for entry in generations(job)] == [0, 1]
+    assert job.report()["retries"]["refusal"] == "not retried: all 2 retries are used"
+
+
+def test_same_failure_at_the_same_step_twice_in_a_row_is_the_program_s_own(job: Cluster) -> None:
+    command = """echo 'TFJOB_PROGRESS {"step": 5, "total": 9}'; sleep 0.5; exit 42"""
+    roles = {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", command)}
+    retrying(job, roles, "any")
+    assert job.wait_all()["witness-0"] == 93
+    assert [entry[0] for entry in generations(job)] == [0]
+    assert "the same failure at the same step (5) twice" in job.report()["retries"]["refusal"]
+
+
+def test_finished_tasks_run_again_with_the_others(job: Cluster) -> None:
+    roles = {
+        "chief": role(1, "trains", HOLD),
+        "worker": role(2, "trains", "echo generation $TFJOB_GENERATION"),
+    }
+    retrying(job, roles)
+    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("succeeded") == 2)
+    job.kill("chief-0")
+    job.runs["chief-0"].wait()
+    job.start("chief-0")
+    job.printed("chief-0", "generation 1")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert job.stdout("worker-0") == job.stdout("worker-1") == "generation 0\ngeneration 1\n"
+
+
+def test_command_gets_the_signal_before_it_starts_again(job: Cluster) -> None:
+    save = "trap 'echo saved; exit 0' TERM; echo generation $TFJOB_GENERATION; " + UNTIL_GO
+    retrying(job, {"chief": role(1, "trains", save), "worker": role(1, "trains", HOLD)})
+    job.printed("worker-0", "generation 0")
+    job.kill("worker-0")
+    job.runs["worker-0"].wait()
+    job.start("worker-0")
+    job.printed("chief-0", "saved")
+    job.printed("chief-0", "generation 1")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+
+
+def test_killed_process_is_retried_without_a_new_container(job: Cluster) -> None:
+    command = "[ $TFJOB_GENERATION = 1 ] || kill -9 $$; " + HOLD
+    roles = {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", command)}
+    retrying(job, roles)
+    job.printed("worker-0", "generation 1")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert generations(job) == [(0, "worker-0", "lost")]
+
+
+def test_older_deciding_task_leaves_when_a_later_one_is_known(job: Cluster) -> None:
+    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", HOLD)})
+    job.printed("worker-0", "generation 0")
+    former = job.runs["chief-0"]
+    job.kill("chief-0", signal.SIGSTOP)
+    job.task["grace_s"] = 20
+    # the node's ports belong to the suspended one; a later container is elsewhere
+    job.start("chief-0")
+    assert "chief-0" in job.runs
+    former.send_signal(signal.SIGCONT)
+    assert former.pid != job.runs["chief-0"].pid
+    former.kill()
+    former.wait()
+    job.printed("chief-0", "generation 1")
+    job.go()
+    assert set(job.wait_all().values()) == {0}

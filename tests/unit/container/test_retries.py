@@ -1,0 +1,420 @@
+"""Retries of the whole training: the rule, and the state machine in a world that loses containers.
+
+The world below knows what YARN and TCP do, and of the other tasks only the protocol's messages.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.container import contract
+from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.retrying.generations import KEPT, Generations, kind_of, oom_kills
+from submit_tf_job.container.retrying.retrying_rendezvous import WITNESS_S, RetryingRendezvous
+from tests.unit.container.test_rendezvous import Played, description, role
+
+LOST = {"reason": "lost", "status": None, "task": "worker-0", "message": "gone"}
+EXITED = {"reason": "exited", "status": 42, "task": "worker-0", "message": "exit 42"}
+KILLED = {"reason": "killed", "status": 137, "signal": 9, "task": "worker-0", "message": "killed"}
+OOM = dict(KILLED, reason=contract.REASON_OOM)
+
+
+@pytest.mark.parametrize(
+    ("on", "cause", "covered"),
+    [
+        (["lost"], LOST, True),
+        (["lost"], KILLED, True),
+        (["lost"], EXITED, False),
+        (["lost"], OOM, False),
+        (["out-of-memory"], OOM, True),
+        (["out-of-memory"], LOST, False),
+        ([42], EXITED, True),
+        ([43], EXITED, False),
+        ([137], OOM, True),
+        (["any"], EXITED, True),
+    ],
+)
+def test_rule_names_the_failures_that_are_retried(
+    on: list[str | int], cause: dict[str, Any], covered: bool
+) -> None:
+    refusal = Generations({"max": 1, "on": on}).refusal(cause, None)
+    assert (refusal == "") is covered
+    if not covered:
+        assert refusal.endswith(f"({on[0]})")
+
+
+def test_limit() -> None:
+    retries = Generations({"max": 2, "on": ["lost"]})
+    for _ in range(2):
+        assert not retries.refusal(LOST, None)
+        retries.end(LOST, None, 10.0, 12.5)
+    assert retries.refusal(LOST, None) == "not retried: all 2 retries are used"
+    assert [entry["duration_s"] for entry in retries.past] == [2.5, 2.5]
+
+
+def test_own_failure_at_the_same_step_is_the_program_s_but_a_loss_may_be_chance() -> None:
+    retries = Generations({"max": 9, "on": ["any"]})
+    retries.end(EXITED, 5, 0.0, 1.0)
+    assert "at the same step (5) twice in a row" in retries.refusal(EXITED, 5)
+    assert not retries.refusal(EXITED, 6)
+    assert not retries.refusal(EXITED, None)
+    retries.end(LOST, 5, 1.0, 2.0)
+    assert not retries.refusal(LOST, 5)
+
+
+def test_what_the_others_remember_of_an_earlier_deciding_task_comes_first() -> None:
+    first, second = (Generations({"max": 9, "on": ["lost"]}) for _ in range(2))
+    for _ in range(KEPT + 5):
+        first.end(LOST, None, 0.0, 1.0)
+    second.end(dict(LOST, task="chief-0"), None, 0.0, 1.0)
+    second.learn(first.count, first.past)
+    second.learn(1, [])
+    second.learn("many", first.past)
+    assert second.count == KEPT + 6
+    assert len(second.past) == KEPT
+    assert [entry["generation"] for entry in second.past] == list(range(6, KEPT + 6))
+    assert second.past[-1]["task"] == "chief-0"
+
+
+def test_kernel_counts_processes_killed_for_memory(tmp_path: Path) -> None:
+    events = tmp_path / "memory.events"
+    events.write_text("low 0\noom 4\noom_kill 3\noom_group_kill 0\n")
+    assert oom_kills([str(tmp_path / "absent"), str(events)]) == 3
+    assert oom_kills([]) == 0
+    assert kind_of(OOM) == "out-of-memory"
+
+
+class PlayedAgain(Played):
+    """A job with retries."""
+
+    job: RetryingRendezvous
+
+
+def retrying(workers: int = 1, **extra: Any) -> PlayedAgain:
+    roles = {
+        "chief": role(1, "trains"),
+        "worker": role(workers, "trains"),
+        "witness": role(1, "sidecar"),
+    }
+    return PlayedAgain(roles, retries={"max": 3, "on": ["lost"]}, **extra)
+
+
+def started(played: PlayedAgain) -> None:
+    for name in [name for name in played.job.members if name != "chief-0"]:
+        assert played.hello(name, peer=name) == "welcome"
+    played.job.unresolved.clear()
+    played.job.tick(played.now + 2)
+    assert played.job.phase == states.RUNNING
+
+
+def test_new_container_of_a_failed_task_waits_until_the_next_generation_is_called() -> None:
+    played = retrying()
+    started(played)
+    played.job.gone(T, played.job.members["worker-0"])
+    assert played.hello("worker-0", "r2", peer="new") == "busy"
+    played.job.tick(T + 10)
+    assert (played.job.phase, played.job.generation) == (states.WAITING, 1)
+    assert played.hello("worker-0", "r2", peer="new") == "welcome"
+    played.job.ready(played.job.me, 0)
+    played.job.unresolved.clear()
+    played.job.tick(T + 20)
+    assert played.job.phase == states.RUNNING
+
+
+def test_end_of_a_command_of_an_earlier_generation_is_ignored() -> None:
+    played = retrying(2)
+    started(played)
+    played.job.gone(T, played.job.members["worker-0"])
+    played.job.tick(T + 40)
+    played.job.tick(T + 50)
+    assert played.job.generation == 1
+    late = {"status": 1, "reason": "exited", "message": "late", "generation": 0}
+    played.job.done(T + 51, played.job.members["worker-1"], late)
+    assert not played.job.failures
+
+
+def test_start_does_not_wait_for_a_witness_that_does_not_come() -> None:
+    played = retrying()
+    played.hello("worker-0", peer="w")
+    played.job.unresolved.clear()
+    played.job.tick(played.now + 5)
+    assert played.job.phase == states.WAITING
+    played.job.tick(played.now + WITNESS_S + 5)
+    assert played.job.phase == states.RUNNING
+
+
+T = 1010.0
+
+
+# --- a world that loses containers ----------------------------------------------------------------
+class Task:
+    """One container with a bootstrap, as the protocol shows it."""
+
+    def __init__(self, name: str, serial: int) -> None:
+        self.name, self.run = name, f"run{serial}"
+        self.container = f"container_1_0001_01_{serial:06d}"
+        self.command = ""  # "", running, or done
+        self.status = self.generation = self.known = 0
+        self.past: list[Any] = []
+        self.seen: str | None = None
+        self.seen_container = ""
+        self.decider: Decider | None = None  # that it is connected to
+        self.again_at = -1.0  # when its command will have ended
+        self.told = False
+        self.left: int | None = None
+
+    @property
+    def role(self) -> str:
+        return self.name.rpartition("-")[0]
+
+    def hello(self) -> dict[str, Any]:
+        state = {"": "waiting", "running": "running", "done": "done"}[self.command]
+        return {
+            "submission": "abc",
+            "role": self.role,
+            "index": int(self.name.rpartition("-")[2]),
+            "run": self.run,
+            "attempt": 0,
+            "state": state,
+            "seen": self.seen,
+            "decider_attempt": None,
+            "generation": self.known,
+            "past": self.past,
+            "seen_container": self.seen_container,
+            "container": self.container,
+            "address": "10.0.0.2",
+        }
+
+
+class Decider:
+    """The deciding task's container: the state machine, and its own command."""
+
+    def __init__(self, task: dict[str, Any], serial: int, now: float) -> None:
+        env = {
+            contract.ENV_INSTANCE: "chief-0",
+            contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan",
+            "CONTAINER_ID": f"container_1_0001_01_{serial:06d}",
+        }
+        info = Info(task, env, "/nowhere")
+        info.started = now
+        self.job = RetryingRendezvous(info, now, lambda _text: None)
+        self.job.unresolved.clear()
+        self.phase, self.generation = states.WAITING, 0
+        self.own = Task("chief-0", serial)
+
+
+class World:
+    """YARN, the tasks, and chance; every constant is worse than on a real cluster."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now = 1000.0
+        roles = {
+            "chief": role(1, "trains"),
+            "worker": role(self.random.randint(1, 3), "trains"),
+            "witness": role(1, "sidecar"),
+        }
+        self.most = self.random.randint(1, 4)
+        self.task = description(
+            roles, retries={"max": self.most, "on": ["lost", 42]}, start_timeout_s=300
+        )
+        self.serial = 0
+        self.tasks: dict[str, Task] = {}
+        self.decider: Decider | None = None
+        self.due: list[tuple[float, str]] = []
+        self.losses = 0
+        self.running: dict[str, int] = {}
+        for name, own in roles.items():
+            for index in range(own["count"]):
+                self.due.append((self.now + self.random.uniform(0, 5), f"{name}-{index}"))
+
+    def place(self, name: str) -> None:
+        self.serial += 1
+        if name == "chief-0":
+            self.decider = Decider(self.task, self.serial, self.now)
+        else:
+            self.tasks[name] = Task(name, self.serial)
+
+    def lose(self, name: str) -> None:
+        """End a container; YARN starts another one, but for the witness."""
+        self.losses += 1
+        if name == "chief-0":
+            for task in self.tasks.values():
+                task.decider = None
+            self.decider = None
+        else:
+            self.cut(self.tasks.pop(name))
+        if name != "witness-0":
+            self.due.append((self.now + self.random.uniform(1, 40), name))
+
+    def cut(self, task: Task) -> None:
+        """Close the connection of a task."""
+        decider, task.decider = task.decider, None
+        if decider is not None and decider is self.decider:
+            m = decider.job.members[task.name]
+            if m.peer is task:
+                decider.job.gone(self.now, m)
+
+    def connect(self, task: Task) -> None:
+        decider = self.decider
+        if decider is None or task.decider is not None or self.random.random() < 0.3:
+            return
+        job = decider.job
+        m, reply = job.hello(self.now, task.hello(), task)
+        if reply in ("end", "finished"):
+            assert m is not None
+            task.left = job.leave_status(m)
+        if reply != "welcome" or m is None:
+            return
+        task.decider, task.seen = decider, job.me.run
+        task.seen_container, task.told = decider.own.container, False
+        self.remember(task, decider)
+        if job.stays(m) and m.state == states.ABSENT:
+            self.again(task, decider)
+        elif job.phase == states.RUNNING and m.state not in states.OUT and not task.command:
+            self.go(task, decider)
+
+    def remember(self, task: Task, decider: Decider) -> None:
+        task.known, task.past = decider.job.generation, decider.job.generations.past
+
+    def again(self, task: Task, decider: Decider) -> None:
+        self.remember(task, decider)
+        task.again_at = self.now + self.random.uniform(0, 7)
+
+    def go(self, task: Task, decider: Decider) -> None:
+        if task.role == "witness":
+            return
+        assert task.command == "", (task.name, task.command)
+        task.command, task.generation = "running", decider.job.generation
+        decider.job.running(decider.job.members[task.name])
+
+    def end_command(self, task: Task) -> None:
+        task.command = "done"
+        task.status = self.random.choices([0, 42, 3], [12, 2, 0.3])[0]
+
+    def report(self, task: Task, decider: Decider) -> None:
+        if task.command != "done" or task.told or task.again_at >= 0:
+            return
+        task.told = True
+        record = {
+            "status": task.status,
+            "signal": None,
+            "reason": "exited",
+            "message": "exit",
+            "generation": task.generation,
+        }
+        decider.job.done(self.now, decider.job.members[task.name], record)
+
+    def renew(self, task: Task, decider: Decider) -> None:
+        if 0 <= task.again_at <= self.now:
+            task.again_at, task.command, task.told = -1.0, "", False
+            task.generation = task.known
+            connected = task.decider is decider or task is decider.own
+            if connected and task.generation == decider.job.generation:
+                decider.job.ready(decider.job.members[task.name], 0)
+
+    def decide(self) -> None:
+        decider = self.decider
+        assert decider is not None
+        job = decider.job
+        job.tick(self.now)
+        assert not job.superseded
+        if (decider.phase, decider.generation) == (job.phase, job.generation):
+            return
+        followers = [t for t in self.tasks.values() if t.decider is decider]
+        if decider.generation != job.generation:
+            assert job.generation > decider.generation
+            decider.generation = job.generation
+            for task in followers:
+                if task.role != "witness":
+                    self.again(task, decider)
+            self.again(decider.own, decider)
+        decider.phase = job.phase
+        if job.phase == states.RUNNING:
+            self.check_nobody_runs()
+            for task in [*followers, decider.own]:
+                self.go(task, decider)
+
+    def check_nobody_runs(self) -> None:
+        """No command of an earlier generation runs when the next one starts."""
+        assert self.decider is not None
+        for task in [*self.tasks.values(), self.decider.own]:
+            if task.role != "witness":
+                assert task.command == "", (task.name, task.command)
+
+    def step(self) -> None:
+        self.now += self.random.uniform(0.1, 1.5)
+        for entry in [entry for entry in self.due if entry[0] <= self.now]:
+            self.due.remove(entry)
+            self.place(entry[1])
+        for name in ["chief-0", *self.tasks]:
+            there = name in self.tasks or (name == "chief-0" and self.decider)
+            if there and self.losses < 12 and self.random.random() < 0.004:
+                self.lose(name)
+        for task in list(self.tasks.values()):
+            if self.random.random() < 0.01:
+                self.cut(task)
+            self.connect(task)
+        decider = self.decider
+        if decider is None:
+            return
+        for task in [*self.tasks.values(), decider.own]:
+            mine = task is decider.own or task.decider is decider
+            if task.command == "running" and self.random.random() < 0.03:
+                self.end_command(task)
+            if mine:
+                self.report(task, decider)
+            self.renew(task, decider)
+        self.decide()
+
+
+def play(seed: int) -> tuple[str, World]:
+    """Play one history to its end; return the verdict."""
+    world = World(seed)
+    for _ in range(4000):
+        world.step()
+        if world.decider and world.decider.job.phase == states.ENDING:
+            return world.decider.job.verdict, world
+    decider = world.decider
+    raise AssertionError((seed, decider and (decider.phase, decider.job.missing())))
+
+
+def check(seed: int) -> str:
+    verdict, world = play(seed)
+    assert world.decider is not None
+    job = world.decider.job
+    assert job.generation <= world.most or job.refusal
+    assert [entry["generation"] for entry in job.generations.past] == list(range(job.generation))
+    if verdict == states.SUCCEEDED:
+        trained = [t for t in [*world.tasks.values(), world.decider.own] if t.role != "witness"]
+        last = {t.name: t for t in trained if t.generation == job.generation}
+        for m in job.members.values():
+            if m.role_kind == contract.KIND_TRAINS:
+                assert m.state == states.SUCCEEDED
+                # a container that was lost after its success is not needed any more
+                if m.name in last and last[m.name].run == m.run:
+                    assert last[m.name].status == 0
+        assert job.first is None
+    else:
+        assert job.first is not None
+        assert job.refusal or job.first["reason"] in ("peers-missing", "not-finished")
+    for m in job.members.values():
+        if job.stays(m):
+            assert job.leave_status(m) == 0  # YARN would start it again
+    return verdict
+
+
+def test_histories_of_lost_containers_end_with_one_verdict() -> None:
+    verdicts = [check(seed) for seed in range(150)]
+    assert set(verdicts) == {states.SUCCEEDED, states.FAILED}
+
+
+@pytest.mark.long
+def test_ten_thousand_histories_of_lost_containers() -> None:
+    for seed in range(10_000):
+        check(seed)
