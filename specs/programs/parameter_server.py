@@ -1,4 +1,7 @@
-"""Fit a line under ParameterServerStrategy: the same program is coordinator, worker and parameter server."""
+"""Fit a line under ParameterServerStrategy: the same program is coordinator, worker and parameter server.
+
+Where CHECKPOINTS names a directory, the coordinator saves there every ten steps, and continues from the last checkpoint.
+"""
 
 import json
 import os
@@ -6,6 +9,7 @@ import os
 import tensorflow as tf
 
 STEPS = int(os.environ.get("STEPS", "60"))
+CHECKPOINTS = os.environ.get("CHECKPOINTS")
 
 
 def serve(resolver):
@@ -23,6 +27,14 @@ def coordinate(resolver):
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         weights = tf.Variable([0.0, 0.0])
+        done = tf.Variable(0, dtype=tf.int64)
+    manager = None
+    if CHECKPOINTS:
+        manager = tf.train.CheckpointManager(
+            tf.train.Checkpoint(weights=weights, done=done), CHECKPOINTS, max_to_keep=2
+        )
+        manager.restore_or_initialize()
+        print(f"from step {int(done)}", flush=True)
 
     def dataset():
         x = tf.random.stateless_uniform([1024], seed=[1, 2], minval=-1.0, maxval=1.0)
@@ -40,12 +52,16 @@ def coordinate(resolver):
         return strategy.run(replica, args=(next(iterator),))
 
     iterator = iter(coordinator.create_per_worker_dataset(dataset))
+    loss = 0.0  # where the last step is done already
     progress = os.environ.get("TFJOB_PROGRESS_FILE")
-    for number in range(0, STEPS, 10):
+    for number in range(int(done), STEPS, 10):
         results = [coordinator.schedule(step, args=(iterator,)) for _ in range(10)]
         coordinator.join()
         loss = min(float(coordinator.fetch(result)) for result in results)
         print(f"step {number + 10}: loss {loss:.5f}", flush=True)
+        done.assign(number + 10)
+        if manager:
+            manager.save()
         if progress:
             with open(progress + ".new", "w") as file:
                 json.dump({"step": number + 10, "total": STEPS, "metrics": {"loss": loss}}, file)

@@ -44,6 +44,7 @@ __all__ = [
     "Remark",
     "RemoteFile",
     "Restart",
+    "Retries",
     "Role",
     "RoleKind",
     "ShippedFile",
@@ -128,6 +129,7 @@ SIDECAR_NAMES = (
     "web",
 )
 NO_IMAGE = "none"  # the image of a role whose tasks are plain processes of their nodes
+DEFAULT_RETRIES = 3  # how often all tasks start again, if `retries` does not say it
 AUTO_PORT = 0  # a port of a role that the bootstrap selects on the node
 Duration = int  # seconds
 
@@ -198,6 +200,20 @@ class Restart(str, Enum):
 
     NEVER = "never"
     ON_FAILURE = "on-failure"
+
+
+@dataclass(frozen=True)
+class Retries:
+    """When all tasks of a job start again in place.
+
+    Attributes:
+        max: How often.
+        on: The failures after which they do: "lost", "out-of-memory", "any", and exit statuses of
+            commands.
+    """
+
+    max: int = DEFAULT_RETRIES
+    on: tuple[str | int, ...] = ("lost",)
 
 
 @dataclass(frozen=True)
@@ -567,6 +583,7 @@ class Job:
         deciding_role: The role whose task 0 decides the job.
         ends_with: The tasks whose end is the job's end.
         variables: What the tasks get beside TF_CONFIG.
+        retries: When all tasks start again in place; None for never.
         bootstrap: Whether our bootstrap runs in the containers (it needs Python in the image).
         image_policy: What happens where a node ignores the image of a task.
         python: The Python interpreter that runs the bootstrap in the container.
@@ -596,6 +613,7 @@ class Job:
     legacy_master: bool = False
     variables: tuple[Variables, ...] = ()
     keras: KerasMode = KerasMode.INSTALLED
+    retries: Retries | None = None
     bootstrap: bool = True
     image_policy: ImagePolicy = ImagePolicy.REQUIRE
     python: str = "python3"

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from submit_tf_job.container.contract import RETRY_ANY, RETRY_LOST, RETRY_OOM
 from submit_tf_job.jobspec.diagnostics import closest
 from submit_tf_job.jobspec.grammar import Key, Keys, Kind
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
+    DEFAULT_RETRIES,
     TRAINING_ROLES,
     Ending,
     ImagePolicy,
@@ -24,6 +26,7 @@ from submit_tf_job.jobspec.job import (
     OwnLogin,
     Placement,
     Restart,
+    Retries,
     RoleKind,
     Strategy,
     TFConfigMode,
@@ -52,6 +55,7 @@ from submit_tf_job.jobspec.kinds import (
     of_host,
     text,
     whole,
+    word_or_number,
     words,
 )
 from submit_tf_job.jobspec.values import Value
@@ -69,6 +73,7 @@ __all__ = [
     "PLACEMENT",
     "PYTHON",
     "RESTART",
+    "RETRIES",
     "ROLE",
     "ROLES",
     "SHAPE",
@@ -158,6 +163,28 @@ RESTART = Keys(
         "if": {"properties": {"policy": {"const": "never"}}},
         "then": {"properties": {"max": False}},
     },
+)
+
+
+def _retries(_value: Value, values: dict[str, Any]) -> Retries | None:
+    found = Retries(**{name: value for name, value in values.items() if value is not None})
+    return found if found.max else None
+
+
+_RETRY_WORDS = {word: word for word in (RETRY_LOST, RETRY_OOM, RETRY_ANY)}
+RETRIES = Keys(
+    "a mapping such as {max: 3, on: [lost]}",
+    [
+        Key("max", whole(0, 100), "How often all tasks start again; 0 for never.", (3,),
+            default=DEFAULT_RETRIES, words="attempts backoff_limit limit"),
+        Key("on", list_of(word_or_number(_RETRY_WORDS, 1, 255, killed="lost", node="lost",
+            oom="out-of-memory", preempted="lost"), "a list such as [lost, 42]",
+            empty="the list is empty; name what is retried, or say retries: 0", or_one=True),
+            "The failures that are retried. `lost`: a container or node is gone, or the task was "
+            "killed from outside. `out-of-memory`: the kernel killed the program for its memory. "
+            "A number: the program's exit status. `any`: every failure.",
+            (["lost", 42], "any"), otherwise="`lost`", words="causes exit_codes when"),
+    ],
 )
 _PRIVILEGED = (
     "privileged containers are not asked for here; the cluster's administrator grants devices and "
@@ -694,6 +721,12 @@ _JOB_ROWS = (
         ("legacy",), default="installed",
         more="Keras 3 does not train under `multi-worker` and `parameter-server`; see "
         "[frameworks.md](frameworks.md#keras-3)."),
+    Key("retries", group(RETRIES, _retries, short="max", shown="`3`, or `{max: 3, on: [lost]}`"),
+        "How often all tasks start again in their containers after a failure that is not the "
+        "program's own. Tasks whose container is lost get another one.",
+        (3, {"max": 3, "on": ["lost", 42]}), otherwise="never",
+        more="See [retries](#retries-of-the-whole-training).", words="attempts retry",
+        needs_bootstrap=True),
     Key("bootstrap", FLAG,
         "Whether our bootstrap starts the command in the container (it needs Python 3.6 there).",
         (True,), default=True, more="Without it `tf_config` must be `literal` or `none`, and "

@@ -40,6 +40,7 @@ __all__ = [
     "of_host",
     "text",
     "whole",
+    "word_or_number",
     "words",
 ]
 
@@ -135,6 +136,20 @@ def whole(least: int, most: int, too_few: str = "") -> Kind:
     schema = {"type": "integer", "minimum": least, "maximum": most}
     read = partial(Value.whole, least=least, most=most, too_few=too_few)
     return Kind(read, f"{least} to {most}", schema, as_yaml=None)
+
+
+def word_or_number(values: Mapping[str, object], least: int, most: int, **synonyms: str) -> Kind:
+    """Return the kind of a choice of words, or a whole number."""
+    named = words(values, **synonyms)
+
+    def read(value: Value) -> Any:
+        if isinstance(value.node, Scalar) and not value.node.text.isdigit():
+            return named.read(value)
+        return value.whole(least=least, most=most)
+
+    number = {"type": "integer", "minimum": least, "maximum": most}
+    shown = f"{named.shown}, or {least} to {most}"
+    return Kind(read, shown, {"anyOf": [number, {"enum": list(values)}]}, as_yaml=None)
 
 
 FLAG = Kind(Value.flag, "`true`, `false`", {"type": "boolean"}, as_yaml=None)
@@ -342,7 +357,7 @@ def list_of(kind: Kind, expected: str, *, empty: str = "", or_one: bool = False)
     def read(value: Value) -> tuple[Any, ...]:
         items = [value] if or_one and not value.is_list else value.items(expected)
         found = tuple(item for item in map(kind.read, items) if item is not None)
-        if empty and value.is_list and not found:
+        if empty and value.is_list and not items:
             value.fail(empty)
         return found
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from types import MappingProxyType
 
+from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec import rules
@@ -13,14 +14,17 @@ from submit_tf_job.jobspec.diagnostics import Diagnostics, closest
 from submit_tf_job.jobspec.files import Host, Shipper
 from submit_tf_job.jobspec.hadoop_keys import read_hadoop
 from submit_tf_job.jobspec.job import (
+    Command,
     DockerOptions,
     Job,
     KerasMode,
     Location,
+    Placement,
     Python,
     RemoteFile,
     Restart,
     Role,
+    RoleKind,
     ShippedFile,
 )
 from submit_tf_job.jobspec.kerberos_keys import read_kerberos
@@ -35,7 +39,10 @@ from submit_tf_job.jobspec.rules import JobDraft
 from submit_tf_job.jobspec.sections import Section
 from submit_tf_job.jobspec.values import Value
 
-__all__ = ["Defaults", "read_job"]
+__all__ = ["WITNESS_MIB", "Defaults", "read_job"]
+
+WITNESS_MIB = 256
+_FOREVER_S = str(2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -252,6 +259,8 @@ def _place_merged(role: RoleDraft, key: str, places: list[Location]) -> None:
 def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> Job:
     values = draft.values
     python = values.pop("python", Python())
+    if values.get("retries") and deciding:
+        roles = {**roles, contract.WITNESS_ROLE: _witness(roles[deciding])}
     return Job(
         **{
             **values,
@@ -261,6 +270,27 @@ def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> 
             "packages": python.packages,
             "places": MappingProxyType(dict(_chief_for_master(draft.notes.places))),
         }
+    )
+
+
+def _witness(deciding: Role) -> Role:
+    """Return the sidecar whose exit status tells YARN how a job with `retries` ended.
+
+    YARN would start any other task again that ends with another status than 0: all have the
+    restart policy ON_FAILURE, so that lost containers are replaced.
+    """
+    where = deciding.placement
+    return Role(
+        name=contract.WITNESS_ROLE,
+        kind=RoleKind.SIDECAR,
+        instances=1,
+        command=Command(argv=("sleep", _FOREVER_S)),
+        image=deciding.image,
+        memory_mib=WITNESS_MIB,
+        placement=Placement(partition=where.partition) if where and where.partition else None,
+        docker=deciding.docker,
+        mounts=deciding.mounts,
+        python=deciding.python,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
+from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.diagnostics import Diagnostics
@@ -225,6 +226,7 @@ def check(job: JobDraft, deciding: str | None) -> None:
     _check_keras(job)
     _check_tf_config(job)
     _check_bootstrap(job)
+    _check_retries(job)
     _check_deciding(job, deciding)
     for role in job.roles.values():
         _check_failures(job, role, deciding)
@@ -464,6 +466,23 @@ def _check_bootstrap(job: JobDraft) -> None:
     for name, key in JOB.rows.items():
         if key.needs_bootstrap and name in job.stated:
             job.fail(name, _NO_BOOTSTRAP)
+
+
+def _check_retries(job: JobDraft) -> None:
+    if not job.values.get("retries"):
+        return
+    if job.values.get("network") == "none":
+        job.fail("retries", "without a network a lost task is not missed; use host or bridge")
+    for role in job.roles.values():
+        if role.name == contract.WITNESS_ROLE:
+            role.value.fail(
+                "a job with `retries` has a task of this name, which tells YARN how the job "
+                "ended; choose another name"
+            )
+        if role.restarts and role.values.get("kind") is not RoleKind.SIDECAR:
+            role.fail(
+                "`retries` of the job starts all tasks again; leave one of the two out", "restart"
+            )
 
 
 def _check_deciding(job: JobDraft, deciding: str | None) -> None:

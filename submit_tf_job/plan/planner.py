@@ -22,6 +22,7 @@ from submit_tf_job.jobspec.job import (
     Placement,
     Restart,
     Role,
+    RoleKind,
     TFConfigMode,
 )
 from submit_tf_job.jobspec.rules import default_kind
@@ -86,6 +87,11 @@ SERVICE_PROPERTIES = {
     # failed tasks again.
     "yarn.service.container-failure-per-component.threshold": "2147483647",
 }
+
+
+# With `retries`: after so many failed containers of a role on one node the AM asks for none there
+# (the default is 3).
+BAD_NODE = {"yarn.service.node-blacklist.threshold": "2"}
 
 
 @dataclass(frozen=True)
@@ -292,6 +298,8 @@ class Planner:
         }
         if job.bootstrap:
             properties[contract.PROPERTY_START_TIMEOUT] = str(job.start_timeout_s)
+        if job.retries:
+            properties.update(BAD_NODE)
         if self.rerun_of:
             properties[contract.PROPERTY_RERUN_OF] = self.rerun_of
         principal = None
@@ -319,7 +327,8 @@ class Planner:
 
     def _component(self, role: Role, command: str, files: Sequence[File]) -> Component:
         properties = {}
-        if role.name == self.job.deciding_role:
+        retried = self.job.retries is not None and role.kind is not RoleKind.SIDECAR
+        if role.name == self.job.deciding_role and not retried:
             properties[contract.PROPERTY_DECIDES] = "true"
         default = default_kind(self.job.strategy, role.name, self.job.deciding_role)
         if role.kind is not default:
@@ -336,7 +345,10 @@ class Planner:
             launch_command=command,
             artifact=Artifact(role.image) if role.in_container else None,
             resource=_resource(role, self.site),
-            restart_policy="ON_FAILURE" if role.restart is Restart.ON_FAILURE else "NEVER",
+            # after the loss of a container YARN starts another one; all else is the rendezvous'
+            restart_policy=(
+                "ON_FAILURE" if retried or role.restart is Restart.ON_FAILURE else "NEVER"
+            ),
             placement_policy=_placement(role),
             configuration=Configuration(
                 properties=properties,

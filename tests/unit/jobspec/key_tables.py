@@ -20,6 +20,7 @@ TABLES = {
     "role": keys.ROLE,
     "placement": keys.PLACEMENT,
     "restart": keys.RESTART,
+    "retries": keys.RETRIES,
     "docker": keys.DOCKER,
     "files": keys.SHIPPED,
     "hadoop": keys.HADOOP,

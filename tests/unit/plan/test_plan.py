@@ -39,6 +39,7 @@ from submit_tf_job.jobspec.job import (
     Python,
     RemoteFile,
     Restart,
+    Retries,
     Role,
     RoleKind,
     ShippedFile,
@@ -462,6 +463,7 @@ OTHER_JOB: dict[str, Any] = {
     "legacy_master": True,
     "variables": (Variables.TONY,),
     "keras": None,  # in the roles' env; test_reader
+    "retries": Retries(2, ("any",)),
     "bootstrap": None,  # below
     "image_policy": ImagePolicy.WARN,
     "python": "python3.9",
