@@ -109,6 +109,45 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """One run of all commands of a job with `retries`, which a failure ended.
+
+    Attributes:
+        number: From 0.
+        task: The task that failed first.
+        kind: The word of `retries.on` for the failure; "" for the program's own.
+        message: The failure in one sentence.
+        step: The last step that was reported, or None.
+        duration_s: Seconds from its start to the call of the next one.
+    """
+
+    number: int
+    task: str
+    kind: str
+    message: str
+    host: str | None = None
+    step: float | None = None
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Retried:
+    """How often all tasks of a job with `retries` have started again.
+
+    Attributes:
+        most: How often they may.
+        used: How often they have.
+        refusal: Why a failure was not retried, or "".
+        generations: The last ended ones, at most 20.
+    """
+
+    most: int
+    used: int
+    refusal: str = ""
+    generations: tuple[Generation, ...] = ()
+
+
+@dataclass(frozen=True)
 class JobReport:
     """The report of the deciding task's bootstrap about the whole job."""
 
@@ -124,11 +163,18 @@ class JobReport:
     warnings: tuple[str, ...]
     progress: Mapping[str, Any] | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    retried: Retried | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether the report was written at the end of the deciding task."""
         return self.state in ("succeeded", "failed", "stopped")
+
+    @property
+    def lost_witness(self) -> bool:
+        """Whether the sidecar was lost whose exit status is a retried job's for YARN."""
+        witness = self.retried and self.roles.get(contract.WITNESS_ROLE)
+        return bool(witness and witness.failed + witness.lost)
 
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:
@@ -152,6 +198,7 @@ class JobReport:
                 first_failure=_failure(data.get("first_failure")),
                 warnings=_texts(data.get("warnings")),
                 progress=data.get("progress") if isinstance(data.get("progress"), dict) else None,
+                retried=_retried(data),
                 raw=data,
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -173,6 +220,29 @@ def _failure(value: Mapping[str, Any] | None) -> Failure | None:
         message=str(value.get("message", "")),
         host=str(value.get("host") or "") or None,
         last_lines=_texts(value.get("last_lines")),
+    )
+
+
+def _retried(data: Mapping[str, Any]) -> Retried | None:
+    rule = data.get("retries")
+    if not rule:
+        return None
+    return Retried(
+        most=int(rule["max"]),
+        used=int(data["generation"]),
+        refusal=str(rule.get("refusal", "")),
+        generations=tuple(
+            Generation(
+                number=int(entry["generation"]),
+                task=str(entry["task"]),
+                kind=str(entry.get("kind", "")),
+                message=str(entry.get("message", "")),
+                host=str(entry.get("host") or "") or None,
+                step=entry.get("step"),
+                duration_s=entry.get("duration_s"),
+            )
+            for entry in data.get("generations", [])
+        ),
     )
 
 
@@ -501,6 +571,13 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
             report.first_failure.message,
             confirmed=True,
             failure=report.first_failure,
+        )
+    if report is not None and report.state == "succeeded" and report.lost_witness:
+        return Verdict(
+            JobState.SUCCEEDED,
+            f"YARN reports FAILED because the container of {contract.WITNESS_ROLE} was lost; the "
+            "deciding task reports success",
+            confirmed=False,
         )
     if report is not None and report.state == "succeeded":
         return Verdict(

@@ -198,6 +198,7 @@ def _job() -> Shape:
         "tasks": _nullable(ref("Tasks")),
         "roles": {"type": "object", "additionalProperties": ref("RoleCounts")},
         "progress": _nullable(ref("Progress")),
+        "retries": _nullable(ref("Retries")),
         "warnings": _list(_TEXT),
         "evidence": _TEXT,
         "yarn": _nullable(ref("YarnState")),
@@ -219,6 +220,26 @@ def _parts_of_a_job() -> Shape:
                 "message": _TEXT,
                 "host": text,
                 "last_lines": _list(_TEXT),
+            }
+        ),
+        "Retries": _object(
+            {
+                "max": _WHOLE,
+                "used": _WHOLE,
+                "refusal": _TEXT,
+                "generations": _list(
+                    _object(
+                        {
+                            "number": _WHOLE,
+                            "task": _TEXT,
+                            "host": text,
+                            "kind": _TEXT,
+                            "message": _TEXT,
+                            "step": _nullable(_NUMBER),
+                            "duration_s": _nullable(_NUMBER),
+                        }
+                    )
+                ),
             }
         ),
         "RootCause": _object(

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.observation import Failure, JobReport, JobState, RoleCounts
+from submit_tf_job.observation import Failure, JobReport, JobState, Retried, RoleCounts
 from submit_tf_job.operations.detail import Link, links_of
 from submit_tf_job.report.cause_text import (
     cause_lines,
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _MAX_NAMED = 5
+_MAX_GENERATIONS = 5  # the last ones, in text
 _MAX_LINKS = 10
 _STALLED_S = 600
 
@@ -79,6 +80,7 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
             "tasks": None,
             "roles": {},
             "progress": None,
+            "retries": None,
             "warnings": [],
         }
     return {
@@ -91,7 +93,28 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
         },
         "roles": {name: _counts_object(counts) for name, counts in report.roles.items()},
         "progress": dict(report.progress or {}) or None,
+        "retries": report.retried and _retries_object(report.retried),
         "warnings": list(report.warnings),
+    }
+
+
+def _retries_object(retried: Retried) -> dict[str, Any]:
+    return {
+        "max": retried.most,
+        "used": retried.used,
+        "refusal": retried.refusal,
+        "generations": [
+            {
+                "number": generation.number,
+                "task": generation.task,
+                "host": generation.host,
+                "kind": generation.kind,
+                "message": generation.message,
+                "step": generation.step,
+                "duration_s": generation.duration_s,
+            }
+            for generation in retried.generations
+        ],
     }
 
 
@@ -302,8 +325,18 @@ def _report_lines(report: JobReport) -> Iterator[str]:
     if report.progress:
         parts = (progress_words(report.progress), stalled_words(report), left_words(report))
         yield f"  {'progress':<12} {'  '.join(filter(None, parts))}"
+    if report.retried:
+        yield from _retry_lines(report.retried)
     for warning in report.warnings:
         yield f"  {'warning':<12} {warning}"
+
+
+def _retry_lines(retried: Retried) -> Iterator[str]:
+    yield f"  {'retries':<12} {retried.used} of {retried.most}{clause('; {}', retried.refusal)}"
+    for entry in retried.generations[-_MAX_GENERATIONS:]:
+        at = f" at step {number(entry.step)}" if entry.step is not None else ""
+        after = f" after {duration(entry.duration_s)}" if entry.duration_s else ""
+        yield f"  {'':<12} {entry.number + 1}{after}{at}: {entry.message}"
 
 
 def _duration(status: JobStatus) -> str:

@@ -21,9 +21,11 @@ from submit_tf_job.logs.entries import FileInfo, LogInventory, LogLine, TaskCont
 from submit_tf_job.observation import (
     Evidence,
     Failure,
+    Generation,
     JobReport,
     JobState,
     JobStatus,
+    Retried,
     RoleCounts,
     Verdict,
 )
@@ -158,6 +160,7 @@ REPORT = JobReport(
         "left_s": 3.0,
     },
     raw={},
+    retried=Retried(3, 1, "", (Generation(0, "worker-1", "lost", "gone", "n", 5.0, 2.5),)),
 )
 STATUS = JobStatus(
     "mnist",
