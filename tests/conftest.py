@@ -20,6 +20,9 @@ import pytest
 
 from tests.fakes.command_line import Cli, Done
 
+# bodies of tests that several files share
+pytest.register_assert_rewrite("tests.unit.yarn.behaviours", "tests.unit.storage.storage_verbs")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

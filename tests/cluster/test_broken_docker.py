@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import SandboxOptions
+from tests.cluster.calls import call, until
 from tests.cluster.conftest import DockerCluster, Tool
-from tests.cluster.test_sandbox import call, until
 
 pytestmark = [
     pytest.mark.cluster,

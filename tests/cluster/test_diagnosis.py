@@ -15,7 +15,7 @@ import pytest
 from submit_tf_job.container import tfconfig
 from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import Result, Tool
-from tests.cluster.test_failures import script
+from tests.cluster.programs import script
 
 pytestmark = pytest.mark.cluster
 

@@ -23,8 +23,8 @@ from submit_tf_job.diagnose.evidence import by_container, by_program, by_yarn
 from submit_tf_job.sandbox import SandboxOptions
 from submit_tf_job.storage import Storage, open_storage
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends
+from tests.cluster.calls import call, until
 from tests.cluster.conftest import SPECS, DockerCluster, Result, Tool
-from tests.cluster.test_sandbox import call, until
 
 pytestmark = [
     pytest.mark.cluster,

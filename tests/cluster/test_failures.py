@@ -16,6 +16,7 @@ import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from tests.cluster.conftest import Tool, gone, processes_of
+from tests.cluster.programs import script
 
 pytestmark = pytest.mark.cluster
 
@@ -389,16 +390,6 @@ def test_an_unknown_job_is_5(tool: Tool) -> None:
         assert done.status == 5, done.stderr
     assert tool("delete", "no-such-job").status == 0
     assert tool("status", "application_1_0001").status == 5
-
-
-def script(directory: Path, text: str) -> str:
-    """Write a program that stands in for Python; containers must be able to reach it."""
-    path = directory / "python3"
-    path.write_text("#!/bin/sh\n" + text)
-    for place in (path, *directory.parents, directory):
-        if place.owner() == path.owner() and str(place) not in ("/", "/tmp"):
-            place.chmod(place.stat().st_mode | 0o055)
-    return str(path)
 
 
 def test_yarn_says_succeeded_but_the_command_never_ran(tool: Tool, tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from submit_tf_job.errors import AuthError
 from submit_tf_job.logs.collected import Absence, AggregatedLogs, NoLogs, Snapshot, WhatYarnSays
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state
-from submit_tf_job.storage import RangeReader, Stat, Storage, open_storage
+from submit_tf_job.storage import Storage, open_storage
+from tests.cluster.counting import Counting
 from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster
@@ -187,38 +188,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogCluster]:
         yield LogCluster(sandbox, info, scripts)
     finally:
         sandbox.down()
-
-
-@dataclass
-class Counting:
-    """A storage that counts what is read."""
-
-    storage: Storage
-    listings: int = 0
-    requests: int = 0
-    asked: int = 0
-
-    def list_dir(self, path: str) -> list[Stat]:
-        self.listings += 1
-        return self.storage.list_dir(path)
-
-    def open(self, path: str) -> RangeReader:
-        return _Counted(self, self.storage.open(path))
-
-
-@dataclass
-class _Counted:
-    counting: Counting
-    reader: RangeReader
-
-    @property
-    def size(self) -> int:
-        return self.reader.size
-
-    def read_range(self, start: int, length: int) -> bytes:
-        self.counting.requests += 1
-        self.counting.asked += length
-        return self.reader.read_range(start, length)
 
 
 def as_java_prints(logs: AggregatedLogs, storage: Storage) -> list[bytes]:

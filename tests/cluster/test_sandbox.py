@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -14,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from submit_tf_job.sandbox.jvm import find_java_home
 from submit_tf_job.sandbox.processes import end
 from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.sandbox.web import ask_dns
+from tests.cluster.calls import call, until
 from tests.cluster.conftest import processes_below
 from tests.fakes.sandbox import sandbox_dirs
 
@@ -48,30 +48,6 @@ UP_S = 150
 NODE_MIB = 4096
 AS_ROOT = os.geteuid() == 0
 CACHE = sandbox_dirs(os.environ).cache_dir
-
-
-def call(method: str, url: str, body: object = None) -> tuple[int, dict[str, Any]]:
-    """Send one request, as a user's own tool would."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        url, data, {"Content-Type": "application/json", "Accept": "application/json"}, method=method
-    )
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=60) as answer:
-            return answer.status, json.loads(answer.read() or b"{}")
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, {"text": error.read().decode(errors="replace")}
-
-
-def until(what: Callable[[], Any], timeout_s: float = 90) -> Any:
-    """Repeat until the answer is true."""
-    deadline = time.monotonic() + timeout_s
-    while not (answer := what()):
-        assert time.monotonic() < deadline, f"not within {timeout_s} s"
-        time.sleep(0.3)
-    return answer
 
 
 class Service:

@@ -19,7 +19,7 @@ from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.storage import PathExists, Storage, open_storage
 from submit_tf_job.storage.staging import forget, stage, sweep
-from tests.unit.storage.test_storage_verbs import StorageVerbs
+from tests.unit.storage.storage_verbs import StorageVerbs
 
 pytestmark = pytest.mark.cluster
 

@@ -22,7 +22,7 @@ from submit_tf_job.sandbox import Sandbox
 from submit_tf_job.settings import Settings
 from submit_tf_job.storage import open_storage
 from tests.cluster.conftest import Tool
-from tests.cluster.test_logs import Counting
+from tests.cluster.counting import Counting
 
 pytestmark = pytest.mark.cluster
 

@@ -29,7 +29,7 @@ from submit_tf_job.yarn.stopping import delete
 from submit_tf_job.yarn.submit import submit
 from tests.fakes.services import service_of
 from tests.fakes.transport import connection_broke
-from tests.unit.yarn.test_behaviours import YarnBehaviours, until
+from tests.unit.yarn.behaviours import YarnBehaviours, until
 
 pytestmark = pytest.mark.cluster
 

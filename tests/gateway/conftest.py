@@ -265,3 +265,64 @@ def until(holds: Any, what: str, within_s: float = 60) -> None:
     while not holds():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
+
+
+def openssl(directory: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["openssl", *words], cwd=directory, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA, a server certificate for localhost, one client certificate that is known and one that
+    is not, and a stranger's CA.
+    """
+    made = tmp_path_factory.mktemp("tls")
+    (made / "san").write_text(
+        "subjectAltName=DNS:localhost\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+    )
+    # Python 3.13 and later verify strictly
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    for ca in ("ca", "other-ca"):
+        openssl(
+            made,
+            "req",
+            "-x509",
+            *new,
+            "-keyout",
+            f"{ca}.key",
+            "-out",
+            f"{ca}.pem",
+            "-subj",
+            f"/CN={ca}",
+            "-days",
+            "2",
+            *usage,
+        )
+    rows = [
+        ("server", "ca", "/CN=localhost"),
+        ("alice", "ca", "/C=CH/O=Example, Inc./CN=alice"),
+        ("mallory", "ca", "/O=Example, Inc./CN=mallory"),
+        ("forged", "other-ca", "/C=CH/O=Example, Inc./CN=alice"),
+    ]
+    for name, ca, subject in rows:
+        openssl(
+            made, "req", *new, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject
+        )
+        signed = (
+            "-CA",
+            f"{ca}.pem",
+            "-CAkey",
+            f"{ca}.key",
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            "san",
+        )
+        openssl(made, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signed)
+    return made

@@ -14,9 +14,6 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.gateway import webhook_delivery as delivery
-from tests.gateway.test_callers import certificates
-
-__all__ = ["certificates"]
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -23,8 +23,8 @@ from submit_tf_job.local.containers import arguments_received
 from submit_tf_job.plan import Plan, launch, plan
 from submit_tf_job.plan.limits import check_version
 from tests.golden.fixed import SITE, make_job, make_role
-from tests.property.test_plan_arrival import wanted
-from tests.property.test_shell import AppMaster, expanded, fragments
+from tests.property.literal import wanted
+from tests.property.shell import AppMaster, expanded, fragments
 
 LOG_DIR = "/var/log/yarn/container_1"
 ENTRY_POINT = DockerOptions(entrypoint=True)

@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.container.tfconfig import CLUSTER_ROLES, host_name, task_port, tf_config
 from submit_tf_job.jobspec.job import Command, Job, Strategy, TFConfigMode
 from submit_tf_job.plan import Plan, payload, plan
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, block, make_job, make_role, task_of
-from tests.property.test_shell import AppMaster, Container, fragments, run
+from tests.property.literal import wanted
+from tests.property.shell import AppMaster, Container, fragments, run
 
 ROLES = ("chief", "worker", "ps", "evaluator", "board")
 NAMES = ("A", "B_2", "_c", "NO_PROXY", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
@@ -139,23 +139,3 @@ def test_environment_command_and_literal_tf_config_arrive(many: list[Job], bridg
                 if role.command.argv is not None
                 else ("-o", "pipefail", "-c", role.command.script)
             )
-
-
-def wanted(planned: Plan, role: str, index: int) -> str:
-    job, site = planned.job, planned.site
-
-    def address(name: str, number: int) -> str:
-        ports: dict[str, object] = {"mode": "own-address"}
-        if job.network == "host":
-            ports = {"mode": "host", "first": site.port_range[0], "last": site.port_range[1]}
-        port = task_port(ports, job.counts, planned.submission, name, number)
-        return f"{host_name(name, number, job.name, site.registry_user, site.domain)}:{port}"
-
-    return tf_config(
-        job.counts,
-        [role for role in CLUSTER_ROLES if role in job.roles],
-        role,
-        index,
-        address,
-        job.legacy_master,
-    )

@@ -12,7 +12,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.decider import Decider
 from submit_tf_job.container.info import Info
-from tests.unit.container.test_rendezvous import description, role
+from tests.unit.container.descriptions import description, role
 
 
 class NoSignals:

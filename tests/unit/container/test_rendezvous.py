@@ -15,38 +15,9 @@ from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.rendezvous import Member, Rendezvous, listed
 from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
+from tests.unit.container.descriptions import description, role
 
 T0 = 1000.0
-
-
-def role(count: int, role_kind: str, **extra: Any) -> dict[str, Any]:
-    return {
-        "count": count,
-        "kind": role_kind,
-        "command": ["true"],
-        "env": {},
-        "max_restarts": 0,
-        "tolerate": 0,
-        "gpus": 0,
-        **extra,
-    }
-
-
-def description(roles: dict[str, Any], **extra: Any) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "job": "mnist",
-        "submission": "abc",
-        "ports": {"mode": "own-address"},
-        "deciding": next(name for name, r in roles.items() if r["kind"] == "trains"),
-        "ends_with": "deciding-task",
-        "cluster_roles": [name for name in ("chief", "worker", "ps") if name in roles],
-        "start_timeout_s": 900,
-        "finish_timeout_s": 600,
-        "grace_s": 30,
-        "roles": roles,
-        **extra,
-    }
 
 
 class Played:

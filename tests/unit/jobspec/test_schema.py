@@ -18,7 +18,7 @@ from submit_tf_job.jobspec.nodes import Items, Node, Scalar, ScalarKind, Table
 from submit_tf_job.jobspec.yaml_source import read_yaml
 from tests.fakes.keytabs import keytab
 from tests.unit.jobspec import bad_specs
-from tests.unit.jobspec import test_reader as full_job
+from tests.unit.jobspec.full_job import FULL
 
 SCHEMA = schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
@@ -255,7 +255,7 @@ def test_schema_accepts_the_examples(strategy: Strategy) -> None:
 
 
 def test_schema_accepts_a_full_job_spec() -> None:
-    VALIDATOR.validate(tree(full_job.FULL))
+    VALIDATOR.validate(tree(FULL))
 
 
 def readable() -> list[bad_specs.Case]:
