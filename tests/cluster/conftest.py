@@ -430,6 +430,19 @@ def processes_of(job: str) -> dict[int, str]:
     return found
 
 
+def bootstrap_of(job: str, task: str) -> int:
+    """Find the process of a task's bootstrap."""
+    for pid, command in processes_of(job).items():
+        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        if (
+            f"TFJOB_INSTANCE={task}".encode() in environ
+            and "bootstrap.py" in command
+            and "bash" not in command.split()[0]
+        ):
+            return pid
+    raise AssertionError(f"no bootstrap of {task} in {processes_of(job)}")
+
+
 def gone(job: str, within_s: float = 20) -> None:
     """Assert that no process of a job is left."""
     deadline = time.monotonic() + within_s

@@ -15,26 +15,13 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from tests.cluster.conftest import Tool, gone, processes_of
+from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of
 from tests.cluster.programs import script
 
 pytestmark = pytest.mark.cluster
 
 SMALL = {"memory": "256Mi"}
 FOREVER = "sleep 600"
-
-
-def bootstrap_of(job: str, task: str) -> int:
-    """Find the process of a task's bootstrap."""
-    for pid, command in processes_of(job).items():
-        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
-        if (
-            f"TFJOB_INSTANCE={task}".encode() in environ
-            and "bootstrap.py" in command
-            and "bash" not in command.split()[0]
-        ):
-            return pid
-    raise AssertionError(f"no bootstrap of {task} in {processes_of(job)}")
 
 
 def command_of(job: str, task: str, words: str) -> int:

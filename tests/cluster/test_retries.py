@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Tool, gone, processes_of
-from tests.cluster.test_failures import bootstrap_of
+from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of
 
 pytestmark = pytest.mark.cluster
 

@@ -16,7 +16,8 @@ from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.retrying.generations import KEPT, Generations, kind_of, oom_kills
 from submit_tf_job.container.retrying.retrying_rendezvous import WITNESS_S, RetryingRendezvous
-from tests.unit.container.test_rendezvous import Played, description, role
+from tests.unit.container.descriptions import description, role
+from tests.unit.container.played import Played
 
 LOST = {"reason": "lost", "status": None, "task": "worker-0", "message": "gone"}
 EXITED = {"reason": "exited", "status": 42, "task": "worker-0", "message": "exit 42"}

@@ -1,0 +1,90 @@
+"""A job whose tasks' arrivals and ends a test plays; no sockets, no clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.rendezvous import Member, Rendezvous
+from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
+from tests.unit.container.descriptions import description
+
+T0 = 1000.0
+
+
+class Played:
+    """A job, and short ways to make things happen to it."""
+
+    def __init__(self, roles: dict[str, Any], **extra: Any) -> None:
+        task = description(roles, **extra)
+        env = {
+            contract.ENV_INSTANCE: task["deciding"] + "-0",
+            contract.ENV_HOSTNAME: f"{task['deciding']}-0.mnist.alice.lan",
+            "NM_HOST": "n0",
+        }
+        self.told: list[str] = []
+        self.now = T0
+        kind = RetryingRendezvous if "retries" in task else Rendezvous
+        self.job = kind(Info(task, env, "/nowhere"), T0, self.told.append)
+
+    def hello(
+        self,
+        name: str,
+        run: str = "r1",
+        state: str = "waiting",
+        peer: object = None,
+        *,
+        at: str = "",
+        origin: str = "",
+        here: str = "10.0.0.1",
+        **extra: Any,
+    ) -> str:
+        role, _, index = name.rpartition("-")
+        message = {
+            "submission": "abc",
+            "role": role,
+            "index": int(index),
+            "run": run,
+            "attempt": 0,
+            "state": state,
+            "host": "n-" + name,
+            "address": at,
+            **extra,
+        }
+        ends = (origin or at, here if at else "")
+        return self.job.hello(self.now, message, peer or name + run, ends)[1]
+
+    def member(self, name: str) -> Member:
+        return self.job.members[name]
+
+    def done(self, name: str, status: int | None = 0, **extra: Any) -> None:
+        message = {
+            "status": status,
+            "reason": "exited",
+            "message": f"{name} exited with status {status}",
+            **extra,
+        }
+        self.job.done(self.now, self.member(name), message)
+
+    def gone(self, name: str) -> None:
+        self.job.gone(self.now, self.member(name))
+
+    def after(self, seconds: float) -> str:
+        self.now += seconds
+        self.job.tick(self.now)
+        return self.job.phase
+
+    def start(self) -> None:
+        for m in list(self.job.members.values()):
+            if m is not self.job.me:
+                assert self.hello(m.name) == "welcome"
+        self.job.unresolved.clear()
+        assert self.after(0) == states.RUNNING
+        for m in self.job.members.values():
+            self.job.running(m)
+
+    def first(self) -> tuple[str, int | None, str]:
+        assert self.job.first
+        return self.job.first["task"], self.job.first["status"], self.job.first["reason"]
