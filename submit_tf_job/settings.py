@@ -520,6 +520,11 @@ class Settings:
     )
     docker: DockerSettings = field(default_factory=DockerSettings)
     caps: CapSettings = field(default_factory=CapSettings)
+    capacity_check: str = setting(
+        _one_of("refuse", "warn", "off"),
+        "refuse",
+        "what happens to a job whose tasks cannot all run at once on the nodes of the cluster",
+    )
     timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
     poll: PollSettings = field(default_factory=PollSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)

@@ -26,6 +26,7 @@ from submit_tf_job.operations.cluster import (
     stored_copy,
 )
 from submit_tf_job.operations.inputs import DataCheck
+from submit_tf_job.operations.room import check_room
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 
@@ -223,6 +224,7 @@ def submit(
     _check_limits(planned, cluster)
     sent: list[Upload] = []
     keytabs: list[bool] = []
+    waits: list[str] = []
 
     def prepare() -> None:
         within_s = cluster.settings.timeouts.submit_s
@@ -233,6 +235,8 @@ def submit(
             within_s=within_s,
             on_wait=on_wait,
         )
+        # Only for a job that is about to be posted: a running one takes room itself.
+        waits.append(check_room(planned, cluster))
         # Nothing is staged before the name was found free: after an error nothing has to be
         # removed that another process with this submission may need.
         keytabs.append(identity.stage_keytab(planned, cluster.settings))
@@ -264,7 +268,9 @@ def submit(
         staging.forget_other_files(planned, cluster.settings)
         data.forget(planned, others=True)
     ref = JobRef(planned.job.name, done.application_id, planned.submission)
-    return Submission(ref, done.adopted, planned, _with_priority(cluster, ref, planned.job))
+    late = () if done.adopted else waits[-1:]
+    warnings = (*filter(None, late), *_with_priority(cluster, ref, planned.job))
+    return Submission(ref, done.adopted, planned, warnings)
 
 
 def _with_priority(cluster: Cluster, ref: JobRef, job: Job) -> tuple[str, ...]:

@@ -309,7 +309,10 @@ class ClusterInfo:
 
 @dataclass(frozen=True)
 class Node:
-    """One NodeManager; logs are read only from the addresses listed here."""
+    """One NodeManager; logs are read only from the addresses listed here.
+
+    Of a node that is not in service, Hadoop returns at most the totals.
+    """
 
     id: str
     host: str | None
@@ -326,6 +329,8 @@ class Node:
     used_additional: Mapping[str, int] = field(default_factory=dict)
     available_additional: Mapping[str, int] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    total_memory_mib: int | None = None
+    total_additional: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, answer: Answer) -> Node:
@@ -349,6 +354,8 @@ class Node:
             used_additional=_additional(_object(answer.get("usedResource"))),
             available_additional=_additional(_object(answer.get("availableResource"))),
             labels=tuple(map(str, labels)),
+            total_memory_mib=whole_of(_object(answer.get("totalResource")), "memory"),
+            total_additional=_additional(_object(answer.get("totalResource"))),
         )
 
 

@@ -13,7 +13,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +294,11 @@ class Result:
         """stdout as the one JSON object it must be."""
         value: dict[str, Any] = json.loads(self.stdout)
         return value
+
+
+def warned_of_room(tool: Tool) -> Tool:
+    """The tool with `capacity_check: warn`: it posts what the cluster has no room for."""
+    return replace(tool, environ={**tool.environ, "SUBMIT_TF_JOB_CAPACITY_CHECK": "warn"})
 
 
 @dataclass

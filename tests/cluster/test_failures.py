@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of
+from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of, warned_of_room
 from tests.cluster.programs import script
 
 pytestmark = pytest.mark.cluster
@@ -276,8 +276,9 @@ def test_a_missing_task_is_named_at_the_start_deadline(tool: Tool) -> None:
         start_timeout="10s",
         roles={"chief": SMALL, "worker": {"memory": "7Gi", "instances": 2}},
     )
-    done = tool("submit", spec, "-o", "json")
+    done = warned_of_room(tool)("submit", spec, "-o", "json")
     assert done.status == 1, done.stderr
+    assert "it cannot start before the cluster grows: the job needs 14" in done.stderr
     assert done.json["failure"]["reason"] == "peers-missing"
     assert done.json["root_cause"]["code"] == "tasks-missing"
     assert "worker-1" in done.json["reason"] or "worker-0" in done.json["reason"]
@@ -293,6 +294,14 @@ def test_a_missing_task_is_named_at_the_start_deadline(tool: Tool) -> None:
             {"roles": {"worker": {"memory": "999Gi"}}},
             "too-large.yaml:7:5: roles.worker.memory: 1022976 MiB is more than the 12288 "
             "MiB one container may have here",
+        ),
+        (
+            "too-many",
+            {
+                "strategy": "multi-worker",
+                "roles": {"chief": SMALL, "worker": {"memory": "3Gi", "instances": 4}},
+            },
+            "too-many.yaml:9:5: roles.worker.memory: the job needs",
         ),
         (
             "no-gpus",

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from tests.cluster.conftest import Tool
+from tests.cluster.conftest import Tool, warned_of_room
 
 pytestmark = pytest.mark.cluster
 
@@ -175,7 +175,7 @@ def test_placement_on_a_cluster_that_refuses_it(tool: Tool) -> None:
 
 def test_a_container_for_which_no_node_has_room(tool: Tool) -> None:
     submitted(
-        tool,
+        warned_of_room(tool),
         "pending-r",
         roles={
             "main": {"memory": "9Gi", "command": SLEEP},

@@ -1,0 +1,283 @@
+"""Whether all containers of a job fit into a cluster at once."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from submit_tf_job.diagnose.gang import Obstacle, fits_never, fits_not_now, may_not_fit
+from submit_tf_job.jobspec.job import Job, Placement, RoleKind
+from submit_tf_job.yarn.observed import Node
+from submit_tf_job.yarn.queues import Scheduler
+from tests.golden.fixed import make_job, make_role
+
+GPU = "yarn.io/gpu"
+GIB = 1024
+
+
+def node(free: int, used: int = 0, gpus: int = 0, *labels: str, **changes: Any) -> Node:
+    made = Node(
+        f"n{free}:1",
+        "n",
+        "n:2",
+        "RUNNING",
+        used_memory_mib=used,
+        available_memory_mib=free,
+        available_additional={GPU: gpus} if gpus else {},
+        labels=labels,
+    )
+    return replace(made, **changes)
+
+
+def job(*sizes: tuple[int, int], gpus: int = 0, label: str = "", **changes: Any) -> Job:
+    """A job with a role for each number of tasks and their memory."""
+    roles = (
+        make_role(
+            f"r{number}",
+            instances=count,
+            memory_mib=mib,
+            gpus=gpus,
+            placement=Placement(partition=label) if label else None,
+        )
+        for number, (count, mib) in enumerate(sizes)
+    )
+    return make_job(*roles, **{"strategy": "custom", **changes})
+
+
+def never(of: Job, *nodes: Node, scheduler: Scheduler | None = None) -> list[str]:
+    return [found.sentence for found in fits_never(of, GPU, nodes, scheduler)]
+
+
+# --- nodes
+
+
+def test_fits_never_memory_of_all_nodes() -> None:
+    asked = job((1, 2 * GIB), (3, 4 * GIB))
+    assert fits_never(asked, GPU, [node(6 * GIB), node(6 * GIB, GIB)], None) == (
+        Obstacle(
+            "roles.r1.memory",
+            "the job needs 14 GiB at once (r0 1 x 2 GiB and r1 3 x 4 GiB) and its "
+            "ApplicationMaster, and 2 nodes have 13 GiB in all",
+        ),
+    )
+    assert not never(asked, node(8 * GIB), node(8 * GIB))
+
+
+def test_fits_never_counts_the_applicationmaster() -> None:
+    assert never(job((2, GIB)), node(2 * GIB))
+    assert not never(job((2, GIB)), node(2 * GIB + 1))
+
+
+def test_fits_never_packing() -> None:
+    assert fits_never(job((3, 6 * GIB), (1, 1)), GPU, [node(10 * GIB)] * 2, None) == (
+        Obstacle(
+            "roles.r0.instances",
+            "the job needs 3 containers of 6 GiB or more at once (r0 3 x 6 GiB), and 2 nodes have "
+            "room for 2 such containers in all",
+        ),
+    )
+    assert not never(job((3, 6 * GIB)), *[node(10 * GIB)] * 3)
+
+
+def test_fits_never_gpus() -> None:
+    two = [node(64 * GIB, 0, 4), node(64 * GIB, 0, 4)]
+    assert never(job((3, GIB), gpus=3), *two) == [
+        "the job needs 9 GPUs at once (r0 3 x 3 GPUs), and 2 nodes have 8 in all"
+    ]
+    three = [node(64 * GIB, 0, gpus) for gpus in (4, 2, 3)]
+    assert never(job((3, GIB), gpus=3), *three) == [
+        "the job needs 3 containers of 1 GiB and 3 GPUs or more at once (r0 3 x 1 GiB and 3 GPUs), "
+        "and 3 nodes have room for 2 such containers in all"
+    ]
+    assert not never(job((2, GIB), gpus=3), *three)
+    assert not never(job((2, GIB), gpus=3), node(64 * GIB)), "no node reports GPUs: Hadoop 3.1.0"
+
+
+def test_fits_never_labels() -> None:
+    nodes = [node(8 * GIB), node(8 * GIB, 0, 0, "fast")]
+    assert never(job((3, 3 * GIB), label="fast"), *nodes) == [
+        "the job needs 9 GiB at once (r0 3 x 3 GiB), and 1 node labelled fast has 8 GiB in all"
+    ]
+    assert not never(job((3, 3 * GIB)), *nodes), "the label may be shared"
+    assert never(job((1, GIB), label="slow"), *nodes)
+    assert not never(job((1, GIB), label="slow"), node(8 * GIB)), "labels are not reported"
+
+
+def test_fits_never_spread() -> None:
+    role = make_role("w", instances=3, memory_mib=1, placement=Placement(spread="node"))
+    spread = make_job(role, strategy="custom")
+    assert never(spread, node(GIB), node(GIB)) == [
+        "each of 3 tasks of w needs a node of its own, and there are 2 nodes"
+    ]
+    assert not never(spread, node(GIB), node(GIB), node(GIB))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        node(0, 0, state="LOST"),
+        node(0, 0, state="UNHEALTHY"),
+        node(0, 0),
+        node(1, 1, available_memory_mib=None),
+        node(1, 1, used_memory_mib=None),
+    ],
+)
+def test_fits_never_leaves_unknown_nodes_to_yarn(odd: Node) -> None:
+    assert never(job((9, GIB)), node(GIB))
+    assert not never(job((9, GIB)), node(GIB), odd)
+
+
+def test_fits_never_counts_nodes_that_may_come_back() -> None:
+    lost = node(0, 0, state="LOST", total_memory_mib=9 * GIB)
+    assert not never(job((9, GIB)), node(GIB), lost)
+    assert never(job((9, GIB)), node(GIB), replace(lost, state="DECOMMISSIONED"))
+    assert not never(job((9, GIB)))
+
+
+def test_fits_never_ignores_what_is_not_waited_for() -> None:
+    board = make_role("board", instances=9, memory_mib=GIB, kind=RoleKind.SIDECAR)
+    assert not never(make_job(make_role("chief"), board), node(2 * GIB))
+    one_by_one = job((9, GIB), bootstrap=False, tf_config="none")
+    assert not never(one_by_one, node(2 * GIB))
+    assert fits_not_now(one_by_one, GPU, [node(2 * GIB)], None)
+
+
+def test_may_not_fit() -> None:
+    assert not may_not_fit(job((1, GIB)))
+    assert may_not_fit(job((2, GIB)))
+    assert may_not_fit(job((1, GIB), label="fast"))
+
+
+SIZES = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=1, max_size=4
+)  # memory, GPUs
+
+
+@given(tasks=SIZES, nodes=SIZES, master=st.integers(1, 2))
+def test_fits_never_only_if_no_assignment_exists(
+    tasks: list[tuple[int, int]], nodes: list[tuple[int, int]], master: int
+) -> None:
+    asked = make_job(
+        *(make_role(f"r{i}", memory_mib=mib, gpus=gpus) for i, (mib, gpus) in enumerate(tasks)),
+        strategy="custom",
+    )
+    there = [node(mib, 0, gpus) for mib, gpus in nodes]
+    if fits_never(asked, GPU, there, None):
+        assert not _assignment(tasks, nodes, master)
+
+
+@given(
+    count=st.integers(1, 5), mib=st.integers(2, 5), nodes=st.lists(st.integers(1, 9), min_size=1)
+)
+def test_fits_never_finds_all_that_equal_tasks_cannot(
+    count: int, mib: int, nodes: list[int]
+) -> None:
+    expected = sum(room // mib for room in nodes) < count or sum(nodes) <= count * mib
+    assert bool(never(job((count, mib)), *map(node, nodes))) is expected
+
+
+def _assignment(tasks: list[tuple[int, int]], nodes: list[tuple[int, int]], master: int) -> bool:
+    """Try every way to put the tasks and the ApplicationMaster on nodes."""
+    every = [*tasks, (master, 0)]
+    for places in itertools.product(range(len(nodes)), repeat=len(every)):
+        taken = [
+            [
+                sum(size[kind] for size, at in zip(every, places, strict=True) if at == number)
+                for kind in (0, 1)
+            ]
+            for number in range(len(nodes))
+        ]
+        if all(
+            used <= there
+            for pair, room in zip(taken, nodes, strict=True)
+            for used, there in zip(pair, room, strict=True)
+        ):
+            return True
+    return False
+
+
+# --- queues
+
+
+def capacity(maximum: tuple[int, int], used: int = 0, **more: Any) -> Scheduler:
+    amount = {"memory": maximum[0], "vCores": maximum[1], **more}
+    ml = {
+        "queueName": "ml",
+        "capacities": {"queueCapacitiesByPartition": [{"effectiveMaxResource": amount}]},
+        "resources": {"resourceUsagesByPartition": [{"used": {"memory": used, "vCores": 0}}]},
+    }
+    return Scheduler.from_json(
+        {"type": "capacityScheduler", "queueName": "root", "queues": {"queue": [ml]}}
+    )
+
+
+def fair(maximum: tuple[int, int]) -> Scheduler:
+    most = {"memory": maximum[0], "vCores": maximum[1]}
+    ml = {"queueName": "root.ml", "maxResources": most, "usedResources": {"memory": 0, "vCores": 0}}
+    root = {"queueName": "root", "childQueues": {"queue": [ml]}}
+    return Scheduler.from_json({"type": "fairScheduler", "rootQueue": root})
+
+
+FULL = (
+    "the job needs 4 GiB and 4 cores at once, and queue root.ml may have at most 2 GiB and 2 cores"
+)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "sentence"),
+    [
+        (capacity((2 * GIB, 2)), FULL),
+        (capacity((2 * GIB, 8)), ""),  # YARN compares the larger share: the cores have room
+        (capacity((8 * GIB, 2)), ""),
+        (capacity((0, 0)), ""),
+        (fair((2 * GIB, 2)), FULL),
+        (fair((2 * GIB, 8)), FULL.replace("2 cores", "8 cores")),
+        (fair((8 * GIB, 4)), ""),
+        (Scheduler.from_json({}), ""),
+        (None, ""),
+    ],
+)
+def test_fits_never_maximum_of_the_queue(scheduler: Scheduler | None, sentence: str) -> None:
+    asked = job((4, GIB), queue="ml")
+    room = node(64 * GIB)
+    assert never(asked, room, scheduler=scheduler) == [sentence] * bool(sentence)
+    assert not never(replace(asked, queue=None), room, scheduler=scheduler)
+    assert not never(asked, room, node(GIB, 0, 0, "fast"), scheduler=scheduler)
+    assert not never(asked, room, node(0, 0, state="LOST"), scheduler=scheduler)
+
+
+# --- now
+
+
+def test_fits_not_now() -> None:
+    asked = job((2, 2 * GIB), queue="ml")
+    assert fits_not_now(asked, GPU, [node(3 * GIB, 5 * GIB)], None) == (
+        "the job needs 4 GiB at once (r0 2 x 2 GiB) and its ApplicationMaster, and 1 node has "
+        "3 GiB free now"
+    )
+    roomy = [node(9 * GIB)]
+    assert fits_not_now(asked, GPU, roomy, None) == ""
+    assert fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9), used=3 * GIB)) == (
+        "the job needs 4 GiB at once (r0 2 x 2 GiB) and its ApplicationMaster, and queue root.ml "
+        "may have 3 GiB more now"
+    )
+    assert fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9))) == ""
+
+
+@pytest.mark.parametrize(
+    "nodes", [[], [node(0, 0, state="LOST")], [node(1, 0, available_memory_mib=None)]]
+)
+def test_fits_not_now_unknown(nodes: list[Node]) -> None:
+    assert fits_not_now(job((2, GIB)), GPU, nodes, None) == ""
+
+
+def test_fits_not_now_gpus_in_use() -> None:
+    busy = node(64 * GIB, 0, used_additional={GPU: 4})
+    assert fits_not_now(job((2, GIB), gpus=2), GPU, [busy], None) == (
+        "the job needs 4 GPUs at once (r0 2 x 2 GPUs), and 1 node has 0 free now"
+    )
