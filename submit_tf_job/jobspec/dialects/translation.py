@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 from submit_tf_job.deferred import dataclass
@@ -69,6 +70,17 @@ class ForeignKeys:
         for prefix in self.prefixes:
             for row in self.rows:
                 yield replace(row, path=prefix + row.path)
+
+
+@cache  # a table has up to some hundred rows, and a program may convert many files
+def _known(table: tuple[ForeignKeys, ...]) -> _Known:
+    known = _Known()
+    for key in (key for group in table for key in group.each()):
+        place = known
+        for step in re.findall(r"\[\]|[^.\[\]]+", key.path):
+            place = place.inner.setdefault(step, _Known())
+        place.key = key
+    return known
 
 
 def keys(table: str) -> tuple[ForeignKey, ...]:
@@ -214,13 +226,7 @@ class Translation:
 
         Call it after the mapped keys were read, because it also finds keys without effect.
         """
-        known = _Known()
-        for key in (key for group in table for key in group.each()):
-            place = known
-            for step in re.findall(r"\[\]|[^.\[\]]+", key.path):
-                place = place.inner.setdefault(step, _Known())
-            place.key = key
-        self._walk(root, known)
+        self._walk(root, _known(table))
 
     def check_names(self, root: At, table: tuple[ForeignKeys, ...], prefix: str) -> None:
         """Do the same for a flat file, whose names have dots.
