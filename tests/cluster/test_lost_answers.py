@@ -223,12 +223,17 @@ def page(status: str, text: str) -> bytes:
 @pytest.mark.parametrize(
     ("first", "later"),
     [
-        ("lost", page("401 Unauthorized", "Please log in")),
-        ("lost", page("403 Forbidden", "Forbidden")),
-        ("taken-page", page("200 OK", "Down for maintenance")),
-        ("taken-page", page("404 Not Found", "No such page")),
+        pytest.param("lost", page("401 Unauthorized", "Please log in"), id="401"),
+        pytest.param(
+            *("lost", page("403 Forbidden", "Forbidden")), id="403", marks=pytest.mark.long
+        ),
+        pytest.param(
+            *("taken-page", page("200 OK", "Down for maintenance")),
+            id="504-then-a-page",
+            marks=pytest.mark.long,
+        ),
+        pytest.param("taken-page", page("404 Not Found", "No such page"), id="504-then-not-found"),
     ],
-    ids=["401", "403", "504-then-a-page", "504-then-not-found"],
 )
 def test_an_accepted_job_lives_whatever_answers_after_its_post(
     tool: Tool, proxy: Proxy, judge: ResourceManager, first: str, later: bytes

@@ -15,7 +15,7 @@ import pytest
 from submit_tf_job.container import contract
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.sandbox.saved_state import Layout, load_state
-from tests.cluster.conftest import Tool, processes_of
+from tests.cluster.conftest import Result, Tool, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -49,29 +49,29 @@ def two_tasks(tool: Tool, name: str, seconds: int) -> Any:
     )
 
 
+def waits_for_the_former(done: Result) -> None:
+    """Assert that a command succeeded, and waited for the ApplicationMaster before its own."""
+    waited = "waiting for the ApplicationMaster of application_" in done.stderr
+    assert (done.status, waited) == (0, True), done
+
+
 def test_a_name_that_is_taken_again_at_once_keeps_its_dns_names(patient_tool: Tool) -> None:
     tool = patient_tool
     assert tool("submit", two_tasks(tool, "again", 3)).status == 0
 
-    replaced = tool("submit", two_tasks(tool, "again", LONG_S), "--replace")
-    assert (
-        replaced.status,
-        "waiting for the ApplicationMaster of application_" in replaced.stderr,
-    ) == (0, True), replaced
+    waits_for_the_former(tool("submit", two_tasks(tool, "again", LONG_S), "--replace"))
 
-    started = tool("start", "again")
-    assert (
-        started.status,
-        "waiting for the ApplicationMaster of application_" in started.stderr,
-    ) == (0, True), started
-    assert tool("wait", "again").status == 0
 
-    assert tool("delete", "again").status == 0
-    afresh = tool("submit", two_tasks(tool, "again", LONG_S))
-    assert (
-        afresh.status,
-        "waiting for the ApplicationMaster of application_" in afresh.stderr,
-    ) == (0, True), afresh
+@pytest.mark.long
+def test_a_job_that_starts_again_at_once_keeps_its_dns_names(patient_tool: Tool) -> None:
+    tool = patient_tool
+    assert tool("submit", two_tasks(tool, "restarted", LONG_S)).status == 0
+
+    waits_for_the_former(tool("start", "restarted"))
+    assert tool("wait", "restarted").status == 0
+
+    assert tool("delete", "restarted").status == 0
+    waits_for_the_former(tool("submit", two_tasks(tool, "restarted", LONG_S)))
 
 
 def remove_names(info: SandboxInfo, job: str) -> None:

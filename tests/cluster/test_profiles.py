@@ -27,8 +27,9 @@ PROFILES: dict[str, tuple[Mode, ...]] = {
     "ha": ("ha",),
     "all": ("kerberos", "ha", "tls"),
 }
-# "all" has Kerberos and two ResourceManagers as well
-LONG = ("kerberos", "ha", "docker-bridge", "docker-host", "docker-jobs")
+# "all" has Kerberos and two ResourceManagers as well, and tests/cluster/test_jobs.py trains on the
+# simple one
+LONG = ("simple", "kerberos", "ha", "docker-bridge", "docker-host", "docker-jobs")
 CLUSTERS = [
     pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
     for name in dict.fromkeys([*PROFILES, *LONG])

@@ -1,5 +1,7 @@
 """The same job on every version of Hadoop that is asked for:
 SUBMIT_TF_JOB_TEST_HADOOP=3.4.2,3.3.5,3.2.1,3.1.3.
+
+The version that is the default is that of all other tests.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import pytest
 from submit_tf_job.sandbox import DEFAULT_VERSION, Sandbox, SandboxDirs, SandboxOptions
 from tests.fakes.sandbox import sandbox_dirs
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 VERSIONS = [
     version
