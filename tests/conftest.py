@@ -29,9 +29,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 with suppress(ImportError):  # Airflow's environments have no hypothesis
     from hypothesis import HealthCheck, Phase, settings
 
-    # A busy machine takes its time for one example, or to make a hundred.
+    # A busy machine takes its time for one example, or to make a hundred. `make matrix` runs all of
+    # them, with each version of Python.
     settings.register_profile(
         "gate",
+        max_examples=20,
         phases=[p for p in Phase if p is not Phase.shrink],
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],

@@ -12,6 +12,7 @@ import pytest
 
 from submit_tf_job.jobspec.job import Command, ShippedFile, Strategy
 from submit_tf_job.plan import plan
+from tests.fakes.command_line import Cli, Done
 from tests.golden.fixed import (
     HADOOP_CONF,
     KRB5_CONF,
@@ -44,8 +45,12 @@ def render(spec: Path, home: Path, *options: str, **environment: str) -> bytes:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_render_prints_the_body(spec: Path, tmp_path: Path) -> None:
-    assert render(spec, tmp_path) == plan(load(spec), SITE).body.encode("ascii")
+def test_render_prints_the_body(spec: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(HADOOP_CONF))
+    monkeypatch.setenv("KRB5_CONFIG", str(KRB5_CONF))
+    monkeypatch.setenv("SUBMIT_TF_JOB_USER", SITE.user)
+    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", STAGING)
+    assert cli("render", str(spec)) == Done(0, plan(load(spec), SITE).body, "")
 
 
 ENVIRONMENTS = [

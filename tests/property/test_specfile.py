@@ -24,8 +24,11 @@ from submit_tf_job.jobspec.keys import (
     SHIPPED,
 )
 from submit_tf_job.jobspec.text_source import MAX_BYTES
+from tests.examples import examples
 
-relaxed = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(
+    deadline=None, max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow]
+)
 VALIDATOR = jsonschema.Draft7Validator(schema())
 BASE: dict[str, Any] = {
     "name": "t",

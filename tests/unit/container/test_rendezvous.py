@@ -14,6 +14,7 @@ from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.rendezvous import listed
+from tests.examples import examples
 from tests.unit.container.descriptions import description, role
 from tests.unit.container.played import T0, Played
 
@@ -907,7 +908,7 @@ STEPS = st.one_of(
 ORDER = [states.WAITING, states.RUNNING, states.FINISHING, states.ENDING]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, max_size=40), st.integers(0, 2), st.integers(0, 1))
 def test_any_history_ends_with_consistent_counts(
     steps: list[tuple[Any, ...]], restarts: int, tolerate: int

@@ -33,6 +33,7 @@ from submit_tf_job.logs.formats.indexedfile import application_uuid
 from submit_tf_job.logs.formats.layout import node_file
 from submit_tf_job.storage import NoSuchPath
 from submit_tf_job.storage.local_files import LocalStorage
+from tests.examples import examples
 from tests.fakes.recorded_logs import DATA, container, recorded, recording
 
 RECORDED = ("tfile-gz", "tfile-none-rolled", "indexed-gz", "indexed-gz-rolled")
@@ -628,7 +629,9 @@ SAMPLES = {
     "acls": ("application_1_0001", ACLS),
 }
 fuzzed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 
 import pytest
@@ -16,6 +17,7 @@ from submit_tf_job.logs.formats import tfile
 from submit_tf_job.logs.formats.cursor import InflatingCursor, Memory, PlainCursor, Source
 from submit_tf_job.logs.formats.interfaces import Damaged
 from submit_tf_job.logs.formats.java import Fields, modified_utf8
+from tests.examples import examples
 from tests.fakes.log_files import content, log, record, reserved, utf, vint, write_tfile
 
 # --- a writer -------------------------------------------------------------------------------------
@@ -353,11 +355,14 @@ def test_inflating_cursor_of_a_truncated_stream() -> None:
         cursor.read(256_000)
 
 
-LONG = b"".join(b"line %09d\n" % number for number in range(700_000))
-LONG_STORED = zlib.compress(LONG)
+@cache
+def long_log() -> tuple[bytes, bytes]:
+    """Return 10 MB of lines, plain and as they are stored."""
+    plain = b"".join(b"line %09d\n" % number for number in range(700_000))
+    return plain, zlib.compress(plain)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -371,18 +376,19 @@ LONG_STORED = zlib.compress(LONG)
 def test_inflating_cursors_share_marks(
     moves: list[tuple[int, bool, int]],
 ) -> None:
-    where = source(LONG_STORED, memory=Memory(limit=2_000_000))
-    cursors = [InflatingCursor(where, 0, len(LONG_STORED)) for _ in range(3)]
+    plain, stored = long_log()
+    where = source(stored, memory=Memory(limit=2_000_000))
+    cursors = [InflatingCursor(where, 0, len(stored)) for _ in range(3)]
     places = [0, 0, 0]
     for which, skipping, length in moves:
         at = places[which]
-        left = min(length, len(LONG) - at)
+        left = min(length, len(plain) - at)
         if skipping:
             assert cursors[which].skip(length) == left
         else:
-            assert cursors[which].read(length) == LONG[at : at + left]
+            assert cursors[which].read(length) == plain[at : at + left]
         places[which] = cursors[which].position
         assert places[which] == at + left
-    tail = InflatingCursor(where, 0, len(LONG_STORED))
-    assert tail.skip(len(LONG) - 100) == len(LONG) - 100
-    assert tail.read(1000) == LONG[-100:]
+    tail = InflatingCursor(where, 0, len(stored))
+    assert tail.skip(len(plain) - 100) == len(plain) - 100
+    assert tail.read(1000) == plain[-100:]

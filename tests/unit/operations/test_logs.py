@@ -320,7 +320,7 @@ def test_logs_follow_limits_requests_for_two_hundred_containers(
     job.start(*ids)
     for number, (_task, id_) in enumerate(ids):
         job.writes(id_, b"line of %d\n" % number)
-    job.ends(60)
+    job.ends(24)
     open_now, most = [0], [0]
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -347,7 +347,7 @@ def test_logs_follow_limits_requests_for_two_hundred_containers(
             if path == f"{LOGS}/{ONE}/logs"
         ]
     )
-    assert 60 / 4 - 3 <= polls <= 60 / 4 + 3
+    assert 24 / 4 - 3 <= polls <= 24 / 4 + 3
 
 
 def test_logs_of_the_application_master(two: Job, monkeypatch: pytest.MonkeyPatch) -> None:

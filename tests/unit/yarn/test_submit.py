@@ -16,6 +16,7 @@ from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.reconcile import IN_FLIGHT_S, SETTLE_S
 from submit_tf_job.yarn.stopping import DELETE_S, STOP_S, delete, stop
 from submit_tf_job.yarn.submit import SUBMIT_S, Submitted, submit
+from tests.examples import examples
 from tests.fakes.resource_manager import FakeCluster
 from tests.fakes.services import BODY, ID, NAME, USER
 from tests.fakes.stored import FakeCopy
@@ -39,7 +40,7 @@ FAULTS = [
 ]
 FAULTS += ["duplicate", "duplicate-late", "crash", "crash-before"]
 METHODS = ("POST", "POST", "GET", "PUT", "DELETE")
-FEW, MANY = 150, 10_000  # in `make unit`; in `make matrix`
+FEW, MANY = examples(150), 10_000  # in `make unit`; in `make matrix`
 GIVES_UP_AFTER = 4
 
 
@@ -283,7 +284,7 @@ def test_ten_thousand_submissions_are_ten_thousand_applications_at_most(trouble:
     one_submission_is_one_application(trouble)
 
 
-@settings(checked, max_examples=100)
+@settings(checked, max_examples=examples(100))
 @given(troubles)
 def test_the_job_of_another_submission_survives_whatever_happens(trouble: Trouble) -> None:
     world = World(trouble)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
+from tests.examples import examples
 
 TFJOB = """\
 apiVersion: kubeflow.org/v1
@@ -157,7 +158,7 @@ GOLDEN = sorted(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     path=st.sampled_from(GOLDEN),
     at=st.floats(0, 1, exclude_max=True),

@@ -16,6 +16,7 @@ from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import tfjob
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
 from submit_tf_job.jobspec.job import Ending, Job, Restart, Strategy
+from tests.examples import examples
 from tests.unit.jobspec.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -151,7 +152,7 @@ _REPLICA = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     replicas=st.dictionaries(st.sampled_from(["Worker", "PS"]), _REPLICA, max_size=2),
     chief=st.sampled_from([None, "Chief", "Master"]),

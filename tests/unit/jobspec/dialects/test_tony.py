@@ -14,6 +14,7 @@ from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import tony
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
 from submit_tf_job.jobspec.job import Ending, Job, RoleKind, Strategy, TFConfigMode
+from tests.examples import examples
 from tests.unit.jobspec.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -89,7 +90,7 @@ def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) ->
 _TEXT = st.text("abc019 '\"\\$#:-{}[],|&*!%@`~\n\tü€<>", max_size=12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     counts=st.dictionaries(
         st.sampled_from(["worker", "ps", "evaluator", "reader", "tensorboard"]),

@@ -16,6 +16,7 @@ from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import yarnfile
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
 from submit_tf_job.jobspec.job import Job, Restart, Strategy, TFConfigMode
+from tests.examples import examples
 from tests.unit.jobspec.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -89,7 +90,7 @@ def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) ->
     assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     roles=st.lists(
         st.sampled_from(["master", "worker", "ps", "evaluator", "web", "store"]),
