@@ -118,12 +118,25 @@ bench: venv $(VENV)/.kerberos java tensorflow airflow ## measure, and write docs
 screenshots: venv java ## draw docs/images: what the tool shows on a terminal
 	$(BIN)/python -m tests.screenshots
 
+# PART=NAME runs one part: columns and rows of docs/matrix.md ('hadoop', '3.1.3', 'python 3.12'), or files with long tests
+# ('tests/histories', 'tests/cluster/test_ha.py').
+PART ?=
+PART_IS_FILES := $(filter tests/%,$(PART))
 .PHONY: matrix
-matrix: venv $(VENV)/.kerberos java docker tensorflow frameworks airflow $(AIRFLOW2_ENV)/.installed ## every Hadoop version and Python version; writes docs/matrix.md
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix
+matrix: venv $(VENV)/.kerberos java docker tensorflow frameworks airflow $(AIRFLOW2_ENV)/.installed ## every Hadoop and Python version, written to docs/matrix.md, and the long tests; PART=NAME for one part
+ifeq ($(PART_IS_FILES),)
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix $(if $(PART),--only '$(PART)')
+endif
+ifneq ($(if $(PART),$(PART_IS_FILES),all),)
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW2=$(AIRFLOW2_ENV) \
 	  SUBMIT_TF_JOB_TEST_FRAMEWORKS=$(FRAMEWORKS_ENV) \
-	  $(BIN)/python -m pytest -m long
+	  $(BIN)/python -m pytest -m long --durations=10 $(PART_IS_FILES)
+endif
+
+.PHONY: matrix-parts
+matrix-parts: venv ## list what PART of `make matrix` may be
+	@$(BIN)/python -m tests.matrix --list
+	@grep -rlE 'mark\.long' tests --include='test_*.py' | sort
 
 .PHONY: clean
 clean: ## remove what the checkout holds beside its sources

@@ -1,5 +1,5 @@
-"""`python -m tests.matrix [--only NAME]...`: run the matrix, write docs/matrix.md; the exit status
-is 1 if anything failed.
+"""`python -m tests.matrix [--list] [--only NAME]...`: run the matrix, write docs/matrix.md; the exit
+status is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,13 @@ def main() -> int:
         metavar="NAME",
         help="'hadoop', 'python', '3.1.3', '3.4.2 direct', 'python 3.12'; repeatable",
     )
-    only: list[str] | None = parser.parse_args().only
+    parser.add_argument("--list", action="store_true", help="print the names, and run nothing")
+    arguments = parser.parse_args()
+    only: list[str] | None = arguments.only
+    if arguments.list:
+        print(*(f"hadoop {cluster.title}" for cluster in CLUSTERS), sep="\n")
+        print(*(f"python {python.title}" for python in pythons()), sep="\n")
+        return 0
     tensorflow = os.environ.get("SUBMIT_TF_JOB_TEST_TENSORFLOW")
     if not tensorflow:
         parser.error(

@@ -12,7 +12,7 @@ __all__ = ["Cell", "Column", "load", "page", "save"]
 HEAD = """\
 # What was run where
 
-`make matrix` runs everything below and writes this page; a run of a part (`python -m tests.matrix --only NAME`) replaces only that part.
+`make matrix` runs everything below and writes this page; a run of a part (`make matrix PART=NAME`; `make matrix-parts` lists them) replaces only that part.
 A cell is `ok`, the number of a note that says what went wrong, or `-` where nothing was to be run.
 """
 HADOOP_HEAD = """
