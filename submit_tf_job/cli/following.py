@@ -46,6 +46,7 @@ class ChangePrinter:
         self._state: tuple[object, ...] = ()
         self._why, self._explained_at, self._cause = why, float("-inf"), ""
         self._attempt: int | None = None
+        self._retries = 0
         self._links: dict[tuple[str, str], str] = {}
 
     def update(self, status: JobStatus) -> None:
@@ -55,6 +56,7 @@ class ChangePrinter:
             self._failing = False
         line = change_line(status, time.monotonic() - self._start)
         self._print_attempt(status)
+        self._print_retries(status)
         said = line.split("  ", 1)[1]
         state = (status.state, status.report and status.report.state)
         is_due = time.monotonic() - self._printed_at >= self._progress_every_s
@@ -81,6 +83,17 @@ class ChangePrinter:
                 f"tasks live on"
             )
         self._attempt = attempt or self._attempt
+
+    def _print_retries(self, status: JobStatus) -> None:
+        """Print each generation once that a failure has ended."""
+        retried = status.report and status.report.retried
+        if not retried or retried.used <= self._retries:
+            return
+        for entry in retried.generations:
+            if entry.number >= self._retries:
+                count = f"retry {entry.number + 1} of {retried.most}"
+                self._context.say(f"     {entry.message}; all tasks start again ({count})")
+        self._retries = retried.used
 
     def _explain(self, status: JobStatus) -> None:
         """Print why the job waits, if the cause is new; at intervals, because it takes requests."""

@@ -17,7 +17,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.tfconfig import host_name
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import DeadlinePassed, SettingsError
-from submit_tf_job.jobspec.job import Job, Restart
+from submit_tf_job.jobspec.job import Job, Restart, RoleKind
 from submit_tf_job.local.cache import LocalCache
 from submit_tf_job.local.runners import Processes, Runner
 from submit_tf_job.local.task import LOG_FILES, LocalTask, inherited
@@ -171,6 +171,8 @@ class LocalRun:
         of attempts.
         """
         role = self.planned.job.roles[task.component.name]
+        if self.planned.job.retries and role.kind is not RoleKind.SIDECAR:
+            return task.status not in (None, 0)
         if role.restart is not Restart.ON_FAILURE or task.attempt >= role.max_restarts:
             return False
         final = (None, 0, contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST)
@@ -194,12 +196,13 @@ class LocalRun:
 
     def _app(self) -> AppReport:
         """Return the report that the ResourceManager would send: the deciding task's exit status
-        decides the application's final status.
+        decides the application's final status, or the witness's, which follows the report.
         """
+        report = self._report()
         state, final = AppState.FINISHED, FinalStatus.SUCCEEDED
         if not self._is_over():
             state, final = AppState.RUNNING, FinalStatus.UNDEFINED
-        elif self._decider.status:
+        elif self._decider.status or (report and report.retried and report.state == "failed"):
             final = FinalStatus.FAILED
         return AppReport("", None, self.planned.job.name, None, state, final)
 

@@ -17,20 +17,12 @@ import pytest
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of, warned_of_room
 from tests.cluster.programs import script
+from tests.cluster.victims import application_master, command_of
 
 pytestmark = pytest.mark.cluster
 
 SMALL = {"memory": "256Mi"}
 FOREVER = "sleep 600"
-
-
-def command_of(job: str, task: str, words: str) -> int:
-    """Find a process of a task's command."""
-    for pid, command in processes_of(job).items():
-        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
-        if f"TFJOB_INSTANCE={task}".encode() in environ and command.startswith(words):
-            return pid
-    raise AssertionError(f"no {words} of {task} in {processes_of(job)}")
 
 
 def running(tool: Tool, job: str) -> dict[str, Any]:
@@ -149,14 +141,7 @@ def test_a_killed_application_master_comes_back_and_training_goes_on(tool: Tool)
         "am-killed", lambda seen: seen["roles"].get("worker", {}).get("succeeded") == 1
     )
     trainer = bootstrap_of("am-killed", "main-0")
-    master = next(
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit()
-        and b"-service_name\0am-killed\0" in _cmdline(entry)
-        and b"ServiceMaster" in _cmdline(entry)
-        and b"java" in _cmdline(entry)[:80]
-    )
+    master = application_master("am-killed")
     watch = tool.start("watch", "am-killed", "-o", "json")
     time.sleep(3)
     os.kill(master, signal.SIGKILL)
@@ -169,13 +154,6 @@ def test_a_killed_application_master_comes_back_and_training_goes_on(tool: Tool)
     assert len(marks.read_text().splitlines()) == 1, "the finished task ran its command again"
     marks.unlink()
     gone("am-killed")
-
-
-def _cmdline(entry: Path) -> bytes:
-    try:
-        return (entry / "cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_stop_it(tool: Tool) -> None:

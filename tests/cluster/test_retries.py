@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
+import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of
+from submit_tf_job.sandbox import Sandbox, SandboxOptions
+from tests.cluster.conftest import SPECS, Tool, bootstrap_of, gone, processes_of
+from tests.cluster.victims import application_master
+from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster
 
 STEPS = 40
+SEED = 11
 # Every task does step after step; the chief writes each to its checkpoint, and continues from it.
 PROGRAM = """
 import os, sys, time
@@ -89,3 +97,185 @@ def test_a_failure_of_the_program_s_own_is_tried_once(tool: Tool) -> None:
     assert (done.json["failure"]["task"], done.json["failure"]["status"]) == ("worker-0", 1)
     assert done.json["retries"]["generations"] == []
     gone("own-fault")
+
+
+# --- longer proofs: `make matrix` -----------------------------------------------------------------
+def kill(job: str, task: str) -> None:
+    """Kill a task's container, with everything in it."""
+    os.kill(bootstrap_of(job, task), signal.SIGKILL)
+
+
+def output(tool: Tool, job: str, task: str) -> str:
+    """Return what a task's containers wrote to stdout."""
+    return tool("logs", job, "--task", task, "--raw").stdout
+
+
+def printed(tool: Tool, job: str, task: str, text: str) -> None:
+    """Wait until a task has written a text."""
+    tool.until(job, lambda _seen: text in output(tool, job, task))
+
+
+@pytest.mark.long
+def test_keras_continues_from_its_backup(tool: Tool, tmp_path: Path) -> None:
+    spec = tool.spec(
+        "keras-again",
+        strategy="multi-worker",
+        command=["python", "keras_restore.py", str(tmp_path / "backup"), "200"],
+        files=[{"src": str(SPECS / "programs/keras_restore.py"), "dst": "keras_restore.py"}],
+        env={"TF_CPP_MIN_LOG_LEVEL": "1"},
+        retries=5,
+        roles={"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "instances": 2}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    for number, victim in enumerate(["worker-1", "chief-0"]):
+        reaches(tool, "keras-again", number)
+        printed(tool, "keras-again", "worker-0", f"of generation {number}")
+        kill("keras-again", victim)
+    done = tool("wait", "keras-again", "-o", "json", timeout=500)
+    assert done.status == 0, done.stdout + done.stderr
+    said = output(tool, "keras-again", "worker-0")
+    epochs = [line.split()[1] for line in said.splitlines() if line.startswith("epoch ")]
+    assert epochs[-1] == "199"
+    # at most the epoch that was not saved is done again, for each of the two losses
+    assert len(epochs) - len(set(epochs)) <= 2, epochs
+    gone("keras-again")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("victim", ["ps-0", "worker-0", "chief-0"])
+def test_parameter_servers_continue_from_a_checkpoint(
+    tool: Tool, tmp_path: Path, victim: str
+) -> None:
+    name = "ps-again-" + victim
+    spec = tool.spec(
+        name,
+        strategy="parameter-server",
+        command=["python", "parameter_server.py"],
+        files=[{"src": str(SPECS / "programs/parameter_server.py"), "dst": "parameter_server.py"}],
+        env={"CHECKPOINTS": str(tmp_path / "saved"), "STEPS": "3000", "TF_CPP_MIN_LOG_LEVEL": "1"},
+        retries=3,
+        roles={
+            "chief": {"memory": "1Gi"},
+            "worker": {"memory": "1Gi", "instances": 2},
+            "ps": {"memory": "1Gi"},
+        },
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    tool.until(name, lambda seen: ((seen["progress"] or {}).get("step") or 0) >= 100)
+    kill(name, victim)
+    done = tool("wait", name, "-o", "json", timeout=500)
+    assert done.status == 0, done.stdout + done.stderr
+    lost = [entry["task"] for entry in done.json["retries"]["generations"]]
+    assert lost == [victim]
+    said = tool("logs", name, "--task", "chief-0", "--raw").stdout
+    assert "step 3000: loss" in said
+    assert "from step 0\n" not in said or victim != "chief-0"
+    gone(name)
+
+
+@pytest.mark.long
+def test_ten_losses_at_random_moments(tool: Tool, tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM.replace("40", "160"))
+    checkpoint = tmp_path / "checkpoint"
+    small = {"memory": "256Mi"}
+    spec = tool.spec(
+        "ten-times",
+        strategy="multi-worker",
+        files=[str(program)],
+        command=f"python3 train.py {checkpoint}",
+        retries=20,
+        roles={"chief": small, "worker": {**small, "instances": 2}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    reaches(tool, "ten-times", 0)
+    chance = random.Random(SEED)
+    victims = ["chief-0", "worker-0", "worker-1"]
+    for _ in range(10):
+        time.sleep(chance.uniform(0, 8))
+        for victim in chance.sample(victims, chance.choice([1, 1, 2])):
+            with contextlib.suppress(AssertionError, ProcessLookupError):  # it is not back yet
+                kill("ten-times", victim)
+    done = tool("wait", "ten-times", "-o", "json", timeout=500)
+    assert done.status == 0, done.stdout + done.stderr
+    assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
+    assert checkpoint.read_text() == "160"
+    gone("ten-times")
+    assert not processes_of("ten-times")
+
+
+@pytest.mark.long
+def test_training_survives_the_application_master(tool: Tool, tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM.replace("40", "240"))
+    checkpoint = tmp_path / "checkpoint"
+    small = {"memory": "256Mi"}
+    spec = tool.spec(
+        "master-lost",
+        strategy="multi-worker",
+        files=[str(program)],
+        command=f"python3 train.py {checkpoint}",
+        retries=5,
+        roles={"chief": small, "worker": small},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    reaches(tool, "master-lost", 0)
+    os.kill(application_master("master-lost"), signal.SIGKILL)
+    kill("master-lost", "worker-0")
+    reaches(tool, "master-lost", 1)
+    done = tool("wait", "master-lost", "-o", "json", timeout=500)
+    assert done.status == 0, done.stdout + done.stderr
+    assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
+    gone("master-lost")
+
+
+@pytest.fixture
+def three_nodes(
+    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
+) -> Iterator[tuple[Sandbox, Tool]]:
+    """Start a sandbox with three NodeManagers, and take it down."""
+    made = Sandbox(f"test{os.getpid()}-nodes", sandbox_dirs(session_environ))
+    options = SandboxOptions(container_path=(tensorflow / "bin",), nodes=3, memory_mib=4096)
+    try:
+        info = made.up(options, session_environ, print)
+        tool = Tool(session_environ, info.profile, tmp_path)
+        yield made, tool
+        tool.tidy()
+    finally:
+        made.down()
+
+
+@pytest.mark.long
+def test_training_survives_a_node(three_nodes: tuple[Sandbox, Tool], tmp_path: Path) -> None:
+    sandbox, tool = three_nodes
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM.replace("40", "160"))
+    checkpoint = tmp_path / "checkpoint"
+    spread = {"memory": "256Mi", "placement": {"spread": "node"}}
+    spec = tool.spec(
+        "node-lost",
+        strategy="multi-worker",
+        files=[str(program)],
+        command=f"python3 train.py {checkpoint}",
+        retries=5,
+        roles={"chief": {"memory": "256Mi"}, "worker": {**spread, "instances": 2}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    reaches(tool, "node-lost", 0)
+    pid = bootstrap_of("node-lost", "worker-1")
+    environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    local = next(item for item in environ if item.startswith(b"LOCAL_DIRS="))
+    node = re.search(rb"/nm-local(\d?)", local)
+    assert node
+    daemon = "nodemanager" + node.group(1).decode()
+    manager = next(row.pid for row in sandbox.status().daemons if row.name == daemon)
+    assert manager
+    os.kill(manager, signal.SIGKILL)
+    for entry in Path("/proc").glob("[0-9]*"):  # its containers outlive it
+        with contextlib.suppress(OSError):
+            if local in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+    done = tool("wait", "node-lost", "-o", "json", timeout=500)
+    assert done.status == 0, done.stdout + done.stderr
+    assert checkpoint.read_text() == "160"
+    assert done.json["retries"]["used"] >= 1

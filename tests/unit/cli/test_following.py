@@ -93,3 +93,19 @@ def test_update_prints_progress_rarely(tick: Tick, capsys: pytest.CaptureFixture
     printer.update(at(40, JobState.FINISHING))
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[-1] for line in lines] == ["1/99", "31/99", "40/99"]
+
+
+def test_each_retry_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def ended(count: int) -> JobStatus:
+        past = [{"generation": n, "task": "worker-0", "message": f"lost {n}"} for n in range(count)]
+        fields = {"retries": {"max": 3}, "generation": count, "generations": past}
+        report = JobReport.parse(
+            json.dumps({"version": 1, "submission": "s", "state": "running", **fields}).encode()
+        )
+        return replace(look(60, JobState.RUNNING), report=report)
+
+    printer = following.ChangePrinter(Context(), lambda _status: ())
+    for count in (0, 1, 1, 3):
+        printer.update(ended(count))
+    lines = [line for line in said(capsys) if "retry" in line]
+    assert lines == [f"lost {n}; all tasks start again (retry {n + 1} of 3)" for n in range(3)]
