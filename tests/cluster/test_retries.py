@@ -107,7 +107,7 @@ def kill(job: str, task: str) -> None:
 
 def output(tool: Tool, job: str, task: str) -> str:
     """Return what a task's containers wrote to stdout."""
-    return tool("logs", job, "--task", task, "--raw").stdout
+    return tool("logs", job, task, "--raw").stdout
 
 
 def printed(tool: Tool, job: str, task: str, text: str) -> None:
@@ -167,7 +167,7 @@ def test_parameter_servers_continue_from_a_checkpoint(
     assert done.status == 0, done.stdout + done.stderr
     lost = [entry["task"] for entry in done.json["retries"]["generations"]]
     assert lost == [victim]
-    said = tool("logs", name, "--task", "chief-0", "--raw").stdout
+    said = output(tool, name, "chief-0")
     assert "step 3000: loss" in said
     assert "from step 0\n" not in said or victim != "chief-0"
     gone(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -579,7 +580,7 @@ def test_verdict_of_a_service_without_application(state: str, expected: str) -> 
 
 def test_lost_witness_of_a_retried_job_does_not_make_its_success_a_failure() -> None:
     roles = {"witness": {"wanted": 1, "failed": 1}}
-    retried = {"retries": {"max": 3}, "generation": 0, "generations": []}
+    retried: dict[str, Any] = {"retries": {"max": 3}, "generation": 0, "generations": []}
     seen = report(roles=roles, **retried)
     found = JobStatus("mnist", "application_1_1", app(final="FAILED"), None, seen, Evidence.READ)
     assert (found.verdict.state, found.verdict.confirmed) == (JobState.SUCCEEDED, False)
