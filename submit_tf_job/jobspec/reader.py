@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from submit_tf_job.container import contract
@@ -42,7 +42,6 @@ from submit_tf_job.jobspec.values import Value
 __all__ = ["WITNESS_MIB", "Defaults", "read_job"]
 
 WITNESS_MIB = 256
-_FOREVER_S = str(2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -260,7 +259,8 @@ def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> 
     values = draft.values
     python = values.pop("python", Python())
     if values.get("retries") and deciding:
-        roles = {**roles, contract.WITNESS_ROLE: _witness(roles[deciding])}
+        interpreter = (roles[deciding].python or python).interpreter or python.interpreter
+        roles = {**roles, contract.WITNESS_ROLE: _witness(roles[deciding], interpreter)}
     return Job(
         **{
             **values,
@@ -273,7 +273,7 @@ def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> 
     )
 
 
-def _witness(deciding: Role) -> Role:
+def _witness(deciding: Role, interpreter: str) -> Role:
     """Return the sidecar whose exit status tells YARN how a job with `retries` ended.
 
     YARN would start any other task again that ends with another status than 0: all have the
@@ -284,11 +284,11 @@ def _witness(deciding: Role) -> Role:
         name=contract.WITNESS_ROLE,
         kind=RoleKind.SIDECAR,
         instances=1,
-        command=Command(argv=("sleep", _FOREVER_S)),
+        command=Command(argv=(interpreter, "-c", "import signal; signal.pause()")),
         image=deciding.image,
         memory_mib=WITNESS_MIB,
         placement=Placement(partition=where.partition) if where and where.partition else None,
-        docker=deciding.docker,
+        docker=replace(deciding.docker, publish=()),
         mounts=deciding.mounts,
         python=deciding.python,
     )
