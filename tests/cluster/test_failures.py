@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of, warned_of_room
+from tests.cluster.conftest import Tool, bootstrap_of, gone, warned_of_room
 from tests.cluster.programs import script
 from tests.cluster.victims import application_master, command_of
 
