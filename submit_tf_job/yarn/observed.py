@@ -189,9 +189,7 @@ class AppReport:
     finished_ms: int | None = None
     elapsed_ms: int | None = None
     am_container_logs: str | None = None
-    am_host_http_address: str | None = None
     allocated_mb: int | None = None
-    allocated_vcores: int | None = None
     running_containers: int | None = None
     resource_requests: tuple[Answer, ...] = ()
     log_aggregation_status: str | None = None
@@ -224,9 +222,7 @@ class AppReport:
             finished_ms=_time_ms(answer, "finishedTime"),
             elapsed_ms=whole_of(answer, "elapsedTime"),
             am_container_logs=text_of(answer, "amContainerLogs"),
-            am_host_http_address=text_of(answer, "amHostHttpAddress"),
             allocated_mb=whole_of(answer, "allocatedMB"),
-            allocated_vcores=whole_of(answer, "allocatedVCores"),
             running_containers=whole_of(answer, "runningContainers"),
             resource_requests=items(answer.get("resourceRequests")),
             log_aggregation_status=text_of(answer, "logAggregationStatus"),

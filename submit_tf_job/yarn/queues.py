@@ -83,27 +83,16 @@ class Partition:
     """A queue's share of the nodes with one node label; "" stands for nodes without a label.
 
     Attributes:
-        share_percent: Guaranteed share.
         max_percent: Maximum share.
-        used_percent: Used share.
-        guaranteed: Guaranteed amount.
         limit: Maximum amount.
-        am_limit: Maximum amount for ApplicationMasters.
-        user_am_limit: Maximum amount for the ApplicationMasters of one user.
     """
 
     name: str = ""
-    share_percent: float | None = None
     max_percent: float | None = None
-    used_percent: float | None = None
-    guaranteed: QueueResources | None = None
     limit: QueueResources | None = None
     used: QueueResources | None = None
     reserved: QueueResources | None = None
     pending: QueueResources | None = None
-    am_limit: QueueResources | None = None
-    am_used: QueueResources | None = None
-    user_am_limit: QueueResources | None = None
 
 
 @dataclass(frozen=True)
@@ -113,23 +102,18 @@ class QueueUser:
     name: str
     used: QueueResources = NO_RESOURCE
     limit: QueueResources | None = None
-    am_used: QueueResources | None = None
     active: int = 0
     pending: int = 0
-    user_am_limit: QueueResources | None = None
 
     @classmethod
     def from_json(cls, answer: Answer) -> QueueUser:
         """Parse one element of `users.user`."""
-        usages = _by_partition(answer, "resources", "resourceUsagesByPartition")
         return cls(
             name=text_of(answer, "username") or "",
             used=QueueResources.from_json(answer.get("resourcesUsed")) or NO_RESOURCE,
             limit=QueueResources.from_json(answer.get("userResourceLimit")),
-            am_used=QueueResources.from_json(answer.get("AMResourceUsed")),
             active=whole_of(answer, "numActiveApplications") or 0,
             pending=whole_of(answer, "numPendingApplications") or 0,
-            user_am_limit=QueueResources.from_json(usages.get("", {}).get("amLimit")),
         )
 
 
@@ -157,10 +141,8 @@ class Queue:
     default_label: str = ""
     active: int | None = None
     pending: int | None = None
-    max_applications: int | None = None
     max_parallel: int | None = None
     am_percent: float | None = None
-    user_limit_percent: float | None = None
     user_limit_factor: float | None = None
     raw: Answer = field(default_factory=dict, repr=False, compare=False)
 
@@ -242,10 +224,8 @@ def _capacity(info: Answer, above: str) -> Iterator[Queue]:
         default_label=text_of(info, "defaultNodeLabelExpression") or "",
         active=whole_of(info, "numActiveApplications"),
         pending=whole_of(info, "numPendingApplications"),
-        max_applications=whole_of(info, "maxApplications"),
         max_parallel=_limit(whole_of(info, "maxParallelApps")),
         am_percent=number_of(info, "configuredMaxAMResourceLimit"),
-        user_limit_percent=number_of(info, "userLimit"),
         user_limit_factor=number_of(info, "userLimitFactor"),
         raw=info,
     )
@@ -268,15 +248,8 @@ def _partition(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Pa
     whole: Answer = {} if label else queue
     return Partition(
         name=label,
-        share_percent=_first(number_of(capacity, "absoluteCapacity"), number_of(whole, "capacity")),
         max_percent=_first(
             number_of(capacity, "absoluteMaxCapacity"), number_of(whole, "maxCapacity")
-        ),
-        used_percent=_first(
-            number_of(capacity, "absoluteUsedCapacity"), number_of(whole, "usedCapacity")
-        ),
-        guaranteed=QueueResources.from_json(
-            capacity.get("effectiveMinResource") or whole.get("minEffectiveCapacity")
         ),
         limit=QueueResources.from_json(
             capacity.get("effectiveMaxResource") or whole.get("maxEffectiveCapacity")
@@ -284,11 +257,6 @@ def _partition(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Pa
         used=QueueResources.from_json(usage.get("used") or whole.get("resourcesUsed")),
         reserved=QueueResources.from_json(usage.get("reserved")),
         pending=QueueResources.from_json(usage.get("pending")),
-        am_limit=QueueResources.from_json(usage.get("amLimit") or whole.get("AMResourceLimit")),
-        am_used=QueueResources.from_json(usage.get("amUsed") or whole.get("usedAMResource")),
-        user_am_limit=QueueResources.from_json(
-            usage.get("userAmLimit") or whole.get("userAMResourceLimit")
-        ),
     )
 
 
@@ -307,13 +275,8 @@ def _fair(info: Answer, above: str) -> Iterator[Queue]:
     children = items(below)
     limit = QueueResources.from_json(info.get("maxResources"))
     share = Partition(
-        guaranteed=QueueResources.from_json(
-            info.get("fairResources") or info.get("steadyFairResources")
-        ),
         limit=limit,
         used=QueueResources.from_json(info.get("usedResources")),
-        am_limit=QueueResources.from_json(info.get("amMaxResources")),
-        am_used=QueueResources.from_json(info.get("amUsedResources")),
     )
     yield Queue(
         name=path.rpartition(".")[2],

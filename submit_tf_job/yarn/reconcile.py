@@ -106,8 +106,6 @@ class SubmissionView:
         stored_unread: Whether the copy could not be read this time: a POST may be writing it
             (docs/hadoop-facts.md#partly-stored-service).
         reader: Whether stored copies can be read at all.
-        ids_hidden: Whether this Hadoop version returns a service's application id only while it
-            runs (3.1, docs/hadoop-facts.md#application-id-of-a-service).
         lost: Number of our POSTs with an unknown outcome.
         cleared: Whether everything that the submission left behind has been deleted.
         stored_age_s: Age of a stored copy without an application id, by the file system's clock; 0
@@ -124,7 +122,6 @@ class SubmissionView:
     stored: StoredService | None = None
     stored_unread: bool = False
     reader: bool = False
-    ids_hidden: bool = False
     lost: int = 0
     cleared: bool = False
     stored_age_s: float = 0.0

@@ -300,7 +300,6 @@ class _Submission:
             stored=stored,
             stored_unread=stored_unread,
             reader=self._copy is not None,
-            ids_hidden=hidden,
             lost=self._lost,
             cleared=self._cleared,
             stored_age_s=self._age_s(stored),
@@ -372,6 +371,9 @@ class _Submission:
         return self._deletion.claims.age_s(stored.edition)
 
     def _ids_hidden(self) -> bool:
+        """Return whether this Hadoop version returns a service's application id only while it runs
+        (3.1, docs/hadoop-facts.md#application-id-of-a-service).
+        """
         if self._hidden is None:
             version = self._client.cluster_info(deadline=self._deadline).version
             self._hidden = bool(version) and version < (3, 2)
