@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import UsageError
-from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Space, Stat, Storage
+from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Stat, Storage
 from submit_tf_job.storage.finding import files_of
 from submit_tf_job.storage.hadoop_xml import (
     default_fs,
@@ -30,7 +30,6 @@ __all__ = [
     "NoSuchPath",
     "PathExists",
     "RangeReader",
-    "Space",
     "Stat",
     "Storage",
     "default_fs",

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 
-__all__ = ["PathExists", "RangeReader", "Space", "Stat", "Storage", "join", "name_of", "parent_of"]
+__all__ = ["PathExists", "RangeReader", "Stat", "Storage", "join", "name_of", "parent_of"]
 
 PIECE = 4 * 1024 * 1024
 
@@ -49,15 +49,6 @@ class Stat:
     def name(self) -> str:
         """The last component of the path."""
         return name_of(self.path)
-
-
-@dataclass(frozen=True)
-class Space:
-    """Capacity in bytes; None if the storage does not report it."""
-
-    total: int | None
-    used: int | None
-    free: int | None
 
 
 class RangeReader(Protocol):
@@ -131,10 +122,6 @@ class Storage(ABC):
         """Remove a file, an empty directory, or with `recursive` a directory with its content; do
         nothing if the path does not exist.
         """
-
-    @abstractmethod
-    def df(self, path: str = "/") -> Space:
-        """Return the capacity of the file system that contains `path`."""
 
     @abstractmethod
     def _home(self, user: str) -> str: ...

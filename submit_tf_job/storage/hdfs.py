@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable
-from submit_tf_job.storage.base import PIECE, Space, Stat, Storage
+from submit_tf_job.storage.base import PIECE, Stat, Storage
 from submit_tf_job.storage.failures import translated
 from submit_tf_job.storage.hadoop_xml import name_nodes
 
@@ -33,7 +33,6 @@ CONNECT_TIMEOUT_S = 10.0
 RECOVERY_LOOK_S = 0.5
 SETTLE_S = 10.0
 # HdfsConstants.QUOTA_DONT_SET; hdfs-native returns -1 (none) as a huge unsigned number
-NO_QUOTA = 2**63 - 1
 
 
 class _UserName:
@@ -255,20 +254,6 @@ class HdfsStorage(Storage):
         """Remove a file, an empty directory, or with `recursive` a directory with its content."""
         path = self.path(path)
         self._call(path, lambda client: client.delete(path, recursive))
-
-    def df(self, path: str = "/") -> Space:
-        """Return the space quota of `path` (raw bytes, all replicas); hdfs-native cannot query the
-        capacity of the whole file system.
-        """
-        path = self.path(path)
-        found = self._call(path, lambda client: client.get_content_summary(path))
-        if not 0 <= found.space_quota < NO_QUOTA:
-            return Space(None, found.space_consumed, None)
-        return Space(
-            found.space_quota,
-            found.space_consumed,
-            max(0, found.space_quota - found.space_consumed),
-        )
 
     def _home(self, user: str) -> str:
         # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import UsageError
-from submit_tf_job.storage.base import Space, Stat, Storage, join
+from submit_tf_job.storage.base import Stat, Storage, join
 from submit_tf_job.storage.failures import translated
 
 __all__ = ["LocalStorage"]
@@ -77,13 +77,6 @@ class LocalStorage(Storage):
                 shutil.rmtree(file)
             else:
                 file.rmdir()
-
-    def df(self, path: str = "/") -> Space:
-        """Return the capacity of the file system that contains `path`."""
-        path = self.path(path)
-        with translated(self.root + path):
-            usage = shutil.disk_usage(path)
-        return Space(usage.total, usage.used, usage.free)
 
     def _home(self, user: str) -> str:
         try:

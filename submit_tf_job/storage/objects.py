@@ -8,7 +8,7 @@ from typing import Any
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SettingsError, UsageError
-from submit_tf_job.storage.base import PathExists, Space, Stat, Storage, join, name_of
+from submit_tf_job.storage.base import PathExists, Stat, Storage, join, name_of
 from submit_tf_job.storage.failures import translated
 
 __all__ = ["ObjectStorage"]
@@ -100,11 +100,6 @@ class ObjectStorage(Storage):
         if self.exists(path):
             with translated(self.root + path):
                 self._fs.rm(self._key(path), recursive=recursive)
-
-    def df(self, path: str = "/") -> Space:
-        """Return no values: object stores have no capacity."""
-        self.path(path)
-        return Space(None, None, None)
 
     def _home(self, user: str) -> str:
         raise UsageError(

@@ -16,7 +16,7 @@ from fsspec.implementations.webhdfs import WebHDFS
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer, UsageError
 from submit_tf_job.host.kerberos import library
-from submit_tf_job.storage.base import PathExists, Space, Stat, Storage, join
+from submit_tf_job.storage.base import PathExists, Stat, Storage, join
 from submit_tf_job.storage.failures import translated
 
 __all__ = ["WebHdfsStorage"]
@@ -161,14 +161,6 @@ class WebHdfsStorage(Storage):
     def remove(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty directory, or with `recursive` a directory with its content."""
         self.call("DELETE", self.path(path), "delete", recursive=str(recursive).lower())
-
-    def df(self, path: str = "/") -> Space:
-        """Return the space quota of `path` (raw bytes, all replicas), None without a quota."""
-        found = self._json("GETCONTENTSUMMARY", self.path(path))["ContentSummary"]
-        quota, used = found.get("spaceQuota", -1), found.get("spaceConsumed", 0)
-        if quota < 0:
-            return Space(None, used, None)
-        return Space(quota, used, max(0, quota - used))
 
     def _home(self, user: str) -> str:
         return f"/user/{user}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from submit_tf_job.errors import ClusterUnavailable
-from submit_tf_job.storage.base import NoSuchPath, PathExists, Space, Stat, Storage
+from submit_tf_job.storage.base import NoSuchPath, PathExists, Stat, Storage
 from tests.histories.hadoop import Cluster, Directory
 
 __all__ = ["Hdfs"]
@@ -119,9 +119,6 @@ class Hdfs(Storage):
             del self._files[other]
         if any(not other.endswith("/") for other in gone):
             self._cluster.kernel.log("hdfs", f"{path} is removed")
-
-    def df(self, path: str = "/") -> Space:
-        return Space(None, None, None)
 
     def _home(self, user: str) -> str:
         return f"/user/{user}"

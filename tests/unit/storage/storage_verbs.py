@@ -175,7 +175,3 @@ class StorageVerbs:
         assert storage.read(storage.url(f"{base}/f")) == b"x"
         with pytest.raises(UsageError, match="is not in"):
             storage.stat("hdfs://elsewhere:1/f")
-
-    def test_room_is_told_or_unknown(self, storage: Storage, base: str) -> None:
-        room = storage.df(base)
-        assert all(value is None or value >= 0 for value in (room.total, room.used, room.free))

@@ -25,9 +25,6 @@ class TestLocal(StorageVerbs):
     def base(self, tmp_path: Path) -> str:
         return str(tmp_path)
 
-    def test_the_room_of_the_disk_is_known(self, storage: Storage, base: str) -> None:
-        assert storage.df(base).free is not None
-
 
 class TestObjects(StorageVerbs):
     has_modes = False
