@@ -31,10 +31,15 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 help: ## list the targets
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.package: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
 	@echo "installing submit_tf_job into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; apt-get install python3-venv"; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.package
+	@echo "installing the development tools into $(VENV)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
@@ -54,7 +59,6 @@ packages: ## Debian's packages for all tests
 	@bash .ci/install-packages $(PYTHON) kerberos java docker gateway
 
 $(TF_ENV)/.installed:
-	@$(MAKE) --no-print-directory venv
 	@bash .ci/install-environment $(TF_ENV) $(TF_REQUIREMENTS) tensorflow hdfs_native fsspec sklearn
 
 .PHONY: tensorflow
@@ -76,7 +80,7 @@ $(AIRFLOW2_ENV)/.installed:
 airflow: $(AIRFLOW3_ENV)/.installed ## an Airflow for its operator's tests
 
 .PHONY: demo
-demo: venv java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
+demo: $(VENV)/.package java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test

@@ -32,7 +32,6 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
 RECOVERY_LOOK_S = 0.5
 SETTLE_S = 10.0
-# HdfsConstants.QUOTA_DONT_SET; hdfs-native returns -1 (none) as a huge unsigned number
 
 
 class _UserName:
