@@ -40,6 +40,10 @@ TASK = r"""
 '''  # noqa: E501
 _FOOTER = """
 def _start():
+    if sys.version_info < (3, 6):
+        sys.stderr.write("[submit_tf_job] the bootstrap needs Python 3.6 or later, and %s is Python %s; name another "
+                         "interpreter by `python` in the job spec\\n" % (sys.executable, sys.version.split()[0]))
+        return 90
     root = os.path.abspath(".tfjob-bootstrap")
     for name, source in json.loads(zlib.decompress(base64.b64decode(CODE)).decode("ascii")).items():
         path = os.path.join(root, name)

@@ -8,10 +8,12 @@ import dataclasses
 import io
 import json
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -376,3 +378,15 @@ def test_programs_for_any_image_parse_with_python_3_6(name: str) -> None:
     types += [node.annotation for node in ast.walk(ast.parse(source)) if isinstance(node, ast.arg)]
     # Python up to 3.8 evaluates them, and cannot subscript `dict`
     assert not [ast.unparse(each) for each in types if isinstance(each, ast.Subscript)]
+
+
+def test_older_python_is_named_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: dict[str, Any] = {"__name__": "bootstrap"}
+    exec(payload.pack({"version": 1}, None), made)
+    monkeypatch.setattr(sys, "version_info", (3, 5, 9))
+    assert made["_start"]() == contract.EXIT_BOOTSTRAP_ERROR
+    said = capsys.readouterr().err
+    assert said.startswith("[submit_tf_job] the bootstrap needs Python 3.6 or later, and ")
+    assert said.count("\n") == 1
