@@ -170,7 +170,8 @@ def test_parameter_servers_continue_from_a_checkpoint(
     said = output(tool, name, "chief-0")
     assert "step 3000: loss" in said
     steps = [int(number) for number in re.findall(r"from step (\d+)", said)]
-    assert steps[0] == 0 and steps[-1] >= 100, steps
+    assert steps[0] == 0, steps
+    assert steps[-1] >= 100, steps
     gone(name)
 
 
