@@ -50,6 +50,7 @@ def submit(tool: Tool, job: str, name: str, text: str, status: int) -> dict[str,
     return done.json
 
 
+@pytest.mark.long
 def test_tfjob_whose_worker_0_decides_succeeds_and_its_ps_is_ended(tool: Tool) -> None:
     check = "import json, os; task = json.loads(os.environ['TF_CONFIG'])['task']; print(task)"
     replicas = {"PS": replica(1, FOR_EVER), "Worker": replica(2, f'python3 -c "{check}"')}

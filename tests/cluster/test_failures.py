@@ -221,8 +221,8 @@ def test_a_finished_submission_tells_its_verdict_again_and_replace_runs_it_anew(
             127,
             "the command 'no-such-program' was not found in the container",
         ),
-        ("not-executable", ["/etc/passwd"], 126, "not"),
-        ("status-22", "exit 22", 22, "22"),
+        pytest.param(*("not-executable", ["/etc/passwd"], 126, "not"), marks=pytest.mark.long),
+        pytest.param(*("status-22", "exit 22", 22, "22"), marks=pytest.mark.long),
         ("piped", "(echo epoch 1; exit 3) | tee log", 3, "3"),
     ],
 )

@@ -50,13 +50,12 @@ EVERYWHERE = ("yarn", "process", "docker")
 STRATEGIES = [
     *(("custom", where) for where in EVERYWHERE),
     ("estimator", "yarn"),
-    ("estimator", "docker"),
     *(
         pytest.param(name, where, marks=pytest.mark.long)
         for name in ("single", "parameter-server")
         for where in EVERYWHERE
     ),
-    pytest.param("estimator", "process", marks=pytest.mark.long),
+    *(pytest.param("estimator", where, marks=pytest.mark.long) for where in ("process", "docker")),
 ]
 
 

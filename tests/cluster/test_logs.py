@@ -237,7 +237,7 @@ def assert_identical(cluster: LogCluster, app_id: str, *, web: bool = False) -> 
     ("file_format", "compression"),
     [
         ("TFile", "gz"),
-        ("IndexedFile", "none"),
+        pytest.param("IndexedFile", "none", marks=pytest.mark.long),
         pytest.param("TFile", "none", marks=pytest.mark.long),
         pytest.param("IndexedFile", "gz", marks=pytest.mark.long),
     ],
