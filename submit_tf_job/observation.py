@@ -380,10 +380,14 @@ class JobStatus:
 
     @property
     def failed_before_bootstrap(self) -> tuple[str, ...]:
-        """The tasks whose container failed before the bootstrap reported to the deciding task."""
-        if self.report is None or self.report.state != "waiting":
+        """The tasks whose container failed before the bootstrap reported to the deciding task.
+
+        None of a job with `retries`, for which YARN starts another container.
+        """
+        report = self.report
+        if report is None or report.state != "waiting" or report.retried:
             return ()
-        missing = set(self.report.missing)
+        missing = set(report.missing)
         return tuple(
             c.instance
             for c in self.containers

@@ -129,6 +129,7 @@ SIDECAR_NAMES = (
     "web",
 )
 NO_IMAGE = "none"  # the image of a role whose tasks are plain processes of their nodes
+DEFAULT_NODE_LOSSES = 2  # of a role, before YARN leaves a node out
 DEFAULT_RETRIES = 3  # how often all tasks start again, if `retries` does not say it
 AUTO_PORT = 0  # a port of a role that the bootstrap selects on the node
 Duration = int  # seconds
@@ -210,10 +211,13 @@ class Retries:
         max: How often.
         on: The failures after which they do: "lost", "out-of-memory", "any", and exit statuses of
             commands.
+        node_losses: After so many lost containers of a role on one node YARN starts none there; 0
+            for no limit.
     """
 
     max: int = DEFAULT_RETRIES
     on: tuple[str | int, ...] = ("lost",)
+    node_losses: int = DEFAULT_NODE_LOSSES
 
 
 @dataclass(frozen=True)

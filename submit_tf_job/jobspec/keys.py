@@ -15,6 +15,7 @@ from submit_tf_job.jobspec.diagnostics import closest
 from submit_tf_job.jobspec.grammar import Key, Keys, Kind
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
+    DEFAULT_NODE_LOSSES,
     DEFAULT_RETRIES,
     TRAINING_ROLES,
     Ending,
@@ -184,6 +185,9 @@ RETRIES = Keys(
             "killed from outside. `out-of-memory`: the kernel killed the program for its memory. "
             "A number: the program's exit status. `any`: every failure.",
             (["lost", 42], "any"), otherwise="`lost`", words="causes exit_codes when"),
+        Key("node_losses", whole(0, 1_000), "After so many failed containers of a role on one node "
+            "YARN starts no more of the role there; 0 for no limit, on clusters of few nodes.",
+            (0,), default=DEFAULT_NODE_LOSSES, words="blacklist bad_nodes"),
     ],
 )
 _PRIVILEGED = (

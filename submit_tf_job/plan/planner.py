@@ -72,6 +72,11 @@ MAX_UNSTAGED_BYTES = 1_000_000
 MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
 _UNKNOWN_SUBMISSION = "0" * 16
 
+_FAILURES_OF_A_COMPONENT = "yarn.service.container-failure-per-component.threshold"
+_FAILURES_ON_A_NODE = "yarn.service.node-blacklist.threshold"
+_NO_LIMIT = "2147483647"
+SPARE_FAILURES = 10
+
 # Properties with defaults that are wrong for training
 # (docs/hadoop-facts.md#defaults-unsuited-for-training).
 SERVICE_PROPERTIES = {
@@ -85,13 +90,8 @@ SERVICE_PROPERTIES = {
     "yarn.service.container-failure.retry.max": "0",
     # Above the threshold the AM ends without unregistering: 36 s pass, and a second attempt runs
     # failed tasks again.
-    "yarn.service.container-failure-per-component.threshold": "2147483647",
+    _FAILURES_OF_A_COMPONENT: _NO_LIMIT,
 }
-
-
-# With `retries`: after so many failed containers of a role on one node the AM asks for none there
-# (the default is 3).
-BAD_NODE = {"yarn.service.node-blacklist.threshold": "2"}
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class Planner:
         if job.bootstrap:
             properties[contract.PROPERTY_START_TIMEOUT] = str(job.start_timeout_s)
         if job.retries:
-            properties.update(BAD_NODE)
+            properties[_FAILURES_ON_A_NODE] = str(job.retries.node_losses or _NO_LIMIT)
         if self.rerun_of:
             properties[contract.PROPERTY_RERUN_OF] = self.rerun_of
         principal = None
@@ -328,6 +328,10 @@ class Planner:
     def _component(self, role: Role, command: str, files: Sequence[File]) -> Component:
         properties = {}
         retried = self.job.retries is not None and role.kind is not RoleKind.SIDECAR
+        if self.job.retries and retried:
+            # An end for containers that fail before their bootstrap starts: only it counts retries.
+            most = role.instances * (self.job.retries.max + 1) + SPARE_FAILURES
+            properties[_FAILURES_OF_A_COMPONENT] = str(most)
         if role.name == self.job.deciding_role and not retried:
             properties[contract.PROPERTY_DECIDES] = "true"
         default = default_kind(self.job.strategy, role.name, self.job.deciding_role)

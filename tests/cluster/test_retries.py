@@ -116,6 +116,24 @@ def printed(tool: Tool, job: str, task: str, text: str) -> None:
 
 
 @pytest.mark.long
+def test_containers_that_never_start_the_bootstrap_end_the_job(tool: Tool) -> None:
+    spec = tool.spec(
+        "no-python",
+        strategy="single",
+        python="/no/such/python",
+        command="echo never",
+        retries={"max": 1, "node_losses": 0},
+        start_timeout="1m",
+        roles={"chief": {"memory": "256Mi"}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    done = tool("wait", "no-python", "-o", "json", timeout=560)
+    assert done.status == 1, done.stdout + done.stderr
+    assert done.json["state"] == "FAILED"
+    gone("no-python")
+
+
+@pytest.mark.long
 def test_keras_continues_from_its_backup(tool: Tool, tmp_path: Path) -> None:
     spec = tool.spec(
         "keras-again",
@@ -186,7 +204,7 @@ def test_ten_losses_at_random_moments(tool: Tool, tmp_path: Path) -> None:
         strategy="multi-worker",
         files=[str(program)],
         command=f"python3 train.py {checkpoint}",
-        retries=20,
+        retries={"max": 20, "node_losses": 0},
         roles={"chief": small, "worker": {**small, "instances": 2}},
     )
     assert tool("submit", spec, "--detach").status == 0
@@ -217,14 +235,15 @@ def test_training_survives_the_application_master(tool: Tool, tmp_path: Path) ->
         strategy="multi-worker",
         files=[str(program)],
         command=f"python3 train.py {checkpoint}",
-        retries=5,
+        retries={"max": 5, "node_losses": 0},
         roles={"chief": small, "worker": small},
     )
     assert tool("submit", spec, "--detach").status == 0
     reaches(tool, "master-lost", 0)
     os.kill(application_master("master-lost"), signal.SIGKILL)
     kill("master-lost", "worker-0")
-    reaches(tool, "master-lost", 1)
+    # the next ApplicationMaster waits two minutes for a container that it cannot recover
+    reaches(tool, "master-lost", 1, timeout_s=300)
     done = tool("wait", "master-lost", "-o", "json", timeout=500)
     assert done.status == 0, done.stdout + done.stderr
     assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
