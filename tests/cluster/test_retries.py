@@ -22,6 +22,7 @@ from tests.fakes.sandbox import sandbox_dirs
 pytestmark = pytest.mark.cluster
 
 STEPS = 40
+SMALL = {"memory": "256Mi"}
 SEED = 11
 # Every task does step after step; the chief writes each to its checkpoint, and continues from it.
 PROGRAM = """
@@ -37,7 +38,7 @@ while step < STEPS:
         with open(checkpoint + ".new", "w") as out:
             out.write(str(step))
         os.rename(checkpoint + ".new", checkpoint)
-""".replace("STEPS", str(STEPS))
+"""
 
 
 def reaches(tool: Tool, job: str, wanted: int, timeout_s: float = 120) -> dict[str, Any]:
@@ -51,21 +52,28 @@ def reaches(tool: Tool, job: str, wanted: int, timeout_s: float = 120) -> dict[s
     raise AssertionError(f"no generation {wanted}: {seen}")
 
 
-def test_a_training_survives_its_worker_and_its_chief(tool: Tool, tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    program.write_text(PROGRAM)
-    checkpoint = tmp_path / "checkpoint"
-    small = {"memory": "256Mi"}
+def training(
+    tool: Tool, name: str, retries: object, roles: dict[str, Any], steps: int = STEPS
+) -> Path:
+    """Submit a job that runs `PROGRAM`; return the path of its checkpoint."""
+    program, checkpoint = tool.cwd / "train.py", tool.cwd / "checkpoint"
+    program.write_text(PROGRAM.replace("STEPS", str(steps)))
     spec = tool.spec(
-        "survives",
+        name,
         strategy="multi-worker",
         files=[str(program)],
         command=f"python3 train.py {checkpoint}",
-        retries=3,
-        roles={"chief": small, "worker": {**small, "instances": 2}},
+        retries=retries,
+        roles=roles,
     )
     assert tool("submit", spec, "--detach").status == 0
-    reaches(tool, "survives", 0)
+    reaches(tool, name, 0)
+    return checkpoint
+
+
+def test_a_training_survives_its_worker_and_its_chief(tool: Tool) -> None:
+    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
+    checkpoint = training(tool, "survives", 3, roles)
     os.kill(bootstrap_of("survives", "worker-1"), signal.SIGKILL)
     reaches(tool, "survives", 1)
     os.kill(bootstrap_of("survives", "chief-0"), signal.SIGKILL)
@@ -194,21 +202,9 @@ def test_parameter_servers_continue_from_a_checkpoint(
 
 
 @pytest.mark.long
-def test_ten_losses_at_random_moments(tool: Tool, tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    program.write_text(PROGRAM.replace("40", "160"))
-    checkpoint = tmp_path / "checkpoint"
-    small = {"memory": "256Mi"}
-    spec = tool.spec(
-        "ten-times",
-        strategy="multi-worker",
-        files=[str(program)],
-        command=f"python3 train.py {checkpoint}",
-        retries={"max": 20, "node_losses": 0},
-        roles={"chief": small, "worker": {**small, "instances": 2}},
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    reaches(tool, "ten-times", 0)
+def test_ten_losses_at_random_moments(tool: Tool) -> None:
+    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
+    checkpoint = training(tool, "ten-times", {"max": 20, "node_losses": 0}, roles, 160)
     chance = random.Random(SEED)
     victims = ["chief-0", "worker-0", "worker-1"]
     for _ in range(10):
@@ -225,21 +221,9 @@ def test_ten_losses_at_random_moments(tool: Tool, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_training_survives_the_application_master(tool: Tool, tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    program.write_text(PROGRAM.replace("40", "240"))
-    checkpoint = tmp_path / "checkpoint"
-    small = {"memory": "256Mi"}
-    spec = tool.spec(
-        "master-lost",
-        strategy="multi-worker",
-        files=[str(program)],
-        command=f"python3 train.py {checkpoint}",
-        retries={"max": 5, "node_losses": 0},
-        roles={"chief": small, "worker": small},
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    reaches(tool, "master-lost", 0)
+def test_training_survives_the_application_master(tool: Tool) -> None:
+    roles = {"chief": SMALL, "worker": SMALL}
+    training(tool, "master-lost", {"max": 5, "node_losses": 0}, roles, 240)
     os.kill(application_master("master-lost"), signal.SIGKILL)
     kill("master-lost", "worker-0")
     # the next ApplicationMaster waits two minutes for a container that it cannot recover
@@ -267,22 +251,11 @@ def three_nodes(
 
 
 @pytest.mark.long
-def test_training_survives_a_node(three_nodes: tuple[Sandbox, Tool], tmp_path: Path) -> None:
+def test_training_survives_a_node(three_nodes: tuple[Sandbox, Tool]) -> None:
     sandbox, tool = three_nodes
-    program = tmp_path / "train.py"
-    program.write_text(PROGRAM.replace("40", "160"))
-    checkpoint = tmp_path / "checkpoint"
     spread = {"memory": "256Mi", "placement": {"spread": "node"}}
-    spec = tool.spec(
-        "node-lost",
-        strategy="multi-worker",
-        files=[str(program)],
-        command=f"python3 train.py {checkpoint}",
-        retries=5,
-        roles={"chief": {"memory": "256Mi"}, "worker": {**spread, "instances": 2}},
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    reaches(tool, "node-lost", 0)
+    roles = {"chief": {"memory": "256Mi"}, "worker": {**spread, "instances": 2}}
+    checkpoint = training(tool, "node-lost", 5, roles, 160)
     pid = bootstrap_of("node-lost", "worker-1")
     environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     local = next(item for item in environ if item.startswith(b"LOCAL_DIRS="))

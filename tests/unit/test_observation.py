@@ -549,6 +549,9 @@ def test_failed_before_bootstrap() -> None:
     waiting = report("waiting", missing=["worker-1", "worker-2"])
     seen = JobStatus("mnist", None, app("RUNNING", "UNDEFINED"), listed, waiting)
     assert seen.failed_before_bootstrap == ("worker-2",)
+    retried: dict[str, Any] = {"retries": {"max": 1}, "generation": 0, "generations": []}
+    again = report("waiting", missing=["worker-2"], **retried)
+    assert replace(seen, report=again).failed_before_bootstrap == (), "YARN replaces it"
     assert [c.instance for c in seen.containers] == ["worker-0", "worker-1", "worker-2", None]
     assert (
         replace(seen, report=report("running", missing=["worker-2"])).failed_before_bootstrap == ()
