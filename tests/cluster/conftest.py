@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from submit_tf_job.sandbox import Mode, Sandbox, SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox import DEFAULT_VERSION, Mode, Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.settings import Settings, load_settings
@@ -29,6 +29,12 @@ from tests.fakes.sandbox import sandbox_dirs
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "specs"
 NO_SUCH_JOB = 5
+# the versions of Hadoop on which the tests of versions run: `make matrix` names all
+HADOOP_VERSIONS = [
+    version
+    for version in os.environ.get("SUBMIT_TF_JOB_TEST_HADOOP", DEFAULT_VERSION).split(",")
+    if version
+]
 SUBMIT_S = 240  # no test job takes longer, on two busy cores
 
 

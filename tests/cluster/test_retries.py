@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
-from tests.cluster.conftest import SPECS, Tool, bootstrap_of, gone, processes_of
+from tests.cluster.conftest import HADOOP_VERSIONS, SPECS, Tool, bootstrap_of, gone, processes_of
 from tests.cluster.victims import application_master
 from tests.fakes.sandbox import sandbox_dirs
 
@@ -72,6 +72,10 @@ def training(
 
 
 def test_a_training_survives_its_worker_and_its_chief(tool: Tool) -> None:
+    survives_worker_and_chief(tool)
+
+
+def survives_worker_and_chief(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
     checkpoint = training(tool, "survives", 3, roles)
     os.kill(bootstrap_of("survives", "worker-1"), signal.SIGKILL)
@@ -89,6 +93,10 @@ def test_a_training_survives_its_worker_and_its_chief(tool: Tool) -> None:
 
 
 def test_a_failure_of_the_program_s_own_is_tried_once(tool: Tool) -> None:
+    is_tried_once(tool)
+
+
+def is_tried_once(tool: Tool) -> None:
     small = {"memory": "256Mi"}
     spec = tool.spec(
         "own-fault",
@@ -234,16 +242,14 @@ def test_training_survives_the_application_master(tool: Tool) -> None:
     gone("master-lost")
 
 
-@pytest.fixture
-def three_nodes(
-    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
+@contextlib.contextmanager
+def another(
+    environ: dict[str, str], directory: Path, options: SandboxOptions
 ) -> Iterator[tuple[Sandbox, Tool]]:
-    """Start a sandbox with three NodeManagers, and take it down."""
-    made = Sandbox(f"test{os.getpid()}-nodes", sandbox_dirs(session_environ))
-    options = SandboxOptions(container_path=(tensorflow / "bin",), nodes=3, memory_mib=4096)
+    """Start a sandbox beside the session's own, and take it down."""
+    made = Sandbox(f"test{os.getpid()}-other", sandbox_dirs(environ))
     try:
-        info = made.up(options, session_environ, print)
-        tool = Tool(session_environ, info.profile, tmp_path)
+        tool = Tool(environ, made.up(options, environ, print).profile, directory)
         yield made, tool
         tool.tidy()
     finally:
@@ -251,8 +257,24 @@ def three_nodes(
 
 
 @pytest.mark.long
-def test_training_survives_a_node(three_nodes: tuple[Sandbox, Tool]) -> None:
-    sandbox, tool = three_nodes
+@pytest.mark.parametrize("version", HADOOP_VERSIONS)
+def test_training_survives_on_every_version(
+    session_environ: dict[str, str], tmp_path: Path, version: str
+) -> None:
+    options = SandboxOptions(hadoop_version=version)
+    with another(session_environ, tmp_path, options) as (_sandbox, tool):
+        survives_worker_and_chief(tool)
+        is_tried_once(tool)
+
+
+@pytest.mark.long
+def test_training_survives_a_node(session_environ: dict[str, str], tmp_path: Path) -> None:
+    options = SandboxOptions(nodes=3, memory_mib=4096)
+    with another(session_environ, tmp_path, options) as (sandbox, tool):
+        survives_a_node(sandbox, tool)
+
+
+def survives_a_node(sandbox: Sandbox, tool: Tool) -> None:
     spread = {"memory": "256Mi", "placement": {"spread": "node"}}
     roles = {"chief": {"memory": "256Mi"}, "worker": {**spread, "instances": 2}}
     checkpoint = training(tool, "node-lost", 5, roles, 160)

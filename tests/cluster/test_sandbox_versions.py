@@ -15,16 +15,11 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import DEFAULT_VERSION, Sandbox, SandboxDirs, SandboxOptions
+from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxOptions
+from tests.cluster.conftest import HADOOP_VERSIONS
 from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
-
-VERSIONS = [
-    version
-    for version in os.environ.get("SUBMIT_TF_JOB_TEST_HADOOP", DEFAULT_VERSION).split(",")
-    if version
-]
 
 
 def _call(method: str, url: str, body: object = None) -> Any:
@@ -36,7 +31,7 @@ def _call(method: str, url: str, body: object = None) -> Any:
         return json.loads(answer.read())
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", HADOOP_VERSIONS)
 def test_a_job_runs_to_its_end(version: str, tmp_path: Path) -> None:
     sandbox = Sandbox(
         "version",
