@@ -82,7 +82,7 @@ class Sandbox:
         check_name(name)
         self.name = name
         self._dirs = dirs
-        self._layout = Layout(dirs.state_dir.absolute() / name)
+        self._layout = Layout(dirs.state_dir.resolve() / name)
 
     def up(
         self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress = _silent
@@ -183,7 +183,7 @@ class Sandbox:
 
     @property
     def _lock_path(self) -> Path:
-        return self._dirs.state_dir.absolute() / f"{self.name}.lock"
+        return self._dirs.state_dir.resolve() / f"{self.name}.lock"
 
     def _lock(self, progress: Progress) -> contextlib.AbstractContextManager[None]:
         return file_lock(

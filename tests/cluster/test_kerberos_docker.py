@@ -22,7 +22,6 @@ from tests.cluster.conftest import ROOT, DockerCluster, Tool, processes_below
 from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = [
-    pytest.mark.long,  # test_kerberos_job has Kerberos, and test_docker the containers
     pytest.mark.cluster,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine"),
 ]

@@ -588,3 +588,11 @@ def test_logs(machine: Machine) -> None:
     with pytest.raises(SandboxError, match="there is no daemon 'nn'") as caught:
         machine.sandbox().logs("nn")
     assert "namenode" in caught.value.hint
+
+
+def test_a_sandbox_is_the_same_by_every_spelling_of_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    spelled = [tmp_path / "real", tmp_path / "link", tmp_path / "link" / ".." / "real"]
+    homes = {Sandbox("a", SandboxDirs(path, tmp_path, tmp_path))._layout.home for path in spelled}
+    assert homes == {tmp_path.resolve() / "real" / "a"}
