@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from submit_tf_job.errors import InternalError, Refused, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster
-from submit_tf_job.plan import Plan
+
+if TYPE_CHECKING:
+    from submit_tf_job.plan import Plan
 
 __all__ = ["check_room"]
 

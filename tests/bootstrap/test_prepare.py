@@ -1,0 +1,94 @@
+"""`prepare`: one command before the commands of all tasks."""
+
+from __future__ import annotations
+
+from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+
+SHOW = "cat ../prepared"
+
+
+def test_all_commands_start_after_prepare_which_runs_once(any_job: Cluster) -> None:
+    job = any_job
+    roles = {"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)}
+    job.job(roles, prepare=f"echo $TFJOB_ROLE-$TFJOB_INDEX >> ../prepared; {UNTIL_GO}")
+    job.start()
+    job.until(lambda: job.report().get("state") == "preparing")
+    assert all(job.stdout(name) == "" for name in job.names())
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert {job.stdout(name) for name in job.names()} == {"chief-0\n"}
+    assert job.report()["state"] == "succeeded"
+
+
+def test_failure_of_prepare_is_the_job_s_and_no_command_starts(job: Cluster) -> None:
+    roles = {"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)}
+    job.job(roles, prepare="echo no such bucket >&2; exit 7")
+    job.start()
+    assert job.wait_all() == {"chief-0": 7, "worker-0": 93}
+    first = job.report()["first_failure"]
+    assert (first["task"], first["status"], first["reason"]) == ("chief-0", 7, "prepare-failed")
+    assert first["message"] == "prepare of the job failed: chief-0 exited with status 7"
+    assert "no such bucket" in first["last_lines"]
+    assert "starting: " not in job.stderr("chief-0") + job.stderr("worker-0")
+
+
+def test_prepare_that_cannot_be_started_fails_the_job(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", SHOW)}, prepare=["/no/such/program"])
+    job.start()
+    assert job.wait_all() == {"chief-0": 127}
+    assert job.report()["first_failure"]["message"].startswith("prepare of the job failed: ")
+
+
+def test_task_that_is_lost_while_the_job_is_prepared_fails_it(job: Cluster) -> None:
+    roles = {"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)}
+    job.job(roles, prepare="sleep 600", grace_s=1)
+    job.start()
+    job.until(lambda: job.report().get("state") == "preparing")
+    job.kill("worker-0")
+    assert job.wait("chief-0") == 93
+    assert job.report()["first_failure"]["task"] == "worker-0"
+
+
+def test_prepare_that_succeeded_is_not_run_again_by_retries(job: Cluster) -> None:
+    hold = f"echo generation $TFJOB_GENERATION; {UNTIL_GO}"
+    roles = {
+        "chief": role(1, "trains", hold),
+        "worker": role(1, "trains", hold),
+        "witness": role(1, "sidecar", ["sleep", "600"]),
+    }
+    job.job(
+        roles, prepare="echo once >> ../prepared", retries={"max": 2, "on": ["lost"]}, grace_s=20
+    )
+    job.start()
+    job.printed("worker-0", "generation 0")
+    for generation, victim in enumerate(["worker-0", "chief-0"], 1):
+        job.kill(victim)
+        job.runs[victim].wait()
+        job.start(victim)
+        job.printed(victim, f"generation {generation}")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert (job.root / "app" / "prepared").read_text() == "once\n"
+
+
+def test_prepare_that_was_lost_is_run_again_by_retries(job: Cluster) -> None:
+    roles = {
+        "chief": role(1, "trains", SHOW),
+        "worker": role(1, "trains", SHOW),
+        "witness": role(1, "sidecar", ["sleep", "600"]),
+    }
+    job.job(
+        roles,
+        prepare=f"echo began >> ../prepared; {UNTIL_GO}",
+        retries={"max": 2, "on": ["lost"]},
+        grace_s=20,
+    )
+    job.start()
+    job.until(lambda: job.report().get("state") == "preparing")
+    job.kill("chief-0")
+    job.runs["chief-0"].wait()
+    job.start("chief-0")
+    job.until(lambda: job.report().get("state") == "preparing")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert job.stdout("worker-0") == "began\nbegan\n"
