@@ -473,9 +473,12 @@ def _running_state(seen: JobStatus, app: AppReport) -> JobState:
 
 
 def _by_report(report: JobReport) -> JobState:
-    return {"waiting": JobState.STARTING, "running": JobState.RUNNING}.get(
-        report.state, JobState.FINISHING
-    )
+    begun = {
+        "waiting": JobState.STARTING,
+        "preparing": JobState.STARTING,
+        "running": JobState.RUNNING,
+    }
+    return begun.get(report.state, JobState.FINISHING)
 
 
 def _last_report(seen: JobStatus) -> JobReport | None:

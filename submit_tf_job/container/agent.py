@@ -55,6 +55,7 @@ class Agent(abc.ABC):
         self.held: list[ports.Reservation] = []  # the ports that the command serves
         self.close_servers: Callable[[], None] | None = None
         self.renewing = False  # the command is ended, and will be started again
+        self.preparing = False  # the child is `prepare` of the job
         # The result of the command, and the upload of its outputs that is still to be done.
         self.ending: tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]] | None = None
 
@@ -185,8 +186,6 @@ class Agent(abc.ABC):
         command = self.info.roles[self.info.role]["command"]
         try:
             self._set_variables()
-            words = command.split() if isinstance(command, str) else command
-            log("starting: %s" % " ".join(words)[:200])
             for reservation in [self.reserved, *self.held]:
                 if reservation:
                     reservation.release()
@@ -194,10 +193,23 @@ class Agent(abc.ABC):
                 from submit_tf_job.container.systems import variables
 
                 self.close_servers = variables.serve(self.info)
-            self.child = Child(command, self.env, self.nofile, self.workdir())
+            self.run_command("starting", command)
         except BootstrapProblem as problem:
             self.fail(problem)
-            return
+
+    def run_command(self, doing: str, command: str | list[str]) -> None:
+        """Run a command as the child.
+
+        Args:
+            doing: What the log says of it.
+            command: A string for bash, or the arguments.
+
+        Raises:
+            BootstrapProblem: It cannot be started.
+        """
+        words = command.split() if isinstance(command, str) else command
+        log("%s: %s" % (doing, " ".join(words)[:200]))
+        self.child = Child(command, self.env, self.nofile, self.workdir())
         self.child_started = time.monotonic()
         self.signals.forward = self.child.send
         for number in self.signals.seen:  # received before `forward` was set
@@ -278,7 +290,9 @@ class Agent(abc.ABC):
                 return
             elif isinstance(self.info.roles[self.info.role]["command"], str):
                 record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
-            upload = self.data.uploads(record, self.end_requested) if self.data else None
+            upload = None
+            if self.data and not self.preparing:
+                upload = self.data.uploads(record, self.end_requested)
             if upload:
                 self.ending = (record, upload)
             else:

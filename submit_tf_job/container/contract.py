@@ -152,6 +152,7 @@ EXIT_MEANING = {
 # --- retries of the whole training ---------------------------------------------------------------
 RETRY_LOST, RETRY_OOM, RETRY_ANY = "lost", "out-of-memory", "any"  # words of `retries.on`
 REASON_OOM = "out-of-memory"  # reason of a record: the kernel killed the command for its memory
+REASON_PREPARE = "prepare-failed"  # reason of a record: `prepare` of the job failed
 # the sidecar of a job with `retries` whose exit status is the job's for YARN: other tasks that
 # fail would be started again
 WITNESS_ROLE = "witness"

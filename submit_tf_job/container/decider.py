@@ -11,7 +11,7 @@ import time
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.agent import PING_S, SILENCE, Agent
-from submit_tf_job.container.info import exit_status, log
+from submit_tf_job.container.info import BootstrapProblem, exit_status, log
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.names import Resolver, Watch
 from submit_tf_job.container.ports import Reservation, reserve
@@ -354,19 +354,9 @@ class Decider(Agent):
     def _enter(self, now: float, phase: str) -> None:
         job = self.job
         if phase == states.RUNNING:
-            if self.reserved:
-                job.me.port = self.reserved.port
-            hosts, taken = job.hosts(self.addresses), job.ports()
-            self.learn(hosts, taken)
-            self.go = pack("go", hosts=hosts, ports=taken, **self.history())
-            for peer in list(self.peers.values()):
-                if peer.member and peer.member.role_kind != contract.KIND_SIDECAR:
-                    self._send(peer, self.go)
-            self.info.attempt = job.me.attempt
-            if not self.record:
-                self.start_child()
-            if self.child:
-                job.running(job.me)
+            self._start()
+        elif phase == states.PREPARING:
+            self._prepare()
         elif phase == states.ENDING:
             self.end_requested = True
             if self.data and job.verdict == states.FAILED:
@@ -380,8 +370,52 @@ class Decider(Agent):
                 elif peer.member:
                     self._send(peer, pack("end", why=job.why, status=job.leave_status(peer.member)))
 
+    def _start(self) -> None:
+        """Have every task start its command, and start this task's."""
+        job = self.job
+        if self.reserved:
+            job.me.port = self.reserved.port
+        hosts, taken = job.hosts(self.addresses), job.ports()
+        self.learn(hosts, taken)
+        self.go = pack("go", hosts=hosts, ports=taken, **self.history())
+        for peer in list(self.peers.values()):
+            if peer.member and peer.member.role_kind != contract.KIND_SIDECAR:
+                self._send(peer, self.go)
+        self.info.attempt = job.me.attempt
+        if not self.record:
+            self.start_child()
+        if self.child:
+            job.running(job.me)
+
+    def _prepare(self) -> None:
+        """Run `prepare` of the job."""
+        self.preparing = True
+        self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
+        try:
+            self.run_command("preparing", self.info.task["prepare"])
+        except BootstrapProblem as problem:
+            self.fail(problem)
+
+    def _prepared(self, now: float) -> None:
+        """Start the commands if `prepare` succeeded, else fail the job."""
+        self.preparing = False
+        record = self.record or {}
+        if record["status"] == 0 and self.child:
+            self.child.close()
+            self.child = self.record = self.signals.forward = None
+            self.job.prepared(now)
+            return
+        if record["reason"] != "ended":  # not by the job
+            text = "prepare of the job failed: %s" % record["message"]
+            self.record = dict(record, reason=contract.REASON_PREPARE, message=text)
+        self.job.done(now, self.job.me, self.done_message(self.record or {}))
+
     def command_ended(self, now: float) -> None:
         """Report the end of the command to the state machine."""
+        if self.preparing:
+            self._prepared(now)
+            self.changed = True
+            return
         self._own_progress(now)
         self.job.done(now, self.job.me, self.done_message(self.record or {}))
         self.changed = True

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from submit_tf_job.container.info import Info
 
 WAITING, RUNNING, FINISHING, ENDING = "waiting", "running", "finishing", "ending"
+PREPARING = "preparing"  # all tasks wait for `prepare`, which runs in the deciding one
 LATE_S = 20.0  # a container that YARN started with the others has connected by then
 NAMES_S = 1.0  # the start waits so long for names once every task has connected
 # and so long for the name of a task that YARN may start again on another node
@@ -145,6 +146,7 @@ class Rendezvous:
         # task, time, completed part
         self.first_progress: tuple[str, float, float] | None = None
         self.outcome: dict[str, Any] | None = None
+        self.unprepared = bool(task.get("prepare"))
         self.started = now
         self.start_deadline = now + task["start_timeout_s"]
         self.settle_until = self.finish_deadline = self.linger_until = self.late_until = now
@@ -547,11 +549,24 @@ class Rendezvous:
                 self._name_cause(now)
         elif self.phase == WAITING:
             if self._may_start(now):
-                self._start(now)
+                self._prepare_or_start(now)
             elif now >= self.start_deadline:
                 self._peers_missing(now)
         elif self.phase == FINISHING:
             self._finished(now)
+
+    def _prepare_or_start(self, now: float) -> None:
+        if self.unprepared:
+            self.phase = PREPARING
+            self.event(now, "all tasks are here; preparing the job")
+        else:
+            self._start(now)
+
+    def prepared(self, now: float) -> None:
+        """Start all commands, because `prepare` has succeeded."""
+        self.unprepared = False
+        if self.phase == PREPARING:
+            self._start(now)
 
     def _start(self, now: float) -> None:
         self.phase = RUNNING

@@ -129,6 +129,7 @@ SIDECAR_NAMES = (
     "web",
 )
 NO_IMAGE = "none"  # the image of a role whose tasks are plain processes of their nodes
+DEFAULT_STOP_GRACE_S = 5
 DEFAULT_NODE_LOSSES = 2  # of a role, before YARN leaves a node out
 DEFAULT_RETRIES = 3  # how often all tasks start again, if `retries` does not say it
 AUTO_PORT = 0  # a port of a role that the bootstrap selects on the node
@@ -584,6 +585,8 @@ class Job:
         start_timeout_s: Seconds from the deciding task's start in which every task must register.
         finish_timeout_s: Seconds that other tasks get after the end of the deciding task.
         grace_s: Seconds for which a task may be unreachable before it counts as failed.
+        stop_grace_s: Seconds between SIGTERM and SIGKILL for commands that the job ends.
+        prepare: Runs once in the deciding task before all commands; None for nothing.
         deciding_role: The role whose task 0 decides the job.
         ends_with: The tasks whose end is the job's end.
         variables: What the tasks get beside TF_CONFIG.
@@ -613,6 +616,8 @@ class Job:
     start_timeout_s: Duration = 900
     finish_timeout_s: Duration = 600
     grace_s: Duration = 30
+    stop_grace_s: Duration = DEFAULT_STOP_GRACE_S
+    prepare: Command | None = None
     tf_config: TFConfigMode = TFConfigMode.COUNTS
     legacy_master: bool = False
     variables: tuple[Variables, ...] = ()

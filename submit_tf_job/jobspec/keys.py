@@ -702,6 +702,18 @@ _JOB_ROWS = (
         "How long a task may be out of reach, or suspended, before it counts as failed.",
         ("30s", "2m"), default="30s", field="grace_s",
         more="See [the rendezvous](tf-config.md#the-rendezvous).", needs_bootstrap=True),
+    Key("stop_grace", DURATION, "How long a command has from SIGTERM to SIGKILL where the job ends "
+        "it: at the job's end, or because all tasks start again.", ("30s", "2m"), default="5s",
+        field="stop_grace_s", more="Time to write a checkpoint. YARN's own stop (`submit_tf_job "
+        "stop`, preemption) leaves it 250 ms, by "
+        "`yarn.nodemanager.sleep-delay-before-sigkill.ms`.", needs_bootstrap=True),
+    Key("prepare", COMMAND, "A command that runs once, in the deciding task's container, before "
+        "the commands of all tasks: it fetches or converts what they read.",
+        ("python make_vocabulary.py", ["hdfs", "dfs", "-mkdir", "-p", "/models/new"]),
+        otherwise="none", more="It starts when every task has arrived, has the deciding task's "
+        "files, environment and inputs, but no TF_CONFIG, and is not run again by `retries`. Its "
+        "failure is the job's.", words="init pre_command setup", of_site=False,
+        needs_bootstrap=True),
     Key("tf_config", enum(TFConfigMode), "How a task gets TF_CONFIG. `counts`: built in the "
         "container, so that the job's size does not grow with its tasks. `literal`: written into "
         "the environment, for images without Python. `none`: not at all.", ("counts",),

@@ -19,7 +19,14 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.deferred import dataclass
-from submit_tf_job.jobspec.job import ImagePolicy, Job, Retries, Role, Strategy
+from submit_tf_job.jobspec.job import (
+    DEFAULT_STOP_GRACE_S,
+    ImagePolicy,
+    Job,
+    Retries,
+    Role,
+    Strategy,
+)
 from submit_tf_job.plan.delivery import Contribution, Delivery
 from submit_tf_job.plan.site import Site
 
@@ -121,6 +128,7 @@ class TaskDescription:
             "grace_s": job.grace_s,
             **({"variables": [item.value for item in job.variables]} if job.variables else {}),
             **_retries(job.retries),
+            **_unusual(job),
             **added,
             **({"files": files} if files else {}),
             **_framework(job.strategy),
@@ -130,6 +138,16 @@ class TaskDescription:
 
 def _retries(rule: Retries | None) -> dict[str, object]:
     return {"retries": {"max": rule.max, "on": list(rule.on)}} if rule else {}
+
+
+def _unusual(job: Job) -> dict[str, object]:
+    """Return what few jobs state."""
+    found: dict[str, object] = {}
+    if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
+        found["stop_grace_s"] = job.stop_grace_s
+    if job.prepare:
+        found["prepare"] = job.prepare.to_json()
+    return found
 
 
 def _framework(strategy: Strategy) -> dict[str, object]:

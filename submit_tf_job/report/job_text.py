@@ -199,6 +199,8 @@ def _what_happens(status: JobStatus) -> str:
             return f"{every} started; waiting for DNS to register {_named(report.unnamed)}"
         waiting = clause("; waiting for {}", _named(report.missing))
         return f"{report.arrived} of {report.wanted} tasks started{waiting}"
+    if report.state == "preparing":
+        return "every task started; prepare of the job runs in " + _deciding(status)
     # FINISHING alone would not show the failure
     if state is JobState.FINISHING and report.first_failure:
         others = clause("; stopping the other tasks", report.wanted > 1)

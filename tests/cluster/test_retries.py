@@ -63,6 +63,8 @@ def training(
         strategy="multi-worker",
         files=[str(program)],
         command=f"python3 train.py {checkpoint}",
+        prepare=f"echo once >> {tool.cwd / 'prepared'}",
+        stop_grace="2s",
         retries=retries,
         roles=roles,
     )
@@ -88,6 +90,7 @@ def survives_worker_and_chief(tool: Tool) -> None:
     assert checkpoint.read_text() == str(STEPS)
     lost = [entry["task"] for entry in done.json["retries"]["generations"]]
     assert lost == ["worker-1", "chief-0"]
+    assert (tool.cwd / "prepared").read_text() == "once\n"
     gone("survives")
     assert not processes_of("survives")
 

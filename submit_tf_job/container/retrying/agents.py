@@ -88,7 +88,8 @@ class Renewing(Agent):
 
     def _renew(self) -> None:
         """Forget the ended command, and reserve the task's ports again."""
-        self.renewing, self.generation = False, self.next_generation
+        self.renewing = self.preparing = False
+        self.generation = self.next_generation
         if self.problem:  # another container prepares the task anew
             self.exit = exit_status(self.problem.status)
             return
@@ -133,6 +134,7 @@ class RetryingDecider(Renewing, Decider):
             "host": self.info.node,
             "generation": self.job.generation,
             "past": self.job.generations.past,
+            "prepared": not self.job.unprepared,
         }
 
     def renewed(self) -> None:
@@ -215,6 +217,7 @@ class RetryingFollower(Renewing, Follower):
             self.remembered = {
                 "generation": message["generation"],
                 "past": message["past"],
+                "prepared": message["prepared"],
                 "seen_container": message["container"],
                 "seen_host": message["host"],
             }

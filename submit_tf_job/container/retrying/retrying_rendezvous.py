@@ -77,6 +77,8 @@ class RetryingRendezvous(Rendezvous):
             return "busy"
         if self.phase == WAITING and message.get("seen") not in (None, self.me.run):
             self.generations.learn(message.get("generation"), message.get("past"))
+            if message.get("prepared") is True:
+                self.unprepared = False
             self._succeed(now, message)
         if not self.stays(m):
             return super()._refusal(now, m, peer, message)

@@ -141,6 +141,7 @@ def test_schema_and_job_have_the_same_defaults() -> None:
         "start_timeout",
         "finish_timeout",
         "grace",
+        "stop_grace",
         "legacy_master",
         "bootstrap",
         "image_policy",

@@ -459,6 +459,8 @@ OTHER_JOB: dict[str, Any] = {
     "start_timeout_s": 1,
     "finish_timeout_s": 1,
     "grace_s": 1,
+    "stop_grace_s": 60,
+    "prepare": Command(script="true"),
     "tf_config": TFConfigMode.LITERAL,
     "legacy_master": True,
     "variables": (Variables.TONY,),
