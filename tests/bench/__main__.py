@@ -13,6 +13,7 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tests.bench.again import measure_again
 from tests.bench.airflow import import_rows
 from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
 from tests.bench.gateway import measure_gateway
@@ -52,6 +53,9 @@ def main() -> int:
         rows += measure_logs(options.rounds)
         say(f"status against Hadoop's own client, {options.rounds} rounds")
         rows += measure_status(options.rounds)
+        say(f"lost tasks, {options.rounds} rounds")
+        found = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
+        rows += measure_again(options.rounds, Path(found) if found else None)
         say("files staged against Hadoop's own client")
         rows += measure_staging(options.rounds)
         say("Kerberos and failovers")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from submit_tf_job.container.info import Info
     from submit_tf_job.container.rendezvous import Member, Rendezvous
 
-PLACE_S = 15.0  # between two looks at the deciding task's name while it is connected
+PLACE_S = 15.0  # least time between two looks at the deciding task's name while it is connected
 MOVED = 2  # so many looks in turn must find another address
 
 
@@ -199,6 +199,8 @@ class RetryingFollower(Renewing, Follower):
         # the ended generations, and where the deciding task was, as it told last
         self.remembered: dict[str, Any] = {"generation": 0, "past": []}
         self.looked = 0.0  # when the name of the deciding task was last looked up while connected
+        # of ten thousand tasks two hundred look in each second
+        self.place_s = max(PLACE_S, info.total / 200.0)
         self.moves = 0  # how often in turn it had another address
 
     def memory(self) -> dict[str, Any]:
@@ -243,7 +245,7 @@ class RetryingFollower(Renewing, Follower):
 
         The connection to a node that YARN gave up may last.
         """
-        if not self.resolver.busy and now >= self.looked + PLACE_S:
+        if not self.resolver.busy and now >= self.looked + self.place_s:
             self.looked = now
             self.resolver.start([self.info.host(self.info.deciding)], self._place_found)
 

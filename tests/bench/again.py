@@ -1,0 +1,153 @@
+"""`retries`: from the loss of a task to the first line of the next generation.
+
+Every task of a job of two writes the time and its process at its first line, and waits. The
+program of one is killed, or its whole container. The same program runs under torchrun, which
+restarts its processes in place, and is submitted anew, which is what one does without `retries`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.cluster import Bench, bench_sandbox
+from tests.bench.measure import Row, Times
+
+__all__ = ["measure_again"]
+
+TORCHRUN_GOAL, SUBMISSION_GOAL = 1.5, 0.25
+WAIT_S = 180
+TASKS = 2
+PROGRAM = (
+    "import os, sys, time\n"
+    "with open(sys.argv[1], 'a') as out:\n"
+    "    out.write(f'{time.time()} {os.getpid()}\\n')\n"
+    "time.sleep(600)\n"
+)
+
+
+def measure_again(rounds: int, frameworks: Path | None) -> list[Row]:
+    """Lose a task in each way, turn by turn.
+
+    Args:
+        rounds: How often; one more round before them does not count.
+        frameworks: A virtual environment with PyTorch; None to leave torchrun out.
+    """
+    taken: dict[str, list[float]] = {"program": [], "container": [], "anew": [], "torchrun": []}
+    with bench_sandbox() as bench:
+        (bench.home / "again.py").write_text(PROGRAM)
+        for number in range(-1, rounds):
+            times = {
+                "program": _retry(bench, f"program-{number + 1}", of_container=False),
+                "container": _retry(bench, f"container-{number + 1}", of_container=True),
+                "anew": _anew(bench, f"anew-{number + 1}"),
+            }
+            if frameworks:
+                times["torchrun"] = _torchrun(bench, frameworks, f"torchrun-{number + 1}")
+            if number >= 0:
+                for way, seconds in times.items():
+                    taken[way].append(seconds)
+    return list(_rows(taken))
+
+
+def _rows(taken: dict[str, list[float]]) -> list[Row]:
+    medians = {way: Times.of(seconds).median for way, seconds in taken.items() if seconds}
+    said = "medians: {:.1f} s and {:.1f} s"
+    rows = []
+    for way, what in (("program", "killed program"), ("container", "lost container")):
+        about = f"{what} → first line of all tasks, `retries`"
+        if "torchrun" in medians:
+            ratio = medians[way] / medians["torchrun"]
+            goal = TORCHRUN_GOAL if way == "program" else None
+            details = said.format(medians[way], medians["torchrun"])
+            rows.append(
+                Row(about, "torchrun's restart after a killed process", ratio, goal, details)
+            )
+        ratio = medians[way] / medians["anew"]
+        details = said.format(medians[way], medians["anew"])
+        rows.append(Row(about, "stop, delete and submit again", ratio, SUBMISSION_GOAL, details))
+    return rows
+
+
+def _submit(bench: Bench, name: str) -> tuple[Path, Path]:
+    """Submit a job; return its spec, and the file with the first lines."""
+    spec, lines = bench.home / f"{name}.json", bench.home / f"{name}.lines"
+    small = {"memory": "256Mi"}
+    spec.write_text(
+        json.dumps(
+            {
+                "name": name,
+                "image": "library/python:3.11",
+                "strategy": "multi-worker",
+                "command": ["python3", str(bench.home / "again.py"), str(lines)],
+                "retries": 3,
+                "roles": {"chief": small, "worker": small},
+            }
+        )
+    )
+    bench.tool("submit", spec, "--detach")
+    return spec, lines
+
+
+def _lines(path: Path, count: int) -> list[tuple[float, int]]:
+    """Wait until so many processes have begun; return the time and the process of each."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        words = path.read_text().split() if path.exists() else []
+        if len(words) >= 2 * count:
+            return [(float(words[i]), int(words[i + 1])) for i in range(0, 2 * count, 2)]
+        assert time.monotonic() < deadline, f"{path.name}: {len(words) // 2} of {count}"
+        time.sleep(0.05)
+
+
+def _retry(bench: Bench, name: str, *, of_container: bool) -> float:
+    _spec, lines = _submit(bench, name)
+    victim = _lines(lines, TASKS)[-1][1]
+    if of_container:  # its parent is the bootstrap
+        victim = int(Path(f"/proc/{victim}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    seconds = _after(lambda: os.kill(victim, signal.SIGKILL), lines)
+    bench.tool("delete", name, "--force")
+    return seconds
+
+
+def _anew(bench: Bench, name: str) -> float:
+    spec, lines = _submit(bench, name)
+    _lines(lines, TASKS)
+
+    def again() -> None:
+        bench.tool("delete", name, "--force")
+        bench.tool("submit", spec, "--detach", "--submission-id", f"{name}-again")
+
+    seconds = _after(again, lines)
+    bench.tool("delete", name, "--force")
+    return seconds
+
+
+def _torchrun(bench: Bench, frameworks: Path, name: str) -> float:
+    lines = bench.home / f"{name}.lines"
+    options = ["--standalone", f"--nproc-per-node={TASKS}", "--max-restarts=3"]
+    argv = [str(frameworks / "bin/torchrun"), *options, str(bench.home / "again.py"), str(lines)]
+    agent = subprocess.Popen(
+        argv, cwd=bench.home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        victim = _lines(lines, TASKS)[-1][1]
+        return _after(lambda: os.kill(victim, signal.SIGKILL), lines)
+    finally:
+        agent.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            agent.wait(60)
+        agent.kill()
+
+
+def _after(lose: Callable[[], None], lines: Path) -> float:
+    """Return the seconds from a loss until the last process of the next generation begins."""
+    start = time.time()
+    lose()
+    return max(moment for moment, _pid in _lines(lines, 2 * TASKS)) - start
