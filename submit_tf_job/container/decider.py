@@ -223,7 +223,7 @@ class Decider(Agent):
         """Tell a task that has just connected what to do."""
         may_go = self.job.phase in (states.RUNNING, states.FINISHING)
         may_go = may_go or m.role_kind == contract.KIND_SIDECAR
-        if may_go and message.get("state") == "waiting":
+        if may_go and m.role not in self.job.held and message.get("state") == "waiting":
             self._send(peer, self.go)
 
     def history(self) -> dict[str, Any]:
@@ -347,6 +347,8 @@ class Decider(Agent):
                 "waiting for %d of %d tasks: %s"
                 % (len(job.missing()), job.barrier, states.listed(job.missing()))
             )
+        if job.held:
+            self._go(job.released(now))
         self.changed = not self.writer.write(now, self.changed) and self.changed
         names_late = job.phase == states.WAITING and bool(self.unknown or not job.absent)
         return job.phase == states.ENDING or bool(job.failures) or names_late
@@ -370,6 +372,16 @@ class Decider(Agent):
                 elif peer.member:
                     self._send(peer, pack("end", why=job.why, status=job.leave_status(peer.member)))
 
+    def _go(self, roles: list[str]) -> None:
+        """Have the tasks of some roles start their commands."""
+        for peer in list(self.peers.values()):
+            if peer.member and peer.member.role in roles:
+                self._send(peer, self.go)
+        if self.info.role in roles and not self.record and not self.child:
+            self.start_child()
+            if self.child:
+                self.job.running(self.job.me)
+
     def _start(self) -> None:
         """Have every task start its command, and start this task's."""
         job = self.job
@@ -378,14 +390,9 @@ class Decider(Agent):
         hosts, taken = job.hosts(self.addresses), job.ports()
         self.learn(hosts, taken)
         self.go = pack("go", hosts=hosts, ports=taken, **self.history())
-        for peer in list(self.peers.values()):
-            if peer.member and peer.member.role_kind != contract.KIND_SIDECAR:
-                self._send(peer, self.go)
         self.info.attempt = job.me.attempt
-        if not self.record:
-            self.start_child()
-        if self.child:
-            job.running(job.me)
+        roles = {m.role for m in job.members.values() if m.role_kind != contract.KIND_SIDECAR}
+        self._go(sorted(roles - job.held))
 
     def _prepare(self) -> None:
         """Run `prepare` of the job."""

@@ -146,6 +146,8 @@ class Rendezvous:
         # task, time, completed part
         self.first_progress: tuple[str, float, float] | None = None
         self.outcome: dict[str, Any] | None = None
+        # roles whose commands wait for those of others
+        self.held = {role for role in info.counts if info.roles[role].get("after")}
         self.unprepared = bool(task.get("prepare"))
         self.started = now
         self.start_deadline = now + task["start_timeout_s"]
@@ -567,6 +569,30 @@ class Rendezvous:
         self.unprepared = False
         if self.phase == PREPARING:
             self._start(now)
+
+    def released(self, now: float) -> list[str]:
+        """Return the roles whose commands may start now, because those before them have run."""
+        if not self.held or self.failures or self.phase not in (RUNNING, FINISHING):
+            return []
+        found = [
+            role
+            for role in sorted(self.held)
+            if all(map(self._has_run, self.info.roles[role]["after"]))
+        ]
+        for role in found:
+            self.held.discard(role)
+            self.event(
+                now, "%s starts after %s" % (role, ", ".join(self.info.roles[role]["after"]))
+            )
+        return found
+
+    def _has_run(self, role: str) -> bool:
+        """Return whether all tasks of a role have succeeded; of one that need not end, run."""
+        counts, wanted = self.counts[role], sum(self.counts[role].values())
+        if self.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES):
+            tolerated = min(counts.get(FAILED, 0), self.info.roles[role]["tolerate"])
+            return counts.get(SUCCEEDED, 0) + tolerated == wanted
+        return counts.get(ALIVE, 0) + sum(counts.get(state, 0) for state in OUT) == wanted
 
     def _start(self, now: float) -> None:
         self.phase = RUNNING

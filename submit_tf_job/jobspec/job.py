@@ -482,6 +482,7 @@ class Role:
         workdir: The directory in which the command starts, absolute or below the task's working
             directory; "" for that.
         python: Its own interpreter and packages; None for the job's.
+        after: The roles that have succeeded, or run, before its commands start.
     """
 
     name: str
@@ -504,6 +505,7 @@ class Role:
     docker: DockerOptions = DockerOptions()
     workdir: str = ""
     python: Python | None = None
+    after: tuple[str, ...] = ()
 
     @property
     def in_container(self) -> bool:

@@ -230,6 +230,7 @@ def check(job: JobDraft, deciding: str | None) -> None:
     _check_deciding(job, deciding)
     for role in job.roles.values():
         _check_failures(job, role, deciding)
+        _check_after(job, role)
 
 
 def _is_misspelt(job: JobDraft, role: RoleDraft) -> bool:
@@ -530,6 +531,37 @@ def _never_decides(job: JobDraft, deciding: str) -> str | None:
             f"chief or worker"
         )
     return None
+
+
+def _check_after(job: JobDraft, role: RoleDraft) -> None:
+    after: tuple[str, ...] = role.values.get("after") or ()
+    if not after or not job.roles_read:
+        return
+    unknown = [name for name in after if name not in job.roles]
+    if unknown:
+        names = ", ".join(job.roles)
+        role.fail(f"the job has no role {clip(unknown[0])}; its roles are {names}", "after")
+    elif role.name in _before(job, role.name):
+        role.fail(f"{role.name} would wait for itself; leave one of the roles out", "after")
+    elif job.strategy and RULES[job.strategy].fixed and role.name in RULES[job.strategy].kinds:
+        role.fail(
+            f"under strategy {job.strategy.value} the tasks of {role.name} wait for the others, "
+            f"which wait for them; leave after out",
+            "after",
+        )
+
+
+def _before(job: JobDraft, name: str) -> set[str]:
+    """Return all roles that come before a role, by one step or several."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        role = job.roles.get(left.pop())
+        for other in (role and role.values.get("after")) or ():
+            if other not in found:
+                found.add(other)
+                left.append(other)
+    return found
 
 
 def _check_failures(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:

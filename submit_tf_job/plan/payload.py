@@ -167,6 +167,7 @@ def _task_of(role: Role) -> dict[str, object]:
         "gpus": role.gpus,
         **({"ports": dict(role.ports)} if role.ports else {}),
         **({"workdir": role.workdir} if role.workdir else {}),
+        **({"after": list(role.after)} if role.after else {}),
     }
 
 

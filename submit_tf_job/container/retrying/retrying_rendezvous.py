@@ -178,6 +178,7 @@ class RetryingRendezvous(Rendezvous):
         self.longest_search_s = 0.0
         self.start_deadline = now + self.info.task["start_timeout_s"]
         self.failures, self.outcome, self.first_progress = [], None, None
+        self.held = {role for role in self.info.counts if self.info.roles[role].get("after")}
         for m in self.members.values():
             if self.stays(m):
                 m.failures, m.failed_run, m.status, m.stopping = 0, "", None, False

@@ -123,3 +123,36 @@ def test_tolerate_is_refused_where_all_tasks_hold_a_step_together() -> None:
             "multi-worker",
             "{chief: {memory: 1Gi}, worker: {memory: 1Gi, instances: 2, tolerate: 1}}",
         )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "roles", "said"),
+    [
+        (
+            "custom",
+            "{main: {after: dta}, data: {}}",
+            "roles.main.after: the job has no role 'dta'; its roles are main, data",
+        ),
+        (
+            "custom",
+            "{main: {after: data}, data: {after: [main]}}",
+            "roles.main.after: main would wait for itself; leave one of the roles out",
+        ),
+        (
+            "multi-worker",
+            "{chief: {}, worker: {after: chief}}",
+            "roles.worker.after: under strategy multi-worker the tasks of worker wait for the "
+            "others, which wait for them; leave after out",
+        ),
+    ],
+)
+def test_after_names_roles_that_can_come_first(strategy: str, roles: str, said: str) -> None:
+    text = (
+        f"name: t\nimage: i\ncommand: c\nstrategy: {strategy}\n"
+        f"roles: {roles.replace('{}', '{memory: 1Gi}').replace('{after', '{memory: 1Gi, after')}\n"
+    )
+    if strategy == "custom":
+        text += "deciding_role: main\n"
+    with pytest.raises(JobSpecError) as error:
+        loads(text, source="x", base=None)
+    assert said in str(error.value)

@@ -241,6 +241,9 @@ def test_loads_accepts_examples_of_role_keys(key: str, tmp_path: Any) -> None:
             "strategy": "parameter-server",
             "roles": roles,
         }
+        if key == "after":  # not for the roles of a cluster
+            spec["strategy"] = "custom"
+            roles |= {"data": {"memory": "1Gi"}, "index": {"memory": "1Gi"}}
         loads(
             json.dumps(spec),
             source="x.json",

@@ -440,6 +440,7 @@ OTHER_ROLE: dict[str, Any] = {
     "docker": DockerOptions(tmpfs=("/scratch",)),
     "workdir": "src",
     "python": Python("python3.9"),
+    "after": ("other",),
 }
 OTHER_JOB: dict[str, Any] = {
     "name": "other",
