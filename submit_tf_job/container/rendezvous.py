@@ -590,8 +590,8 @@ class Rendezvous:
         """Return whether all tasks of a role have succeeded; of one that need not end, run."""
         counts, wanted = self.counts[role], sum(self.counts[role].values())
         if self.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES):
-            tolerated = min(counts.get(FAILED, 0), self.info.roles[role]["tolerate"])
-            return counts.get(SUCCEEDED, 0) + tolerated == wanted
+            tolerate: int = self.info.roles[role]["tolerate"]
+            return counts.get(SUCCEEDED, 0) + min(counts.get(FAILED, 0), tolerate) == wanted
         return counts.get(ALIVE, 0) + sum(counts.get(state, 0) for state in OUT) == wanted
 
     def _start(self, now: float) -> None:

@@ -537,8 +537,9 @@ _ROLE_ROWS = (
     Key("after", list_of(_LABEL, "a list of roles such as [data]", empty="name a role, or leave "
         "after out", or_one=True), "The roles after which the commands of this one start: after "
         "those that train or evaluate have succeeded, and after all others run.",
-        ("data", ["data", "index"]), otherwise="`[]`", more="All containers are there at once: it orders "
-        "commands, and saves no resources. See [order](#order).",
+        ("data", ["data", "index"]), otherwise="`[]`",
+        more="All containers are there at once: it orders commands, and saves no resources. See "
+        "[order](#order).",
         words="depends_on dependencies", needs_bootstrap=True),
     Key("restart", group(RESTART, _restart, short="policy",
         shown="`never`, `on-failure`, or `{policy: on-failure, max: 3}`"),
