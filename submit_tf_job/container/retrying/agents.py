@@ -79,12 +79,17 @@ class Renewing(Agent):
         super().start_child()
 
     def renew(self, now: float, generation: int) -> None:
-        """End the command, and be ready to start it again; `renewed` is called then."""
+        """End the command, and be ready to start it again; `renewed` is called then.
+
+        A task without a command is ready at once: the start may be the next message.
+        """
         self.next_generation = generation
         if not self.renewing:
             log("all tasks start again" + ("; ending the command" if self.child else ""))
             self.renewing = True
             self.stop_child(now)
+        if self.idle:
+            self._renew()
 
     def _renew(self) -> None:
         """Forget the ended command, and reserve the task's ports again."""
@@ -94,25 +99,31 @@ class Renewing(Agent):
             self.exit = exit_status(self.problem.status)
             return
         if self.child:
-            self.child.close()
-        if self.close_servers:
-            self.close_servers()
+            self._free()
+            self.env = dict(self.prepared)
         self.child = self.record = self.close_servers = self.signals.forward = None
-        self.env = dict(self.prepared)
-        for reservation in [self.reserved, *self.held]:
-            if reservation:
-                reservation.drop()
-        self.reserved, self.held = None, []
-        self.info.ports.clear()
         try:
-            self.reserved = ports.reserve_own(self.info, self.env, self.signals)
-            if self.info.roles[self.info.role].get("ports"):
+            if not self.reserved:
+                self.reserved = ports.reserve_own(self.info, self.env, self.signals)
+            if not self.held and self.info.roles[self.info.role].get("ports"):
                 self.serve(self.env)
         except BootstrapProblem as problem:
             self.problem = problem
             self.fail(problem)
             return
         self.renewed()
+
+    def _free(self) -> None:
+        """Give up what the ended command had: what remains of its processes, and its ports."""
+        if self.child:
+            self.child.close()
+        if self.close_servers:
+            self.close_servers()
+        for reservation in [self.reserved, *self.held]:
+            if reservation:
+                reservation.drop()
+        self.reserved, self.held = None, []
+        self.info.ports.clear()
 
 
 class RetryingDecider(Renewing, Decider):

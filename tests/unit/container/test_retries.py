@@ -285,11 +285,16 @@ class World:
 
     def again(self, task: Task, decider: Decider) -> None:
         self.remember(task, decider)
-        task.again_at = self.now + self.random.uniform(0, 7)
+        if task.command:
+            task.again_at = self.now + self.random.uniform(0, 7)
+        else:
+            task.generation = task.known
+            decider.job.ready(decider.job.members[task.name], 0)
 
     def go(self, task: Task, decider: Decider) -> None:
         if task.role == "witness":
             return
+        assert task.again_at < 0, (task.name, "is not ready")
         assert task.command == "", (task.name, task.command)
         task.command, task.generation = "running", decider.job.generation
         decider.job.running(decider.job.members[task.name])
@@ -403,7 +408,9 @@ def check(seed: int) -> str:
         assert job.first is None
     else:
         assert job.first is not None
-        assert job.refusal or job.first["reason"] in ("peers-missing", "not-finished")
+        # a task may be lost so often that it is not there in time
+        assert job.refusal or job.first["reason"] == "peers-missing", seed
+        assert job.first["reason"] != "not-finished", seed
     for m in job.members.values():
         if job.stays(m):
             assert job.leave_status(m) == 0  # YARN would start it again
