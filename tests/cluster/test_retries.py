@@ -213,6 +213,39 @@ def test_parameter_servers_continue_from_a_checkpoint(
 
 
 @pytest.mark.long
+def test_torch_continues_from_a_checkpoint(tool: Tool) -> None:
+    frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
+    if not frameworks:
+        pytest.skip("SUBMIT_TF_JOB_TEST_FRAMEWORKS names no virtual environment with PyTorch")
+    spec = tool.spec(
+        "torch-again",
+        strategy="torch",
+        command="torchrun torch_train.py",
+        files=[{"src": str(SPECS / "programs/torch_train.py"), "dst": "torch_train.py"}],
+        env={
+            "PATH": f"{frameworks}/bin:/usr/bin:/bin",
+            "CHECKPOINT": str(tool.cwd / "saved.pt"),
+            "STEPS": "20000",
+        },
+        retries=3,
+        roles={"worker": {"memory": "2Gi", "instances": 2}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    reaches(tool, "torch-again", 0)
+    deadline = time.monotonic() + 200
+    while not (tool.cwd / "saved.pt").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    kill("torch-again", "worker-0")
+    done = tool("wait", "torch-again", "-o", "json", timeout=500)
+    assert done.status == 0, done.stdout + done.stderr
+    assert [entry["task"] for entry in done.json["retries"]["generations"]] == ["worker-0"]
+    said = output(tool, "torch-again", "worker-0")
+    assert int(re.findall(r"from step (\d+)", said)[-1]) > 0
+    gone("torch-again")
+
+
+@pytest.mark.long
 def test_ten_losses_at_random_moments(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
     checkpoint = training(tool, "ten-times", {"max": 20, "node_losses": 0}, roles, 160)
