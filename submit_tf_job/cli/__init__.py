@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from submit_tf_job.errors import EXIT_INTERRUPTED
 from submit_tf_job.settings import process_environment
 
 __all__ = ["COMMANDS", "main"]
@@ -87,14 +88,24 @@ def main(argv: list[str] | None = None) -> int:
     Args:
         argv: The arguments; None for those of this process, which then ends with the command.
     """
-    status = _run(argv)
+    try:
+        status = _run(argv)
+    except KeyboardInterrupt:  # while the command was imported
+        status = EXIT_INTERRUPTED
     if argv is None:
         _leave(status)
     return status
 
 
 def _leave(status: int) -> None:
-    """End the process without Python's cleanup while a call to HDFS is pending: it would abort."""
+    """End the process without Python's cleanup while a call to HDFS is pending: it would abort.
+
+    `python -m` ends by SIGINT, not with the status that it is given, where an interrupt came while
+    Python ran a text (dataclasses do so in an import), though it was caught (Python's
+    pythonrun.c, `run_eval_code_obj`). The next text that runs resets this.
+    """
+    if status == EXIT_INTERRUPTED:
+        exec("")  # noqa: S102 - see above
     storage = sys.modules.get("submit_tf_job.storage.hdfs")
     if storage is not None and storage.calls_under_way():
         from submit_tf_job.cli.streams import leave

@@ -122,6 +122,21 @@ def test_a_reader_that_goes_away(home: Path, argv: list[str]) -> None:
     assert (process.returncode, err) == (141, b"")
 
 
+@pytest.mark.parametrize("module", ["cli.describe", "diagnose"])
+def test_an_interrupt_during_an_import_keeps_its_status(home: Path, module: str) -> None:
+    (home / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == 'submit_tf_job.{module}':\n"
+        "            exec('raise KeyboardInterrupt')\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+    )
+    process = start(home, "describe", "train", env={**environment(home), "PYTHONPATH": str(home)})
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"")
+
+
 LOST = "error: the result could not be written to stdout: "
 
 
