@@ -171,6 +171,16 @@ class JobReport:
         return self.state in ("succeeded", "failed", "stopped")
 
     @property
+    def graceful(self) -> bool:
+        """Whether the job was stopped with time to save (`submit_tf_job stop --grace`)."""
+        return isinstance(self.raw.get("saving"), list)
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether all tasks that save have ended in a graceful stop."""
+        return self.graceful and bool(self.raw.get("ended_at"))
+
+    @property
     def lost_witness(self) -> bool:
         """Whether the sidecar was lost whose exit status is a retried job's for YARN."""
         witness = self.retried and self.roles.get(contract.WITNESS_ROLE)
@@ -578,6 +588,12 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
             report.first_failure.message,
             confirmed=True,
             failure=report.first_failure,
+        )
+    if report is not None and report.state == "stopped" and report.graceful:
+        return Verdict(
+            JobState.STOPPED,
+            "it was stopped, with time to save; its tasks ended before YARN stopped it",
+            confirmed=True,
         )
     if report is not None and report.state == "succeeded" and report.lost_witness:
         return Verdict(

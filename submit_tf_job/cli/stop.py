@@ -8,6 +8,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, command
+from submit_tf_job.cli.following import seconds
 from submit_tf_job.report.change_text import deletion_object
 from submit_tf_job.report.job_text import job_lines, job_object
 
@@ -32,15 +33,28 @@ def stop(
             help="Return only when the job is over and its containers have ended.",
         ),
     ] = True,
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            "--grace",
+            metavar="DURATION",
+            help="Time for the tasks to save and end before YARN stops the job, such as 2m; "
+            "`stop_grace` of its spec, else none. 0s: stop at once.",
+        ),
+    ] = None,
     yes: YesOption = False,
 ) -> None:
     """Stop a job. A finished job is not changed.
+
+    With --grace every task that trains or evaluates gets SIGTERM, and can write a checkpoint. The
+    job is stopped when all of them have ended, or that time is over.
 
     Exit status 8 means that YARN has ended the job, but containers of it still run a minute later.
 
     \b
     Examples:
       submit_tf_job stop mnist
+      submit_tf_job stop mnist --grace 2m
       submit_tf_job stop application_1795256400000_0007 --yes
     """
     cluster = operations.connect(context.settings())
@@ -48,7 +62,9 @@ def stop(
     context.interrupted = (
         f"The request to stop {job} may have been sent; check with: submit_tf_job status {job}"
     )
-    status = operations.stop(cluster, job, wait=wait, on_wait=context.say)
+    status = operations.stop(
+        cluster, job, wait=wait, grace_s=seconds(grace, "--grace"), on_wait=context.say
+    )
     context.result(job_lines(status), lambda: job_object(status))
 
 

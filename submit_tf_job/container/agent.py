@@ -45,6 +45,7 @@ class Agent(abc.ABC):
         self.exit: int | None = None
         self.final = False  # a later start of this task on this node exits at once
         self.end_requested = False
+        self.stop_grace_s = info.stop_grace_s  # from SIGTERM to SIGKILL
         self.nofile: tuple[int, int] | None = None
         self.selector = selectors.DefaultSelector()
         self.selector.register(signals.reader, selectors.EVENT_READ, lambda _mask: signals.drain())
@@ -332,7 +333,7 @@ class Agent(abc.ABC):
     def stop_child(self, now: float, number: int = signal.SIGTERM) -> None:
         """Stop the command if it runs."""
         if self.child and not self.child.over:
-            self.child.stop(now, self.info.stop_grace_s, number)
+            self.child.stop(now, self.stop_grace_s, number)
 
     @property
     def idle(self) -> bool:

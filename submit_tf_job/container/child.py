@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 STOPS = (signal.SIGTERM, signal.SIGINT)
+# a SIGTERM soon after it leaves time to save: `submit_tf_job stop --grace` sends both, and repeats
+# this one while it waits
+PATIENCE = signal.SIGQUIT
+PATIENCE_S = 20.0  # how long one of them lasts; it travels with NodeManagers' heartbeats
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LEFTOVER_GRACE_S = 1.0
 
@@ -35,6 +40,7 @@ class Signals:
     def __init__(self) -> None:
         """Install the process's signal handlers."""
         self.seen: list[int] = []
+        self.patient_until = 0.0  # whoever stops this task waits so long at least
         self.forward: Callable[[int], None] | None = None
         self.reader, self.writer = socket.socketpair()
         self.reader.setblocking(False)
@@ -43,11 +49,15 @@ class Signals:
             signal.set_wakeup_fd(self.writer.fileno(), warn_on_full_buffer=False)
         else:
             signal.set_wakeup_fd(self.writer.fileno())
-        for number in FORWARDED + (signal.SIGCHLD,):
+        for number in FORWARDED + (signal.SIGCHLD, PATIENCE):
             signal.signal(number, self._arrived)
+        # HotSpot blocks it in its threads, so that a NodeManager's containers inherit that
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [PATIENCE])
 
     def _arrived(self, number: int, _frame: Any) -> None:
-        if number != signal.SIGCHLD:
+        if number == PATIENCE:
+            self.patient_until = time.monotonic() + PATIENCE_S
+        elif number != signal.SIGCHLD:
             self.seen.append(number)
             if self.forward:
                 self.forward(number)
@@ -174,6 +184,11 @@ class Child:
             self.kill_at = now + grace_s
             if number:
                 self.send(number)
+
+    def spare(self, until: float) -> None:
+        """Put the SIGKILL of a command off that is being stopped."""
+        if self.kill_at is not None:
+            self.kill_at = max(self.kill_at, until)
 
     def poll(self, now: float) -> bool:
         """Reap ended processes; return True once the command's whole process group has ended."""

@@ -106,6 +106,8 @@ PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task writes a
 PROPERTY_STRATEGY = "submit_tf_job.strategy"
 # in seconds; only where the job runs under the bootstrap
 PROPERTY_START_TIMEOUT = "submit_tf_job.start-timeout"
+# `stop_grace` in seconds; only where the job spec states it
+PROPERTY_STOP_GRACE = "submit_tf_job.stop-grace"
 # of a component: only where it is not the kind that strategy and name give the role
 PROPERTY_KIND = "submit_tf_job.kind"
 PROPERTY_PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"

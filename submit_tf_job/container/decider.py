@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 HELLO_S = 10.0  # time for a connection to send its hello
 UNIDENTIFIED = 256  # connections without a hello, beyond one per task
+LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
 LOOKUP_S = 0.5  # between two rounds of DNS queries
 
 
@@ -64,6 +65,7 @@ class Decider(Agent):
         self.changed = True
         self.probed = False  # whether all tasks were pinged after a failure
         self.failed_at = 0.0
+        self.saved = False  # in a graceful stop: all tasks that save have ended
         self.checked = self.looked = 0.0
         self.ticked: float | None = None
         self.told = info.started
@@ -217,7 +219,10 @@ class Decider(Agent):
             **self.history(),
         }
         self._send(peer, pack("welcome", **welcome))
-        self._next_step(peer, m, message)
+        if self.job.graceful:
+            self._ask_to_save(peer, m)
+        else:
+            self._next_step(peer, m, message)
 
     def _next_step(self, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
         """Tell a task that has just connected what to do."""
@@ -333,12 +338,9 @@ class Decider(Agent):
         if self.stage != job.stage:
             self.stage = job.stage
             self._enter(now, job.phase)
-        if (
-            job.phase == states.ENDING
-            and self.idle
-            and (not self.peers or now >= job.linger_until)
-            and not job.awaits_latecomers(now)
-        ):
+        if job.graceful:
+            self._save(now)
+        if job.phase == states.ENDING and self._may_leave(now):
             self._leave(now)
             return False
         if job.phase == states.WAITING and job.barrier > 1 and now >= self.told + 30:
@@ -349,7 +351,7 @@ class Decider(Agent):
             )
         if job.held:
             self._go(job.released(now))
-        self.changed = not self.writer.write(now, self.changed) and self.changed
+        self.changed = not self.writer.write(now, self.changed, self.saved) and self.changed
         names_late = job.phase == states.WAITING and bool(self.unknown or not job.absent)
         return job.phase == states.ENDING or bool(job.failures) or names_late
 
@@ -367,10 +369,44 @@ class Decider(Agent):
             # the command has a signal from outside already
             self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)
             for peer in list(self.peers.values()):
-                if job.again or job.verdict == states.STOPPED:
+                if job.graceful:
+                    if peer.member:
+                        self._ask_to_save(peer, peer.member)
+                elif job.again or job.verdict == states.STOPPED:
                     self._close(peer)  # YARN restarts this task, or stops the others itself
                 elif peer.member:
                     self._send(peer, pack("end", why=job.why, status=job.leave_status(peer.member)))
+
+    def _may_leave(self, now: float) -> bool:
+        """Return whether this task may end, because the job has ended."""
+        job = self.job
+        if job.graceful:  # YARN's stop comes first, unless whoever stops the job is gone
+            return now >= job.linger_until and (self.idle or now >= job.linger_until + LAST_S)
+        if not self.idle or job.awaits_latecomers(now):
+            return False
+        return not self.peers or now >= job.linger_until
+
+    def _save(self, now: float) -> None:
+        """Give the tasks time to save as long as whoever stops the job waits; report their end."""
+        job, until = self.job, self.signals.patient_until
+        if until > job.linger_until:
+            job.linger_until = until
+            if self.child:
+                self.child.spare(until)
+            for peer in list(self.peers.values()):
+                if peer.member and job.saves(peer.member):
+                    self._send(peer, pack("grace", grace_s=round(until - now, 3)))
+        if not self.saved and self.idle and not job.saving(now):
+            self.saved = self.changed = True
+            job.event(now, "all tasks have ended; waiting for YARN to stop the job")
+
+    def _ask_to_save(self, peer: Peer, m: Member) -> None:
+        """Have a task end its command in a graceful stop."""
+        if self.job.saves(m):
+            left_s = max(1.0, self.job.linger_until - time.monotonic())
+            status = self.job.leave_status(m)
+            end = pack("end", why=self.job.why, status=status, grace_s=round(left_s, 3))
+            self._send(peer, end)
 
     def _go(self, roles: list[str]) -> None:
         """Have the tasks of some roles start their commands."""
@@ -434,12 +470,20 @@ class Decider(Agent):
             self.changed = True
 
     def stopped(self, now: float) -> None:
-        """End the job because YARN stops it."""
-        self.job.linger_until = self.job.late_until = now
-        self.job.stop(now)
+        """End the job because YARN stops it, or `submit_tf_job stop --grace`."""
+        job, until = self.job, self.signals.patient_until
+        job.stop(now, graceful=now < until)
+        job.linger_until = job.late_until = until if job.graceful else now
+        if job.graceful:
+            self.stop_grace_s = until - now
 
     def _leave(self, now: float) -> None:
         job = self.job
+        if job.graceful:
+            for peer in list(self.peers.values()):
+                if peer.member:
+                    status = job.leave_status(peer.member)
+                    self._send(peer, pack("end", why=job.why, status=status))
         self.final = job.verdict != states.STOPPED and not job.again
         self.writer.write(now, True, over=True)
         self.exit = exit_status(job.exit)

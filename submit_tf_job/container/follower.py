@@ -212,16 +212,22 @@ class Follower(Agent):
         elif kind == "noted":
             self.noted = True
         elif kind in ("end", "finished") and isinstance(status, int):
-            if self.leave is None and not self.record:
-                log("stopping: %s" % (message.get("why") or "this task has ended before"))
-            self.final = True
-            self._leave_with(now, status)
+            self._asked_to_end(now, message, status)
+        elif kind == "grace" and self.child:
+            self.child.spare(now + message["grace_s"])
         elif kind in ("wrong-job", "busy"):
             self.wrong_job = kind == "wrong-job"
             self.trouble = "an earlier attempt of this task is still connected"
             if self.wrong_job:
                 self.trouble = "another job's deciding task answers there"
             self._drop(busy=not self.wrong_job)
+
+    def _asked_to_end(self, now: float, message: Mapping[str, Any], status: int) -> None:
+        if self.leave is None and not self.record:
+            log("stopping: %s" % (message.get("why") or "this task has ended before"))
+        self.final = True
+        self.stop_grace_s = message.get("grace_s", self.stop_grace_s)
+        self._leave_with(now, status)
 
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:

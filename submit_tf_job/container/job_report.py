@@ -53,6 +53,9 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
     served = _served(job)
     if served:
         report["served"] = served
+    if job.graceful:
+        own = [] if over or job.me.state in states.OUT else [job.me.name]
+        report["saving"] = (own + job.saving(now))[: states.KEPT]
     if job.image_ignored:
         report["image_ignored"] = job.image_ignored
     if info.credentials:

@@ -110,6 +110,7 @@ class Rendezvous:
         self.why = ""  # the reason of its end
         self.still_s = 0.0  # how long the deciding task was suspended
         self.again = False  # only this attempt of the deciding task ends
+        self.graceful = False  # whoever stops the job waits until its tasks have saved
         self.members = {
             "%s-%d" % (role, index): Member(role, index, info.role_kind(role))
             for role in info.counts
@@ -368,7 +369,7 @@ class Rendezvous:
             return "busy"
         if m.state in OUT and (m.run != run or not done):
             return "finished"
-        if self.phase == ENDING and not done:
+        if self.phase == ENDING and not done and not self.graceful:
             self._set(m, ENDED)
             return "end"
         return "end" if m.run and m.run != run and self._replaced(now, m) else ""
@@ -457,7 +458,7 @@ class Rendezvous:
             return
         if self.phase == WAITING:
             self._set(m, ABSENT)
-        elif self.phase == ENDING:
+        elif self.phase == ENDING and not (self.graceful and self.saves(m)):
             self._set(m, ENDED)
         else:
             self._set(m, LOST, now)
@@ -532,13 +533,39 @@ class Rendezvous:
         else:
             self._failed(now, m, record)
 
-    def stop(self, now: float) -> None:
+    def stop(self, now: float, graceful: bool = False) -> None:
         """End the job because YARN stops the deciding task.
 
         YARN stops a job in this way.
+
+        Args:
+            now: The present time.
+            graceful: Whether the job has time to save before YARN stops it.
         """
         if self.phase != ENDING:
-            self._end(now, STOPPED, "stopped from outside")
+            self.graceful = graceful
+            text = "stopped, with time to save" if graceful else "stopped from outside"
+            self._end(now, STOPPED, text)
+
+    def saving(self, now: float) -> list[str]:
+        """Return the other tasks that may still save in a graceful stop.
+
+        One whose connection went away may come back within `grace`.
+        """
+        lost_before = now - self.info.task["grace_s"]
+        return [
+            m.name
+            for m in self.members.values()
+            if m is not self.me and self.saves(m)
+            if m.state in (ARRIVED, ALIVE) or (m.state == LOST and m.since > lost_before)
+        ]
+
+    def saves(self, m: Member) -> bool:
+        """Return whether a task is asked to save in a graceful stop.
+
+        Parameter servers and other servers run until YARN's stop: the others need them to save.
+        """
+        return m.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 
     def tick(self, now: float) -> None:
         """Handle the deadlines that have passed."""

@@ -75,6 +75,8 @@ def caller_of(request: Request) -> str:
 
 Caller = Annotated[str, Depends(caller_of)]
 AUTHENTICATED = [Depends(_bearer)]
+MOST_GRACE_S = 600  # a request holds one of the gateway's threads so long
+
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 
 
@@ -266,9 +268,20 @@ async def stop(
     caller: Caller,
     name: Name,
     wait: Annotated[bool, Query(description="Respond only when YARN reports its end.")] = False,
+    grace: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            le=MOST_GRACE_S,
+            description="Seconds for the tasks to save and end before YARN stops the job; the "
+            "response comes after that. With `wait`, by default `stop_grace` of its spec.",
+        ),
+    ] = None,
 ) -> Response:
     """Stop a job; a finished job is not changed."""
-    status = await _work(request, caller, lambda cluster: operations.stop(cluster, name, wait=wait))
+    status = await _work(
+        request, caller, lambda cluster: operations.stop(cluster, name, wait=wait, grace_s=grace)
+    )
     return _json(request, job_object(status), 200 if status.state.is_final else 202)
 
 

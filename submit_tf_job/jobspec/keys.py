@@ -711,9 +711,10 @@ _JOB_ROWS = (
         more="See [the rendezvous](tf-config.md#the-rendezvous).", needs_bootstrap=True),
     Key("stop_grace", DURATION, "How long a command has from SIGTERM to SIGKILL where the job ends "
         "it: at the job's end, or because all tasks start again.", ("30s", "2m"), default="5s",
-        field="stop_grace_s", more="Time to write a checkpoint. YARN's own stop (`submit_tf_job "
-        "stop`, preemption) leaves it 250 ms, by "
-        "`yarn.nodemanager.sleep-delay-before-sigkill.ms`.", needs_bootstrap=True),
+        field="stop_grace_s", more="Time to write a checkpoint. Where it is stated, `submit_tf_job "
+        "stop` [waits as long](operate.md#a-stop-that-lets-them-save). Preemption and a kill "
+        "through YARN leave 250 ms, by `yarn.nodemanager.sleep-delay-before-sigkill.ms`.",
+        needs_bootstrap=True),
     Key("prepare", COMMAND, "A command that runs once, in the deciding task's container, before "
         "the commands of all tasks: it fetches or converts what they read.",
         ("python make_vocabulary.py", ["hdfs", "dfs", "-mkdir", "-p", "/models/new"]),

@@ -6,9 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import AuthError, DeadlinePassed, NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.errors import (
+    AuthError,
+    DeadlinePassed,
+    NameTaken,
+    NoSuchJob,
+    Refused,
+    SubmitTFJobError,
+)
 from submit_tf_job.operations.cluster import Cluster, JobRef, find, stored_copy
 from submit_tf_job.operations.keytabs import forget_keytabs
+from submit_tf_job.operations.saving import end_gracefully, stated_grace_s
 from submit_tf_job.operations.staging import forget_files
 from submit_tf_job.operations.status import status
 
@@ -31,6 +39,7 @@ def stop(
     *,
     wait: bool = True,
     containers: bool = True,
+    grace_s: float | None = None,
     reason: str = "",
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> JobStatus:
@@ -38,17 +47,25 @@ def stop(
 
     Args:
         wait: Return only when YARN reports that the job is over.
+        grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
+            `stop_grace` of its spec, which applies only with `wait`.
         containers: With `wait`, also wait until its nodes report no live container.
         reason: Have YARN kill the job at once, with this text in its diagnostics.
-        on_wait: Called with one line if the job is over for YARN while its containers are alive.
+        on_wait: Called with one line while its tasks save, and if the job is over for YARN while
+            its containers are alive.
 
     Raises:
+        Refused: With `grace_s`: its tasks cannot be asked to save (see `saving.end_gracefully`).
         DeadlinePassed: YARN reports the end of the job, but its containers are still alive.
     """
     from submit_tf_job.yarn.remains import places_of, wait_until_gone
     from submit_tf_job.yarn.stopping import stop as stop_service
 
     ref = find(cluster, job)
+    if grace_s:
+        end_gracefully(cluster, ref, grace_s, on_wait)
+    elif grace_s is None and wait and not reason:
+        _end_as_stated(cluster, ref, on_wait)
     name = None if ref.application_id else ref.name
     places: list[str] = []
 
@@ -82,6 +99,17 @@ def stop(
     if app is None:
         return status(cluster, ref.name)
     return status(cluster, app.id)
+
+
+def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]) -> None:
+    """Let the tasks save as the job spec says, if it does; stop a job that cannot at once."""
+    grace_s = stated_grace_s(cluster, ref)
+    if not grace_s:
+        return
+    try:
+        end_gracefully(cluster, ref, grace_s, on_wait)
+    except Refused as error:
+        on_wait(f"{ref.name}: its tasks get no time to save: {error.message}")
 
 
 def _alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:

@@ -230,6 +230,11 @@ def code(parts: tuple[str, ...] = ()) -> bytes:
 
 _DOCSTRING = re.compile(r'(?:\A|(?<=:\n))([ ]*)"""(?:[^"\\]|\\.|"(?!""))*"""\n')
 _COMMENT_LINE = re.compile(r"^[ ]*#(?!!)[^\n]*\n", re.MULTILINE)
+# behind code without a quote, so that it is none in a string
+_COMMENT = re.compile(r"^([^\n\"'#]*?)  #[^\n]*$", re.MULTILINE)
+_FOR_TYPES = re.compile(
+    r"^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:(?:    [^\n]*)?\n)+", re.MULTILINE
+)
 
 
 # Types in annotations: names, with brackets up to six levels deep, joined by `|`.
@@ -247,7 +252,7 @@ _FUTURE = "from __future__ import annotations\n"
 
 
 def stripped(source: str) -> str:
-    """Return a module without annotations, docstrings and comment lines.
+    """Return a module without annotations and their imports, docstrings and comments.
 
     Without annotations it runs on Python 3.6, which evaluates them. Declarations without a value
     (`agent: Agent`), which it does not evaluate in a function, stay. An empty string replaces a
@@ -255,8 +260,8 @@ def stripped(source: str) -> str:
     `container`: a test compares the syntax trees of each.
     """
     bare = _COMMENT_LINE.sub("", _DOCSTRING.sub(r'\1""\n', source)).replace(_FUTURE, "")
-    bare = _SIGNATURE.sub(_without_types, bare)
-    return _VARIABLE.sub(r"\1 = ", bare)
+    bare = _FOR_TYPES.sub("", _COMMENT.sub(r"\1", bare))
+    return _VARIABLE.sub(r"\1 = ", _SIGNATURE.sub(_without_types, bare))
 
 
 def _without_types(found: re.Match[str]) -> str:

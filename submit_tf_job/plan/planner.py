@@ -18,6 +18,7 @@ from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
+    DEFAULT_STOP_GRACE_S,
     Job,
     Placement,
     Restart,
@@ -298,6 +299,8 @@ class Planner:
         }
         if job.bootstrap:
             properties[contract.PROPERTY_START_TIMEOUT] = str(job.start_timeout_s)
+            if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
+                properties[contract.PROPERTY_STOP_GRACE] = str(job.stop_grace_s)
         if job.retries:
             properties[_FAILURES_ON_A_NODE] = str(job.retries.node_losses or _NO_LIMIT)
         if self.rerun_of:

@@ -508,9 +508,15 @@ class JobHandle:
         """Return the first cause of the job's failure; None if it did not fail."""
         return operations.why_failed(self._cluster, operations.status(self._cluster, self._job))
 
-    def stop(self, *, wait: bool = True) -> Status:
-        """Stop the job, and by default wait until it is over; do nothing if it is over."""
-        return Status(operations.stop(self._cluster, self._job, wait=wait))
+    def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
+        """Stop the job, and by default wait until it is over; do nothing if it is over.
+
+        Args:
+            wait: Return only when YARN reports that it is over.
+            grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
+                `stop_grace` of its spec, which applies only with `wait`.
+        """
+        return Status(operations.stop(self._cluster, self._job, wait=wait, grace_s=grace_s))
 
     def delete(self, *, force: bool = False) -> bool:
         """Delete the job and free its name, with `force` also while it runs; return whether it

@@ -409,6 +409,7 @@ class ResourceManager:
 
         Raises:
             NoSuchJob: when the container does not exist (any more).
+            Refused: when Hadoop is older than 3.2 (YARN-8693).
         """
         reply = self.http.request(
             "POST",
@@ -417,6 +418,13 @@ class ResourceManager:
         )
         if reply.status >= 400 and "absent container" in reply.text:
             raise NoSuchJob(f"There is no container {container_id} any more.")
+        if reply.status in (404, 405):
+            raise Refused(
+                "This Hadoop cannot signal a container through its REST API (3.2 and later can: "
+                "YARN-8693).",
+                hint=f"where Hadoop's command line is installed: yarn container -signal "
+                f"{container_id} {command}",
+            )
         self._ok(reply, f"signal {container_id}")
 
     # --- services ---------------------------------------------------------------------------------

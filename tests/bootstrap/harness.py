@@ -94,6 +94,11 @@ def role(count: int, role_kind: str, command: Any, **extra: Any) -> dict[str, An
     }
 
 
+def _as_a_node_manager() -> None:
+    """Block SIGQUIT, as in what the threads of a Java process start."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGQUIT])
+
+
 def free(port: int) -> bool:
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -199,6 +204,7 @@ class Cluster:
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
+                    preexec_fn=_as_a_node_manager,
                 )
             self.places[name] = (cwd, logs)
 

@@ -467,3 +467,17 @@ def bare_python(directory: Path) -> Path:
     made = directory / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True, timeout=60)
     return made / "bin" / "python"
+
+
+@contextlib.contextmanager
+def another(
+    environ: dict[str, str], directory: Path, options: SandboxOptions
+) -> Iterator[tuple[Sandbox, Tool]]:
+    """Start a sandbox beside the session's own, and take it down."""
+    made = Sandbox(f"test{os.getpid()}-other", sandbox_dirs(environ))
+    try:
+        tool = Tool(environ, made.up(options, environ, print).profile, directory)
+        yield made, tool
+        tool.tidy()
+    finally:
+        made.down()

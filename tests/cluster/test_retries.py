@@ -8,16 +8,22 @@ import random
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
-from tests.cluster.conftest import HADOOP_VERSIONS, SPECS, Tool, bootstrap_of, gone, processes_of
+from tests.cluster.conftest import (
+    HADOOP_VERSIONS,
+    SPECS,
+    Tool,
+    another,
+    bootstrap_of,
+    gone,
+    processes_of,
+)
 from tests.cluster.victims import application_master
-from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster
 
@@ -276,20 +282,6 @@ def test_training_survives_the_application_master(tool: Tool) -> None:
     assert done.status == 0, done.stdout + done.stderr
     assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
     gone("master-lost")
-
-
-@contextlib.contextmanager
-def another(
-    environ: dict[str, str], directory: Path, options: SandboxOptions
-) -> Iterator[tuple[Sandbox, Tool]]:
-    """Start a sandbox beside the session's own, and take it down."""
-    made = Sandbox(f"test{os.getpid()}-other", sandbox_dirs(environ))
-    try:
-        tool = Tool(environ, made.up(options, environ, print).profile, directory)
-        yield made, tool
-        tool.tidy()
-    finally:
-        made.down()
 
 
 @pytest.mark.long

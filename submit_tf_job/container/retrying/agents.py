@@ -195,7 +195,7 @@ class RetryingDecider(Renewing, Decider):
 
     def _leave(self, now: float) -> None:
         super()._leave(now)
-        if self.job.verdict != states.STOPPED:
+        if self.job.verdict != states.STOPPED or self.job.graceful:
             # YARN would start it again after any other status; the witness tells YARN
             self.exit = 0
 

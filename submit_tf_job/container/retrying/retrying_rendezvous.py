@@ -16,6 +16,7 @@ from submit_tf_job.container.rendezvous import (
     FAILED,
     OUT,
     RESTARTING,
+    STOPPED,
     WAITING,
     Member,
     Rendezvous,
@@ -82,7 +83,9 @@ class RetryingRendezvous(Rendezvous):
             self._succeed(now, message)
         if not self.stays(m):
             return super()._refusal(now, m, peer, message)
-        if self.phase == ENDING:
+        if self.verdict == STOPPED and not self.graceful:
+            return "busy"  # YARN ends this deciding task alone, or all tasks by itself
+        if self.phase == ENDING and not self.graceful:
             if ended and not (m.run == run and message.get("state") == "done"):
                 return "finished"
             if not ended and message.get("state") != "done":

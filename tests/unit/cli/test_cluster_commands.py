@@ -63,20 +63,29 @@ def test_status_exits_with_zero(cli: Cli, stage: Stage, found: JobStatus, _statu
 
 
 def test_stop(cli: Cli, stage: Stage) -> None:
-    waits: list[bool] = []
+    given: list[tuple[bool, float | None]] = []
 
     def stop(
-        _cluster: object, _job: str, *, wait: bool, on_wait: Callable[[str], None]
+        _cluster: object,
+        _job: str,
+        *,
+        wait: bool,
+        grace_s: float | None,
+        on_wait: Callable[[str], None],
     ) -> JobStatus:
         assert callable(on_wait)
-        waits.append(wait)
+        given.append((wait, grace_s))
         return STOPPED
 
     stage.on("stop", stop)
     done = cli("stop", "mnist")
     assert (done.status, done.err, first_line(done)) == (0, "", "mnist  STOPPED")
     assert cli("stop", "mnist", "--no-wait", "-o", "json").json["state"] == "STOPPED"
-    assert waits == [True, False]
+    assert cli("stop", "mnist", "--grace", "2m").status == 0
+    assert given == [(True, None), (False, None), (True, 120.0)]
+    done = cli("stop", "mnist", "--grace", "soon")
+    assert (done.status, len(given)) == (2, 3)
+    assert done.err.startswith("error: --grace: ")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from tests.unit.container.descriptions import description, role
 class NoSignals:
     """Signals of a process that receives none."""
 
+    patient_until = 0.0
+
     def __init__(self) -> None:
         self.reader, self.writer = socket.socketpair()
 

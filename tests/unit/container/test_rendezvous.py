@@ -444,6 +444,26 @@ def test_stop_of_the_job_after_other_tasks_stopped() -> None:
     )
 
 
+def test_graceful_stop_waits_for_tasks_that_train_also_while_their_connection_flaps() -> None:
+    played = Played(
+        {"chief": role(1, "trains"), "worker": role(2, "trains"), "ps": role(1, "serves")},
+        grace_s=30,
+    )
+    played.start()
+    played.job.stop(played.now, graceful=True)
+    assert (played.job.phase, played.job.verdict) == (states.ENDING, "stopped")
+    assert played.job.saving(played.now) == ["worker-0", "worker-1"]
+    played.done("worker-0", 0, reason="ended")
+    played.gone("worker-0")
+    played.gone("worker-1")
+    assert played.job.saving(played.now) == ["worker-1"]
+    assert played.hello("worker-1", state="running") == "welcome"
+    assert played.job.saving(played.now) == ["worker-1"]
+    played.gone("worker-1")
+    played.after(31)
+    assert played.job.saving(played.now) == []
+
+
 def test_restarts_are_counted() -> None:
     played = chief_workers(1, max_restarts=2)
     played.start()

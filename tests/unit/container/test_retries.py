@@ -426,3 +426,15 @@ def test_histories_of_lost_containers_end_with_one_verdict() -> None:
 def test_ten_thousand_histories_of_lost_containers() -> None:
     for seed in range(10_000):
         check(seed)
+
+
+def test_a_deciding_task_that_yarn_ends_sends_nobody_away() -> None:
+    """YARN replaces its container, and the others wait for that."""
+    played = Played(
+        {"chief": role(1, "trains"), "worker": role(1, "trains")},
+        retries={"max": 1, "on": ["lost"]},
+    )
+    played.start()
+    played.gone("worker-0")
+    played.job.stop(played.now)
+    assert played.hello("worker-0", state="running") == "busy"

@@ -92,7 +92,7 @@ def test_code_holds_the_modules_of_container(
 
 
 class Bare(ast.NodeTransformer):
-    """Removes annotations, and the import that leaves them unevaluated."""
+    """Removes annotations, their imports, and the one that leaves them unevaluated."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
@@ -109,8 +109,19 @@ class Bare(ast.NodeTransformer):
             return node
         return ast.Assign(targets=[node.target], value=node.value, lineno=node.lineno)
 
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        return None if _is_for_types(node.targets[0]) else node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        self.generic_visit(node)
+        return None if _is_for_types(node.test) else node
+
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
         return None if node.module == "__future__" else node
+
+
+def _is_for_types(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "TYPE_CHECKING"
 
 
 def _dumped(tree: ast.AST) -> str:

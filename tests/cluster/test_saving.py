@@ -1,0 +1,136 @@
+"""`stop --grace`: the tasks save and end before YARN stops the job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.sandbox import SandboxOptions
+from tests.cluster.conftest import (
+    HADOOP_VERSIONS,
+    Tool,
+    another,
+    bootstrap_of,
+    gone,
+    processes_of,
+)
+
+pytestmark = pytest.mark.cluster
+
+# Says when it begins to save, and that it has; takes much longer than YARN's own 250 ms.
+PROGRAM = """
+import os, signal, sys, time
+where, took_s = sys.argv[1], float(sys.argv[2])
+task = os.environ["TFJOB_ROLE"] + "-" + os.environ["TFJOB_INDEX"]
+def save(_number, _frame):
+    open(os.path.join(where, task + ".begun"), "w").close()
+    time.sleep(took_s)
+    open(os.path.join(where, task + ".saved"), "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+open(os.path.join(where, task + ".runs"), "w").close()
+time.sleep(600)
+"""
+SMALL = {"memory": "256Mi"}
+
+
+def running(tool: Tool, name: str, took_s: float, roles: dict[str, Any], **keys: object) -> Path:
+    """Submit a job that takes so long to save, and wait until its commands run."""
+    program, where = tool.cwd / "train.py", tool.cwd / "saved"
+    program.write_text(PROGRAM)
+    where.mkdir()
+    spec = tool.spec(
+        name,
+        files=[str(program)],
+        command=f"exec python3 train.py {where} {took_s}",
+        roles=roles,
+        **keys,
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    count = sum(role.get("instances", 1) for role in roles.values())
+    end = time.monotonic() + 120
+    while len(list(where.glob("*.runs"))) < count:
+        assert time.monotonic() < end, tool("status", name)
+        time.sleep(0.2)
+    return where
+
+
+def saved(where: Path) -> list[str]:
+    """List the tasks that have saved."""
+    return sorted(path.stem for path in where.glob("*.saved"))
+
+
+def test_tasks_save_before_the_job_is_stopped(tool: Tool) -> None:
+    server = {**SMALL, "kind": "serves", "command": f"exec python3 train.py {tool.cwd}/saved 4"}
+    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}, "server": server}
+    where = running(tool, "saves", 4, roles, strategy="custom")
+    began = time.monotonic()
+    stopped = tool("stop", "saves", "--grace", "2m", "-o", "json")
+    assert stopped.status == 0, stopped
+    assert time.monotonic() - began < 90  # not the whole time
+    assert (stopped.json["state"], stopped.json["confirmed"]) == ("STOPPED", True)
+    # the others may need the server to save
+    assert saved(where) == ["chief-0", "worker-0", "worker-1"]
+    assert "its tasks have 120 s to save and end" in stopped.stderr
+    gone("saves")
+    assert not processes_of("saves")
+
+
+def test_a_stop_with_time_to_save_is_no_loss_that_is_retried(tool: Tool) -> None:
+    """`stop_grace` of the spec holds for `stop`, too; a task that does not end is stopped then."""
+    roles = {"chief": SMALL, "worker": SMALL}
+    where = running(
+        tool, "saves-late", 300, roles, strategy="multi-worker", retries=3, stop_grace="8s"
+    )
+    began = time.monotonic()
+    stopped = tool("stop", "saves-late", "-o", "json")
+    assert stopped.status == 0, stopped
+    assert time.monotonic() - began >= 8
+    assert stopped.json["state"] == "STOPPED"
+    assert {path.stem for path in where.glob("*.begun")} == {"chief-0", "worker-0"}
+    assert saved(where) == []
+    assert "chief-0, worker-0 had not ended after 8 s; YARN stops the job now" in stopped.stderr
+    assert tool("status", "saves-late", "-o", "json").json["state"] == "STOPPED"
+    gone("saves-late")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_stop_whose_client_dies_ends_the_job(tool: Tool, retries: int) -> None:
+    keys = {"retries": retries} if retries else {}
+    roles = {"chief": SMALL, "worker": SMALL}
+    where = running(tool, "orphaned", 2, roles, strategy="multi-worker", **keys)
+    client = tool.start("stop", "orphaned", "--grace", "5m")
+    end = time.monotonic() + 60
+    while not list(where.glob("*.begun")) and time.monotonic() < end:
+        time.sleep(0.1)
+    os.kill(client.pid, signal.SIGKILL)
+    client.communicate()
+    done = tool("wait", "orphaned", "-o", "json")
+    assert (done.status, done.json["state"]) == (3, "STOPPED"), done
+    assert saved(where) == ["chief-0", "worker-0"]
+    gone("orphaned")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", HADOOP_VERSIONS)
+def test_tasks_save_on_every_version(
+    version: str, session_environ: dict[str, str], tmp_path: Path
+) -> None:
+    options = SandboxOptions(hadoop_version=version)
+    with another(session_environ, tmp_path, options) as (_sandbox, tool):
+        where = running(tool, "saves", 3, {"chief": SMALL, "worker": SMALL})
+        stopped = tool("stop", "saves", "--grace", "2m", "-o", "json")
+        if version.startswith("3.1."):
+            assert stopped.status != 0
+            assert "This Hadoop cannot signal a container" in stopped.stderr
+            assert bootstrap_of("saves", "worker-0")
+            assert tool("stop", "saves").status == 0
+            return
+        assert (stopped.status, stopped.json["state"]) == (0, "STOPPED"), stopped
+        assert saved(where) == ["chief-0", "worker-0"]
