@@ -124,7 +124,8 @@ def test_tasks_save_on_every_version(
 ) -> None:
     options = SandboxOptions(hadoop_version=version)
     with another(session_environ, tmp_path, options) as (_sandbox, tool):
-        where = running(tool, "saves", 3, {"chief": SMALL, "worker": SMALL})
+        roles = {"chief": SMALL, "worker": SMALL}
+        where = running(tool, "saves", 3, roles, strategy="multi-worker")
         stopped = tool("stop", "saves", "--grace", "2m", "-o", "json")
         if version.startswith("3.1."):
             assert stopped.status != 0
