@@ -93,6 +93,7 @@ def remove_names(info: SandboxInfo, job: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_young_job_whose_names_vanish_fails_with_this_cause(
     tool: Tool, real_cluster: SandboxInfo
 ) -> None:

@@ -43,6 +43,7 @@ def client(cluster_settings: Settings) -> Iterator[Client]:
         yield made
 
 
+@pytest.mark.long
 def test_the_examples_of_the_page(
     cluster_settings: Settings,
     session_environ: dict[str, str],
