@@ -534,9 +534,7 @@ class Rendezvous:
             self._failed(now, m, record)
 
     def stop(self, now: float, graceful: bool = False) -> None:
-        """End the job because YARN stops the deciding task.
-
-        YARN stops a job in this way.
+        """End the job because the deciding task got SIGTERM, as YARN stops a job.
 
         Args:
             now: The present time.

@@ -102,7 +102,7 @@ def stop(
 
 
 def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]) -> None:
-    """Let the tasks save as the job spec says, if it does; stop a job that cannot at once."""
+    """Give the tasks `stop_grace` of the job spec to save; say so where that is not possible."""
     grace_s = stated_grace_s(cluster, ref)
     if not grace_s:
         return

@@ -73,7 +73,7 @@ class ResourceManagers:
         return self._urls
 
     def worked(self, url: str) -> None:
-        """Move the one that responded to the front, at once: other threads send requests too."""
+        """Move the address that responded to the front; other threads try it first from now on."""
         self._urls = (url, *(other for other in self._urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> Standby | None:

@@ -166,7 +166,7 @@ class Stated:
 
     @property
     def board(self) -> At | None:
-        """What asks for TensorBoard."""
+        """The flag, or the part of the file, that asks for TensorBoard."""
         flag = self.flags.get("--tensorboard") if self.flags else None
         if flag is not None and flag.text() != "false":
             return flag
