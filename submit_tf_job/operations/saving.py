@@ -48,7 +48,7 @@ def end_gracefully(
 
     Raises:
         Refused: The job runs without the bootstrap, its deciding task is not known, or Hadoop is
-            too old (before 3.2, YARN-8693).
+            too old (before 3.3, YARN-8693).
     """
     from submit_tf_job.operations.observer import observe
 
@@ -57,7 +57,6 @@ def end_gracefully(
     container = _container_of_decider(seen)
     if container is None:
         return
-    on_wait(f"{ref.name}: its tasks have {grace_s:g} s to save and end")
     until = cluster.clock() + grace_s
     due, signals = cluster.clock(), [_PATIENCE, _STOP]
     while cluster.clock() < until:
@@ -66,9 +65,13 @@ def end_gracefully(
             try:
                 for name in signals:
                     cluster.client.signal_container(container, name)
+                if len(signals) > 1:
+                    on_wait(f"{ref.name}: its tasks have {grace_s:g} s to save and end")
                 signals = [_PATIENCE]
             except NoSuchJob:
                 return
+            except Refused as error:
+                raise Refused(error.message, hint=_by_hand(ref.name, container)) from None
             except ClusterUnavailable:
                 pass  # the next one renews it
         cluster.sleep(min(_POLL_S, max(0.0, until - cluster.clock())))
@@ -111,6 +114,14 @@ def _container_of_decider(seen: JobStatus) -> str | None:
 
 def _trouble(seen: JobStatus) -> str:
     return f" ({seen.trouble})" if seen.trouble else ""
+
+
+def _by_hand(name: str, container: str) -> str:
+    command = f"yarn container -signal {container}"
+    return (
+        f"with Hadoop's command line: {command} {_PATIENCE} and {command} {_STOP}, then at most 20 "
+        f"s later submit_tf_job stop {name} --grace 0s"
+    )
 
 
 def _late(report: JobReport | None) -> str:

@@ -409,7 +409,7 @@ class ResourceManager:
 
         Raises:
             NoSuchJob: when the container does not exist (any more).
-            Refused: when Hadoop is older than 3.2 (YARN-8693).
+            Refused: when Hadoop is older than 3.3 (YARN-8693).
         """
         reply = self.http.request(
             "POST",
@@ -420,7 +420,7 @@ class ResourceManager:
             raise NoSuchJob(f"There is no container {container_id} any more.")
         if reply.status in (404, 405):
             raise Refused(
-                "This Hadoop cannot signal a container through its REST API (3.2 and later can: "
+                "This Hadoop cannot signal a container through its REST API (3.3 and later can: "
                 "YARN-8693).",
                 hint=f"where Hadoop's command line is installed: yarn container -signal "
                 f"{container_id} {command}",

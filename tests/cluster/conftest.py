@@ -481,3 +481,41 @@ def another(
         tool.tidy()
     finally:
         made.down()
+
+
+Refresh = Callable[[Mapping[str, str]], None]
+
+
+@contextlib.contextmanager
+def scheduler_of(cluster: SandboxInfo) -> Iterator[Refresh]:
+    """Give a function that changes the capacity scheduler of a running ResourceManager, as an
+    administrator does; it is as before at the end.
+    """
+    state = json.loads((cluster.home / "state.json").read_text())
+    conf = cluster.home / "conf"
+    path = conf / "capacity-scheduler.xml"
+    before = path.read_text()
+
+    def refresh(changes: Mapping[str, str]) -> None:
+        rows = "".join(
+            f"<property><name>{name}</name><value>{value}</value></property>\n"
+            for name, value in changes.items()
+        )
+        path.write_text(before.replace("</configuration>", f"{rows}</configuration>"))
+        argv = [
+            f"{state['java_home']}/bin/java",
+            "-Xmx128m",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            f"{conf}:{state['jars']}/*",
+        ]
+        admin = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
+        done = subprocess.run(
+            [*argv, admin, "-refreshQueues"], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+
+    try:
+        yield refresh
+    finally:
+        refresh({})

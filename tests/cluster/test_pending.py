@@ -8,20 +8,18 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from tests.cluster.conftest import Tool, warned_of_room
+from tests.cluster.conftest import Refresh, Tool, scheduler_of, warned_of_room
 
 pytestmark = pytest.mark.cluster
 
-Refresh = Callable[[Mapping[str, str]], None]
 SLEEP = ["sleep", "600"]
 SMALL = {
     "strategy": "custom",
@@ -37,32 +35,8 @@ def queues(real_cluster: SandboxInfo) -> Iterator[Refresh]:
     """Change queue ml of the running ResourceManager, as an administrator does; it is as before at
     the end.
     """
-    state = json.loads((real_cluster.home / "state.json").read_text())
-    conf = real_cluster.home / "conf"
-    path = conf / "capacity-scheduler.xml"
-    before = path.read_text()
-
-    def refresh(changes: Mapping[str, str]) -> None:
-        rows = "".join(
-            f"<property><name>{PREFIX}{name}</name><value>{value}</value></property>\n"
-            for name, value in changes.items()
-        )
-        path.write_text(before.replace("</configuration>", f"{rows}</configuration>"))
-        argv = [
-            f"{state['java_home']}/bin/java",
-            "-Xmx128m",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            f"{conf}:{state['jars']}/*",
-        ]
-        admin = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
-        done = subprocess.run(
-            [*argv, admin, "-refreshQueues"], capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
-
-    yield refresh
-    refresh({})
+    with scheduler_of(real_cluster) as refresh:
+        yield lambda changes: refresh({PREFIX + name: text for name, text in changes.items()})
 
 
 def causes_of(tool: Tool, job: str, code: str, within_s: float = 45) -> dict[str, Any]:

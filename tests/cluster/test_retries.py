@@ -17,6 +17,7 @@ from submit_tf_job.sandbox import Sandbox, SandboxOptions
 from tests.cluster.conftest import (
     HADOOP_VERSIONS,
     SPECS,
+    DockerCluster,
     Tool,
     another,
     bootstrap_of,
@@ -323,3 +324,34 @@ def survives_a_node(sandbox: Sandbox, tool: Tool) -> None:
     assert done.status == 0, done.stdout + done.stderr
     assert checkpoint.read_text() == "160"
     assert done.json["retries"]["used"] >= 1
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")
+@pytest.mark.parametrize("network", ["bridge", "host"])
+def test_training_survives_in_docker(
+    docker_cluster: DockerCluster, session_environ: dict[str, str], tmp_path: Path, network: str
+) -> None:
+    """A new container has another address on the bridge, which the others find by its name."""
+    tool = Tool(session_environ, docker_cluster.profiles[network], tmp_path)
+    spec = tool.spec(
+        "docked",
+        image="submit_tf_job/base:1",
+        strategy="multi-worker",
+        command="echo generation $TFJOB_GENERATION; sleep 20",
+        retries=3,
+        roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}},
+    )
+    try:
+        assert tool("submit", spec, "--detach").status == 0
+        for used, victim in enumerate(("worker-1", "chief-0")):
+            reaches(tool, "docked", used)
+            tasks = tool("describe", "docked", "-o", "json").json["task_list"]
+            container = next(task["container_id"] for task in tasks if task["task"] == victim)
+            docker_cluster.docker("kill", container)
+        done = tool("wait", "docked", "-o", "json")
+        assert (done.status, done.json["state"], done.json["confirmed"]) == (0, "SUCCEEDED", True)
+        lost = [entry["task"] for entry in done.json["retries"]["generations"]]
+        assert lost == ["worker-1", "chief-0"]
+    finally:
+        tool.tidy()

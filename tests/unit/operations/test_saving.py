@@ -123,8 +123,10 @@ def test_nothing_is_asked_of_a_job_whose_commands_do_not_run(
 def test_hadoop_that_cannot_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, lambda _now: seen())
     world.problem = Refused("This Hadoop cannot")
-    with pytest.raises(Refused, match="This Hadoop cannot"):
+    with pytest.raises(Refused, match="This Hadoop cannot") as raised:
         world.end(60)
+    assert f"yarn container -signal {DECIDER} GRACEFUL_SHUTDOWN" in raised.value.hint
+    assert world.said == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""A training whose worker the capacity scheduler preempts for another queue goes on later."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from submit_tf_job.sandbox import SandboxInfo
+from tests.cluster.conftest import Tool, gone, processes_of, scheduler_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+POLICY = "yarn.resourcemanager.monitor.capacity.preemption."
+PREEMPTION = {
+    "yarn.resourcemanager.scheduler.monitor.enable": "true",
+    POLICY + "monitoring_interval": "1000",
+    POLICY + "max_wait_before_kill": "2000",
+    POLICY + "total_preemption_per_round": "1.0",
+    POLICY + "natural_termination_factor": "1.0",
+    POLICY + "max_ignored_over_capacity": "0.0",
+}
+# ends once a file is there, so that both jobs last as long as the test needs
+UNTIL = "until [ -e {} ]; do sleep 0.2; done"
+
+
+def retries_of(tool: Tool, job: str) -> dict[str, Any]:
+    found: dict[str, Any] = tool("status", job, "-o", "json").json
+    return {"state": found["state"], **(found["retries"] or {})}
+
+
+def until(tool: Tool, job: str, wanted: dict[str, Any], within_s: float = 120) -> None:
+    """Wait until a job has this state and this number of retries."""
+    end = time.monotonic() + within_s
+    while True:
+        seen = retries_of(tool, job)
+        if wanted.items() <= seen.items():
+            return
+        assert time.monotonic() < end, seen
+        time.sleep(0.5)
+
+
+def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(
+    tool: Tool, real_cluster: SandboxInfo
+) -> None:
+    """Both queues have half of 12 GiB; the training takes more than its half."""
+    learnt, done = tool.cwd / "learnt", tool.cwd / "done"
+    train, other = UNTIL.format(learnt), UNTIL.format(done)
+    roles = {
+        "chief": {"memory": "256Mi"},
+        "worker": {"memory": "3Gi", "instances": 3},
+    }
+    with scheduler_of(real_cluster) as refresh:
+        refresh(PREEMPTION)
+        spec = tool.spec(
+            "preempted", strategy="multi-worker", command=train, retries=3, roles=roles
+        )
+        assert tool("submit", spec, "--detach").status == 0
+        until(tool, "preempted", {"state": "RUNNING", "used": 0})
+        greedy = tool.spec(
+            "greedy",
+            strategy="single",
+            queue="ml",
+            command=other,
+            roles={"chief": {"memory": "4Gi"}},
+        )
+        assert tool("submit", greedy, "--detach").status == 0
+        until(tool, "greedy", {"state": "RUNNING"})
+        # it waits for room, and neither fails nor uses up its retries
+        until(tool, "preempted", {"state": "STARTING", "used": 1})
+        time.sleep(10)
+        assert retries_of(tool, "preempted")["used"] == 1
+        waiting = tool("status", "preempted").stdout
+        done.touch()
+        assert tool("wait", "greedy").status == 0
+        until(tool, "preempted", {"state": "RUNNING", "used": 1})
+        learnt.touch()
+        ended = tool("wait", "preempted", "-o", "json")
+    assert (ended.status, ended.json["state"], ended.json["confirmed"]) == (0, "SUCCEEDED", True)
+    (lost,) = ended.json["retries"]["generations"]
+    assert lost["task"].startswith("worker-"), lost
+    assert lost["task"] in waiting
+    gone("preempted")
+    assert not processes_of("preempted")
