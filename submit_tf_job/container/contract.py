@@ -120,7 +120,7 @@ EXIT_BOOTSTRAP_ERROR = 90  # a defect of the bootstrap, or an unreadable task de
 EXIT_PORT_IN_USE = 91  # this task's port is in use on this host
 EXIT_PEERS_MISSING = 92  # the start deadline passed and some tasks had not arrived
 EXIT_JOB_FAILED = 93  # another task failed, which ended this one
-# the connection to the deciding task was lost for longer than the grace period
+# the deciding task had ended, or was out of reach for longer than `grace`
 EXIT_DECIDER_LOST = 94
 EXIT_RESERVED_STATUS = 95  # the command's own status was 22 or 24; the outcome line holds it
 EXIT_WRONG_JOB = 96  # another job's rendezvous answered at the deciding task's address
@@ -140,7 +140,7 @@ EXIT_MEANING = {
     EXIT_PORT_IN_USE: "the task's own port was in use on its host",
     EXIT_PEERS_MISSING: "not every task arrived before the start deadline",
     EXIT_JOB_FAILED: "stopped because another task failed first",
-    EXIT_DECIDER_LOST: "the connection to the deciding task was lost for longer than the grace period",  # noqa: E501
+    EXIT_DECIDER_LOST: "the deciding task had ended, or was out of reach for longer than `grace`",
     EXIT_RESERVED_STATUS: "the command ended with 22 or 24, which YARN would take for a broken node",  # noqa: E501
     EXIT_WRONG_JOB: "another job answered at the deciding task's address",
     EXIT_DATA: "an input could not be fetched, or an output not be stored",

@@ -36,13 +36,14 @@ LOOKUP_S = 0.5  # between two rounds of DNS queries
 class Peer:
     """A connection to another task."""
 
-    __slots__ = ("channel", "ends", "heard", "member", "origin", "writing")
+    __slots__ = ("away", "channel", "ends", "heard", "member", "origin", "writing")
 
     def __init__(self, channel: Channel, ends: tuple[str, str], now: float) -> None:
         """Keep a connection whose task is not yet known; `ends` are its and our address."""
         self.channel, self.origin, self.ends, self.heard = channel, ends[0], ends, now
         self.member: Member | None = None
         self.writing = False
+        self.away = False  # the other task closes this connection, and lives
 
 
 class Decider(Agent):
@@ -59,7 +60,9 @@ class Decider(Agent):
         self.peers: dict[int, Peer] = {}
         self.unidentified: dict[int, Peer] = {}  # in order of arrival
         self.logged: set[str] = set()
-        self.ping_s = max(PING_S, info.total / 200.0)
+        # three of them and `grace` pass until a node that died silently is noticed: with ten
+        # thousand tasks a minute
+        self.ping_s = max(PING_S, info.total / 1250.0)
         self.progress_s = max(1.0, info.total / 100.0)
         self.stage = self.job.stage
         self.changed = True
@@ -133,7 +136,8 @@ class Decider(Agent):
             self.logged.add(text)
             self.job.event(time.monotonic(), text)
 
-    def _close(self, peer: Peer) -> None:
+    def _close(self, peer: Peer, ended: bool = False) -> None:
+        """Close a connection; `ended` says that the other side's kernel has closed it."""
         sock = peer.channel.sock
         number = sock.fileno()
         if number < 0:
@@ -144,13 +148,13 @@ class Decider(Agent):
         sock.close()
         if peer.member and peer.member.peer is peer:
             self.changed = True
-            self.job.gone(time.monotonic(), peer.member)
+            self.job.gone(time.monotonic(), peer.member, ended and not peer.away)
 
     def _send(self, peer: Peer, data: bytes) -> None:
         try:
             writing = peer.channel.send(data)
-        except ChannelClosed:
-            self._close(peer)
+        except ChannelClosed as err:
+            self._close(peer, err.ended)
             return
         if writing != peer.writing:
             peer.writing = writing
@@ -168,9 +172,9 @@ class Decider(Agent):
                 peer.heard = time.monotonic()
                 self._message(peer, message)
         except ChannelClosed as err:
-            if str(err) != "closed" and not peer.member:
+            if not err.ended and not peer.member:
                 self._log("a connection from %s was dropped: %s" % (peer.origin, err))
-            self._close(peer)
+            self._close(peer, err.ended)
 
     def _message(self, peer: Peer, message: Mapping[str, Any]) -> None:
         now, kind, m = peer.heard, message["t"], peer.member
@@ -188,6 +192,8 @@ class Decider(Agent):
             self.changed = True
         elif kind == "stopping":
             m.stopping = True
+        elif kind == "away":
+            peer.away = True
         elif kind == "done":
             self.job.done(now, m, message)
             self.changed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import socket
@@ -11,6 +12,7 @@ from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.agent import PING_S, SILENCE, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
 from submit_tf_job.container.names import Resolver
+from submit_tf_job.container.rendezvous import CLOSED_S
 from submit_tf_job.container.wire import EVENTS, TABLE_LIMIT, Channel, ChannelClosed, pack
 
 TYPE_CHECKING = False
@@ -47,6 +49,7 @@ class Follower(Agent):
         self.pause = 0.2
         self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.submission)
         self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
+        self.deaf = 0  # how many ports in turn were closed: no process listens there
         self.address = ""
         self.search_at: float | None = None  # when this search began
         start = float(info.task["start_timeout_s"])
@@ -104,8 +107,9 @@ class Follower(Agent):
             if not self.connected:
                 error = channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if error:
+                    self.deaf = self.deaf + 1 if error == errno.ECONNREFUSED else 0
                     raise ChannelClosed("refused")
-                self.connected, self.since = True, time.monotonic()
+                self.connected, self.since, self.deaf = True, time.monotonic(), 0
                 self._say_hello(channel)
             elif mask & selectors.EVENT_WRITE:
                 self._send(b"")
@@ -245,6 +249,7 @@ class Follower(Agent):
             if self.welcomed:
                 deadline = max(self.since, self.heard) + SILENCE * self.ping_s
             if now > deadline:
+                self._send(pack("away"))
                 self._drop()
         else:
             self._look_up(now)
@@ -326,7 +331,11 @@ class Follower(Agent):
             return
         given_up = self.lost_at + self.info.task["grace_s"]
         if self.child:
-            if now >= given_up:
+            if self._has_ended() and now >= self.lost_at + CLOSED_S:
+                text = "%s has ended, and YARN does not start it again; this task ends, too"
+                log(text % self.info.deciding)
+                self._leave_with(now, contract.EXIT_DECIDER_LOST)
+            elif now >= given_up:
                 text = (
                     "%s did not come back within %d s (`grace`); this task cannot determine "
                     "whether it is suspended or dead"
@@ -339,6 +348,13 @@ class Follower(Agent):
                 self.exit, reason = contract.EXIT_WRONG_JOB, "wrong-job"
             text = "%s was not found in time: %s" % (self.info.deciding, self.trouble)
             self.fail(BootstrapProblem(self.exit, reason, text))
+
+    def _has_ended(self) -> bool:
+        """Return whether the deciding task's process has ended and cannot come again: nothing
+        listens at any of its ports.
+        """
+        role = self.info.roles[self.info.deciding.rpartition("-")[0]]
+        return self.deaf >= len(self.ports) and not role["max_restarts"]
 
     def command_ended(self, now: float) -> None:
         """Report the end to the deciding task, now or after the next connect."""

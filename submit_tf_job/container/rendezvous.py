@@ -32,6 +32,9 @@ AWAY = (LOST, RESTARTING)
 AWAITED = (ABSENT, LOST, RESTARTING)
 MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds memory
 PACE_S = 10.0  # no estimate before this
+# A task whose connection its kernel closed is back within this time, or has ended; one that is
+# silent has `grace`. The deciding task needs some time to accept thousands of connections.
+CLOSED_S, PER_SECOND = 3.0, 500.0
 KEPT = 20  # entries in the lists of a report
 
 
@@ -94,6 +97,7 @@ class Member:
         self.peer: Any = None
         self.since = 0.0  # when it was lost, or its last attempt ended
         self.stopping = False  # it reported that YARN stops it
+        self.closed = False  # its kernel closed the connection that is lost
 
 
 class Rendezvous:
@@ -109,6 +113,7 @@ class Rendezvous:
         self.info, self.phase, self.verdict, self.exit = info, WAITING, "", 0
         self.why = ""  # the reason of its end
         self.still_s = 0.0  # how long the deciding task was suspended
+        self.trusted_at = now  # from then on a closed connection means an ended process
         self.again = False  # only this attempt of the deciding task ends
         self.graceful = False  # whoever stops the job waits until its tasks have saved
         self.members = {
@@ -220,9 +225,12 @@ class Rendezvous:
     def record_suspension(self, now: float, seconds: float) -> None:
         """Record that the deciding task was suspended.
 
-        The other tasks may have given it up in the meantime.
+        The other tasks may have given it up in the meantime, and closed their connections.
         """
         self.still_s += seconds
+        self.trusted_at = now + self.info.task["grace_s"]
+        for m in self.away.values():
+            m.closed = False
         text = "%s stood still for %d s: it was suspended (SIGSTOP, a paused container or machine)"
         self.warn(now, text % (self.me.name, seconds))
 
@@ -451,9 +459,15 @@ class Rendezvous:
         if self.phase == WAITING and self.barrier > 1 and m.role_kind != contract.KIND_SIDECAR:
             self.unresolved.add(m.name)
 
-    def gone(self, now: float, m: Member) -> None:
-        """Handle the loss of a task's connection."""
-        m.peer = None
+    def gone(self, now: float, m: Member, closed: bool = False) -> None:
+        """Handle the loss of a task's connection.
+
+        Args:
+            now: The present time.
+            m: The task.
+            closed: Whether its kernel closed the connection: mostly because its process has ended.
+        """
+        m.peer, m.closed = None, closed and now >= self.trusted_at
         if m.state in OUT or m.state == RESTARTING:
             return
         if self.phase == WAITING:
@@ -672,13 +686,23 @@ class Rendezvous:
 
     def _overdue(self, now: float, m: Member) -> None:
         task = self.info.task
-        if m.state == LOST and now >= m.since + task["grace_s"]:
+        if m.state == LOST and now >= m.since + self._patience_s(m):
             self._failed(now, m, self._lost_record(m))
         elif m.state == RESTARTING and now >= m.since + task["start_timeout_s"]:
             m.failures = max(m.failures, self.info.roles[m.role]["max_restarts"])
             m.failed_run = ""
             text = "%s failed, and YARN did not start it again in time" % m.name
             self._failed(now, m, dict(self._lost_record(m), message=text))
+
+    def _patience_s(self, m: Member) -> float:
+        """Return how long a lost connection of a task may stay away.
+
+        The tasks of a job that YARN stops do not end at the same time, which is no failure.
+        """
+        grace_s: float = self.info.task["grace_s"]
+        if m.stopping or not m.closed:
+            return grace_s
+        return min(grace_s, CLOSED_S + self.barrier / PER_SECOND)
 
     def _failed(self, now: float, m: Member, record: dict[str, Any]) -> None:
         """Handle a failed or lost task.

@@ -1,14 +1,16 @@
 """JSON lines over a non-blocking socket, bounded in both directions.
 
 Messages to the deciding task: hello (identity and state; first, and after each reconnect),
-running, progress, done, ping, pong, stopping (YARN stops this task), ready (for the next
-generation). Messages from it: welcome (or a refusal: wrong-job, busy, finished, end), go, noted
-(acknowledges done), again (end the command, and be ready for the next generation), end, ping, pong.
+running, progress, done, ping, pong, stopping (YARN stops this task), away (it closes this
+connection, and makes another), ready (for the next generation). Messages from it: welcome (or a
+refusal: wrong-job, busy, finished, end), go, noted (acknowledges done), again (end the command, and
+be ready for the next generation), end, grace (more time to save), ping, pong.
 """
 
 from __future__ import annotations
 
 import collections
+import errno
 import json
 import selectors
 
@@ -28,8 +30,21 @@ EVENTS = {
 }
 
 
+_ENDED = (errno.ECONNRESET, errno.EPIPE)
+
+
 class ChannelClosed(Exception):
     """The other side closed the connection, or sent something else than our messages."""
+
+    def __init__(self, text: str, ended: bool = False) -> None:
+        """Keep the reason.
+
+        Args:
+            text: The reason.
+            ended: Whether the other side's kernel closed it, as it does for a process that ended.
+        """
+        super().__init__(text)
+        self.ended = ended
 
 
 def pack(kind: str, **fields: Any) -> bytes:
@@ -58,9 +73,9 @@ class Channel:
         except (BlockingIOError, InterruptedError):
             return []
         except OSError as err:
-            raise ChannelClosed(str(err)) from None
+            raise ChannelClosed(str(err), err.errno in _ENDED) from None
         if not data:
-            raise ChannelClosed("closed")
+            raise ChannelClosed("closed", ended=True)
         lines = (self._in + data).split(b"\n")
         self._in = lines.pop()
         if len(self._in) > self.limit or any(len(line) > self.limit for line in lines):
@@ -93,5 +108,5 @@ class Channel:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as err:
-            raise ChannelClosed(str(err)) from None
+            raise ChannelClosed(str(err), err.errno in _ENDED) from None
         return bool(self._out)

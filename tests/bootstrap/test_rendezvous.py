@@ -411,3 +411,59 @@ def test_silent_task_after_a_failure_is_the_cause(job: Cluster) -> None:
     job.kill("worker-1", signal.SIGCONT)
     assert job.report()["first_failure"]["task"] == "worker-1"
     assert [later["task"] for later in job.report()["later_failures"]] == ["chief-0"]
+
+
+def test_killed_task_ends_the_job_within_seconds_of_the_kill(job: Cluster) -> None:
+    """Its kernel closes the connection, which silence does not."""
+    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", FOREVER)}, grace_s=60)
+    job.start()
+    job.started("chief-0", "worker-0")
+    began = time.monotonic()
+    job.kill("worker-0")
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    assert time.monotonic() - began < 20  # 3 s for the connection, and a busy machine
+    assert job.report()["first_failure"]["reason"] == "lost"
+
+
+def test_suspended_task_has_all_of_grace(job: Cluster) -> None:
+    job.job(
+        {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", UNTIL_GO)}, grace_s=60
+    )
+    job.start()
+    job.started("chief-0", "worker-0")
+    job.kill("worker-0", signal.SIGSTOP)
+    time.sleep(5)
+    job.kill("worker-0", signal.SIGCONT)
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+
+
+def test_tasks_leave_soon_after_their_deciding_task_was_killed(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", FOREVER), "worker": role(2, "trains", FOREVER)}, grace_s=60)
+    job.start()
+    job.started("chief-0", "worker-0", "worker-1")
+    began = time.monotonic()
+    job.kill("chief-0")
+    for name in ("worker-0", "worker-1"):
+        assert job.wait(name) == contract.EXIT_DECIDER_LOST
+        assert "YARN does not start it again" in job.stderr(name)
+    assert time.monotonic() - began < 20
+
+
+def test_tasks_wait_for_a_deciding_task_that_yarn_starts_again(job: Cluster) -> None:
+    job.job(
+        {
+            "chief": role(1, "trains", UNTIL_GO, max_restarts=2),
+            "worker": role(1, "trains", UNTIL_GO),
+        },
+        grace_s=60,
+    )
+    job.start()
+    job.started("chief-0", "worker-0")
+    job.kill("chief-0")
+    job.wait("chief-0")
+    time.sleep(6)
+    job.start("chief-0")
+    job.until(lambda: job.report("chief-0").get("state") == "running")
+    job.go()
+    assert set(job.wait_all().values()) == {0}

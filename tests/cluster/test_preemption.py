@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import Tool, gone, processes_of, scheduler_of
+from submit_tf_job.sandbox import SandboxOptions
+from tests.cluster.conftest import Tool, another, gone, processes_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -41,9 +46,34 @@ def until(tool: Tool, job: str, wanted: dict[str, Any], within_s: float = 120) -
         time.sleep(0.5)
 
 
-def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(
-    tool: Tool, real_cluster: SandboxInfo
-) -> None:
+@pytest.fixture
+def tool(session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
+    """A cluster that preempts: the ResourceManager reads that when it starts."""
+    with another(session_environ, tmp_path, SandboxOptions()) as (sandbox, tool):
+        seen = sandbox.status()
+        pid = next(row.pid for row in seen.daemons if row.name == "resourcemanager")
+        assert pid
+        assert seen.info
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        pairs = Path(f"/proc/{pid}/environ").read_bytes().rstrip(b"\0").split(b"\0")
+        environ = dict(pair.split(b"=", 1) for pair in pairs)
+        home = Path(f"/proc/{pid}/cwd").readlink()
+        site = seen.info.home / "conf" / "yarn-site.xml"
+        rows = "".join(
+            f"<property><name>{name}</name><value>{value}</value></property>\n"
+            for name, value in PREEMPTION.items()
+        )
+        site.write_text(site.read_text().replace("</configuration>", f"{rows}</configuration>"))
+        os.kill(pid, signal.SIGKILL)
+        manager = subprocess.Popen(argv, env=environ, cwd=home, stdout=-3, stderr=-3)
+        try:
+            yield tool
+        finally:
+            manager.kill()
+            manager.wait()
+
+
+def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(tool: Tool) -> None:
     """Both queues have half of 12 GiB; the training takes more than its half."""
     learnt, done = tool.cwd / "learnt", tool.cwd / "done"
     train, other = UNTIL.format(learnt), UNTIL.format(done)
@@ -51,32 +81,28 @@ def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(
         "chief": {"memory": "256Mi"},
         "worker": {"memory": "3Gi", "instances": 3},
     }
-    with scheduler_of(real_cluster) as refresh:
-        refresh(PREEMPTION)
-        spec = tool.spec(
-            "preempted", strategy="multi-worker", command=train, retries=3, roles=roles
-        )
-        assert tool("submit", spec, "--detach").status == 0
-        until(tool, "preempted", {"state": "RUNNING", "used": 0})
-        greedy = tool.spec(
-            "greedy",
-            strategy="single",
-            queue="ml",
-            command=other,
-            roles={"chief": {"memory": "4Gi"}},
-        )
-        assert tool("submit", greedy, "--detach").status == 0
-        until(tool, "greedy", {"state": "RUNNING"})
-        # it waits for room, and neither fails nor uses up its retries
-        until(tool, "preempted", {"state": "STARTING", "used": 1})
-        time.sleep(10)
-        assert retries_of(tool, "preempted")["used"] == 1
-        waiting = tool("status", "preempted").stdout
-        done.touch()
-        assert tool("wait", "greedy").status == 0
-        until(tool, "preempted", {"state": "RUNNING", "used": 1})
-        learnt.touch()
-        ended = tool("wait", "preempted", "-o", "json")
+    spec = tool.spec("preempted", strategy="multi-worker", command=train, retries=3, roles=roles)
+    assert tool("submit", spec, "--detach").status == 0
+    until(tool, "preempted", {"state": "RUNNING", "used": 0})
+    greedy = tool.spec(
+        "greedy",
+        strategy="single",
+        queue="ml",
+        command=other,
+        roles={"chief": {"memory": "4Gi"}},
+    )
+    assert tool("submit", greedy, "--detach").status == 0
+    until(tool, "greedy", {"state": "RUNNING"})
+    # it waits for room, and neither fails nor uses up its retries
+    until(tool, "preempted", {"state": "STARTING", "used": 1})
+    time.sleep(10)
+    assert retries_of(tool, "preempted")["used"] == 1
+    waiting = tool("status", "preempted").stdout
+    done.touch()
+    assert tool("wait", "greedy").status == 0
+    until(tool, "preempted", {"state": "RUNNING", "used": 1})
+    learnt.touch()
+    ended = tool("wait", "preempted", "-o", "json")
     assert (ended.status, ended.json["state"], ended.json["confirmed"]) == (0, "SUCCEEDED", True)
     (lost,) = ended.json["retries"]["generations"]
     assert lost["task"].startswith("worker-"), lost

@@ -266,6 +266,7 @@ class RetryingFollower(Renewing, Follower):
         if self.moves >= MOVED and self.welcomed:
             self.moves = 0
             log("%s is now at %s" % (self.info.deciding, address))
+            self._send(pack("away"))
             self._drop()
 
     def _check_end(self, now: float) -> None:

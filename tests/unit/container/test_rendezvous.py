@@ -1080,3 +1080,49 @@ def test_the_end_awaits_nobody_whose_absence_is_its_cause() -> None:
     assert p.after(11) == states.ENDING
     assert p.first()[2] == "peers-missing"
     assert not p.job.awaits_latecomers(p.now)
+
+
+def test_task_whose_kernel_closed_its_connection_is_lost_after_three_seconds() -> None:
+    played = chief_workers()
+    played.start()
+    played.job.gone(played.now, played.member("worker-0"), closed=True)
+    assert played.after(2.9) == states.RUNNING
+    played.after(0.3)
+    played.after(2)
+    assert played.first() == ("worker-0", None, "lost")
+
+
+def test_task_that_is_back_after_its_connection_was_closed_is_not_lost() -> None:
+    played = chief_workers()
+    played.start()
+    played.job.gone(played.now, played.member("worker-0"), closed=True)
+    played.after(2)
+    assert played.hello("worker-0", state="running") == "welcome"
+    assert played.after(60) == states.RUNNING
+
+
+def test_closed_connection_has_all_of_grace_where_yarn_stops_its_task() -> None:
+    """YARN stops a job's tasks one after the other."""
+    played = chief_workers()
+    played.start()
+    played.member("worker-0").stopping = True
+    played.job.gone(played.now, played.member("worker-0"), closed=True)
+    assert played.after(29) == states.RUNNING
+
+
+def test_connections_that_were_closed_while_the_deciding_task_stood_still_have_all_of_grace() -> (
+    None
+):
+    played = chief_workers()
+    played.start()
+    played.job.gone(played.now, played.member("worker-0"), closed=True)
+    played.job.record_suspension(played.now, 40)
+    played.job.gone(played.now, played.member("worker-1"), closed=True)
+    assert played.after(29) == states.RUNNING
+    assert played.hello("worker-0", state="running") == "welcome"
+    assert played.hello("worker-1", state="running") == "welcome"
+    played.now += 2
+    played.job.gone(played.now, played.member("worker-1"), closed=True)
+    played.after(3.1)
+    played.after(2)
+    assert played.first()[0] == "worker-1"
