@@ -319,7 +319,8 @@ class Planner:
             kerberos_principal=principal,
             configuration=Configuration(properties=properties),
             components=tuple(
-                self._component(role, commands[role.name], files) for role in job.roles.values()
+                self._component(role, commands[role.name], files)
+                for role in sorted(job.roles.values(), key=_precedence)
             ),
             quicklinks={
                 name: url
@@ -404,6 +405,13 @@ def _ports(job: Job, site: Site) -> dict[str, object]:
     # The containers share the address of their node.
     first, last = site.port_range
     return {"mode": "host", "first": first, "last": last}
+
+
+def _precedence(role: Role) -> bool:
+    """Order the witness before the others: YARN launches components in their order, and the
+    capacity scheduler preempts in the reverse one (FifoCandidatesSelector).
+    """
+    return role.name != contract.WITNESS_ROLE
 
 
 def fits(service: Service) -> bool:

@@ -259,7 +259,7 @@ class World:
         if decider is not None and decider is self.decider:
             m = decider.job.members[task.name]
             if m.peer is task:
-                decider.job.gone(self.now, m)
+                decider.job.gone(self.now, m, closed=self.random.random() < 0.5)
 
     def connect(self, task: Task) -> None:
         decider = self.decider
