@@ -92,7 +92,8 @@ def poster(ca_file: Path | None) -> Post:
 
     It uses no proxy, .netrc, cookie or redirect.
     """
-    from submit_tf_job.yarn.transport import DeadlineAdapter, Session, authorities, bound
+    from submit_tf_job.yarn.deadlines import bound
+    from submit_tf_job.yarn.transport import DeadlineAdapter, Session, authorities
 
     verify = authorities(ca_file) if ca_file else True
 

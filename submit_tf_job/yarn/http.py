@@ -14,19 +14,23 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable
 from submit_tf_job.yarn.auth import Auth
+from submit_tf_job.yarn.deadlines import bound, unbound
+from submit_tf_job.yarn.exchange import Incoming, NoResponse, Outgoing, Transport
 from submit_tf_job.yarn.ha import ResourceManagers, Standby
+from submit_tf_job.yarn.plain import PlainTransport
 from submit_tf_job.yarn.response import Reply
-from submit_tf_job.yarn.transport_errors import TransportError, transport_error_of
+from submit_tf_job.yarn.transport_errors import TransportError
 
 if TYPE_CHECKING:
-    import requests
     from requests.adapters import BaseAdapter
 
 __all__ = ["AnswerLost", "Deadline", "Download", "HttpClient", "Interrupted", "Timeouts"]
@@ -58,7 +62,7 @@ class Download:
         url: The requested URL, without the query.
     """
 
-    def __init__(self, response: requests.Response, url: str) -> None:
+    def __init__(self, response: Incoming, url: str) -> None:
         self.url = url
         self._response = response
 
@@ -68,12 +72,10 @@ class Download:
         Raises:
             Interrupted: The connection broke, or the server stopped sending.
         """
-        import requests
-
         try:
-            yield from self._response.iter_content(_PIECE)
-        except requests.RequestException as error:
-            why = transport_error_of(error).why
+            yield from self._response.pieces(_PIECE)
+        except NoResponse as error:
+            why = error.trouble.why
             raise Interrupted(
                 f"{self.url}: its answer broke off: {why}.",
                 details={"url": self.url, "reason": why},
@@ -162,7 +164,8 @@ class HttpClient:
         self._ca_file = ca_file
         self._jitter = jitter
         self._adapter = adapter
-        self._sessions: dict[bool, requests.Session] = {}
+        self._is_plain = auth.only_params and ca_file is None and adapter is None
+        self._transports: dict[tuple[bool, bool], Transport] = {}
         self._opening = threading.Lock()
 
     def deadline(self, seconds: float | None = None) -> Deadline:
@@ -173,8 +176,8 @@ class HttpClient:
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
-        while self._sessions:
-            self._sessions.popitem()[1].close()
+        while self._transports:
+            self._transports.popitem()[1].close()
 
     def request(
         self,
@@ -257,20 +260,15 @@ class HttpClient:
             deadline: For the start of the response; the rest has no deadline, but each read has a
                 timeout of `timeouts.read_s`.
         """
-        import requests
-
-        from submit_tf_job.yarn.transport import unbound
-
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
         try:
             response = self._ask(base, wanted, deadline, wanted.read_s)
-            if response.status_code == 200:
+            if response.status == 200:
                 unbound()
                 return Download(response, base + path)
-            with response:
-                outcome = self._read(response, base + path, deadline)
-        except requests.RequestException as error:
+            outcome = self._read(response, wanted, base + path, deadline)
+        except NoResponse as error:
             return self._failed(error, wanted)
         return self._checked(outcome, wanted) if isinstance(outcome, Reply) else outcome
 
@@ -327,65 +325,58 @@ class HttpClient:
         """Send a request once; if others remain to be tried, a ResourceManager that does not
         respond must not use up their time.
         """
-        import requests
-
         left = max(deadline.left_s, 0.001)
         read_s = min(wanted.read_s, left / 2 if others and wanted.repeatable else left)
         try:
-            with self._ask(base, wanted, deadline, read_s) as response:
-                return self._read(response, base + wanted.path, deadline)
-        except requests.RequestException as error:
+            response = self._ask(base, wanted, deadline, read_s)
+            return self._read(response, wanted, base + wanted.path, deadline)
+        except NoResponse as error:
             return self._failed(error, wanted)
 
-    def _ask(
-        self, base: str, wanted: _Request, deadline: Deadline, read_s: float
-    ) -> requests.Response:
-        from submit_tf_job.yarn.transport import bound
-
+    def _ask(self, base: str, wanted: _Request, deadline: Deadline, read_s: float) -> Incoming:
         bound(lambda: deadline.left_s, read_s)
         node = base not in self.rms.urls
-        return self._open(node=node).request(
+        asked = Outgoing(
             wanted.method,
             base + wanted.path,
             params={**wanted.params, **self.auth.params(node=node)},
-            data=None if wanted.body is None else wanted.body.encode(),
-            headers={"Content-Type": "application/json"} if wanted.body is not None else {},
-            timeout=(min(self.timeouts.connect_s, max(deadline.left_s, 0.001)), read_s),
-            allow_redirects=False,
-            stream=True,
+            body=None if wanted.body is None else wanted.body.encode(),
+            connect_s=min(self.timeouts.connect_s, max(deadline.left_s, 0.001)),
+            read_s=read_s,
         )
+        return self._transport(base, node=node).send(asked)
 
-    def _failed(self, error: requests.RequestException, wanted: _Request) -> TransportError:
-        refused = self.auth.explain(error)
+    def _failed(self, error: NoResponse, wanted: _Request) -> TransportError:
+        refused = self.auth.explain(error.error)
         if refused is None:
-            return transport_error_of(error)
-        if not wanted.repeatable and self.auth.answered(error):
+            return error.trouble
+        if not wanted.repeatable and self.auth.answered(error.error):
             return TransportError(refused.message.rstrip("."), sent=True, advice=refused.hint)
-        raise refused from error
+        raise refused from error.error
 
     def _read(
-        self, response: requests.Response, url: str, deadline: Deadline
+        self, response: Incoming, wanted: _Request, url: str, deadline: Deadline
     ) -> Reply | TransportError:
-        """Read the whole response, with limits on its size and duration."""
+        """Read the whole response, with limits on its size and duration, and close it."""
         chunks: list[bytes] = []
         size = 0
-        for chunk in response.iter_content(_CHUNK):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > BODY_MAX:
-                raise BadAnswer(
-                    f"{url} answered with more than {BODY_MAX // 1024**2} MiB.",
-                    details={"url": url, "status": response.status_code},
-                )
-            if not deadline.left_s:
-                return TransportError("its answer did not end in time", sent=True)
-        headers = {name.lower(): value for name, value in response.headers.items()}
+        with closing(response):
+            for chunk in response.pieces(_CHUNK):
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > BODY_MAX:
+                    raise BadAnswer(
+                        f"{url} answered with more than {BODY_MAX // 1024**2} MiB.",
+                        details={"url": url, "status": response.status},
+                    )
+                if not deadline.left_s:
+                    return TransportError("its answer did not end in time", sent=True)
+        headers = response.headers
         declared = headers.get("content-length", "")
         if declared.isdigit() and "content-encoding" not in headers and size < int(declared):
             return TransportError("its answer was cut off", sent=True)
-        method = response.request.method or ""
         reply = Reply(
-            method, url, response.status_code, response.reason or "", headers, b"".join(chunks)
+            wanted.method, url, response.status, response.reason, headers, b"".join(chunks)
         )
         return TransportError("its answer was cut off", sent=True) if reply.cut_off else reply
 
@@ -442,29 +433,25 @@ class HttpClient:
             details=details,
         )
 
-    def _open(self, *, node: bool) -> requests.Session:
-        """Return the session for ResourceManagers, or the separate one for nodes, which never gets
-        the credentials of the first.
+    def _transport(self, base: str, *, node: bool) -> Transport:
+        """Return the transport for an address.
+
+        Nodes have one of their own, which never gets the credentials for ResourceManagers.
         """
+        plain = self._is_plain and base.startswith("http://")
         with self._opening:
-            if node not in self._sessions:
-                self._sessions[node] = self._new_session(node=node)
-            return self._sessions[node]
+            if (node, plain) not in self._transports:
+                opened = PlainTransport() if plain else self._over_requests(node=node)
+                self._transports[node, plain] = opened
+            return self._transports[node, plain]
 
-    def _new_session(self, *, node: bool) -> requests.Session:
-        # imported late: takes 140 ms, which `render` and `--help` do not need
-        from submit_tf_job.yarn.transport import DeadlineAdapter, Session, authorities
+    def _over_requests(self, *, node: bool) -> Transport:
+        # imported late: takes longer than all else that most commands do (docs/performance.md)
+        from submit_tf_job.yarn.transport import RequestsTransport
 
-        session = Session()
-        session.trust_env = False  # ignore proxies, .netrc and CA bundle of the environment
-        session.verify = authorities(self._ca_file) if self._ca_file else True
-        session.headers.update(
-            {"Accept": "application/json, */*;q=0.1", "User-Agent": "submit_tf_job"}
+        return RequestsTransport(
+            self._ca_file, partial(self.auth.prepare, node=node), self._adapter
         )
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, self._adapter or DeadlineAdapter())
-        self.auth.prepare(session, node=node)
-        return session
 
 
 def _refusal_of_all(seen: Mapping[str, TransportError]) -> AuthError | None:

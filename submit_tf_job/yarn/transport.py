@@ -1,33 +1,25 @@
-"""The HTTP transport: responses are read under their operation's deadline and decompressed once.
-
-A socket's own timeout limits only the wait for the next byte: a server that sends one byte per
-second could delay a client for days, in the header fields or in the body. Therefore every read
-waits at most for the time that is left until the deadline. Content encodings that were not
-requested, or are nested, are rejected: each layer may expand the data a thousandfold.
-"""
+"""The transport over requests, for TLS, Kerberos and credentials in header fields."""
 
 from __future__ import annotations
 
-import http.client
-import io
-import socket
 import ssl
-from collections.abc import Callable
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import requests
-from requests.adapters import HTTPAdapter
+from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import LocationValueError
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.inputfile import reason, refuse_special
+from submit_tf_job.yarn.deadlines import BoundResponse
+from submit_tf_job.yarn.exchange import ENCODINGS, HEADERS, Incoming, NoResponse, Outgoing
+from submit_tf_job.yarn.transport_errors import transport_error_of
 
-__all__ = ["DeadlineAdapter", "Session", "authorities", "bound", "unbound"]
+__all__ = ["DeadlineAdapter", "RequestsTransport", "Session", "authorities"]
 
 
 def authorities(ca_file: Path) -> str:
@@ -48,74 +40,12 @@ def authorities(ca_file: Path) -> str:
     return str(ca_file)
 
 
-@dataclass
-class _Limit:
-    """Limits for the response to the current request: `left_s()` in total, `read_s` for its next
-    bytes.
-    """
-
-    left_s: Callable[[], float]
-    read_s: float
-
-
-_limit: ContextVar[_Limit | None] = ContextVar("limit", default=None)
-
-
-def bound(left_s: Callable[[], float], read_s: float) -> None:
-    """Set the time limits of responses to this thread's requests.
-
-    Args:
-        left_s: Returns the seconds that remain for the whole operation.
-        read_s: Maximum time without data from the server.
-    """
-    _limit.set(_Limit(left_s, read_s))
-
-
-def unbound() -> None:
-    """Remove the total time limit of the current response; `read_s` still applies to each read."""
-    limit = _limit.get()
-    if limit is not None:
-        limit.left_s = lambda: float("inf")
-
-
-class _DeadlineReader(io.RawIOBase):
-    """A socket as a file object whose reads end before the deadline."""
-
-    def __init__(self, sock: socket.socket, limit: _Limit) -> None:
-        self._sock = sock
-        self._raw = sock.makefile("rb", buffering=0)
-        self._limit = limit
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left_s = self._limit.left_s()
-        if left_s <= 0:
-            raise TimeoutError("timed out")
-        self._sock.settimeout(min(self._limit.read_s, left_s))
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, *args: Any, **named: Any) -> None:
-        super().__init__(sock, *args, **named)
-        limit = _limit.get()
-        if limit is not None:
-            self.fp.close()
-            self.fp = io.BufferedReader(_DeadlineReader(sock, limit))
-
-
 class _BoundConnection(HTTPConnection):
-    response_class = _Response
+    response_class = BoundResponse
 
 
 class _TLSConnection(HTTPSConnection):
-    response_class = _Response
+    response_class = BoundResponse
 
 
 class _Pool(HTTPConnectionPool):
@@ -124,9 +54,6 @@ class _Pool(HTTPConnectionPool):
 
 class _TLSPool(HTTPSConnectionPool):
     ConnectionCls = _TLSConnection
-
-
-_ENCODINGS = ("gzip", "deflate")
 
 
 class DeadlineAdapter(HTTPAdapter):
@@ -142,7 +69,7 @@ class DeadlineAdapter(HTTPAdapter):
             requests.exceptions.ContentDecodingError: when the response has a content encoding that
                 was not requested.
         """
-        request.headers["Accept-Encoding"] = ", ".join(_ENCODINGS)
+        request.headers["Accept-Encoding"] = ", ".join(ENCODINGS)
         try:
             response = super().send(request, *args, **named)
         except (
@@ -150,7 +77,7 @@ class DeadlineAdapter(HTTPAdapter):
         ) as error:  # requests does not translate it, when the connection is opened
             raise requests.exceptions.InvalidURL(str(error), request=request) from error
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
-        if encoding not in ("identity", *_ENCODINGS):
+        if encoding not in ("identity", *ENCODINGS):
             response.close()
             raise requests.exceptions.ContentDecodingError(
                 f"content-encoding {encoding}", request=request, response=response
@@ -170,3 +97,75 @@ class Session(requests.Session):
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         """Return None: redirects are not followed."""
+
+
+class RequestsTransport:
+    """Sends requests over a session of requests; any number of threads may use it.
+
+    Args:
+        ca_file: CA certificates for https; the system's if None.
+        prepare: Configures the session for an authentication method.
+        adapter: Replaces the network in tests.
+    """
+
+    def __init__(
+        self,
+        ca_file: Path | None,
+        prepare: Callable[[requests.Session], None],
+        adapter: BaseAdapter | None = None,
+    ) -> None:
+        self._session = Session()
+        self._session.trust_env = False  # ignore proxies, .netrc and CA bundle of the environment
+        self._session.verify = authorities(ca_file) if ca_file else True
+        self._session.headers.update(HEADERS)
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, adapter or DeadlineAdapter())
+        prepare(self._session)
+
+    def send(self, asked: Outgoing) -> Incoming:
+        """Send a request once."""
+        try:
+            response = self._session.request(
+                asked.method,
+                asked.url,
+                params=asked.params,
+                data=asked.body,
+                headers=asked.headers,
+                timeout=(asked.connect_s, asked.read_s),
+                allow_redirects=False,
+                stream=True,
+            )
+        except requests.RequestException as error:
+            raise NoResponse(transport_error_of(error), error) from error
+        return _Incoming(response)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+
+class _Incoming:
+    """A response of requests."""
+
+    def __init__(self, response: requests.Response) -> None:
+        self._response = response
+        self.status = response.status_code
+        self.reason = response.reason or ""
+        self.headers: Mapping[str, str] = {
+            name.lower(): value for name, value in response.headers.items()
+        }
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """Yield the decoded body.
+
+        Raises:
+            NoResponse: It broke off, or cannot be decoded.
+        """
+        try:
+            yield from self._response.iter_content(size)
+        except requests.RequestException as error:
+            raise NoResponse(transport_error_of(error), error) from error
+
+    def close(self) -> None:
+        """Close the response."""
+        self._response.close()

@@ -24,6 +24,7 @@ from submit_tf_job.operations.cluster import authenticate
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.transport import RequestsTransport
 from tests.cluster.conftest import Profiled, Result, Tool
 from tests.gateway.conftest import Process
 from tests.pages import DOCS, blocks
@@ -156,7 +157,9 @@ def test_a_cookie_that_has_lapsed_renews_silently(
 ) -> None:
     client, network = watched
     client.cluster_info()
-    for cookie in client.http._open(node=False).cookies:
+    over_requests = client.http._transport(root.resource_managers[0], node=False)
+    assert isinstance(over_requests, RequestsTransport)
+    for cookie in over_requests._session.cookies:
         # the signature no longer fits: the server calls it invalid
         cookie.value = re.sub(r"e=\d+", "e=1000", cookie.value or "")
     network.seen.clear()

@@ -125,6 +125,7 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", "4s")
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.parametrize(("answer", "sentence"), NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_invalid_responses(
@@ -213,6 +214,7 @@ def test_sdk_raises_the_same_errors(cli: Cli, serve: Serve, answer: bytes) -> No
         )
 
 
+@pytest.mark.usefixtures("both")
 def test_compressed_bomb_is_refused(cli: Cli, serve: Serve) -> None:
     server = serve(always(raw(200, BOMB, "application/json", "Content-Encoding: deflate")))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -239,6 +241,7 @@ def test_oversized_list_is_refused(cli: Cli, serve: Serve) -> None:
 # --- where credentials go -------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("command", [STATUS, SUBMIT], ids=["status", "submit"])
 def test_redirect_to_another_host_is_refused(
@@ -268,6 +271,7 @@ def test_redirect_to_another_host_is_refused(
     assert not trap.asked, "a redirect was followed to a host that is not configured"
 
 
+@pytest.mark.usefixtures("both")
 def test_redirect_target_is_escaped(cli: Cli, serve: Serve) -> None:
     server = serve(always(raw(302, b"", "text/html", "Location: http://x/\x1b]0;owned\x07\x9b31m")))
     said(
@@ -277,6 +281,7 @@ def test_redirect_target_is_escaped(cli: Cli, serve: Serve) -> None:
     )
 
 
+@pytest.mark.usefixtures("both")
 def test_cookie_is_ignored(cli: Cli, serve: Serve) -> None:
     answer = raw(
         404,
@@ -293,6 +298,7 @@ def test_cookie_is_ignored(cli: Cli, serve: Serve) -> None:
     assert all("user.name=alice" in asked.target for asked in server.asked)
 
 
+@pytest.mark.usefixtures("both")
 def test_environment_credentials_are_not_sent(
     cli: Cli, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +324,7 @@ def test_names_cannot_inject_headers(cli: Cli, serve: Serve, user: str) -> None:
     assert not server.asked
 
 
+@pytest.mark.usefixtures("both")
 def test_names_cannot_change_the_path(cli: Cli, serve: Serve) -> None:
     server = serve(always(raw(404, b'{"diagnostics": "no"}')))
     for job in ("../../ws/v1/cluster/apps", "a/b?user.name=root#", "mnist\r\nX-Admin: yes"):
@@ -332,6 +339,7 @@ def test_names_cannot_change_the_path(cli: Cli, serve: Serve) -> None:
 # --- what arrives of a submission -----------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.parametrize(
     "answer",
     [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.yarn import transport
+from submit_tf_job.yarn import deadlines
 
 ROOT = Path(__file__).parents[2]
 ENOUGH = 25
@@ -69,9 +69,9 @@ class Drip(io.RawIOBase):
 
 def test_slow_response_ends_with_the_deadline() -> None:
     left = iter([3.0, 2.0, 1.0, 0.0])
-    transport.bound(lambda: next(left), 30.0)
+    deadlines.bound(lambda: next(left), 30.0)
     with Dripping() as sock:
-        response = transport._Response(sock)
+        response = deadlines.BoundResponse(sock)
         start = time.monotonic()
         with pytest.raises(TimeoutError, match="timed out"):
             response.fp.read(1000)
