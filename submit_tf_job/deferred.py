@@ -5,7 +5,8 @@ instructions, a sixtieth of the start of a hello-world typer application. Here t
 first instance, and only `__init__` is compiled; the other methods are the same functions for all
 classes. `dataclasses.fields`, `dataclasses.is_dataclass` and a subclass that is a dataclass
 complete a class earlier. A class that inherits fields, has one of the methods, or has options
-besides `frozen` is left to the standard library.
+besides `frozen` (of fields: besides defaults, `compare` and `repr`) is left to the standard
+library.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def _build(cls: Any) -> None:
 def _complete(cls: Any, options: dict[str, bool]) -> None:
     methods = _FROZEN if options.get("frozen") else _MUTABLE
     inherits = any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:])
-    if inherits or options.keys() - {"frozen"} or {"__init__", *methods} & vars(cls).keys():
+    has_own = bool({"__init__", *methods} & vars(cls).keys())
+    if inherits or has_own or options.keys() - {"frozen"} or _has_special_fields(cls):
         dataclasses.dataclass(**options)(cls)
         return
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
@@ -49,6 +51,11 @@ def _complete(cls: Any, options: dict[str, bool]) -> None:
     setattr(cls, _COMPARED, attrgetter(*names) if names else lambda _self: ())
     for name, method in methods.items():
         setattr(cls, name, method)
+
+
+def _has_special_fields(cls: type) -> bool:
+    described = [each for each in vars(cls).values() if isinstance(each, dataclasses.Field)]
+    return any(not each.init or each.kw_only is True or each.hash is not None for each in described)
 
 
 def _init_of(cls: type, *, frozen: bool) -> Any:

@@ -24,7 +24,7 @@ from submit_tf_job.yarn.unpacking import Unpacker
 __all__ = ["PlainTransport"]
 
 _PATH_SAFE = "!#$%&'()*+,/:;=?@[]~"  # what is not escaped again, as in requests
-_IDLE_MAX = 10
+_IDLE_MAX = 20  # in all: `logs` may ask a thousand nodes
 _FOLD = re.compile(r"\r?\n[ \t]+")
 
 
@@ -32,7 +32,7 @@ class PlainTransport:
     """Sends requests over `http.client`; any number of threads may use it."""
 
     def __init__(self) -> None:
-        self._idle: dict[str, list[_Connection]] = {}
+        self._idle: list[_Connection] = []
         self._changing = threading.Lock()
 
     def send(self, asked: Outgoing) -> Incoming:
@@ -43,7 +43,7 @@ class PlainTransport:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise NoResponse(lost_error_of(error, within_body=False), error) from error
-        incoming = _Incoming(self, connection, response)
+        incoming = _PlainResponse(self, connection, response)
         if incoming.encoding not in ("identity", *ENCODINGS):
             incoming.close()
             unwanted = zlib.error(incoming.encoding)
@@ -53,19 +53,19 @@ class PlainTransport:
     def close(self) -> None:
         """Close the connections that no response uses."""
         with self._changing:
-            idle, self._idle = self._idle, {}
-        for connections in idle.values():
-            for connection in connections:
-                connection.close()
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
     def keep(self, connection: _Connection) -> None:
-        """Keep a connection for the next request to its address."""
+        """Keep a connection for the next request to its address; close the one that has waited
+        longest, if there are too many.
+        """
         with self._changing:
-            kept = self._idle.setdefault(connection.address, [])
-            if len(kept) < _IDLE_MAX:
-                kept.append(connection)
-                return
-        connection.close()
+            self._idle.append(connection)
+            oldest = self._idle.pop(0) if len(self._idle) > _IDLE_MAX else None
+        if oldest is not None:
+            oldest.close()
 
     def _connected(self, asked: Outgoing) -> _Connection:
         parts = urlsplit(asked.url)
@@ -82,8 +82,10 @@ class PlainTransport:
 
     def _kept(self, address: str) -> _Connection | None:
         with self._changing:
-            kept = self._idle.get(address)
-            return kept.pop() if kept else None
+            for at, connection in reversed(list(enumerate(self._idle))):
+                if connection.address == address:
+                    return self._idle.pop(at)
+        return None
 
 
 class _Connection(http.client.HTTPConnection):
@@ -121,7 +123,7 @@ class _Connection(http.client.HTTPConnection):
         return self.getresponse()
 
 
-class _Incoming:
+class _PlainResponse:
     """A response of `http.client`."""
 
     def __init__(

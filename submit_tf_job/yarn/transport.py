@@ -137,14 +137,14 @@ class RequestsTransport:
             )
         except requests.RequestException as error:
             raise NoResponse(transport_error_of(error), error) from error
-        return _Incoming(response)
+        return _SessionResponse(response)
 
     def close(self) -> None:
         """Close the connections."""
         self._session.close()
 
 
-class _Incoming:
+class _SessionResponse:
     """A response of requests."""
 
     def __init__(self, response: requests.Response) -> None:

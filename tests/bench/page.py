@@ -17,18 +17,18 @@ seconds are there to show proportions on that machine; they promise nothing for 
 HOW = """
 ## What is measured
 
-**Start-up.** `version`, `render specs/parameter-server.yaml` and `status` of a finished job (answered by a server in the measuring
-process) against a hello-world application of typer's, each a process of its own, {startup_rounds} rounds after one that does not count, all
-with a warm bytecode cache. The goal is on CPU time (the least of all rounds), because a neighbour on the machine changes it little; the
-wall clock stands beside it. What keeps it small: only the module of the command is imported; help and errors are plain text, so that rich
-is never imported; `requests` is imported at the first request, `yaml` at the first file, `jsonschema`, `fsspec` and `hdfs_native` only
-where they are used. `tests/bench/test_bench.py` asserts this by name.
+**Start-up.** `version`, `render specs/parameter-server.yaml`, and `status`, `list` and `wait` of a finished job (answered by a server in the
+measuring process) against a hello-world application of typer's, each a process of its own, {startup_rounds} rounds after one that does not
+count, all with a warm bytecode cache. The goal is on CPU time (the least of all rounds), because a neighbour on the machine changes it little;
+the wall clock stands beside it. The second floor is the same application after one GET by `http.client`: the least that can ask a
+ResourceManager. What keeps it small: only the module of the command is imported; help and errors are plain text, so that rich is never
+imported; `requests` is imported only for TLS, Kerberos and credentials (with simple authentication, `http.client` sends the requests), `yaml` at
+the first file, `jsonschema`, `fsspec` and `hdfs_native` only where they are used. `tests/bench/test_bench.py` asserts this by name.
 
-The methods of dataclasses are generated at the first instance of each class (`deferred.py`): 4.5 million instructions for a frozen class of six
-fields, where the whole hello-world application takes 247 million. Counted by valgrind on Python 3.11 with typer 0.27 (2026-11-23), where the import
-of typer is a third lighter than for the table above: `version` 292 million instructions (351 before), `status` of a job that is over
-801 (910 before). That is 3.2 times hello world, and its CPU time was 3.1 times (median of 7 runs, turn by turn): typer and `requests` alone are
-574 million, 2.3 times, and typer and the standard library's `http.client` 316, 1.3 times.
+The methods of dataclasses are generated at the first instance of each class, and only `__init__` is compiled (`deferred.py`). Counted by valgrind
+on Python 3.11 with typer 0.27 (2026-11-23), in millions of instructions: hello world 251, with one GET 342 (1.36
+times: `http.client` imports `email` and `ssl`); `version` 300, `status` 505 (801 before: 3.2 times), `list` 488, `wait` 510, which is 2.0 times hello
+world, and 1.5 times what asks the ResourceManager at all; `render` 883.
 
 **The bootstrap.** A job of one task without files that runs `true`, from the start of Python to its end: 385 million instructions (418 before), where
 the same bare Python 3.11 takes 137. It writes no bytecode, and a task without files imports no module for tars.

@@ -1,5 +1,5 @@
-"""How long `version`, `render` and `status` take, against a hello-world typer application in the
-same environment.
+"""How long `version`, `render`, `status`, `list` and `wait` take, against a hello-world typer
+application in the same environment.
 """
 
 from __future__ import annotations
@@ -20,9 +20,27 @@ __all__ = ["GOALS", "SPEC", "measure_startup", "resource_manager", "startup_rows
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "specs/parameter-server.yaml"
 HELLO = Path(__file__).with_name("hello.py")
-GOALS = {"version": 1.2, "render": 2.0, "status": 2.0}
+GOALS = {"version": 1.2, "render": 2.0, "status": 1.4, "list": 1.4, "wait": 1.4}
+ASKING = ("status", "list", "wait")
 
+# the least that can ask a ResourceManager
+GET = (
+    "import http.client, json, sys; connection = http.client.HTTPConnection(sys.argv.pop()); "
+    "connection.request('GET', '/ws/v1/cluster/apps'); json.load(connection.getresponse())"
+)
 APPLICATION = "application_1700000000000_0001"
+APP = {
+    "id": APPLICATION,
+    "user": "alice",
+    "name": "mnist",
+    "queue": "default",
+    "state": "FINISHED",
+    "finalStatus": "SUCCEEDED",
+    "diagnostics": "",
+    "applicationType": "yarn-service",
+    "startedTime": 1700000000000,
+    "finishedTime": 1700000060000,
+}
 ANSWERS = {
     "/app/v1/services/mnist": {
         "name": "mnist",
@@ -32,20 +50,8 @@ ANSWERS = {
         "components": [],
         "configuration": {},
     },
-    f"/ws/v1/cluster/apps/{APPLICATION}": {
-        "app": {
-            "id": APPLICATION,
-            "user": "alice",
-            "name": "mnist",
-            "queue": "default",
-            "state": "FINISHED",
-            "finalStatus": "SUCCEEDED",
-            "diagnostics": "",
-            "applicationType": "yarn-service",
-            "startedTime": 1700000000000,
-            "finishedTime": 1700000060000,
-        }
-    },
+    f"/ws/v1/cluster/apps/{APPLICATION}": {"app": APP},
+    "/ws/v1/cluster/apps": {"apps": {"app": [APP]}},
 }
 
 
@@ -86,7 +92,7 @@ def resource_manager() -> Iterator[str]:
 
 
 def measure_startup(rounds: int) -> Samples:
-    """Run bare Python, hello world (alone, and with what a command must import), and the three
+    """Run bare Python, hello world (alone, and with what a command must do besides), and the
     commands, turn by turn.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, resource_manager() as url:
@@ -98,10 +104,12 @@ def measure_startup(rounds: int) -> Samples:
             "python": [sys.executable, "-c", "pass"],
             "hello": [sys.executable, HELLO],
             "hello, yaml": [sys.executable, "-c", f"import yaml; {run_hello}"],
-            "hello, requests": [sys.executable, "-c", f"import requests; {run_hello}"],
+            "hello, GET": [sys.executable, "-c", f"{GET}; {run_hello}", url[len("http://") :]],
             "version": [*tool, "version"],
             "render": [*tool, "render", SPEC],
             "status": [*tool, "status", "mnist", "--rm", url],
+            "list": [*tool, "list", "--rm", url],
+            "wait": [*tool, "wait", "mnist", "--rm", url],
         }
         return interleave(
             {n: lambda argv=argv: run_process(argv, environ, home) for n, argv in commands.items()},  # type: ignore[misc]
@@ -126,6 +134,15 @@ def startup_rows(samples: Samples) -> list[Row]:
                 samples.cpu_ratio(name, "hello"),
                 goal,
                 details,
+            )
+        )
+    for name in ASKING:
+        rows.append(
+            Row(
+                f"`{name}`, CPU time",
+                "hello-world typer application that sends one GET by http.client",
+                samples.cpu_ratio(name, "hello, GET"),
+                None,
             )
         )
     return rows

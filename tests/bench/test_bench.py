@@ -20,7 +20,13 @@ SLACK = 1.25
 # what a command may add to hello world
 # with the libraries that it must import, in starts of a bare Python. That alone is no guard:
 # neighbours disturb small processes less.
-ADDS = {"version": ("hello", 3), "render": ("hello, yaml", 13), "status": ("hello, requests", 10)}
+ADDS = {
+    "version": ("hello", 3),
+    "render": ("hello, yaml", 13),
+    "status": ("hello, GET", 7),
+    "list": ("hello, GET", 7),
+    "wait": ("hello, GET", 7),
+}
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +90,8 @@ HEAVY = (
             ["status", "mnist"],
             (
                 *HEAVY,
+                "requests",
+                "urllib3",
                 "submit_tf_job.diagnose.cause",
                 "submit_tf_job.jobspec",
                 "submit_tf_job.logs",

@@ -8,6 +8,7 @@ import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from unittest import mock
 
 import pytest
 
@@ -319,6 +320,16 @@ def test_many_threads_share_one_transport(kind: str) -> None:
         assert len(seen) == 120
         assert all(isinstance(each, tuple) and each[3] == b"{}" for each in seen)
         assert server.connections <= 6
+
+
+def test_few_idle_connections_are_kept_of_many_nodes() -> None:
+    transport = PlainTransport()
+    nodes = [mock.Mock(address=f"node{number}:8042") for number in range(1000)]
+    for node in nodes:
+        transport.keep(node)
+    still = [node for node in nodes if not node.close.called]
+    assert 0 < len(still) <= 20
+    assert still == nodes[-len(still) :]
 
 
 @pytest.mark.parametrize("kind", BOTH)

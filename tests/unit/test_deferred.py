@@ -159,13 +159,19 @@ def _classes(dataclass: Callable[..., Any]) -> dict[str, type]:
         __hash__ = None  # type: ignore[assignment]
 
     @dataclass(frozen=True)
+    class Special:
+        x: int
+        y: int = dataclasses.field(default=1, kw_only=True)
+        z: list[int] = dataclasses.field(default_factory=list, init=False, hash=False)
+
+    @dataclass(frozen=True)
     class Derived(Frozen):
         z: int = 5
 
     class Plain(Frozen):
         pass
 
-    return {c.__name__: c for c in (Frozen, Mutable, One, Empty, Own, Derived, Plain)}
+    return {c.__name__: c for c in (Frozen, Mutable, One, Empty, Own, Special, Derived, Plain)}
 
 
 BOTH = [_classes(dataclass), _classes(dataclasses.dataclass)]
@@ -185,6 +191,8 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Empty", (), {}),
     ("Empty", (1,), {}),
     ("Own", (1, 2), {}),
+    ("Special", (1,), {"y": 2}),
+    ("Special", (1, 2), {}),
     ("Derived", (1, "b"), {"z": 3}),
     ("Plain", (1,), {}),
 ]
