@@ -294,7 +294,8 @@ class Follower(Agent):
                 if self.seen is None:
                     wait = max(wait, self.start_deadline - now)
             self.leave_by = now + wait
-        unheard = bool(self.record) and not self.noted and (self.welcomed or self.leave is None)
+        reachable = self.welcomed or (self.leave is None and not self._has_ended(now))
+        unheard = bool(self.record) and not self.noted and reachable
         if unheard and (now < self.leave_by or self._is_suspended(now)):
             return
         self.exit = self.leave
@@ -331,7 +332,7 @@ class Follower(Agent):
             return
         given_up = self.lost_at + self.info.task["grace_s"]
         if self.child:
-            if self._has_ended() and now >= self.lost_at + CLOSED_S:
+            if self._has_ended(now):
                 text = "%s has ended, and YARN does not start it again; this task ends, too"
                 log(text % self.info.deciding)
                 self._leave_with(now, contract.EXIT_DECIDER_LOST)
@@ -349,12 +350,13 @@ class Follower(Agent):
             text = "%s was not found in time: %s" % (self.info.deciding, self.trouble)
             self.fail(BootstrapProblem(self.exit, reason, text))
 
-    def _has_ended(self) -> bool:
-        """Return whether the deciding task's process has ended and cannot come again: nothing
-        listens at any of its ports.
+    def _has_ended(self, now: float) -> bool:
+        """Return whether the deciding task was here, and has ended for good: nothing listens at any
+        of its ports.
         """
         role = self.info.roles[self.info.deciding.rpartition("-")[0]]
-        return self.deaf >= len(self.ports) and not role["max_restarts"]
+        gone = self.seen is not None and self.deaf >= len(self.ports)
+        return gone and now >= self.lost_at + CLOSED_S and not role["max_restarts"]
 
     def command_ended(self, now: float) -> None:
         """Report the end to the deciding task, now or after the next connect."""

@@ -450,6 +450,21 @@ def test_tasks_leave_soon_after_their_deciding_task_was_killed(job: Cluster) -> 
     assert time.monotonic() - began < 20
 
 
+def test_task_whose_command_has_ended_leaves_soon_after_its_killed_deciding_task(
+    job: Cluster,
+) -> None:
+    job.job(
+        {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", UNTIL_GO)}, grace_s=60
+    )
+    job.start()
+    job.started("chief-0", "worker-0")
+    job.kill("chief-0")
+    job.go()
+    began = time.monotonic()
+    assert job.wait("worker-0") == 0
+    assert time.monotonic() - began < 20
+
+
 def test_tasks_wait_for_a_deciding_task_that_yarn_starts_again(job: Cluster) -> None:
     job.job(
         {

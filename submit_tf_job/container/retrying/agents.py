@@ -218,6 +218,10 @@ class RetryingFollower(Renewing, Follower):
         """Return what a deciding task in another container cannot know."""
         return self.remembered
 
+    def _has_ended(self, _now: float) -> bool:
+        """YARN always starts the deciding task again."""
+        return False
+
     def renewed(self) -> None:
         """Tell the deciding task, now or by the next hello."""
         self.told_done = self.noted = False
