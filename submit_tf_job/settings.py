@@ -173,6 +173,13 @@ def duration_s(value: Any) -> float:
     return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
 
 
+def _some_time(value: Any) -> float:
+    seconds = duration_s(value)
+    if not seconds:
+        raise ValueError(f"{value!r} leaves no time; use 90s, 15m or 2h")
+    return seconds
+
+
 def _size(value: Any) -> int:
     match = re.fullmatch(r"([1-9]\d{0,5})(Mi|Gi|Ti)", _stripped(value))
     if not match:
@@ -428,7 +435,7 @@ class CapSettings:
         _size, None, "most memory of all tasks of a job together", project=False
     )
     lifetime_s: float | None = setting(
-        duration_s,
+        _some_time,
         None,
         "longest lifetime of a job; one without lifetime is refused",
         project=False,

@@ -142,10 +142,11 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         return Change("scale", ref, False, f"{role} already has {count} tasks", count)
     more = count - (component.number_of_containers or 0)
     if more > 0:
-        sizes = [(c.number_of_containers or 0, c.memory_mib or 0) for c in service.components]
-        sizes.append((more, component.memory_mib or 0))
+        sizes = [(c.number_of_containers or 0, c) for c in service.components]
+        sizes.append((more, component))
         _check_cap(cluster, "tasks", sum(tasks for tasks, _ in sizes))
-        _check_cap(cluster, "memory", sum(tasks * mib for tasks, mib in sizes))
+        _check_cap(cluster, "gpus", sum(tasks * each.gpus for tasks, each in sizes))
+        _check_cap(cluster, "memory", sum(tasks * (c.memory_mib or 0) for tasks, c in sizes))
     cluster.client.flex(ref.name, component.name, count)
     if wait:
         _until(

@@ -85,10 +85,12 @@ class ObservedComponent:
     restart_policy: str | None = None
     memory_mib: int | None = None
     vcores: int | None = None
+    gpus: int = 0
 
     @classmethod
     def from_json(cls, answer: Answer) -> ObservedComponent:
         """Parse one element of `components`."""
+        additional = _object(_object(answer.get("resource")).get("additional"))
         return cls(
             name=text_of(answer, "name") or "",
             state=ComponentState(text_of(answer, "state")),
@@ -101,6 +103,11 @@ class ObservedComponent:
             restart_policy=text_of(answer, "restart_policy"),
             memory_mib=whole_of(_object(answer.get("resource")), "memory"),
             vcores=whole_of(_object(answer.get("resource")), "cpus"),
+            gpus=sum(
+                whole_of(_object(amount), "value") or 0
+                for name, amount in additional.items()
+                if "gpu" in name
+            ),
         )
 
 

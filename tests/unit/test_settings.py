@@ -252,6 +252,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("gateway.upload_files", 0, "0 is not a number from 1 to 999999"),
     ("gateway.upload_files", True, "True is not a number from 1 to 999999"),
     ("caps.gpus", -1, "-1 is not a number from 0 to 999999"),
+    ("caps.lifetime", "0s", "'0s' leaves no time; use 90s, 15m or 2h"),
     (
         "ca_file",
         "~nobody-of-that-name/ca",

@@ -155,6 +155,18 @@ def test_scale_keeps_to_the_memory_cap_and_always_allows_fewer_tasks() -> None:
     assert operations.scale(capped, "mnist", "board", 7, wait=False).changed
 
 
+def test_scale_keeps_to_the_cap_of_gpus() -> None:
+    stage = Stage(**{"submit_tf_job.strategy": "multi-worker"})
+    component = stage.fake.yarn.services["alice", "mnist"].spec["components"][0]
+    gpu = {"yarn.io/gpu": {"value": 2, "unit": ""}}
+    resource = {"cpus": 1, "memory": "1024", "additional": gpu}
+    component.update(name="board", number_of_containers=1, resource=resource)
+    origins = {**stage.alice.settings.origins, "caps.gpus": "x.yaml:1:1"}
+    settings = replace(stage.alice.settings, caps=CapSettings(gpus=5), origins=origins)
+    with pytest.raises(Refused, match=r"6 GPUs, and caps.gpus allows 5 GPUs"):
+        operations.scale(replace(stage.alice, settings=settings), "mnist", "board", 3)
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_delete_refuses_the_application_of_an_earlier_run(force: bool) -> None:
     stage = Stage()
