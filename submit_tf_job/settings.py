@@ -645,7 +645,7 @@ def _all_keys() -> Iterator[Setting]:
 
 def _key_of(item: Field[Any], *group: str) -> Setting:
     given, short = dict(item.metadata), item.name
-    if given["parse"] is duration_s:
+    if given["parse"] in (duration_s, _some_time):
         short = short.removesuffix("_s")
     given["name"] = ".".join((*group, given["name"] or short))
     return Setting(path=(*group, item.name), **given)
