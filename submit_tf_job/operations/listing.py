@@ -32,6 +32,9 @@ _YARN_STATES = {
     JobState.FAILED: frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED}),
     JobState.STOPPED: frozenset({AppState.FINISHED, AppState.KILLED}),
 }
+_OVER = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
+_GOING_ON = frozenset(AppState) - _OVER - {AppState.UNKNOWN}
+CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
 FORGOTTEN_S = 30.0
 LISTED_STATES = tuple(_YARN_STATES)
 
@@ -248,10 +251,10 @@ def list_jobs(
         answer_s: Time limit for a ResourceManager to respond; None for `timeouts.failover`.
     """
     within = deadline = None
-    if selection.within_s is not None:
-        within = int((now_ms or time.time() * 1000) - selection.within_s * 1000)
     if answer_s is not None:
         deadline = cluster.client.deadline(answer_s)
+    if selection.within_s is not None:
+        within = int((now_ms or time.time() * 1000) - selection.within_s * 1000)
     apps = cluster.client.apps(
         user=selection.user,
         queue=selection.queue,
@@ -262,11 +265,56 @@ def list_jobs(
     return selection.jobs(apps)
 
 
+class _Polls:
+    """Polls a selection without the jobs that were over long before the first poll.
+
+    Only jobs that are not over are requested, and those that have ended meanwhile when one of them
+    is missing. A ResourceManager keeps 10,000 ended applications by default, 14 MB in each
+    response.
+    """
+
+    def __init__(self, cluster: Cluster, selection: JobSelection) -> None:
+        self._cluster, self._selection = cluster, selection
+        now_ms = int(
+            cluster.wall() * 1000
+        )  # fixed: a job stays in the selection while it is watched
+        self._started_after_ms = None
+        if selection.within_s is not None:
+            self._started_after_ms = now_ms - int(selection.within_s * 1000)
+        self._ended_after_ms = now_ms - CLOCKS_DIFFER_MS
+        self._going: frozenset[str] | None = None
+        self._over: tuple[AppReport, ...] = ()
+
+    def __call__(self) -> tuple[ListedJob, ...]:
+        going = self._apps(_GOING_ON, None)
+        ids = frozenset(app.id for app in going)
+        # None of them can be missing where only ended ones are selected.
+        unseen = not _GOING_ON & (self._selection.yarn_states or _GOING_ON)
+        if unseen or self._going is None or self._going - ids:
+            self._over = self._apps(_OVER, self._ended_after_ms)
+        self._going = ids
+        both = [*going, *(app for app in self._over if app.id not in ids)]
+        both.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)
+        return self._selection.jobs(both)
+
+    def _apps(
+        self, states: frozenset[AppState], finished_after_ms: int | None
+    ) -> tuple[AppReport, ...]:
+        wanted = states & (self._selection.yarn_states or states)
+        if not wanted:
+            return ()
+        return self._cluster.client.apps(
+            user=self._selection.user,
+            queue=self._selection.queue,
+            states=wanted,
+            started_after_ms=self._started_after_ms,
+            finished_after_ms=finished_after_ms,
+            deadline=self._cluster.client.deadline(ANSWER_S),
+        )
+
+
 def open_listing(cluster: Cluster, selection: JobSelection) -> Listing:
-    """Return a listing that sends one request per poll, for any number of jobs."""
-    now_ms = int(time.time() * 1000)  # fixed: a job stays in the selection while it is watched
-    return Listing(
-        lambda: list_jobs(cluster, selection, now_ms=now_ms, answer_s=ANSWER_S),
-        clock=cluster.clock,
-        sleep=cluster.sleep,
-    )
+    """Return a listing that sends one request per poll, for any number of jobs, and one more when
+    a job has ended.
+    """
+    return Listing(_Polls(cluster, selection), clock=cluster.clock, sleep=cluster.sleep)

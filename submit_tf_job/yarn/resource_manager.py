@@ -218,6 +218,7 @@ class ResourceManager:
         tags: Iterable[str] = (),
         queue: str | None = None,
         started_after_ms: int | None = None,
+        finished_after_ms: int | None = None,
         limit: int | None = None,
         deadline: Deadline | None = None,
     ) -> tuple[AppReport, ...]:
@@ -235,6 +236,7 @@ class ResourceManager:
             "applicationTags": ",".join(tagged),
             "queue": queue,
             "startedTimeBegin": str(started_after_ms or ""),
+            "finishedTimeBegin": str(finished_after_ms or ""),
             # the largest part of each response, and not needed in a list (YARN-7717)
             "deSelects": "resourceRequests",
         }
@@ -261,6 +263,7 @@ class ResourceManager:
             if app.id
             and (queue is None or queue.rpartition(".")[2] == app.queue)
             and (started_after_ms is None or (app.started_ms or 0) >= started_after_ms)
+            and (finished_after_ms is None or (app.finished_ms or 0) >= finished_after_ms)
             and (not wanted or app.state.value in wanted)
             and (not tagged or tagged & {tag.lower() for tag in app.tags})
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.listing import JobSelection, ListedJob, Listing, listed_job
 from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.states import AppState
 from tests.fakes.resource_manager import FakeCluster
 
 P, R, S, F, T = (
@@ -161,3 +163,70 @@ def test_list_jobs_sends_one_request() -> None:
     found = operations.list_jobs(connected, JobSelection(user="alice"))
     assert len(found) == 30
     assert len(cluster.network.log) - before == 1
+
+
+class Manager:
+    """A ResourceManager's list of applications, with its filters."""
+
+    def __init__(self, *apps: AppReport) -> None:
+        self.there = {app.id: app for app in apps}
+        self.asked: list[str] = []
+
+    def deadline(self, _seconds: float) -> None:
+        return None
+
+    def apps(
+        self,
+        *,
+        states: frozenset[AppState],
+        finished_after_ms: int | None,
+        **_given: Any,
+    ) -> tuple[AppReport, ...]:
+        self.asked.append("going on" if AppState.RUNNING in states else "over")
+        return tuple(
+            app
+            for app in self.there.values()
+            if app.state in states
+            and (finished_after_ms is None or (app.finished_ms or 0) >= finished_after_ms)
+        )
+
+    def put(self, app: AppReport) -> None:
+        self.there[app.id] = app
+
+
+def ended(number: int, at_ms: int) -> AppReport:
+    return application(number, state="FINISHED", finalStatus="SUCCEEDED", finishedTime=at_ms)
+
+
+def test_watch_does_not_fetch_jobs_that_were_over_before() -> None:
+    """10,000 ended ones are 14 MB in each response."""
+    opened_ms = 10_000_000
+    manager = Manager(ended(1, 1), ended(2, opened_ms - 1000), application(3), application(4))
+    cluster: Any = SimpleNamespace(
+        client=manager, wall=lambda: opened_ms / 1000, clock=float, sleep=lambda _s: None
+    )
+    looks = operations.open_listing(cluster, JobSelection()).watch(jitter=lambda: 0.5)
+
+    def numbers() -> dict[int, JobState]:
+        return {int(job.application_id[-4:]): job.state for job in next(looks)[0]}
+
+    assert numbers() == {3: R, 4: R}
+    assert numbers() == {3: R, 4: R}
+    assert manager.asked == ["going on", "over", "going on"]
+    manager.put(ended(3, opened_ms + 5))
+    manager.put(application(5, state="ACCEPTED"))
+    manager.put(ended(6, opened_ms + 6))  # began and ended between two looks
+    assert numbers() == {3: S, 4: R, 5: P, 6: S}
+    assert numbers() == {3: S, 4: R, 5: P, 6: S}
+    assert manager.asked[3:] == ["going on", "over", "going on"]
+
+
+def test_watch_of_a_selection_of_ended_jobs_asks_for_nothing_else() -> None:
+    manager = Manager(ended(1, 5), application(2))
+    cluster: Any = SimpleNamespace(client=manager, wall=lambda: 0.0, clock=float, sleep=float)
+    selection = JobSelection(states=frozenset({S}))
+    looks = operations.open_listing(cluster, selection).watch(until_over=False)
+    assert next(looks)[0] == ()
+    manager.put(ended(2, 6))
+    assert [job.application_id[-1] for job in next(looks)[0]] == ["2"]
+    assert manager.asked == ["over", "over"]
