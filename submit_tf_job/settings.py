@@ -515,6 +515,11 @@ class Settings:
         "Hadoop version, where the cluster is not to be asked",
     )
     dns: DnsSettings = field(default_factory=DnsSettings)
+    names: str = setting(
+        _one_of("dns", "rendezvous", "auto"),
+        "dns",
+        "how tasks find one another: by Registry DNS, by a directory of HDFS, or by what answers",
+    )
     gpu_resource: str = setting(
         _name("[a-z0-9.-]+/[a-z0-9.-]+", "resource name"), "yarn.io/gpu", "YARN's name for a GPU"
     )

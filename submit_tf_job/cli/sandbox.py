@@ -74,6 +74,13 @@ def up(
             help="How containers resolve names; system needs root.",
         ),
     ] = None,
+    no_dns: Annotated[
+        bool,
+        typer.Option(
+            "--no-dns",
+            help="Without Registry DNS, as on most clusters; containers have the host's resolver.",
+        ),
+    ] = False,
     profile: Annotated[
         list[str] | None,
         typer.Option(
@@ -140,12 +147,15 @@ def up(
       submit_tf_job sandbox up --name images --profile docker --gpus 2
       submit_tf_job sandbox up --name slow --default-timeouts
       submit_tf_job sandbox up --name three --nodes 3
+      submit_tf_job sandbox up --name nameless --no-dns
     """
     from submit_tf_job.errors import UsageError
     from submit_tf_job.sandbox import SandboxOptions, parse_modes
 
     if resolver not in (None, "auto", "system", "direct"):
         raise UsageError(f"--resolver takes auto, system or direct, not {resolver!r}")
+    if no_dns and resolver:
+        raise UsageError("--resolver says how containers ask Registry DNS; --no-dns starts none")
     options = SandboxOptions(
         hadoop_version=hadoop,
         hadoop_home=hadoop_home,
@@ -153,7 +163,7 @@ def up(
         if container_path
         else None,
         modes=parse_modes(profile) if profile else None,
-        resolver=resolver,  # type: ignore[arg-type]  # checked above
+        resolver="none" if no_dns else resolver,  # type: ignore[arg-type]  # checked above
         gpus=gpus,
         container_executor=container_executor,
         mounts=tuple(mount) if mount else None,
@@ -221,6 +231,13 @@ def logs(
     )
 
 
+_DNS_USERS = {
+    "system": "{}, used by the containers' resolver",
+    "direct": "{}, used by the tasks, directly",
+    "none": "none (--no-dns): tasks find one another by `names: rendezvous`",
+}
+
+
 def _up_lines(info: SandboxInfo) -> Iterator[str]:
     did = "was up already"
     if info.started:
@@ -230,8 +247,7 @@ def _up_lines(info: SandboxInfo) -> Iterator[str]:
     yield f"  ResourceManager  {', '.join(info.rm_urls)}"
     yield f"  NodeManager      {', '.join(info.nm_urls)}"
     yield f"  NameNode         {info.namenode_url}  {info.hdfs_uri}"
-    used_by = "the containers' resolver" if info.resolver == "system" else "the tasks, directly"
-    yield f"  Registry DNS     {info.dns_server}, used by {used_by}"
+    yield f"  Registry DNS     {_DNS_USERS[info.resolver].format(info.dns_server)}"
     yield f"  client files     {info.client_conf}"
     if info.docker:
         yield f"  Docker Engine    DOCKER_HOST={info.docker.host}"

@@ -88,13 +88,36 @@ class Decider(Agent):
         return Rendezvous(info, info.started, log)
 
     def open(self) -> None:
-        """Listen for the other tasks, if the job has any.
+        """Listen for the other tasks, if the job has any, and have them find this one.
 
         Raises:
             BootstrapProblem: The port is in use.
         """
-        if self.info.total == 1:
-            return
+        if self.info.total > 1:
+            self._listen()
+        if self.info.task.get("meeting"):
+            self._announce()
+
+    def _announce(self) -> None:
+        """Write where this task is, for those that do not find it by DNS."""
+        # travels only with jobs that do without Registry DNS
+        from submit_tf_job.container.meeting import place
+
+        me = self.job.me
+        me.address = me.origin = place.own_address(self.info)
+        if self.listener:
+            place.Announcer(
+                self.info, me.address, lambda *told: self.post(lambda: self._unannounced(*told))
+            ).start()
+
+    def _unannounced(self, text: str, given_up: bool) -> None:
+        """Report that the address could not be written; end the job if no task can come."""
+        if given_up and self.info.by_place and not self.child and not self.record:
+            self.fail(BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", text))
+        elif text not in self.job.warnings:
+            self.warn(text)
+
+    def _listen(self) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = 2 * self.info.total + UNIDENTIFIED + 64
         if soft != resource.RLIM_INFINITY and soft < wanted:  # the usual soft limit is 1024
@@ -271,6 +294,8 @@ class Decider(Agent):
 
         An earlier query would have DNS servers cache that the name does not exist.
         """
+        if self.info.by_place:
+            return
         if self.resolver.busy or not (
             self.unasked or (self.unknown and now >= self.looked + LOOKUP_S)
         ):

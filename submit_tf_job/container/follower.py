@@ -35,7 +35,7 @@ class Follower(Agent):
         super().__init__(info, signals)
         self.channel: Channel | None = None
         self.connected = self.welcomed = self.writing = False
-        self.resolver = Resolver(info.task.get("dns_server"), self.post)
+        self.resolver = self._resolver()
         self.seen: str | None = None  # the run of the deciding task that last welcomed this one
         self.decider_attempt: int | None = None
         self.trouble = "it has not been asked for yet"
@@ -60,6 +60,15 @@ class Follower(Agent):
         self.told_done = self.noted = False
         self.news: dict[str, Any] | None = None
 
+    def _resolver(self) -> Resolver:
+        """Return what finds the deciding task."""
+        if self.info.task.get("meeting"):
+            # travels only with jobs that do without Registry DNS
+            from submit_tf_job.container.meeting.place import Finder
+
+            return Finder(self.info, self.post)
+        return Resolver(self.info.task.get("dns_server"), self.post)
+
     # --- the connection ---------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:
         if self.resolver.busy or now < self.next_try:
@@ -67,9 +76,8 @@ class Follower(Agent):
         self.next_try = now + self.pause
         if self.search_at is None:
             self.search_at = now
-        # Many tasks may wait for a deciding task without a container: spare the DNS server.
-        self.pause = min(2 * self.pause, 0.5 + min(4.5, self.info.total / 400.0))
-        host = self.info.host(self.info.deciding)
+        self.pause = min(2 * self.pause, self.resolver.longest_pause_s(self.info.total))
+        host = self.resolver.sought(self.info)
         if now >= self.told + 30:
             log("looking up %s at %s" % (self.info.deciding, host))
             if self.told:
@@ -81,7 +89,7 @@ class Follower(Agent):
         if self.channel or self.exit is not None:
             return
         if not address:
-            self.trouble = "the name %s does not resolve" % host
+            self.trouble = self.resolver.missing(host)
             return
         self.address, self.refusals = address, 0
         if not self.wrong_job:

@@ -75,6 +75,8 @@ class Info:
         self.ports: dict[str, int] = {}
         self.served: dict[str, int] = {}  # the ports that this task serves, by name
         self.warnings: list[str] = []  # warnings for the deciding task's report
+        # whether tasks find the deciding one without Registry DNS, and programs get no names
+        self.by_place = "meeting" in task and not task["meeting"]["dns"]
         self.started = time.monotonic()
         self.wall = time.time() - self.started
         self.node = env.get("NM_HOST") or socket.gethostname()

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from submit_tf_job.container.info import Info
+
 
 def encode_query(number: int, name: str) -> bytes:
     """Build a DNS query for the A record of `name`."""
@@ -118,6 +120,25 @@ class Resolver:
         self.server = server_address(server) if server else None
         self.post, self.busy = post, 0
 
+    def sought(self, info: Info) -> str:
+        """Return the name by which the deciding task is looked up."""
+        return info.host(info.deciding)
+
+    def longest_pause_s(self, total: int) -> float:
+        """Return the longest pause between two look-ups of a task, in a job of so many tasks.
+
+        Many tasks may wait for a deciding task without a container: spare the DNS server.
+        """
+        return 0.5 + min(4.5, total / 400.0)
+
+    def missing(self, name: str) -> str:
+        """Return why a name has no address."""
+        return "the name %s does not resolve" % name
+
+    def find(self, name: str) -> str | None:
+        """Return the result of `look_up`; called in a thread."""
+        return look_up(self.server, name)
+
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
         """Look up each name, and call `found(name, result of look_up)` in the event loop."""
         work: queue.Queue[str] = queue.Queue()
@@ -135,7 +156,7 @@ class Resolver:
                     name = work.get_nowait()
                 except queue.Empty:
                     return
-                address = look_up(self.server, name)
+                address = self.find(name)
                 self.post(lambda name=name, address=address: answer(name, address))  # type: ignore[misc]
 
         for _ in range(min(4, len(names))):

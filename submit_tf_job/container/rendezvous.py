@@ -127,7 +127,7 @@ class Rendezvous:
         self.counts = {role: {ABSENT: count} for role, count in info.counts.items()}
         self.restarts = dict.fromkeys(info.counts, 0)
         # whether programs are given names; else they get addresses
-        self.by_name = not task.get("dns_server")
+        self.by_name = not (task.get("dns_server") or info.by_place)
         # tasks whose names DNS has not returned
         self.unresolved: set[str] = set()
         if self.barrier > 1:
@@ -791,6 +791,11 @@ class Rendezvous:
                 "%d of %d tasks cannot be reached after %d s, because DNS has not registered "
                 "them and their connections come from addresses that are not theirs: "
             )
+            if self.info.by_place:
+                text = (
+                    "%d of %d tasks cannot be reached after %d s, because their connections come "
+                    "from addresses that are not theirs (`network: host` has no such addresses): "
+                )
         text = text % (len(missing), self.barrier, now - self.started) + listed(missing)
         self.first = self._record(self.members[missing[0]], now, "peers-missing", text)
         self.exit = contract.EXIT_PEERS_MISSING

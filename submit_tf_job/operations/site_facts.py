@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
     from submit_tf_job.plan import Site
+    from submit_tf_job.plan.site import WebStaging
 
 __all__ = ["site_of"]
 
@@ -16,9 +18,33 @@ def site_of(settings: Settings) -> Site:
     """Return the facts of the cluster that a plan depends on; sends no request."""
     from submit_tf_job.plan import Site
 
+    staging = _staging_root(settings)
     return Site.from_settings(
-        settings, staging=_staging_root(settings), token_life_s=_token_life_s(settings)
+        settings,
+        staging=staging,
+        token_life_s=_token_life_s(settings),
+        web_hdfs=_web_hdfs(settings, staging),
     )
+
+
+def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
+    """Return the staging directory over HTTP, if tasks meet there."""
+    if settings.names == "dns" or staging is None:
+        return None
+    from submit_tf_job.container.hadoop import resolve_viewfs, web_addresses
+    from submit_tf_job.plan.site import WebStaging
+    from submit_tf_job.storage.hadoop_xml import properties
+
+    conf = properties(settings.hadoop_conf)
+    parts = urlsplit(staging)
+    if not parts.netloc:
+        parts = urlsplit(conf.get("fs.defaultFS", ""))._replace(path=parts.path)
+    if parts.scheme == "viewfs":
+        parts = urlsplit(resolve_viewfs(parts.netloc, parts.path, conf) or "")
+    if parts.scheme != "hdfs":
+        return None
+    protocol, addresses = web_addresses(parts.netloc, conf)
+    return WebStaging(protocol, tuple(addresses), parts.path) if addresses else None
 
 
 def _token_life_s(settings: Settings) -> int:

@@ -141,7 +141,7 @@ def forget_files(name: str, settings: Settings, service: str, now_s: float) -> N
     except (SettingsError, UsageError):
         return  # so nothing was staged from this host either
     try:
-        for directory in (stage.files, stage.lists):
+        for directory in (stage.files, stage.lists, stage.meeting):
             forget_job(storage, directory, service=service, now_s=now_s)
     except SubmitTFJobError as error:
         raise Refused(

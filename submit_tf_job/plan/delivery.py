@@ -36,8 +36,10 @@ from submit_tf_job.jobspec.job import HostFile, Job, Mount, ShippedFile
 __all__ = [
     "FILES",
     "KEYTABS",
+    "KINDS",
     "LARGE",
     "LISTS",
+    "MEETING",
     "Content",
     "Contribution",
     "Delivery",
@@ -52,7 +54,8 @@ __all__ = [
     "shipments",
 ]
 
-FILES, LISTS, KEYTABS = "files", "lists", "keytabs"  # directories of the staging directory
+# directories of the staging directory
+FILES, LISTS, KEYTABS, MEETING = KINDS = ("files", "lists", "keytabs", "rendezvous")
 # A file of at least this size is staged by itself, and not uploaded again when another changes.
 LARGE = 16 * 1024**2
 # Limit of all roles: each file takes about 350 bytes per role in a service of at most 60 KB.
@@ -69,16 +72,18 @@ class Stage:
         files: URI of the directory for contents, by their hash.
         lists: URI of the directory for lists of sharded inputs, by submission.
         keytabs: URI of the directory for keytabs, by submission.
+        meeting: URI of the directory for the deciding task's address, by submission.
     """
 
     files: str
     lists: str
     keytabs: str
+    meeting: str
 
     @classmethod
     def of(cls, staging: str | None, job_name: str) -> Stage:
         """Return the directories below a staging directory."""
-        return cls(*(f"{staging or ''}/{kind}/{job_name}" for kind in (FILES, LISTS, KEYTABS)))
+        return cls(*(f"{staging or ''}/{kind}/{job_name}" for kind in KINDS))
 
 
 @dataclass(frozen=True)

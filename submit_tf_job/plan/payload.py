@@ -188,17 +188,19 @@ def _safe_json(value: Mapping[str, object]) -> str:
     return text.replace("${", "\\u0024{").replace("{{", "{\\u007b")
 
 
-# Key of the task description → the folder of `container` that a job with the key needs: it reads
+# Key of the task description → the folders of `container` that a job with the key needs: it reads
 # delegation tokens; logs the task in; copies inputs and outputs; links and unpacks files and
-# packages; sets variables of other systems; knows the strategy's framework; starts all tasks again.
+# packages; sets variables of other systems; knows the strategy's framework; starts all tasks again;
+# finds the deciding task on HDFS.
 _PARTS = {
-    "tokens": "delegation",
-    "login": "login",
-    "data": "data",
-    "files": "shipping",
-    "variables": "systems",
-    "framework": "frameworks",
-    "retries": "retrying",
+    "tokens": ("delegation",),
+    "login": ("login",),
+    "data": ("data",),
+    "files": ("shipping",),
+    "variables": ("systems",),
+    "framework": ("frameworks",),
+    "retries": ("retrying",),
+    "meeting": ("data", "meeting"),
 }
 
 
@@ -219,7 +221,8 @@ def code(parts: tuple[str, ...] = ()) -> bytes:
     """
     root = resources.files("submit_tf_job") / "container"
     modules = {"submit_tf_job/__init__.py": ""}
-    for folder in ("", *(f"{_PARTS[part]}/" for part in parts)):
+    folders = dict.fromkeys(f"{folder}/" for part in parts for folder in _PARTS[part])
+    for folder in ("", *folders):
         for item in sorted((root / folder).iterdir(), key=lambda entry: entry.name):
             if item.name.endswith(".py"):
                 modules[f"submit_tf_job/container/{folder}{item.name}"] = stripped(

@@ -34,6 +34,7 @@ from submit_tf_job.plan import (
     hadoop_configuration,
     kerberos,
     launch,
+    meeting,
     payload,
     python_packages,
 )
@@ -208,6 +209,7 @@ class Planner:
             hadoop_configuration.contribution(job),
             kerberos.contribution(job, site, stage),
             data.contribution(job, site, stage),
+            meeting.contribution(job, site, stage),
             remote_files(job),
         )
         mounts = [mount for part in parts for mount in part.mounts]

@@ -20,6 +20,7 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import AUTO_PORT, Job, TFConfigMode, Variables
 from submit_tf_job.plan import launch
 from submit_tf_job.plan.planner import Plan, Planner
+from submit_tf_job.plan.site import Names
 
 __all__ = ["TaskPreview", "preview"]
 
@@ -159,14 +160,22 @@ def _port_variable(name: str) -> str:
     return contract.ENV_PORT_OF + name.upper().replace("-", "_")
 
 
+_ADDRESSES = {
+    Names.RENDEZVOUS: "with `names: rendezvous` the program gets addresses instead of host names",
+    Names.AUTO: "with `names: auto` it gets addresses in place of host names that do not resolve",
+}
+
+
 def _notes(planned: Plan, role: str) -> list[str]:
     job, site = planned.job, planned.site
     notes = []
-    if not site.domain:
+    if not site.domain and site.names is not Names.RENDEZVOUS:
         notes.append(
             f"{_DOMAIN} stands for the registry's domain, which is not known here (dns.domain)"
         )
-    if site.dns_server and job.bootstrap:
+    if site.names is not Names.DNS and job.bootstrap:
+        notes.append(_ADDRESSES[site.names])
+    elif site.dns_server and job.bootstrap:
         notes.append("with dns.server the program gets addresses instead of host names")
     if Variables.TONY in job.variables:
         notes.append(f"{', '.join(_OF_A_RUN)} are set when the task runs")

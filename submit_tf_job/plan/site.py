@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,10 +11,32 @@ from submit_tf_job.container.tfconfig import registry_user
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.settings import Settings
 
-__all__ = ["TOKEN_LIFE_S", "Cap", "Site"]
+__all__ = ["TOKEN_LIFE_S", "Cap", "Names", "Site", "WebStaging"]
 
 # The default of dfs.namenode.delegation.token.max-lifetime.
 TOKEN_LIFE_S = 7 * 24 * 3600
+
+
+class Names(Enum):
+    """How tasks find the deciding one: by Registry DNS, by HDFS, or by whichever answers."""
+
+    DNS = "dns"
+    RENDEZVOUS = "rendezvous"
+    AUTO = "auto"
+
+
+class WebStaging(NamedTuple):
+    """The staging directory over HTTP.
+
+    Attributes:
+        protocol: `http` or `https`.
+        addresses: `host:port` of each NameNode.
+        path: The path of the staging directory.
+    """
+
+    protocol: str
+    addresses: tuple[str, ...]
+    path: str
 
 
 class Cap(NamedTuple):
@@ -51,6 +74,8 @@ class Site:
         runtimes: Allowed OCI runtimes.
         caps: The limits of one job.
         token_life_s: Seconds after which HDFS refuses a delegation token in spite of renewals.
+        names: How tasks find the deciding one.
+        web_hdfs: Where they do without Registry DNS; None where staging is not on HDFS.
     """
 
     user: str
@@ -67,6 +92,8 @@ class Site:
     rw_mounts: tuple[str, ...] | None = None
     runtimes: tuple[str, ...] | None = None
     caps: tuple[Cap, ...] = ()
+    names: Names = Names.DNS
+    web_hdfs: WebStaging | None = None
 
     @cached_property
     def registry_user(self) -> str:
@@ -75,7 +102,12 @@ class Site:
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, *, staging: str | None = None, token_life_s: int = TOKEN_LIFE_S
+        cls,
+        settings: Settings,
+        *,
+        staging: str | None = None,
+        token_life_s: int = TOKEN_LIFE_S,
+        web_hdfs: WebStaging | None = None,
     ) -> Site:
         """Return the site of the settings."""
         return cls(
@@ -93,6 +125,8 @@ class Site:
             rw_mounts=settings.docker.rw_mounts,
             runtimes=settings.docker.runtimes,
             caps=tuple(_caps(settings)),
+            names=Names(settings.names),
+            web_hdfs=web_hdfs,
         )
 
 

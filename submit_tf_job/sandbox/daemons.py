@@ -353,9 +353,8 @@ def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, 
     if name == "dockerd":
         restore_bridge(state.engine)
         expose(state.engine, exposed(state, layout))
-        return start_engine(
-            state.engine, environ, state.dns_address, dockerd_options(state, environ)
-        )
+        dns = state.dns_address if state.dns else None
+        return start_engine(state.engine, environ, dns, dockerd_options(state, environ))
     if name == "kdc":
         variables |= {**kdc_environment(layout), "PATH": kdc_path(variables["PATH"])}
         return launch(

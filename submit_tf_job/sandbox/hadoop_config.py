@@ -150,16 +150,28 @@ def _quick(state: SandboxState, properties: Mapping[str, str]) -> Mapping[str, s
     return {} if state.default_timeouts else properties
 
 
+_NAMES = {
+    # Enables the services API's check of names against DNS rules; Registry DNS itself ignores it.
+    "hadoop.registry.dns.enabled": "true",
+    "hadoop.registry.dns.domain-name": DOMAIN,
+}
+
+
 def _core_client(state: SandboxState) -> dict[str, str]:
     return {
         "fs.defaultFS": state.hdfs_uri,
         "hadoop.security.authentication": "kerberos" if state.secure else "simple",
         "hadoop.registry.zk.quorum": f"localhost:{state.ports['zookeeper']}",
         "hadoop.registry.zk.root": "/registry",
-        # Enables the services API's check of names against DNS rules; Registry DNS itself ignores
-        # it.
-        "hadoop.registry.dns.enabled": "true",
-        "hadoop.registry.dns.domain-name": DOMAIN,
+        **(_NAMES if state.dns else {}),
+    }
+
+
+def _registry_dns(state: SandboxState) -> dict[str, str]:
+    return {
+        "hadoop.registry.dns.bind-address": state.dns_address,
+        "hadoop.registry.dns.bind-port": str(state.dns_port),
+        "hadoop.registry.dns.dns-ttl": "1",
     }
 
 
@@ -174,9 +186,7 @@ def _core_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
         # Without it, Hadoop calls `id` for users, which fails for those without an account.
         "hadoop.user.group.static.mapping.overrides": hardening.groups(state),
         "hadoop.registry.secure": "false",
-        "hadoop.registry.dns.bind-address": state.dns_address,
-        "hadoop.registry.dns.bind-port": str(state.dns_port),
-        "hadoop.registry.dns.dns-ttl": "1",
+        **(_registry_dns(state) if state.dns else {}),
         "hadoop.zk.address": f"localhost:{state.ports['zookeeper']}",
         # A killed ResourceManager is replaced when its session expires.
         "hadoop.zk.timeout-ms": "4000" if state.ha else "10000",

@@ -222,7 +222,7 @@ class Sandbox:
         first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % port_blocks.BLOCKS
         with port_blocks.pick_block(first_block) as block:
             resolver: Resolver = "system"
-            if "docker" not in (options.modes or ()):
+            if options.resolver == "none" or "docker" not in (options.modes or ()):
                 resolver, why_not = choose_resolver(options.resolver or "auto", block, environ)
                 if why_not:
                     progress(f"containers will not find names by the system's resolver: {why_not}")
@@ -247,7 +247,7 @@ class Sandbox:
         if not state.docker:
             return state
         engine = make_bridge(self._layout.docker)
-        if not port_blocks.port_is_free(53, engine.address):
+        if state.dns and not port_blocks.port_is_free(53, engine.address):
             raise SandboxError(
                 f"port 53 of {engine.address} is in use, by a DNS server that listens on "
                 f"every address",
@@ -448,7 +448,7 @@ class Sandbox:
             nm_urls=state.nm_urls,
             nm_url=state.nm_urls[0],
             namenode_url=state.namenode_url,
-            dns_server=f"{state.dns_address}:{state.dns_port}",
+            dns_server=f"{state.dns_address}:{state.dns_port}" if state.dns else None,
             resolver=state.resolver,
             ports=state.ports,
             modes=state.modes,

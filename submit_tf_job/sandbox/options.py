@@ -35,8 +35,8 @@ __all__ = [
     "profile_name",
 ]
 
-Resolver = Literal["system", "direct"]
-ResolverChoice = Literal["auto", "system", "direct"]
+Resolver = Literal["system", "direct", "none"]
+ResolverChoice = Literal["auto", "system", "direct", "none"]
 
 Mode = Literal["kerberos", "ha", "tls", "docker"]
 
@@ -71,10 +71,14 @@ _MORE: dict[Mode, str] = {"docker": "dockerd", "kerberos": "kdc", "ha": "resourc
 DAEMONS = tuple(name for name in ALL_DAEMONS if name not in (*_MORE.values(), *NODEMANAGERS[1:]))
 
 
-def daemons_of(modes: Collection[Mode], nodes: int = 1) -> tuple[str, ...]:
-    """Return the daemons that a sandbox of these modes has, with a NodeManager for each node."""
+def daemons_of(modes: Collection[Mode], nodes: int = 1, *, dns: bool = True) -> tuple[str, ...]:
+    """Return the daemons that a sandbox of these modes has, with a NodeManager for each node, and
+    with Registry DNS or without.
+    """
     more = (daemon for mode, daemon in _MORE.items() if mode in modes)
     wanted = {*DAEMONS, *more, *NODEMANAGERS[:nodes]}
+    if not dns:
+        wanted.discard("registrydns")
     return tuple(name for name in ALL_DAEMONS if name in wanted)
 
 
@@ -121,7 +125,8 @@ class SandboxOptions:
         hadoop_home: An unpacked Hadoop whose jars are used instead of Maven's.
         container_path: Directories put first on the PATH of containers, such as the `bin` of a
             virtual environment with TensorFlow.
-        resolver: How containers resolve names: `system` (root only), `direct`, or `auto`.
+        resolver: How containers resolve names: `system` (root only), `direct`, or `auto`; `none`
+            for a sandbox without Registry DNS.
         memory_mib: Memory that the NodeManager offers; nominal, the machine need not have it.
             Default 12288.
         vcores: Cores that it offers, likewise nominal. Default 16.
@@ -203,8 +208,9 @@ class SandboxInfo:
         rm_url, nm_url, namenode_url: Web addresses.
         rm_urls: Web addresses of all ResourceManagers, `rm_url` first.
         nm_urls: Web addresses of all NodeManagers, `nm_url` first.
-        dns_server: `address:port` of Registry DNS.
-        resolver: `system` if containers' own resolver uses Registry DNS, else `direct`.
+        dns_server: `address:port` of Registry DNS; None without one.
+        resolver: `system` if containers' own resolver uses Registry DNS, `direct` if only the
+            bootstrap does, `none` without one.
         ports: Every port, by purpose.
         started: Daemons that this `up` started; empty if all were healthy.
         seconds: Duration of this `up`.
@@ -225,7 +231,7 @@ class SandboxInfo:
     rm_url: str
     nm_url: str
     namenode_url: str
-    dns_server: str
+    dns_server: str | None
     resolver: Resolver
     ports: Mapping[str, int]
     started: tuple[str, ...] = ()

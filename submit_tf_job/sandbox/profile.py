@@ -16,9 +16,6 @@ __all__ = ["profile_text", "remove_profile", "write_profile"]
 
 def profile_text(state: SandboxState, layout: Layout) -> str:
     """Return the settings profile of a sandbox as YAML."""
-    dns = {"domain": DOMAIN}
-    if state.resolver == "direct":
-        dns["server"] = f"{state.dns_address}:{state.dns_port}"
     job: dict[str, object] = {}
     if state.secure:
         # YARN requires a principal with a host, and a keytab on the node
@@ -35,7 +32,7 @@ def profile_text(state: SandboxState, layout: Layout) -> str:
         settings["ca_file"] = str(layout.ca_file)
     if state.secure:
         settings |= _kerberos(state, layout)
-    settings |= {"hadoop_conf": str(layout.client_conf), "dns": dns}
+    settings |= {"hadoop_conf": str(layout.client_conf), **_names(state)}
     if state.docker:
         settings["docker"] = _docker(state, layout)
     if job:
@@ -43,6 +40,16 @@ def profile_text(state: SandboxState, layout: Layout) -> str:
     settings["sandbox"] = True
     head = f"# Written by `sandbox up`, removed by `sandbox down` (sandbox {state.name}).\n"
     return head + yaml.safe_dump(settings, sort_keys=False)
+
+
+def _names(state: SandboxState) -> dict[str, object]:
+    """Return how tasks find one another."""
+    if not state.dns:
+        return {"names": "rendezvous"}
+    dns = {"domain": DOMAIN}
+    if state.resolver == "direct":
+        dns["server"] = f"{state.dns_address}:{state.dns_port}"
+    return {"dns": dns}
 
 
 def _docker(state: SandboxState, layout: Layout) -> dict[str, object]:

@@ -71,13 +71,13 @@ def why_not_system(
 def choose_resolver(
     wanted: ResolverChoice, block: int, environ: Mapping[str, str]
 ) -> tuple[Resolver, str]:
-    """Return the resolver to use, and why the other one cannot be used.
+    """Return the resolver to use, and why `system` cannot be used in place of `direct`.
 
     Raises:
         SandboxError: `system` was requested and is not available.
     """
-    if wanted == "direct":
-        return "direct", ""
+    if wanted in ("direct", "none"):
+        return wanted, ""
     reason = why_not_system(block, environ)
     if not reason:
         return "system", ""

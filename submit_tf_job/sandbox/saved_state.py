@@ -211,6 +211,11 @@ class SandboxState:
         return "kerberos" in self.modes
 
     @property
+    def dns(self) -> bool:
+        """Whether the sandbox has Registry DNS."""
+        return self.resolver != "none"
+
+    @property
     def ha(self) -> bool:
         """Whether the sandbox has two ResourceManagers."""
         return "ha" in self.modes
@@ -258,7 +263,7 @@ class SandboxState:
     @property
     def daemon_names(self) -> tuple[str, ...]:
         """The names of its daemons."""
-        return daemons_of(self.modes, self.nodes)
+        return daemons_of(self.modes, self.nodes, dns=self.dns)
 
     @property
     def nodemanagers(self) -> Mapping[str, int]:

@@ -32,7 +32,7 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.jobspec.job import HostFile
 from submit_tf_job.plan import Upload
-from submit_tf_job.plan.delivery import FILES, KEYTABS, LISTS, Content, Pack
+from submit_tf_job.plan.delivery import KINDS, Content, Pack
 from submit_tf_job.storage.base import (
     NoSuchPath,
     PathExists,
@@ -514,7 +514,7 @@ def sweep(
     """
     limit = (now or datetime.now(timezone.utc)) - older_than
     found: dict[str, list[Stat]] = {}
-    for kind in (FILES, KEYTABS, LISTS):
+    for kind in KINDS:
         with suppress(NoSuchPath):
             for directory in storage.list_dir(join(root, kind)):
                 found.setdefault(directory.name, []).append(directory)

@@ -145,6 +145,7 @@ def assert_nothing_is_left(info: SandboxInfo) -> None:
     """No process, port, mount or file of a sandbox is left."""
     assert processes_below(info.home) == {}
     assert [port for port in info.ports.values() if not is_free(port)] == []
+    assert info.dns_server
     address, _, port = info.dns_server.partition(":")
     if int(port) != 53 or AS_ROOT:
         assert is_free(int(port), address)
@@ -282,6 +283,7 @@ def test_names_are_served_in_direct_mode(two: tuple[Sandbox, Sandbox], life: Ser
     assert info.resolver == "direct"
     service = Service(info, "direct", "exec sleep 600")
     until(service.container)
+    assert info.dns_server
     server, _, port = info.dns_server.partition(":")
     assert until(lambda: ask_dns(server, int(port), service.host).records)
     assert ask_dns(server, int(port), life.host).code == 3, (

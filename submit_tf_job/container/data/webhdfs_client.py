@@ -125,9 +125,9 @@ class WebHdfs(FileStore):
         if answer.status != 201:
             _value(path, answer, body)
 
-    def mkdirs(self, path: str) -> None:
-        """Create a directory and its parents."""
-        self._send("PUT", path, "MKDIRS")
+    def mkdirs(self, path: str, **options: str) -> None:
+        """Create a directory and its parents; `permission` is an option of HDFS."""
+        self._send("PUT", path, "MKDIRS", **options)
 
     def rename(self, source: str, target: str) -> None:
         """Rename; `renameoptions` makes HDFS fail instead of returning false

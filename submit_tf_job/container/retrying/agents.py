@@ -262,7 +262,7 @@ class RetryingFollower(Renewing, Follower):
         """
         if not self.resolver.busy and now >= self.looked + self.place_s:
             self.looked = now
-            self.resolver.start([self.info.host(self.info.deciding)], self._place_found)
+            self.resolver.start([self.resolver.sought(self.info)], self._place_found)
 
     def _place_found(self, _host: str, address: str | None) -> None:
         moved = bool(address) and address != self.address

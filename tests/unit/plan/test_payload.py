@@ -31,6 +31,7 @@ from submit_tf_job.jobspec.job import (
 )
 from submit_tf_job.plan import payload
 from submit_tf_job.plan.delivery import pack
+from submit_tf_job.plan.site import Names, WebStaging
 from tests.golden.fixed import (
     SITE,
     SUBMISSION,
@@ -46,6 +47,9 @@ PACKAGE = Path(submit_tf_job.__file__).parent
 
 WITH_ARCHIVE = make_role(files=(ShippedFile(".tfjob-archives/a.zip", b"", unpack="."),))
 CUSTOM = {"strategy": Strategy.CUSTOM}
+MEETING = dataclasses.replace(
+    SITE, names=Names.AUTO, web_hdfs=WebStaging("https", ("nn1:9871", "nn2:9871"), "/user/alice/s")
+)
 JOBS = {  # with the optional folders of `container` that travel
     "plain": (make_job(**CUSTOM), SITE, ()),
     "tokens": (make_job(**CUSTOM), dataclasses.replace(SITE, secure=True), ("delegation",)),
@@ -57,6 +61,7 @@ JOBS = {  # with the optional folders of `container` that travel
     "files": (make_job(WITH_ARCHIVE, **CUSTOM), SITE, ("shipping",)),
     "data": (make_job(inputs=(Input("data", "hdfs:///d"),), **CUSTOM), SITE, ("data",)),
     "framework": (make_job(), SITE, ("frameworks",)),
+    "meeting": (make_job(**CUSTOM), MEETING, ("data", "meeting")),
     "variables": (make_job(variables=(Variables.TONY,), **CUSTOM), SITE, ("systems",)),
 }
 
@@ -162,11 +167,21 @@ def test_code_parses_with_python_3_6(code: dict[str, str]) -> None:
 
 
 IMPORTERS = {
-    f"submit_tf_job/container/{name}.py" for name in ("main", "agent", "data/webhdfs_client")
+    f"submit_tf_job/container/{name}.py"
+    for name in ("main", "agent", "decider", "follower", "data/webhdfs_client")
 }  # only with a key of the task description, or for type checks
 ONLY_WHERE_NEEDED = tuple(
     f"submit_tf_job.container.{name}"
-    for name in ("data", "delegation", "frameworks", "login", "retrying", "shipping", "systems")
+    for name in (
+        "data",
+        "delegation",
+        "frameworks",
+        "login",
+        "meeting",
+        "retrying",
+        "shipping",
+        "systems",
+    )
 )
 
 

@@ -487,6 +487,7 @@ OTHER_SITE: dict[str, Any] = {
     # only for problems; test_docker
     **dict.fromkeys(("trusted_registries", "networks", "ro_mounts", "rw_mounts", "runtimes")),
     "caps": None,  # only for problems; test_caps
+    **dict.fromkeys(("names", "web_hdfs")),  # only together; test_meeting
 }
 
 

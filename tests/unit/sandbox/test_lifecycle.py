@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from submit_tf_job import sandbox as package
 from submit_tf_job.errors import SandboxError
@@ -21,6 +22,7 @@ from submit_tf_job.sandbox.jars import JarSet
 from submit_tf_job.sandbox.lifecycle import Sandbox
 from submit_tf_job.sandbox.options import (
     DAEMONS,
+    Mode,
     SandboxDirs,
     SandboxOptions,
     check_name,
@@ -158,6 +160,7 @@ def test_the_resolver_that_was_asked_for_is_used_or_refused(
 ) -> None:
     monkeypatch.setattr(resolver, "why_not_system", lambda block, environ: "no luck")
     assert choose_resolver("direct", 3, ENVIRON) == ("direct", "")
+    assert choose_resolver("none", 3, ENVIRON) == ("none", "")
     assert choose_resolver("auto", 3, ENVIRON) == ("direct", "no luck")
     with pytest.raises(SandboxError, match="the system's resolver cannot be used: no luck"):
         choose_resolver("system", 3, ENVIRON)
@@ -387,6 +390,7 @@ def test_a_dead_daemons_port_that_was_taken_meanwhile_is_told(
             r"is up with the containers' path /venv/bin, not \(none\)",
         ),
         (SandboxOptions(resolver="system"), "is up with the resolver direct, not system"),
+        (SandboxOptions(resolver="none"), "is up with the resolver direct, not none"),
         (SandboxOptions(memory_mib=1024), "is up with memory 12288, not 1024"),
         (SandboxOptions(vcores=1), "is up with vcores 16, not 1"),
         (
@@ -434,6 +438,20 @@ def test_up_starts_a_nodemanager_for_each_node(machine: Machine) -> None:
     assert (info.home / "run" / "nm-local3").is_dir()
     with pytest.raises(SandboxError, match="is up with nodes 3, not 2"):
         machine.sandbox().up(SandboxOptions(nodes=2), ENVIRON)
+
+
+@pytest.mark.parametrize("modes", [(), ("docker",)])
+def test_a_sandbox_without_registry_dns(
+    machine: Machine, modes: tuple[Mode, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "choose_resolver", choose_resolver)
+    info = machine.sandbox().up(SandboxOptions(resolver="none", modes=modes), ENVIRON)
+    assert info.started == tuple(name for name in daemons_of(modes) if name != "registrydns")
+    assert (info.dns_server, info.resolver) == (None, "none")
+    assert "registry.dns" not in (info.home / "conf" / "core-site.xml").read_text()
+    assert "registry.dns" not in (info.client_conf / "core-site.xml").read_text()
+    profile = yaml.safe_load(info.profile_path.read_text())
+    assert (profile["names"], "dns" in profile) == ("rendezvous", False)
 
 
 def test_a_profile_brings_its_daemons_and_its_files(machine: Machine) -> None:

@@ -1,0 +1,1 @@
+"""Where the deciding task is, on clusters without Registry DNS."""

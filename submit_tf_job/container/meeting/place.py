@@ -1,0 +1,168 @@
+"""The place where tasks find the deciding one without Registry DNS: a directory of HDFS.
+
+The deciding task makes an entry there, an empty directory called `NUMBER_ADDRESS`. A name needs the
+NameNode alone (no DataNode, no block), and is there as a whole or not at all. YARN may start the
+deciding task again elsewhere: it makes the entry with the next number, and removes the others.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import socket
+import threading
+import time
+
+from submit_tf_job.container.data.store import NotFound, StoreError
+from submit_tf_job.container.data.webhdfs_client import WebHdfs
+from submit_tf_job.container.names import Resolver
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from submit_tf_job.container.info import Info
+
+MODE = "700"  # of the directories
+TRIES = 4  # of an entry that HDFS refuses; where it does not answer, there is no limit
+READS_A_SECOND = 200.0  # of all tasks together
+MOST_S = 30.0  # between two reads of a task, or two writes
+
+
+class Place:
+    """The directory, by the WebHDFS of any of its NameNodes."""
+
+    def __init__(self, info: Info) -> None:
+        """Use what the task description says, and the delegation token of this container."""
+        rule = info.task["meeting"]
+        self.path = posixpath.join(rule["path"], info.submission)
+        env = dict(info.env, HADOOP_USER_NAME=rule["user"])
+        self.store = WebHdfs(rule["protocol"], rule["addresses"], env)
+
+    def _entries(self) -> list[tuple[int, str, str]]:
+        """Return number, address and path of each entry, the latest last.
+
+        Raises:
+            StoreError: HDFS does not answer, or refuses.
+        """
+        try:
+            found = self.store.list(self.path)
+        except NotFound:
+            return []
+        entries = []
+        for path, _, _ in found:
+            number, _, address = posixpath.basename(path).partition("_")
+            if number.isdigit() and address:
+                entries.append((int(number), address, path))
+        return sorted(entries)
+
+    def find(self) -> str:
+        """Return the address of the deciding task, "" if it has not written it yet.
+
+        Raises:
+            StoreError: HDFS does not answer, or refuses.
+        """
+        return "".join(address for _, address, _ in self._entries()[-1:])
+
+    def announce(self, address: str) -> None:
+        """Make the entry of the deciding task, and remove those of its former containers.
+
+        Raises:
+            StoreError: HDFS does not answer, or refuses.
+        """
+        former = self._entries()
+        number = former[-1][0] + 1 if former else 1
+        self.store.mkdirs(posixpath.join(self.path, "%d_%s" % (number, address)), permission=MODE)
+        for _, _, path in former:
+            self.store.remove(path)
+
+
+def own_address(info: Info) -> str:
+    """Return the address of this task: the one from which it reaches the NameNode, or ""."""
+    found = ""
+    for address in info.task["meeting"]["addresses"]:
+        host, _, port = address.rpartition(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            try:
+                sock.connect((host, int(port)))  # sends nothing
+            except (OSError, ValueError):
+                continue
+            found = sock.getsockname()[0]
+            break
+    if (found and not found.startswith("127.")) or info.task["ports"]["mode"] != "host":
+        return found
+    try:
+        return socket.gethostbyname(info.node)  # the NameNode may be on this node
+    except OSError:
+        return found
+
+
+class Announcer:
+    """Makes the entry of the deciding task in a thread."""
+
+    def __init__(self, info: Info, address: str, failed: Callable[[str, bool], None]) -> None:
+        """Keep the callback: `failed(sentence, whether it is given up)`, called in the thread."""
+        self.place, self.address, self.failed = Place(info), address, failed
+
+    def start(self) -> None:
+        """Start the thread, which ends with the process."""
+        threading.Thread(target=self.run, name="announcer", daemon=True).start()
+
+    def run(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Try until the entry exists, or HDFS has refused it `TRIES` times in turn."""
+        if not self.address:
+            text = "this task has no address from which it reaches HDFS (%s)"
+            self.failed(text % ", ".join(self.place.store.addresses), True)
+            return
+        pause, refusals = 0.5, 0
+        while True:
+            try:
+                self.place.announce(self.address)
+                return
+            except StoreError as err:
+                refusals = 0 if err.transient else refusals + 1
+                text = "the address of this task cannot be written for the others: %s" % err
+            self.failed(text, refusals >= TRIES)
+            if refusals >= TRIES:
+                return
+            sleep(pause)
+            pause = min(2 * pause, MOST_S)
+
+
+class Finder(Resolver):
+    """Finds the deciding task by its entry; with `dns` also by its name."""
+
+    def __init__(self, info: Info, post: Callable[[Callable[[], None]], None]) -> None:
+        """Create a finder; `post(f)` runs f in the event loop."""
+        super().__init__(info.task.get("dns_server"), post)
+        self.info, self.place = info, Place(info)
+        self.last: str | None = None  # where the deciding task was
+        self.trouble = ""
+
+    def sought(self, info: Info) -> str:
+        """Return the name of the deciding task."""
+        return info.deciding if self.info.by_place else super().sought(info)
+
+    def longest_pause_s(self, total: int) -> float:
+        """Return the longest pause between two reads in a job of so many tasks."""
+        return min(MOST_S, max(super().longest_pause_s(total), total / READS_A_SECOND))
+
+    def missing(self, name: str) -> str:
+        """Return why the deciding task is not found."""
+        text = self.trouble or "%s has not written its address to %s yet" % (
+            self.info.deciding,
+            self.place.path,
+        )
+        return text if self.info.by_place else "%s, and %s" % (text, super().missing(name))
+
+    def find(self, name: str) -> str | None:
+        """Return the address of the deciding task; its last one while HDFS does not answer."""
+        found: Any = None
+        try:
+            found, self.trouble = self.place.find(), ""
+        except StoreError as err:
+            self.trouble = str(err)
+        if not found and not self.info.by_place:
+            found = super().find(name)
+        self.last = found or self.last
+        return self.last

@@ -1,0 +1,51 @@
+"""Plan how tasks find one another without Registry DNS: where the deciding one is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from submit_tf_job.errors import Problem
+from submit_tf_job.jobspec.job import Job, TFConfigMode
+from submit_tf_job.plan.delivery import Contribution, Stage
+from submit_tf_job.plan.site import Names, Site
+
+__all__ = ["contribution"]
+
+
+def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
+    """Return the bootstrap's work to find the deciding task; none where DNS alone is asked."""
+    if site.names is Names.DNS:
+        return Contribution()
+    problems = tuple(_problems(job, site))
+    web = site.web_hdfs
+    if not job.bootstrap or web is None or problems:
+        return Contribution(problems=problems)
+    return Contribution(
+        task={
+            "meeting": {
+                "protocol": web.protocol,
+                "addresses": list(web.addresses),
+                "path": f"{web.path}{stage.meeting.removeprefix(site.staging or '')}",
+                "user": site.user,
+                "dns": site.names is Names.AUTO,
+            }
+        }
+    )
+
+
+def _problems(job: Job, site: Site) -> Iterator[Problem]:
+    if site.names is Names.AUTO:
+        return
+    if job.tf_config is TFConfigMode.LITERAL:
+        yield job.problem(
+            "tf_config",
+            "literal writes host names, and with `names: rendezvous` of the settings no task can "
+            "resolve them; use counts",
+        )
+    elif job.bootstrap and site.web_hdfs is None and sum(job.counts.values()) > 1:
+        yield job.problem(
+            "roles",
+            "with `names: rendezvous` of the settings the tasks find one another by a directory "
+            "of HDFS, and none is configured; set hadoop_conf (or staging: hdfs://…), or use "
+            "`names: dns`",
+        )

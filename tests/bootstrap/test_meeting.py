@@ -1,0 +1,153 @@
+"""Tasks that find the deciding one on HDFS, without Registry DNS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from submit_tf_job.container import contract
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
+from tests.fakes.web_hdfs import WebNameNode, web_name_node
+
+NAMELESS = {contract.ENV_HOSTNAME: ""}
+SHOW = 'echo "$TF_CONFIG $TFJOB_ADDRESS"'
+
+
+@pytest.fixture
+def name_node() -> Iterator[WebNameNode]:
+    with web_name_node() as made:
+        yield made
+
+
+def nameless(
+    job: Cluster, name_node: WebNameNode, roles: dict[str, Any], *, dns: bool = False
+) -> str:
+    """Describe a job whose tasks meet on HDFS; return the directory."""
+    meeting = {
+        "protocol": "http",
+        "addresses": ["127.0.0.1:1", name_node.address],
+        "path": "/user/alice/rendezvous/mnist",
+        "user": "alice",
+        "dns": dns,
+    }
+    server = job.dns.address if dns else None
+    job.job(roles, meeting=meeting, dns_server=server)
+    return f"{meeting['path']}/{job.task['submission']}"
+
+
+def test_tasks_meet_without_names_and_know_addresses(
+    any_job: Cluster, name_node: WebNameNode
+) -> None:
+    job = any_job
+    place = nameless(
+        job, name_node, {"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)}
+    )
+    job.start(env=NAMELESS)
+    assert set(job.wait_all().values()) == {0}
+    ports = job.ports()
+    for name in job.names():
+        text, _, address = job.stdout(name).strip().rpartition(" ")
+        cluster = json.loads(text)["cluster"]
+        assert cluster["chief"] == [f"127.0.0.1:{ports['chief-0']}"]
+        assert cluster["worker"] == [f"127.0.0.1:{ports[f'worker-{i}']}" for i in (0, 1)]
+        assert address == cluster["chief"][0]
+    assert f"{place}/1_127.0.0.1" in name_node.directories
+    assert {user for _, _, user in name_node.asked} == {"alice"}
+    assert job.dns.asked == []
+
+
+def test_a_job_of_one_task_has_an_address_without_hdfs(
+    job: Cluster, name_node: WebNameNode
+) -> None:
+    nameless(job, name_node, {"worker": role(1, "trains", SHOW)})
+    job.start(env=NAMELESS)
+    assert job.wait("worker-0") == 0
+    assert job.stdout("worker-0").strip() == f"127.0.0.1:{job.ports()['worker-0']}"
+    assert name_node.asked == []
+
+
+def test_the_entry_of_a_former_container_is_replaced(job: Cluster, name_node: WebNameNode) -> None:
+    place = nameless(
+        job, name_node, {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")}
+    )
+    former = f"{place}/7_127.0.0.99"  # nobody listens there
+    name_node.answer("PUT", f"/webhdfs/v1{former}?op=MKDIRS")
+    job.start("worker-0", env=NAMELESS)
+    job.until(lambda: ("GET", "LISTSTATUS", "alice") in name_node.asked)
+    job.start("chief-0", env=NAMELESS)
+    assert set(job.wait_all().values()) == {0}
+    entries = {path for path in name_node.directories if path.startswith(f"{place}/")}
+    assert entries == {f"{place}/8_127.0.0.1"}
+
+
+def test_tasks_wait_for_a_name_node_that_fails_over(job: Cluster, name_node: WebNameNode) -> None:
+    nameless(
+        job, name_node, {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")}
+    )
+    name_node.fault = (403, "StandbyException")
+    job.start(env=NAMELESS)
+    job.until(lambda: len(name_node.asked) > 4)
+    name_node.fault = None
+    assert set(job.wait_all().values()) == {0}
+
+
+def test_an_address_that_cannot_be_written_ends_the_job(
+    job: Cluster, name_node: WebNameNode
+) -> None:
+    nameless(
+        job, name_node, {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", FOREVER)}
+    )
+    name_node.fault = (403, "AccessControlException")
+    job.start("chief-0", env=NAMELESS)
+    assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
+    message = job.outcome("chief-0")["message"]
+    assert "the address of this task cannot be written for the others" in message
+    assert "AccessControlException: said" in message
+
+
+def test_a_task_that_finds_nobody_says_where_it_looked(
+    job: Cluster, name_node: WebNameNode
+) -> None:
+    place = nameless(
+        job, name_node, {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", FOREVER)}
+    )
+    job.task["start_timeout_s"] = 1
+    job.start("worker-0", env=NAMELESS)
+    assert job.wait("worker-0") == contract.EXIT_PEERS_MISSING
+    said = f"chief-0 has not written its address to {place} yet"
+    assert said in job.outcome("worker-0")["message"]
+
+
+def test_a_running_job_does_not_notice_that_hdfs_is_gone(
+    job: Cluster, name_node: WebNameNode
+) -> None:
+    nameless(
+        job,
+        name_node,
+        {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", UNTIL_GO)},
+    )
+    job.start(env=NAMELESS)
+    job.started("chief-0", "worker-0")
+    name_node.fault = (500, "IOException")
+    name_node.directories.clear()
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+
+
+@pytest.mark.parametrize("answers", ["dns", "hdfs"])
+def test_auto_finds_the_deciding_task_by_what_answers(
+    job: Cluster, name_node: WebNameNode, answers: str
+) -> None:
+    roles = {"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)}
+    nameless(job, name_node, roles, dns=True)
+    if answers == "hdfs":
+        job.dns.hidden = {"chief-0", "worker-0"}
+    else:
+        name_node.fault = (403, "AccessControlException")
+    job.start()
+    assert set(job.wait_all().values()) == {0}
+    if answers == "hdfs":
+        assert f"127.0.0.1:{job.ports()['chief-0']}" in job.stdout("worker-0")
