@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import Sandbox, SandboxOptions
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.sandbox.options import Mode
-from tests.cluster.conftest import Tool
+from tests.cluster.conftest import ROOT, SPECS, Tool
 from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster
@@ -34,18 +36,13 @@ TASK = {"memory": "1Gi"}
 
 
 @contextmanager
-def without_dns(
-    environ: dict[str, str], tensorflow: Path, modes: tuple[Mode, ...] = ()
-) -> Iterator[tuple[Sandbox, str]]:
-    """Start a sandbox without Registry DNS, and take it down at the end; yields its profile."""
-    made = Sandbox(f"test{os.getpid()}-nodns-{'-'.join(modes) or 'plain'}", sandbox_dirs(environ))
-    options = SandboxOptions(resolver="none", modes=modes)
-    if "docker" not in modes:
-        options = SandboxOptions(resolver="none", modes=modes, container_path=(tensorflow / "bin",))
+def without_dns(environ: dict[str, str], *modes: Mode, **options: Any) -> Iterator[SandboxInfo]:
+    """Start a sandbox without Registry DNS, and take it down at the end."""
+    made = Sandbox(f"test{os.getpid()}-{'-'.join(('nodns', *modes))}", sandbox_dirs(environ))
     try:
-        info = made.up(options, environ, print)
+        info = made.up(SandboxOptions(resolver="none", modes=modes, **options), environ, print)
         assert (info.dns_server, "registrydns" in info.started) == (None, False)
-        yield made, info.profile
+        yield info
     finally:
         made.down()
 
@@ -64,9 +61,73 @@ def trains(tool: Tool, name: str, **more: Any) -> None:
     assert start["by_address"] == 2
 
 
+def succeeds(tool: Tool, spec: Path, *words: str) -> None:
+    """Run a job to its end."""
+    done = tool("submit", spec, *words, "-o", "json")
+    assert (done.status, done.json["state"]) == (0, "SUCCEEDED"), done
+
+
 def test_tasks_train_without_registry_dns(
     session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
 ) -> None:
-    with without_dns(session_environ, tensorflow) as (_, profile):
-        tool = Tool(session_environ, profile, tmp_path)
-        trains(tool, "nameless")
+    with without_dns(session_environ, container_path=(tensorflow / "bin",)) as info:
+        trains(Tool(session_environ, info.profile, tmp_path), "nameless")
+
+
+@pytest.mark.long
+def test_every_strategy_trains_without_registry_dns(
+    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
+) -> None:
+    frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
+    with without_dns(session_environ, container_path=(tensorflow / "bin",)) as info:
+        tool = Tool(session_environ, info.profile, tmp_path)
+        for name in ("single", "custom", "parameter-server", "estimator"):
+            succeeds(tool, SPECS / f"{name}.yaml", "--name", name)
+        assert frameworks, "`make matrix` installs PyTorch and JAX"
+        for name in ("torch", "jax"):
+            spec = tool.spec(
+                name,
+                strategy=name,
+                command=["python", f"{name}_train.py"],
+                files=[
+                    {"src": str(SPECS / "programs" / f"{name}_train.py"), "dst": f"{name}_train.py"}
+                ],
+                env={"PATH": f"{frameworks}/bin:/usr/bin:/bin"},
+                roles={"worker": {"memory": "2Gi", "instances": 2}},
+            )
+            succeeds(tool, spec)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("names", ["rendezvous", "auto"])
+def test_tasks_meet_with_delegation_tokens(
+    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path, names: str
+) -> None:
+    options = {"container_path": (tensorflow / "bin",)}
+    with without_dns(session_environ, "kerberos", **options) as info:
+        environ = {**session_environ, "SUBMIT_TF_JOB_NAMES": names}
+        trains(Tool(environ, info.profile, tmp_path), "tokens")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")
+@pytest.mark.parametrize("modes", [("docker",), ("kerberos", "docker")])
+def test_tasks_meet_on_every_network(
+    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path, modes: tuple[Mode, ...]
+) -> None:
+    packages = next((tensorflow / "lib").glob("python3.*/site-packages"))
+    with without_dns(session_environ, *modes, mounts=(str(tensorflow),)) as info:
+        assert info.docker
+        build = [sys.executable, str(ROOT / "docker" / "build"), "--packages", "base", "no-exec"]
+        environ = {**session_environ, "DOCKER_HOST": info.docker.host}
+        subprocess.run(build, env=environ, check=True, timeout=900)
+        tool = Tool(session_environ, info.profile, tmp_path)
+        for network in ("bridge", "jobs", "host"):
+            trains(
+                tool,
+                f"on-{network}",
+                image="submit_tf_job/base:1",
+                network=network,
+                mounts=[f"{packages}:/opt/tensorflow"],
+                env={"PYTHONPATH": "/opt/tensorflow"},
+            )
