@@ -317,7 +317,8 @@ def _runtime(patient: _Examined) -> Iterator[Check]:
 def _configured(patient: _Examined) -> Iterator[Check]:
     yield findings.log_aggregation(patient.conf)
     yield findings.placement(patient.conf)
-    yield findings.domain(patient.conf, patient.settings.dns.domain)
+    if patient.settings.names != "rendezvous":
+        yield findings.domain(patient.conf, patient.settings.dns.domain)
 
 
 def _registry_dns(patient: _Examined) -> Iterator[Check]:
@@ -327,7 +328,15 @@ def _registry_dns(patient: _Examined) -> Iterator[Check]:
     from dns.rcode import NOERROR, to_text
 
     dns, breaks = patient.settings.dns, "tasks do not find each other"
+    if patient.settings.names != "dns":
+        yield _meeting(patient.settings)
+    if patient.settings.names == "rendezvous":
+        return
     zone, server = dns.domain, dns.server or _announced(patient.conf)
+    if not zone and patient.conf.get("hadoop.registry.dns.enabled", "false") != "true":
+        about = Subject("registry-dns")
+        yield about.warning("nothing here mentions Registry DNS", breaks, _WAY_OUT)
+        return
     if not zone or not server:
         yield Subject("registry-dns").warning(
             "the address of Registry DNS is not known here: containers use their own resolver",
@@ -341,15 +350,57 @@ def _registry_dns(patient: _Examined) -> Iterator[Check]:
         answer = udp(make_query(zone, "SOA"), host, timeout=_DNS_S, port=int(port))
     except (DNSException, OSError) as error:
         # the cluster's own configuration may have an internal address
-        judge = about.failure if dns.server else about.warning
+        needed = dns.server and patient.settings.names == "dns"
+        judge = about.failure if needed else about.warning
         said = f"Registry DNS at {server} does not answer: {error}"
-        yield judge(said, breaks, "start Registry DNS, or correct dns.server")
+        yield judge(said, breaks, f"start Registry DNS, or correct dns.server; {_WAY_OUT}")
         return
     if answer.rcode() == NOERROR and answer.answer:
         yield about.ok(f"Registry DNS at {server} serves the zone {zone}")
         return
     said = f"{server} answers, but does not serve {zone} ({to_text(answer.rcode())})"
     yield about.failure(said, breaks, "correct dns.domain or dns.server")
+
+
+_WAY_OUT = (
+    "without Registry DNS set names: rendezvous: tasks meet on HDFS, and host names of tasks, as "
+    "in quick links, do not work"
+)
+
+
+def _meeting(settings: Settings) -> Check:
+    """Check what tasks need to find one another without Registry DNS."""
+    from submit_tf_job.operations.site_facts import site_of
+
+    web, names = site_of(settings).web_hdfs, f"names: {settings.names}"
+    about = Subject("meeting", names=settings.names)
+    if web is None:
+        return about.failure(
+            f"{names} needs HDFS for staging, and none is configured",
+            "jobs of several tasks",
+            "set hadoop_conf (or staging: hdfs://…), or use names: dns",
+        )
+    addresses = ", ".join(web.addresses)
+    about = Subject("meeting", names=settings.names, addresses=list(web.addresses))
+    if not any(map(_accepts, web.addresses)):
+        return about.failure(
+            f"tasks meet on HDFS ({names}), and WebHDFS at {addresses} does not answer",
+            "tasks do not find each other",
+            "correct dfs.namenode.http-address in hadoop_conf, or open that port",
+        )
+    return about.ok(f"tasks find one another by WebHDFS at {addresses} ({names})")
+
+
+def _accepts(address: str) -> bool:
+    """Return whether something accepts connections at `host:port`."""
+    import socket
+
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_DNS_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _announced(conf: Mapping[str, str]) -> str | None:

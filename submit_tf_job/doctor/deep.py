@@ -57,7 +57,7 @@ def deep(
         # where the delete fails too, the job's lifetime ends it
         with contextlib.suppress(SubmitTFJobError):
             delete(cluster, name, force=True)
-    return _findings(status, answers, cause)
+    return _findings(status, answers, cause, by_name=settings.names == "dns")
 
 
 def _job_spec(settings: Settings, name: str, image: str | None, queue: str | None) -> bytes:
@@ -145,7 +145,11 @@ def _json(text: str) -> Any:
 
 
 def _findings(
-    status: JobStatus, answers: tuple[Mapping[str, Any], ...], cause: Cause | None
+    status: JobStatus,
+    answers: tuple[Mapping[str, Any], ...],
+    cause: Cause | None,
+    *,
+    by_name: bool = True,
 ) -> tuple[Check, ...]:
     from submit_tf_job.doctor.findings import Subject, inside
 
@@ -160,7 +164,7 @@ def _findings(
     else:
         job = Subject("job", **facts).ok("a job of two tasks was submitted, ran and ended well")
     if answers:
-        return (job, *inside(_worst(answers)))
+        return (job, *inside(_worst(answers), by_name=by_name))
     said = "the checks inside the containers could not be read from the logs"
     fix = "check that log aggregation is on, and that HDFS is readable from here"
     return (job, Subject("inside").warning(said, "reading logs", fix))

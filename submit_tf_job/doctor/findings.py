@@ -390,8 +390,17 @@ _INSIDE = {
 }
 
 
-def inside(answers: Mapping[str, Mapping[str, Any]]) -> tuple[Check, ...]:
-    """Return the findings from the probe's results inside a container: `{id: {status, said}}`."""
+_NAMES = ("own-name", "peer-name")
+_NAMELESS = "quick links, and programs that look for the names of tasks"
+
+
+def inside(answers: Mapping[str, Mapping[str, Any]], *, by_name: bool = True) -> tuple[Check, ...]:
+    """Return the findings from the probe's results inside a container: `{id: {status, said}}`.
+
+    Args:
+        answers: The results.
+        by_name: Whether tasks find one another only by the names of Registry DNS.
+    """
     found = []
     for name, (what, breaks, fix) in _INSIDE.items():
         answer = answers.get(name, {})
@@ -399,6 +408,8 @@ def inside(answers: Mapping[str, Mapping[str, Any]]) -> tuple[Check, ...]:
         about = Subject(f"inside-{name}")
         if answer.get("status") == OK:
             found.append(about.ok(said))
+        elif name in _NAMES and not by_name:
+            found.append(about.warning(said, _NAMELESS))
         elif answer.get("status") == FAILURE:
             found.append(about.failure(said, breaks, fix))
         else:

@@ -255,6 +255,64 @@ def test_doctor_without_a_cluster_checks_this_machine(
     )
 
 
+def nameless(settings: Settings, names: str, tmp_path: Path) -> Settings:
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>fs.defaultFS</name><value>hdfs://nn:8020</value>"
+        "</property></configuration>"
+    )
+    return replace(settings, names=names, hadoop_conf=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "open_", "found"),
+    [
+        ("rendezvous", True, {"meeting": "ok"}),
+        ("rendezvous", False, {"meeting": "failure"}),
+        ("auto", True, {"meeting": "ok", "registry-dns": "warning"}),
+    ],
+)
+def test_doctor_looks_where_tasks_meet_without_registry_dns(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    names: str,
+    open_: bool,
+    found: dict[str, str],
+) -> None:
+    asked: list[str] = []
+
+    def accepts(address: str) -> bool:
+        asked.append(address)
+        return open_
+
+    monkeypatch.setattr(doctoring, "_accepts", accepts)
+    done = doctoring.doctor(nameless(settings, names, tmp_path), only=["registry-dns"]).findings
+    assert {finding.id: finding.status for finding in done} == found
+    assert asked == ["nn:9870"]
+    assert "nn:9870" in done[0].checked
+
+
+def test_doctor_says_that_rendezvous_needs_hdfs(settings: Settings) -> None:
+    done = doctoring.doctor(replace(settings, names="rendezvous"), only=["registry-dns"]).findings
+    assert [(finding.id, finding.status) for finding in done] == [("meeting", "failure")]
+    assert "names: rendezvous needs HDFS for staging" in done[0].checked
+
+
+def test_doctor_names_the_way_out_where_nothing_mentions_registry_dns(settings: Settings) -> None:
+    [found] = doctoring.doctor(settings, only=["registry-dns"]).findings
+    assert (found.status, found.checked) == ("warning", "nothing here mentions Registry DNS")
+    assert "set names: rendezvous" in found.fix
+
+
+@pytest.mark.parametrize(("by_name", "status"), [(True, "failure"), (False, "warning")])
+def test_names_that_do_not_resolve_inside_matter_only_with_names(
+    by_name: bool, status: str
+) -> None:
+    answers = {"peer-name": {"status": "failure", "said": "it does not resolve"}}
+    done = {finding.id: finding for finding in findings.inside(answers, by_name=by_name)}
+    assert done["inside-peer-name"].status == status
+
+
 def test_doctor_page_lists_every_check() -> None:
     documented = set(
         re.findall(
