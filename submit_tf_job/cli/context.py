@@ -14,7 +14,6 @@ from typing import IO, Annotated, Any
 import typer
 
 from submit_tf_job.cli.help_layout import CLUSTER_OPTIONS, HelpCommand
-from submit_tf_job.cli.paint import paint
 from submit_tf_job.cli.streams import ReaderGoneError, drop_output, take_over
 from submit_tf_job.cli.usage import ParserError, from_parser, requested_output
 from submit_tf_job.deferred import dataclass
@@ -356,7 +355,11 @@ def _show(context: Context, error: SubmitTFJobError) -> int:
 def printable(line: str, stream: IO[str]) -> str:
     """Escape control characters, and add colours for a terminal."""
     text = clean(line)
-    return paint(text) if coloured(stream) else text
+    if not coloured(stream):
+        return text
+    from submit_tf_job.cli.paint import paint
+
+    return paint(text)
 
 
 def coloured(stream: IO[str]) -> bool:

@@ -7,7 +7,6 @@ HTML page, and plain text (docs/hadoop-facts.md#error-responses).
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Mapping
@@ -158,9 +157,15 @@ def _xml_error(text: str) -> dict[str, object]:
         return {}
     fields = ("exception", "message", "javaClassName")
     found = {name: re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL) for name in fields}
-    return {name: html.unescape(match[1]) for name, match in found.items() if match}
+    return {name: _unescaped(match[1]) for name, match in found.items() if match}
 
 
 def _html_title(text: str) -> str:
     found = re.findall(r"<title>(.*?)</title>", text, re.DOTALL | re.IGNORECASE)
-    return " ".join(html.unescape(next(iter(found), "")).split())
+    return " ".join(_unescaped(next(iter(found), "")).split())
+
+
+def _unescaped(text: str) -> str:
+    import html  # only here: its table of names is large
+
+    return html.unescape(text)

@@ -27,8 +27,8 @@ the first file, `jsonschema`, `fsspec` and `hdfs_native` only where they are use
 
 The methods of dataclasses are generated at the first instance of each class, and only `__init__` is compiled (`deferred.py`). Counted by valgrind
 on Python 3.11 with typer 0.27 (2026-11-23), in millions of instructions: hello world 251, with one GET 342 (1.36
-times: `http.client` imports `email` and `ssl`); `version` 300, `status` 505 (801 before: 3.2 times), `list` 488, `wait` 510, which is 2.0 times hello
-world, and 1.5 times what asks the ResourceManager at all; `render` 883.
+times: `http.client` imports `email` and `ssl`); `version` 294, `status` 492 (801 before: 3.2 times), `list` 475, `wait` 496, which is 2.0 times hello
+world, and 1.4 times what asks the ResourceManager at all; `render` 934.
 
 **The bootstrap.** A job of one task without files that runs `true`, from the start of Python to its end: 385 million instructions (418 before), where
 the same bare Python 3.11 takes 137. It writes no bytecode, and a task without files imports no module for tars.
