@@ -45,6 +45,7 @@ RAW: dict[str, Callable[[int], Any]] = {
     "hadoop_version": lambda n: f"3.{n}.0",
     "dns.domain": lambda n: f"d{n}.example.com",
     "dns.server": lambda n: f"dns{n}.example.com:53",
+    "names": lambda n: ("dns", "rendezvous", "auto")[n % 3],
     "gpu_resource": lambda n: f"vendor{n}.com/gpu",
     "ports.range": lambda n: f"{20000 + n}-{30000 + n}",
     "staging": lambda n: f"hdfs://nn{n}/staging",
@@ -138,6 +139,7 @@ def test_settings_defaults(host: Host) -> None:
     } == {
         "user": "alice",
         "auth": "simple",
+        "names": "dns",
         "gpu_resource": "yarn.io/gpu",
         "capacity_check": "refuse",
         "ports.range": (20000, 32767),
@@ -271,6 +273,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("dns.server", "dns", "'dns' is not a valid address; write host:port"),
     ("dns.server", "dns:0", "'dns:0' is not a valid address; write host:port"),
     ("dns.server", "dns:65536", "'dns:65536' is not a valid address; write host:port"),
+    ("names", "consul", "'consul' is none of dns, rendezvous, auto"),
     ("gpu_resource", "gpu", "'gpu' is not a valid resource name"),
     ("ports.range", "20000", "'20000' is not a valid port range; write 20000-32767"),
     ("ports.range", "30000-20000", "'30000-20000' is not a valid port range; write 20000-32767"),
