@@ -122,6 +122,8 @@ bench: venv $(VENV)/.kerberos java tensorflow airflow ## measure, and write docs
 screenshots: venv java ## draw docs/images: what the tool shows on a terminal
 	$(BIN)/python -m tests.screenshots
 
+# The versions of Hadoop on which the long tests of versions run.
+HADOOP_VERSIONS ?= 3.4.2,3.3.5,3.2.1,3.1.3
 # PART=NAME runs one part: columns and rows of docs/matrix.md ('hadoop', '3.1.3', 'python 3.12'), or files with long tests
 # ('tests/histories', 'tests/cluster/test_ha.py').
 PART ?=
@@ -133,7 +135,7 @@ ifeq ($(PART_IS_FILES),)
 endif
 ifneq ($(if $(PART),$(PART_IS_FILES),all),)
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW2=$(AIRFLOW2_ENV) \
-	  SUBMIT_TF_JOB_TEST_FRAMEWORKS=$(FRAMEWORKS_ENV) \
+	  SUBMIT_TF_JOB_TEST_FRAMEWORKS=$(FRAMEWORKS_ENV) SUBMIT_TF_JOB_TEST_HADOOP=$(HADOOP_VERSIONS) \
 	  $(BIN)/python -m pytest -m long --durations=10 $(PART_IS_FILES)
 endif
 

@@ -32,6 +32,7 @@ STEPS = 40
 SMALL = {"memory": "256Mi"}
 SEED = 11
 # Every task does step after step; the chief writes each to its checkpoint, and continues from it.
+# With the last step done they wait until they may end: a busy machine sees each generation run.
 PROGRAM = """
 import os, sys, time
 checkpoint, role = sys.argv[1], os.environ["TFJOB_ROLE"]
@@ -45,6 +46,8 @@ while step < STEPS:
         with open(checkpoint + ".new", "w") as out:
             out.write(str(step))
         os.rename(checkpoint + ".new", checkpoint)
+while not os.path.exists(checkpoint + ".end"):
+    time.sleep(0.1)
 """
 
 
@@ -80,6 +83,11 @@ def training(
     return checkpoint
 
 
+def may_end(checkpoint: Path) -> None:
+    """Let the job that `training` submitted end after its last step."""
+    checkpoint.with_name("checkpoint.end").touch()
+
+
 def test_a_training_survives_its_worker_and_its_chief(tool: Tool) -> None:
     survives_worker_and_chief(tool)
 
@@ -91,6 +99,7 @@ def survives_worker_and_chief(tool: Tool) -> None:
     reaches(tool, "survives", 1)
     os.kill(bootstrap_of("survives", "chief-0"), signal.SIGKILL)
     reaches(tool, "survives", 2)
+    may_end(checkpoint)
     done = tool("wait", "survives", "-o", "json")
     assert done.status == 0, done.stdout + done.stderr
     assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
@@ -256,6 +265,7 @@ def test_torch_continues_from_a_checkpoint(tool: Tool) -> None:
 def test_ten_losses_at_random_moments(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
     checkpoint = training(tool, "ten-times", {"max": 20, "node_losses": 0}, roles, 160)
+    may_end(checkpoint)
     chance = random.Random(SEED)
     victims = ["chief-0", "worker-0", "worker-1"]
     for _ in range(10):
@@ -272,13 +282,26 @@ def test_ten_losses_at_random_moments(tool: Tool) -> None:
 
 
 @pytest.mark.long
+def test_a_stop_during_a_restart(tool: Tool) -> None:
+    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
+    training(tool, "stop-again", {"max": 5, "node_losses": 0}, roles)
+    kill("stop-again", "worker-1")
+    tool.until("stop-again", lambda seen: (seen["retries"] or {}).get("used") == 1)
+    assert tool("stop", "stop-again").status == 0
+    assert tool("status", "stop-again", "-o", "json").json["state"] == "STOPPED"
+    gone("stop-again")
+    assert not processes_of("stop-again")
+
+
+@pytest.mark.long
 def test_training_survives_the_application_master(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": SMALL}
-    training(tool, "master-lost", {"max": 5, "node_losses": 0}, roles, 240)
+    checkpoint = training(tool, "master-lost", {"max": 5, "node_losses": 0}, roles)
     os.kill(application_master("master-lost"), signal.SIGKILL)
     kill("master-lost", "worker-0")
     # the next ApplicationMaster waits two minutes for a container that it cannot recover
     reaches(tool, "master-lost", 1, timeout_s=300)
+    may_end(checkpoint)
     done = tool("wait", "master-lost", "-o", "json", timeout=500)
     assert done.status == 0, done.stdout + done.stderr
     assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
@@ -306,7 +329,7 @@ def test_training_survives_a_node(session_environ: dict[str, str], tmp_path: Pat
 def survives_a_node(sandbox: Sandbox, tool: Tool) -> None:
     spread = {"memory": "256Mi", "placement": {"spread": "node"}}
     roles = {"chief": {"memory": "256Mi"}, "worker": {**spread, "instances": 2}}
-    checkpoint = training(tool, "node-lost", 5, roles, 160)
+    checkpoint = training(tool, "node-lost", 5, roles)
     pid = bootstrap_of("node-lost", "worker-1")
     environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     local = next(item for item in environ if item.startswith(b"LOCAL_DIRS="))
@@ -320,9 +343,10 @@ def survives_a_node(sandbox: Sandbox, tool: Tool) -> None:
         with contextlib.suppress(OSError):
             if local in (entry / "environ").read_bytes().split(b"\0"):
                 os.kill(int(entry.name), signal.SIGKILL)
+    may_end(checkpoint)
     done = tool("wait", "node-lost", "-o", "json", timeout=500)
     assert done.status == 0, done.stdout + done.stderr
-    assert checkpoint.read_text() == "160"
+    assert checkpoint.read_text() == str(STEPS)
     assert done.json["retries"]["used"] >= 1
 
 
