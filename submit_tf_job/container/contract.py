@@ -1,7 +1,7 @@
 """Names shared by `plan`, which writes them, and by the bootstrap in the container, which reads
 them.
 
-Standard library only, Python 3.6 and later: this file travels with every job.
+Standard library only, Python 3.5 and later: this file travels with every job.
 """
 
 # --- how a task finds its role and index ----------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import errno
 import resource
 import selectors
@@ -58,7 +59,8 @@ class Decider(Agent):
         self.job = self.rendezvous_of(info)
         self.writer = Writer(self.job)
         self.peers: dict[int, Peer] = {}
-        self.unidentified: dict[int, Peer] = {}  # in order of arrival
+        # in order of arrival, which Python 3.5 does not keep otherwise
+        self.unidentified: dict[int, Peer] = collections.OrderedDict()
         self.logged: set[str] = set()
         # three of them and `grace` pass until a node that died silently is noticed: with ten
         # thousand tasks a minute

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Bytes of all lists of hosts in variables; longer ones are in files. The kernel accepts 128 KiB for
 # one variable, and a quarter of the stack's limit (usually 2 MiB) for all.
-MOST_IN_VARIABLES = 100_000
+MOST_IN_VARIABLES = 100000
 DIRECTORY = ".tfjob-hosts"  # in the working directory
 
 

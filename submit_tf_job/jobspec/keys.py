@@ -752,7 +752,7 @@ _JOB_ROWS = (
         more="See [retries](#retries-of-the-whole-training).", words="attempts retry",
         needs_bootstrap=True),
     Key("bootstrap", FLAG,
-        "Whether our bootstrap starts the command in the container (it needs Python 3.6 there).",
+        "Whether our bootstrap starts the command in the container (it needs Python 3.5 there).",
         (True,), default=True, more="Without it `tf_config` must be `literal` or `none`, and "
         "`files`, `restart` and the keys that need the bootstrap are refused."),
     Key("image_policy", enum(ImagePolicy, required="require", warning="warn"), "What happens "

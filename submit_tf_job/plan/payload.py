@@ -47,8 +47,8 @@ TASK = r"""
 '''  # noqa: E501
 _FOOTER = """
 def _start():
-    if sys.version_info < (3, 6):
-        sys.stderr.write("[submit_tf_job] the bootstrap needs Python 3.6 or later, and %s is Python %s; name another "
+    if sys.version_info < (3, 5):
+        sys.stderr.write("[submit_tf_job] the bootstrap needs Python 3.5 or later, and %s is Python %s; name another "
                          "interpreter by `python` in the job spec\\n" % (sys.executable, sys.version.split()[0]))
         return 90
     root = os.path.abspath(".tfjob-bootstrap")
@@ -251,20 +251,21 @@ _SIGNATURE = re.compile(
 )
 _PARAMETER = re.compile(rf"(\w): {_TYPE}")
 _VARIABLE = re.compile(rf"^([ ]*[A-Za-z_][\w.]*): {_TYPE} = ", re.MULTILINE)
+_DECLARATION = re.compile(rf"^[ ]+self\.\w+: {_TYPE}\n", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 
 
 def stripped(source: str) -> str:
     """Return a module without annotations and their imports, docstrings and comments.
 
-    Without annotations it runs on Python 3.6, which evaluates them. Declarations without a value
-    (`agent: Agent`), which it does not evaluate in a function, stay. An empty string replaces a
-    docstring, because a class may have no other body. The patterns are those of the modules of
+    Without annotations it runs on Python 3.5, which has none of variables. An empty string replaces
+    a docstring, because a class may have no other body. The patterns are those of the modules of
     `container`: a test compares the syntax trees of each.
     """
     bare = _COMMENT_LINE.sub("", _DOCSTRING.sub(r'\1""\n', source)).replace(_FUTURE, "")
     bare = _FOR_TYPES.sub("", _COMMENT.sub(r"\1", bare))
-    return _VARIABLE.sub(r"\1 = ", _SIGNATURE.sub(_without_types, bare))
+    bare = _DECLARATION.sub("", _SIGNATURE.sub(_without_types, bare))
+    return _VARIABLE.sub(r"\1 = ", bare)
 
 
 def _without_types(found: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
 """Read keytabs in MIT's format, version 0x502 (krb5-doc, "Keytab file format").
 
-Standard library only, Python 3.6 and later: this file travels with jobs that log in themselves.
+Standard library only, Python 3.5 and later: this file travels with jobs that log in themselves.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class KeytabEntry:
         self.kind, self.raw = kind, raw
 
     def __repr__(self) -> str:
-        return f"Entry({self.principal!r}, kvno {self.version}, {encryption(self.kind)})"
+        return "Entry(%r, kvno %d, %s)" % (self.principal, self.version, encryption(self.kind))
 
 
 def encryption(kind: int) -> str:
     """Return MIT's name of an encryption type."""
-    return ENCRYPTION_TYPES.get(kind, f"encryption type {kind}")
+    return ENCRYPTION_TYPES.get(kind, "encryption type %d" % kind)
 
 
 def read(content: bytes) -> list[KeytabEntry]:
@@ -138,10 +138,11 @@ def find_problem(content: bytes, wanted: str) -> str:
     if not mine:
         held = ", ".join(sorted({entry.principal for entry in entries})[:5])
         if not held:
-            return f"it holds no key of {wanted}: it is empty"
-        return f"it holds no key of {wanted}, only of {held}"
+            return "it holds no key of %s: it is empty" % wanted
+        return "it holds no key of %s, only of %s" % (wanted, held)
     if all(entry.kind in DEAD_TYPES for entry in mine):
-        return f"its keys of {wanted} are of types that Kerberos no longer supports: {_kinds(mine)}"
+        text = "its keys of %s are of types that Kerberos no longer supports: %s"
+        return text % (wanted, _kinds(mine))
     return ""
 
 
@@ -149,10 +150,8 @@ def weakness(content: bytes, wanted: str) -> str:
     """Return why some clients may refuse a usable keytab, or "" if none will."""
     mine = [entry for entry in read(content) if matches(entry.principal, wanted)]
     if mine and all(entry.kind in DEAD_TYPES | WEAK_TYPES for entry in mine):
-        return (
-            f"its keys of {wanted} are of weak types ({_kinds(mine)}), which Java 17 and later "
-            f"refuse"
-        )
+        text = "its keys of %s are of weak types (%s), which Java 17 and later refuse"
+        return text % (wanted, _kinds(mine))
     return ""
 
 

@@ -1,6 +1,6 @@
 """Check a container from within, for `doctor --deep`, and print the results as one line of JSON.
 
-Standard library only, Python 3.6 and later: this file travels with the job, and must run in any
+Standard library only, Python 3.5 and later: this file travels with the job, and must run in any
 image that has a Python.
 """
 
@@ -131,7 +131,7 @@ def disk() -> "dict[str, str]":
 def python() -> "dict[str, str]":
     """Return the version of this Python."""
     return result(
-        OK if sys.version_info >= (3, 6) else FAILURE,
+        OK if sys.version_info >= (3, 5) else FAILURE,
         "{} at {}".format(sys.version.split()[0], sys.executable),
     )
 

@@ -126,10 +126,10 @@ NO_HDFS = {"hdfs_native": "", "hdfs_native_error": "x", "libhdfs": "", "home": "
             "cannot be run by any user: Permission",
         ),
         (
-            replace(GOOD, python_said="3.5.9", probe=None),
+            replace(GOOD, python_said="3.4.9", probe=None),
             "image-python",
             "failure",
-            "is Python 3.5.9",
+            "is Python 3.4.9",
         ),
         (probed(modules={"zlib": "ImportError"}), "image-python", "failure", "without zlib"),
         (probed(modules={"ssl": "ImportError"}), "image-python", "warning", "without ssl"),
