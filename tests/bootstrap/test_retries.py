@@ -156,3 +156,41 @@ def test_older_deciding_task_leaves_when_a_later_one_is_known(job: Cluster) -> N
     job.printed("chief-0", "generation 1")
     job.go()
     assert set(job.wait_all().values()) == {0}
+
+
+def test_older_container_of_a_worker_leaves_at_once(job: Cluster) -> None:
+    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", HOLD)})
+    job.printed("worker-0", "generation 0")
+    former = job.runs["worker-0"]
+    job.kill("worker-0", signal.SIGSTOP)
+    job.until(lambda: "all tasks start again" in job.stderr("chief-0"))
+    job.start("worker-0")
+    job.printed("worker-0", "generation 1")
+    former.send_signal(signal.SIGCONT)
+    # `grace` is 20 s, and `start_timeout` 40 s
+    assert former.wait(15) == 0
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert generations(job) == [(0, "worker-0", "lost")]
+
+
+def test_witness_alone_remembers_the_generations_and_that_the_job_is_prepared(
+    job: Cluster,
+) -> None:
+    command = "[ $TFJOB_GENERATION = 1 ] || [ $TFJOB_GENERATION = 2 ] || kill -9 $$; " + HOLD
+    job.job(
+        {"chief": role(1, "trains", command), "witness": WITNESS},
+        retries={"max": 3, "on": ["lost"]},
+        grace_s=20,
+        prepare="echo once >> ../prepared",
+    )
+    job.start()
+    job.printed("chief-0", "generation 1")
+    job.kill("chief-0")
+    job.runs["chief-0"].wait()
+    job.start("chief-0")
+    job.printed("chief-0", "generation 2")
+    job.go()
+    assert job.wait_all() == {"chief-0": 0, "witness-0": 0}
+    assert generations(job) == [(0, "chief-0", "lost"), (1, "chief-0", "lost")]
+    assert (job.root / "app" / "prepared").read_text() == "once\n"

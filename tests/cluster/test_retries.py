@@ -282,6 +282,25 @@ def test_ten_losses_at_random_moments(tool: Tool) -> None:
 
 
 @pytest.mark.long
+def test_two_losses_at_once_while_a_restart_is_under_way(tool: Tool) -> None:
+    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
+    checkpoint = training(tool, "two-at-once", {"max": 5, "node_losses": 0}, roles)
+    kill("two-at-once", "worker-1")
+    tool.until("two-at-once", lambda seen: (seen["retries"] or {}).get("used") == 1)
+    kill("two-at-once", "worker-0")
+    kill("two-at-once", "chief-0")
+    may_end(checkpoint)
+    done = tool("wait", "two-at-once", "-o", "json")
+    assert (done.status, done.json["confirmed"]) == (0, True), done.stdout + done.stderr
+    # the two are one loss, and the deciding task's successor knows the one before
+    lost = [entry["task"] for entry in done.json["retries"]["generations"]]
+    assert lost == ["worker-1", "chief-0"]
+    assert checkpoint.read_text() == str(STEPS)
+    gone("two-at-once")
+    assert not processes_of("two-at-once")
+
+
+@pytest.mark.long
 def test_a_stop_during_a_restart(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
     training(tool, "stop-again", {"max": 5, "node_losses": 0}, roles)

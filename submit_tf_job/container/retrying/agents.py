@@ -190,8 +190,19 @@ class RetryingDecider(Renewing, Decider):
             for peer in list(self.peers.values()):
                 if peer.member and self.job.stays(peer.member):
                     self._send(peer, pack("again", **self.history()))
+            self._remind()
             self.renew(now, self.job.generation)
         super()._enter(now, phase)
+
+    def _start(self) -> None:
+        super()._start()
+        self._remind()
+
+    def _remind(self) -> None:
+        """Have the sidecars remember, too: the witness may be the only other task."""
+        for peer in list(self.peers.values()):
+            if peer.member and not self.job.stays(peer.member):
+                self._send(peer, pack("past", **self.history()))
 
     def _leave(self, now: float) -> None:
         super()._leave(now)

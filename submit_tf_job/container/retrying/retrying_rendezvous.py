@@ -71,6 +71,9 @@ class RetryingRendezvous(Rendezvous):
     # --- arrivals ---------------------------------------------------------------------------------
     def _refusal(self, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
         run, ended = message["run"], m.state in OUT
+        container = serial(message.get("container"))
+        if m.run != run and container and container < serial(m.container):
+            return "finished"  # it was cut off or suspended, and YARN has started a later one
         if m.peer not in (None, peer) and m.run != run:
             return "busy"
         if serial(message.get("seen_container")) > serial(self.info.container):

@@ -127,6 +127,16 @@ def test_new_container_of_a_failed_task_waits_until_the_next_generation_is_calle
     assert played.job.phase == states.RUNNING
 
 
+def test_older_container_of_a_task_ends_also_while_the_later_one_is_away() -> None:
+    played = retrying(2)
+    first, later = "container_e1_17_0001_01_000005", "container_e1_17_0001_02_000003"
+    assert played.hello("worker-0", "r2", peer="later", container=later) == "welcome"
+    assert played.hello("worker-0", "r1", peer="first", container=first) == "finished"
+    played.job.gone(T, played.job.members["worker-0"])
+    assert played.hello("worker-0", "r1", peer="first", container=first) == "finished"
+    assert played.hello("worker-0", "r3", peer="other", container="") == "welcome"
+
+
 def test_end_of_a_command_of_an_earlier_generation_is_ignored() -> None:
     played = retrying(2)
     started(played)
