@@ -640,6 +640,12 @@ class Rendezvous:
             self.named = cluster - self.unresolved
         if self.barrier == 1:
             return
+        if self.by_name and not self.named and self.info.task.get("meeting"):
+            text = (
+                "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
+            )
+            if text not in self.warnings:
+                self.warn(now, text)
         self.event(now, "all %d tasks started" % self.barrier)
         wall = self.info.wall
         self.start_times = {
@@ -710,7 +716,9 @@ class Rendezvous:
         The result is a warning, one of its restarts, or the end of the job.
         """
         role = self.info.roles[m.role]
-        if self.phase == ENDING:
+        if self.phase == ENDING and self.verdict == STOPPED and record["reason"] == "killed":
+            self._set(m, ENDED)
+        elif self.phase == ENDING:
             self._set(m, FAILED)
             self._later([record])
         elif m.failed_run and m.failed_run == m.run:

@@ -137,7 +137,9 @@ class TaskDescription:
 
 
 def _retries(rule: Retries | None) -> dict[str, object]:
-    return {"retries": {"max": rule.max, "on": list(rule.on)}} if rule else {}
+    if rule is None:
+        return {}
+    return {"retries": {"max": rule.max, "on": list(rule.on), "node_losses": rule.node_losses}}
 
 
 def _unusual(job: Job) -> dict[str, object]:

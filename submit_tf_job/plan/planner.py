@@ -304,7 +304,7 @@ class Planner:
             if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
                 properties[contract.PROPERTY_STOP_GRACE] = str(job.stop_grace_s)
         if job.retries:
-            properties[_FAILURES_ON_A_NODE] = str(job.retries.node_losses or _NO_LIMIT)
+            properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
         if self.rerun_of:
             properties[contract.PROPERTY_RERUN_OF] = self.rerun_of
         principal = None
@@ -407,6 +407,11 @@ def _ports(job: Job, site: Site) -> dict[str, object]:
     # The containers share the address of their node.
     first, last = site.port_range
     return {"mode": "host", "first": first, "last": last}
+
+
+def _threshold(node_losses: int) -> str:
+    """Return after more than how many failures YARN leaves a node out (ContainerFailureTracker)."""
+    return str(node_losses - 1) if node_losses else _NO_LIMIT
 
 
 def _precedence(role: Role) -> bool:

@@ -89,7 +89,10 @@ def test_statuses_on_request_are_retried_until_the_limit(job: Cluster) -> None:
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "witness-0": 93}
     assert job.stdout("worker-0") == "generation 0\ngeneration 1\ngeneration 2\n"
     assert [entry[0] for entry in generations(job)] == [0, 1]
-    assert job.report()["retries"]["refusal"] == "not retried: all 2 retries are used"
+    assert (
+        job.report()["retries"]["refusal"]
+        == "not retried: no retries are left (`retries.max` is 2)"
+    )
 
 
 def test_same_failure_at_the_same_step_twice_in_a_row_is_the_program_s_own(job: Cluster) -> None:

@@ -398,3 +398,26 @@ def test_training_survives_in_docker(
         assert lost == ["worker-1", "chief-0"]
     finally:
         tool.tidy()
+
+
+@pytest.mark.long
+def test_a_node_on_which_a_task_was_lost_is_left_out(
+    session_environ: dict[str, str], tmp_path: Path
+) -> None:
+    options = SandboxOptions(nodes=3, memory_mib=4096)
+    with another(session_environ, tmp_path, options) as (_sandbox, tool):
+        retries = {"max": 5, "node_losses": 1}
+        checkpoint = training(tool, "left-out", retries, {"chief": SMALL, "worker": SMALL})
+        hosts = []
+        for used in (1, 2):
+            tasks = tool("describe", "left-out", "-o", "json").json["task_list"]
+            hosts.append(next(task["host"] for task in tasks if task["task"] == "worker-0"))
+            kill("left-out", "worker-0")
+            seen = reaches(tool, "left-out", used)
+        tasks = tool("describe", "left-out", "-o", "json").json["task_list"]
+        hosts.append(next(task["host"] for task in tasks if task["task"] == "worker-0"))
+        assert len(set(hosts)) == 3, hosts
+        said = [text for text in seen["warnings"] if "starts no more of its containers" in text]
+        assert [text.split(" on ")[1].split()[0] for text in said] == hosts[:2]
+        may_end(checkpoint)
+        assert tool("wait", "left-out").status == 0

@@ -7,6 +7,7 @@ each bootstrap ends its command, and waits for the others again. No sockets and 
 from __future__ import annotations
 
 import contextlib
+import signal
 
 from submit_tf_job.container import contract
 
@@ -44,6 +45,7 @@ class Generations:
         """Start without a former generation; `rule` is `retries` of the task description."""
         self.most: int = rule["max"]
         self.on: Sequence[str | int] = rule["on"]
+        self.node_losses: int = rule.get("node_losses", 0)
         # generations that ended under earlier deciding tasks, as the others remember
         self._inherited: list[dict[str, Any]] = []
         self._inherited_count = 0
@@ -79,7 +81,7 @@ class Generations:
 
     def used_up(self) -> str:
         """Return why a failure that could be retried is not."""
-        return "not retried: all %d retries are used" % self.most
+        return "not retried: no retries are left (`retries.max` is %d)" % self.most
 
     def named(self) -> str:
         """Return the failures that are retried, for a message."""
@@ -126,6 +128,19 @@ class Generations:
             }
         )
 
+    def left_out(self) -> str:
+        """Return that YARN leaves a node out since the last loss, "" if it does not.
+
+        YARN counts the failures of each component on each node; a container that was preempted or
+        stopped is none.
+        """
+        role, host = _place(self._own[-1])
+        times = sum(_place(entry) == (role, host) for entry in self.past)
+        if not host or not self.node_losses or times != self.node_losses:
+            return ""
+        text = "%s was lost on %s %d times: YARN starts no more of its containers there"
+        return text % (role, host, times)
+
     def learn(self, count: Any, past: Any) -> None:
         """Take over what a task remembers of earlier deciding tasks, if it is more.
 
@@ -143,6 +158,13 @@ def kind_of(cause: Mapping[str, Any]) -> str:
     if cause.get("reason") == contract.REASON_OOM:
         return contract.RETRY_OOM
     return contract.RETRY_LOST if cause.get("reason") in LOST_REASONS else ""
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the role and the host of a loss that YARN counts as a failure; ("", "") for others."""
+    if entry.get("kind") != contract.RETRY_LOST or entry.get("signal") == signal.SIGTERM:
+        return "", ""
+    return str(entry.get("task")).rpartition("-")[0], str(entry.get("host") or "")
 
 
 def _likeness(cause: Mapping[str, Any]) -> tuple[Any, ...]:

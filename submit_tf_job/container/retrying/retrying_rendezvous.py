@@ -174,6 +174,9 @@ class RetryingRendezvous(Rendezvous):
         text = "%s; all tasks start again (retry %d of %d)"
         most = self.generations.most
         self.event(now, text % (cause["message"], self.generation, most))
+        left_out = self.generations.left_out()
+        if left_out:
+            self.warn(now, left_out)
         self._await_all(now)
         return True
 

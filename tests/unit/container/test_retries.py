@@ -54,7 +54,7 @@ def test_limit() -> None:
     for _ in range(2):
         assert not retries.refusal(LOST, None)
         retries.end(LOST, None, 10.0, 12.5)
-    assert retries.refusal(LOST, None) == "not retried: all 2 retries are used"
+    assert retries.refusal(LOST, None) == "not retried: no retries are left (`retries.max` is 2)"
     assert [entry["duration_s"] for entry in retries.past] == [2.5, 2.5]
 
 
@@ -448,3 +448,34 @@ def test_a_deciding_task_that_yarn_ends_sends_nobody_away() -> None:
     played.gone("worker-0")
     played.job.stop(played.now)
     assert played.hello("worker-0", state="running") == "busy"
+
+
+def test_a_node_on_which_a_role_was_lost_too_often_is_said_to_be_left_out() -> None:
+    retries = Generations({"max": 5, "on": ["lost"], "node_losses": 2})
+    here = dict(LOST, host="n1")
+    losses: list[tuple[dict[str, Any], str]] = [
+        (here, ""),
+        (dict(here, host="n2"), ""),
+        (dict(here, task="chief-0"), ""),
+        (dict(here, reason="killed", signal=15), ""),  # preempted
+        (
+            dict(here, task="worker-3"),
+            "worker was lost on n1 2 times: YARN starts no more of its containers there",
+        ),
+        (here, ""),  # said once
+    ]
+    for cause, said in losses:
+        retries.end(cause, None, 10.0, 12.0)
+        assert retries.left_out() == said
+    never = Generations({"max": 5, "on": ["lost"], "node_losses": 0})
+    never.end(here, None, 10.0, 12.0)
+    assert never.left_out() == ""
+
+
+def test_a_task_that_yarn_stops_with_the_job_has_not_failed() -> None:
+    played = Played({"chief": role(1, "trains"), "board": role(1, "sidecar")})
+    played.start()
+    played.job.stop(played.now)
+    played.done("board-0", 143, signal=15, reason="killed")
+    assert played.member("board-0").state == states.ENDED
+    assert played.job.later == []
