@@ -12,6 +12,7 @@ import http.client
 import re
 import socket
 import threading
+import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
@@ -34,6 +35,7 @@ class PlainTransport:
     def __init__(self) -> None:
         self._idle: list[_Connection] = []
         self._changing = threading.Lock()
+        weakref.finalize(self, _close, self._idle)  # as urllib3 does: many callers never close
 
     def send(self, asked: Outgoing) -> Incoming:
         """Send a request once."""
@@ -53,9 +55,7 @@ class PlainTransport:
     def close(self) -> None:
         """Close the connections that no response uses."""
         with self._changing:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            _close(self._idle)
 
     def keep(self, connection: _Connection) -> None:
         """Keep a connection for the next request to its address; close the one that has waited
@@ -86,6 +86,11 @@ class PlainTransport:
                 if connection.address == address:
                     return self._idle.pop(at)
         return None
+
+
+def _close(idle: list[_Connection]) -> None:
+    while idle:
+        idle.pop().close()
 
 
 class _Connection(http.client.HTTPConnection):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import socket
 import threading
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from unittest import mock
@@ -320,6 +322,17 @@ def test_many_threads_share_one_transport(kind: str) -> None:
         assert len(seen) == 120
         assert all(isinstance(each, tuple) and each[3] == b"{}" for each in seen)
         assert server.connections <= 6
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_connections_are_closed_with_a_transport_that_nobody_closes(kind: str) -> None:
+    with Counting(WHOLE) as server, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        transport = BOTH[kind]()
+        assert isinstance(outcome(transport, get(server.url)), tuple)
+        del transport
+        gc.collect()
+    assert [str(each.message) for each in warned] == []
 
 
 def test_few_idle_connections_are_kept_of_many_nodes() -> None:
