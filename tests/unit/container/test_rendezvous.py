@@ -1126,3 +1126,19 @@ def test_connections_that_were_closed_while_the_deciding_task_stood_still_have_a
     played.after(3.1)
     played.after(2)
     assert played.first()[0] == "worker-1"
+
+
+@pytest.mark.parametrize(("known", "warned"), [((), True), (("chief-0",), False)])
+def test_names_that_are_found_out_say_so_where_no_task_has_one(
+    known: tuple[str, ...], warned: bool
+) -> None:
+    """`names: auto` of the settings."""
+    roles = {"chief": role(1, "trains"), "worker": role(1, "trains")}
+    played = Played(roles, meeting={"dns": True})
+    played.job.me.address = played.job.me.origin = "10.0.0.1"
+    played.hello("worker-0", at="10.0.0.2")
+    played.job.unresolved -= set(known)
+    played.after(0)
+    assert played.after(1.5) == states.RUNNING
+    text = "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
+    assert played.job.warnings == [text] * warned
