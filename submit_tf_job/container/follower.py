@@ -51,6 +51,7 @@ class Follower(Agent):
         self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
         self.deaf = 0  # how many ports in turn were closed: no process listens there
         self.address = ""
+        self.same_place = False  # the next connection goes to the same address, without a look-up
         self.search_at: float | None = None  # when this search began
         start = float(info.task["start_timeout_s"])
         self.start_deadline = info.started + start + min(30.0, start / 2)
@@ -78,6 +79,11 @@ class Follower(Agent):
             self.search_at = now
         self.pause = min(2 * self.pause, self.resolver.longest_pause_s(self.info.total))
         host = self.resolver.sought(self.info)
+        if self.same_place:
+            # its kernel answers at once, DNS perhaps not
+            self.same_place = False
+            self._connect(host, self.address)
+            return
         if now >= self.told + 30:
             log("looking up %s at %s" % (self.info.deciding, host))
             if self.told:
@@ -125,7 +131,10 @@ class Follower(Agent):
                 for message in channel.receive():
                     self.heard = time.monotonic()
                     self._message(self.heard, message)
-        except (ChannelClosed, KeyError):
+        except ChannelClosed as err:
+            self.same_place = err.ended and self.welcomed
+            self._drop()
+        except KeyError:
             self._drop()
 
     def _say_hello(self, channel: Channel) -> None:
