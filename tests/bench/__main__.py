@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.bench.again import measure_again
 from tests.bench.airflow import import_rows
 from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
+from tests.bench.followers import measure_followers
 from tests.bench.gateway import measure_gateway
 from tests.bench.logs import measure_logs
 from tests.bench.operate import measure_fleet_rows, measure_status
@@ -44,6 +45,8 @@ def main() -> int:
     load_before = os.getloadavg()[0]
     say(f"start-up, {STARTUP_ROUNDS} rounds")
     rows = [*startup_rows(measure_startup(STARTUP_ROUNDS)), *measure_size(), *measure_fleet_rows()]
+    say("simulated followers")
+    rows += measure_followers()
     if not options.quick:
         say("import of the Airflow operator")
         rows += import_rows(Path(os.environ["SUBMIT_TF_JOB_TEST_AIRFLOW"]), options.rounds)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.followers import simulate
 from tests.bench.measure import Samples, clean_environment
 from tests.bench.operate import measure_fleet
 from tests.bench.size import SIZE_GOAL, posted_bytes
@@ -131,3 +132,8 @@ def test_a_thousand_jobs_cost_one_request_for_each_look_and_no_memory() -> None:
     # One look at a thousand jobs is more than that; the server in this very process may hold an
     # answer just now.
     assert found.grown < 1_000_000, "what is kept of a look is replaced by the next"
+
+
+def test_simulated_followers_start_and_come_back() -> None:
+    crowd = simulate(20)
+    assert 0 < crowd.again < crowd.sent, "a task that runs is not sent the addresses again"

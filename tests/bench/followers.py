@@ -1,0 +1,224 @@
+"""A real deciding task with thousands of followers, simulated by one process: what it sends to
+them, and what it takes itself.
+
+No task has a name in DNS, so that each is sent the addresses of all: the most that a start can
+cost. Every follower has an address of its own (all of 127.0.0.0/8 is this machine).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import selectors
+import socket
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from submit_tf_job.container import contract
+from tests.bench.measure import Row
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, cluster, free, role
+
+__all__ = ["Crowd", "measure_followers", "simulate"]
+
+FEW, MANY = 1000, 10_000
+EXPONENT_GOAL = 1.3
+ANSWERS = {"go": "running", "ping": "pong"}
+WAIT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What a job of so many followers took.
+
+    Attributes:
+        sent: Bytes that the deciding task sent to all followers together, until each had started.
+        again: Bytes that it sent when all had lost their connection and come back.
+        start_s: From the last follower's hello to the last one's start.
+        cpu_s: CPU seconds of the deciding task, from its start to its end.
+        memory: Most bytes of the deciding task that were resident.
+    """
+
+    followers: int
+    sent: int
+    again: int
+    start_s: float
+    cpu_s: float
+    memory: int
+
+
+class _Followers:
+    """The other ends of the deciding task's connections."""
+
+    def __init__(self, job: Cluster, count: int) -> None:
+        self.job, self.count = job, count
+        self.selector = selectors.DefaultSelector()
+        self.places: dict[int, int] = {}
+        self.kinds: Counter[str] = Counter()
+        self.received = 0
+        self.seen: tuple[str | None, int | None] = None, None
+        self.rests: dict[int, bytes] = {}
+
+    def connect(self, state: str) -> None:
+        """Connect all of them, a few hundred at a time, and have each say hello."""
+        self.kinds.clear()
+        for index in range(self.count):
+            sock = socket.socket()
+            sock.bind((f"127.1.{index >> 8}.{index & 255}", 0))
+            sock.connect(("127.0.0.1", self.job.rendezvous()))
+            sock.sendall(self._hello(index, state))
+            self.selector.register(sock, selectors.EVENT_READ)
+            self.places[sock.fileno()] = index
+            if index % 200 == 0:
+                self.answer_all()
+
+    def _hello(self, index: int, state: str) -> bytes:
+        seen, attempt = self.seen
+        return _pack(
+            "hello",
+            submission=self.job.task["submission"],
+            state=state,
+            role="worker",
+            index=index,
+            attempt=1,
+            run=f"run-{index}",
+            host=f"node-{index % 500}",
+            address=f"127.1.{index >> 8}.{index & 255}",
+            pid=index + 1,
+            container=f"{self.job.application}_01_{index + 2:06d}",
+            seen=seen,
+            decider_attempt=attempt,
+            age_s=1.0,
+        )
+
+    def answer_all(self) -> None:
+        """Answer what has arrived."""
+        for key, _events in self.selector.select(0):
+            self._receive(key.fileobj)  # type: ignore[arg-type]
+
+    def serve_until(self, over: Callable[[], bool]) -> None:
+        """Answer what arrives until something is the case."""
+        deadline = time.monotonic() + WAIT_S
+        while not over():
+            assert time.monotonic() < deadline, (self.kinds, self.job.stderr("chief-0")[-2000:])
+            for key, _events in self.selector.select(0.05):
+                self._receive(key.fileobj)  # type: ignore[arg-type]
+
+    def _receive(self, sock: socket.socket) -> None:
+        data = sock.recv(1 << 20)
+        if not data:
+            self._close(sock)
+            return
+        self.received += len(data)
+        number = sock.fileno()
+        *lines, rest = (self.rests.pop(number, b"") + data).split(b"\n")
+        if rest:
+            self.rests[number] = rest
+        for line in lines:
+            self._answer(sock, line)
+
+    def _answer(self, sock: socket.socket, line: bytes) -> None:
+        message: dict[str, Any] = json.loads(line) if len(line) < 4096 else {"t": "go"}
+        kind = message["t"]
+        self.kinds[kind] += 1
+        if kind == "welcome":
+            self.seen = message["run"], message["decider_attempt"]
+        if kind in ANSWERS:
+            sock.sendall(_pack(ANSWERS[kind]))
+        if kind == "end":
+            self._close(sock)
+
+    def _close(self, sock: socket.socket) -> None:
+        self.rests.pop(sock.fileno(), None)
+        self.selector.unregister(sock)
+        sock.close()
+
+    def lose_connections(self) -> None:
+        """Close every connection, as a network does that forgets them."""
+        for key in list(self.selector.get_map().values()):
+            sock: socket.socket = key.fileobj  # type: ignore[assignment]
+            sock.sendall(_pack("away"))
+            self._close(sock)
+
+    @property
+    def connected(self) -> int:
+        """How many connections are open."""
+        return len(self.selector.get_map())
+
+
+def _pack(kind: str, **fields: object) -> bytes:
+    return json.dumps(dict(fields, t=kind)).encode() + b"\n"
+
+
+def simulate(followers: int) -> Crowd:
+    """Run a job of one deciding task and so many followers, who lose their connections once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory, cluster(Path(directory)) as job:
+        workers = role(1, contract.KIND_SERVES, FOREVER)
+        job.job(
+            {"chief": role(1, contract.KIND_TRAINS, ["sh", "-c", UNTIL_GO]), "worker": workers},
+            start_timeout_s=WAIT_S,
+            grace_s=60,
+        )
+        workers["count"] = followers
+        job.dns.hidden.update(f"worker-{index}" for index in range(followers))
+        job.start("chief-0")
+        job.until(lambda: "waiting for" in job.stderr("chief-0") or not free(job.rendezvous()))
+        crowd = _Followers(job, followers)
+        crowd.connect("waiting")
+        start = time.monotonic()
+        crowd.serve_until(lambda: crowd.kinds["go"] == followers)
+        start_s, sent = time.monotonic() - start, crowd.received
+        crowd.lose_connections()
+        crowd.connect("running")
+        crowd.serve_until(lambda: crowd.kinds["welcome"] == followers)
+        again = crowd.received - sent
+        status = Path(f"/proc/{job.runs['chief-0'].pid}/status").read_text()
+        memory = int(status.partition("VmHWM:")[2].split()[0]) * 1024
+        job.go()
+        crowd.serve_until(lambda: not crowd.connected)
+        assert job.wait("chief-0") == 0, job.stderr("chief-0")[-2000:]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    cpu_s = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    return Crowd(followers, sent, again, start_s, cpu_s, memory)
+
+
+def measure_followers() -> list[Row]:
+    """Compare ten thousand followers with a thousand."""
+    few, many = simulate(FEW), simulate(MANY)
+    more = math.log(MANY / FEW)
+    floor = f"{FEW:,} followers, as exponent of their number"
+    sizes = "{:,.1f} MB and {:,.2f} MB"
+    return [
+        Row(
+            f"bytes sent until {MANY:,} simulated followers start, addresses for all",
+            floor,
+            math.log(many.sent / few.sent) / more,
+            EXPONENT_GOAL,
+            sizes.format(many.sent / 1e6, few.sent / 1e6),
+        ),
+        Row(
+            "bytes sent when all of them have lost their connections",
+            floor,
+            math.log(many.again / few.again) / more,
+            EXPONENT_GOAL,
+            sizes.format(many.again / 1e6, few.again / 1e6),
+        ),
+        Row(
+            "CPU time of the deciding task",
+            floor,
+            math.log(many.cpu_s / few.cpu_s) / more,
+            EXPONENT_GOAL,
+            f"{many.cpu_s:.1f} s and {few.cpu_s:.1f} s; {many.memory / 2**20:.0f} MiB and "
+            f"{few.memory / 2**20:.0f} MiB resident; the last starts {many.start_s:.1f} s and "
+            f"{few.start_s:.1f} s after the last hello",
+        ),
+    ]
