@@ -17,7 +17,14 @@ from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.names import Resolver, Watch
 from submit_tf_job.container.ports import Reservation, reserve
 from submit_tf_job.container.rendezvous import Rendezvous
-from submit_tf_job.container.wire import EVENTS, LINE_LIMIT, Channel, ChannelClosed, pack
+from submit_tf_job.container.wire import (
+    EVENTS,
+    LINE_LIMIT,
+    Channel,
+    ChannelClosed,
+    pack,
+    pack_addresses,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +89,7 @@ class Decider(Agent):
         self.watch = Watch(info.name, info.names_gone_s)
         self.vanished = False  # whether the job was informed that names vanished
         self.hurried = False
-        self.go = pack("go")
+        self.go = pack("go", hosts=pack_addresses([], {}), ports={})
         self.rendezvous: Reservation | None = None
 
     def rendezvous_of(self, info: Info) -> Rendezvous:
@@ -458,7 +465,8 @@ class Decider(Agent):
             job.me.port = self.reserved.port
         hosts, taken = job.hosts(self.addresses), job.ports()
         self.learn(hosts, taken)
-        self.go = pack("go", hosts=hosts, ports=taken, **self.history())
+        packed = pack_addresses(self.info.addressed_tasks(), hosts)
+        self.go = pack("go", hosts=packed, ports=taken, **self.history())
         self.info.attempt = job.me.attempt
         roles = {m.role for m in job.members.values() if m.role_kind != contract.KIND_SIDECAR}
         self._go(sorted(roles - job.held))

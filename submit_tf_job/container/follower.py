@@ -13,7 +13,14 @@ from submit_tf_job.container.agent import PING_S, SILENCE, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
 from submit_tf_job.container.names import Resolver
 from submit_tf_job.container.rendezvous import CLOSED_S
-from submit_tf_job.container.wire import EVENTS, TABLE_LIMIT, Channel, ChannelClosed, pack
+from submit_tf_job.container.wire import (
+    EVENTS,
+    TABLE_LIMIT,
+    Channel,
+    ChannelClosed,
+    pack,
+    unpack_addresses,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,7 +230,8 @@ class Follower(Agent):
             if not self.child and not self.record:
                 log("registered with %s; waiting for the start signal" % self.info.deciding)
         elif kind == "go" and not self.child and not self.record and self.leave is None:
-            self.learn(message.get("hosts") or {}, message.get("ports") or {})
+            hosts = unpack_addresses(self.info.addressed_tasks(), message["hosts"])
+            self.learn(hosts, message["ports"])
             if not self.record:
                 self.start_child()
             if self.child:

@@ -138,6 +138,11 @@ class Info:
             if self.role_kind(role) != contract.KIND_SIDECAR
         }
 
+    def addressed_tasks(self) -> list[str]:
+        """Return the tasks whose addresses programs get, in the same order in each task."""
+        counts = self.addressed()
+        return ["%s-%d" % (role, i) for role in sorted(counts) for i in range(counts[role])]
+
     def tf_config(self) -> str:
         """Build TF_CONFIG."""
         legacy = bool(self.task.get("legacy_master"))

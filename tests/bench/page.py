@@ -36,9 +36,10 @@ the same bare Python 3.11 takes 137. It writes no bytecode, and a task without f
 **Size.** `specs/parameter-server.yaml` with 10 and with 10,000 workers, without a staging directory, so that all files travel inside. The
 service carries counts; TF_CONFIG is built inside each container.
 
-**Followers.** The real bootstrap of a deciding task, and followers whose connections one process of the benchmark makes, with an address each.
-None has a name in DNS, so every one is sent the addresses of all. After the start all lose their connections, and come back. The exponent
-tells how a quantity grows with the number of followers: 1 is as much for each, however many they are.
+**Followers.** The real bootstrap of a deciding task, and followers whose connections one process of the benchmark makes. Twenty, drawn at
+random, share an address, as on the network of a node. None has a name in DNS, so every one is sent the addresses of all, which is the only
+message that grows with the number of tasks: where names resolve it holds none. After the start all lose their connections, and come back. An
+exponent tells how a quantity grows with the number of followers: 1 is as much for each, however many they are.
 
 **Submission.** A job of one task on a sandbox. Its program writes the time of its first and of its last line. `submit_tf_job submit` is
 timed from the start of its process; the floor from the moment before the POST, by a ten-line script (`tests/bench/bare_post.py`) that

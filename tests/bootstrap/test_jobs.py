@@ -742,7 +742,7 @@ def test_sigterm_while_waiting(job: Cluster) -> None:
     job.until(lambda: job.report().get("arrived") == 2)
     for name in ("worker-0", "chief-0"):
         job.kill(name, signal.SIGTERM)
-        assert job.wait(name) == contract.EXIT_TERMINATED
+    assert set(job.wait_all().values()) == {contract.EXIT_TERMINATED}
     assert job.report()["state"] == "stopped"
     assert job.outcome("worker-0")["message"] == "worker-0 was stopped by SIGTERM"
 
