@@ -159,6 +159,11 @@ REASON_PREPARE = "prepare-failed"  # reason of a record: `prepare` of the job fa
 # fail would be started again
 WITNESS_ROLE = "witness"
 
+# --- lost connections ----------------------------------------------------------------------------
+# A task whose connection its kernel closed is back within so many seconds, or has ended; one that
+# is silent has `grace`.
+CLOSED_S = 3.0
+
 # --- kinds of roles in the rendezvous -------------------------------------------------------------
 KIND_TRAINS = "trains"  # must succeed; the deciding role is of this kind
 # need not end by itself (ps, workers of ParameterServerStrategy): it is stopped, and must not fail

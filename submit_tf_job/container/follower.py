@@ -12,7 +12,6 @@ from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.agent import PING_S, SILENCE, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
 from submit_tf_job.container.names import Resolver
-from submit_tf_job.container.rendezvous import CLOSED_S
 from submit_tf_job.container.wire import (
     EVENTS,
     TABLE_LIMIT,
@@ -381,7 +380,7 @@ class Follower(Agent):
         """
         role = self.info.roles[self.info.deciding.rpartition("-")[0]]
         gone = self.seen is not None and self.deaf >= len(self.ports)
-        return gone and now >= self.lost_at + CLOSED_S and not role["max_restarts"]
+        return gone and now >= self.lost_at + contract.CLOSED_S and not role["max_restarts"]
 
     def command_ended(self, now: float) -> None:
         """Report the end to the deciding task, now or after the next connect."""

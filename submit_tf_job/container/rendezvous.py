@@ -32,9 +32,8 @@ AWAY = (LOST, RESTARTING)
 AWAITED = (ABSENT, LOST, RESTARTING)
 MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds memory
 PACE_S = 10.0  # no estimate before this
-# A task whose connection its kernel closed is back within this time, or has ended; one that is
-# silent has `grace`. The deciding task needs some time to accept thousands of connections.
-CLOSED_S, PER_SECOND = 3.0, 500.0
+# after a closed connection: the deciding task needs time to accept thousands that come back
+PER_SECOND = 500.0
 KEPT = 20  # entries in the lists of a report
 
 
@@ -708,7 +707,7 @@ class Rendezvous:
         grace_s: float = self.info.task["grace_s"]
         if m.stopping or not m.closed:
             return grace_s
-        return min(grace_s, CLOSED_S + self.barrier / PER_SECOND)
+        return min(grace_s, contract.CLOSED_S + self.barrier / PER_SECOND)
 
     def _failed(self, now: float, m: Member, record: dict[str, Any]) -> None:
         """Handle a failed or lost task.
