@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.bench.again import measure_again
 from tests.bench.airflow import import_rows
+from tests.bench.bootstrap import measure_bootstrap
 from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
 from tests.bench.followers import measure_followers
 from tests.bench.gateway import measure_gateway
@@ -45,6 +46,8 @@ def main() -> int:
     load_before = os.getloadavg()[0]
     say(f"start-up, {STARTUP_ROUNDS} rounds")
     rows = [*startup_rows(measure_startup(STARTUP_ROUNDS)), *measure_size(), *measure_fleet_rows()]
+    say("the bootstrap")
+    rows += measure_bootstrap(STARTUP_ROUNDS)
     say("simulated followers")
     rows += measure_followers()
     if not options.quick:

@@ -177,24 +177,7 @@ class Cluster:
     ) -> None:
         """Start containers; a second start of a name is a later attempt on the same node."""
         for name in names or self.names():
-            self.serial += 1
-            container = f"{self.application}_01_{self.serial:06d}"
-            cwd, logs = self.root / "app" / container, self.root / "logs" / container
-            (cwd / "conf").mkdir(parents=True)
-            logs.mkdir(parents=True)
-            (cwd / "conf" / "bootstrap.py").write_text(
-                payload.pack(task or self.task, files_tar(self.files) if self.files else None)
-            )
-            environment = {
-                "PATH": os.environ["PATH"],
-                "HOME": "/no/such/home",
-                "CONTAINER_ID": container,
-                "LOG_DIRS": f"{logs},/nonexistent",
-                "NM_HOST": "node-of-" + name,
-                contract.ENV_INSTANCE: name,
-                contract.ENV_HOSTNAME: f"{name}.{DOMAIN}",
-                **(env or {}),
-            }
+            cwd, logs, environment = self.place(name, task, env)
             with (logs / "stdout.txt").open("wb") as out, (logs / "stderr.txt").open("wb") as err:
                 self.runs[name] = subprocess.Popen(
                     ["bash", "-c", f"{shell}\nexec {self.python} -S conf/bootstrap.py"],
@@ -207,6 +190,33 @@ class Cluster:
                     preexec_fn=_as_a_node_manager,
                 )
             self.places[name] = (cwd, logs)
+
+    def place(
+        self,
+        name: str,
+        task: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> tuple[Path, Path, dict[str, str]]:
+        """Write what YARN puts into a new container: its directory, its logs', its environment."""
+        self.serial += 1
+        container = f"{self.application}_01_{self.serial:06d}"
+        cwd, logs = self.root / "app" / container, self.root / "logs" / container
+        (cwd / "conf").mkdir(parents=True)
+        logs.mkdir(parents=True)
+        (cwd / "conf" / "bootstrap.py").write_text(
+            payload.pack(task or self.task, files_tar(self.files) if self.files else None)
+        )
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": "/no/such/home",
+            "CONTAINER_ID": container,
+            "LOG_DIRS": f"{logs},/nonexistent",
+            "NM_HOST": "node-of-" + name,
+            contract.ENV_INSTANCE: name,
+            contract.ENV_HOSTNAME: f"{name}.{DOMAIN}",
+            **(env or {}),
+        }
+        return cwd, logs, environment
 
     def wait(self, name: str, timeout_s: float = 60) -> int:
         try:
