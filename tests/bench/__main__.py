@@ -22,6 +22,7 @@ from tests.bench.gateway import measure_gateway
 from tests.bench.logs import measure_logs
 from tests.bench.operate import measure_fleet_rows, measure_status
 from tests.bench.page import page, table
+from tests.bench.scale import measure_scale
 from tests.bench.secure import measure_secure
 from tests.bench.size import measure_size
 from tests.bench.staging import measure_staging
@@ -62,6 +63,8 @@ def main() -> int:
         say(f"lost tasks, {options.rounds} rounds")
         found = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
         rows += measure_again(options.rounds, Path(found) if found else None)
+        say("two hundred real tasks")
+        rows += measure_scale()
         say("files staged against Hadoop's own client")
         rows += measure_staging(options.rounds)
         say("Kerberos and failovers")

@@ -23,7 +23,9 @@ def measure_bootstrap(rounds: int) -> list[Row]:
         def bootstrap() -> Sample:
             cwd, _logs, environ = job.place("worker-0")
             sample = run_process([sys.executable, "conf/bootstrap.py"], environ, cwd)
-            for marker in cwd.parent.glob("tfjob-done-*"):  # else the next start repeats this outcome
+            for marker in cwd.parent.glob(
+                "tfjob-done-*"
+            ):  # else the next start repeats this outcome
                 marker.unlink()
             return sample
 

@@ -145,14 +145,15 @@ def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
 
 
 @contextmanager
-def bench_sandbox() -> Iterator[Bench]:
-    """Start a sandbox for measurements, and take it down."""
+def bench_sandbox(options: SandboxOptions | None = None) -> Iterator[Bench]:
+    """Start a sandbox for measurements, by default as it is by default, and take it down."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         home = Path(directory)
         environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
         sandbox = Sandbox("bench", sandbox_dirs(environ))
         try:
-            yield Bench(sandbox.up(SandboxOptions(), environ, lambda _line: None), environ, home)
+            info = sandbox.up(options or SandboxOptions(), environ, lambda _line: None)
+            yield Bench(info, environ, home)
         finally:
             sandbox.down()
 

@@ -22,31 +22,27 @@ from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
+from tests.bench.startup import HELLO
 
 __all__ = ["FleetTimes", "measure_fleet", "measure_fleet_rows", "measure_status"]
 
 STATUS_GOAL = 1 / 6
+HELLO_GOALS = {"status": 1.4, "logs --tail 5": 1.4, "submit --detach": 1.6}
 # as a ResourceManager of Hadoop 3.4.2 answered
 RECORDED = Path(__file__).with_name("application.json")
 LOOKS = 40
 
 
 def measure_status(rounds: int) -> list[Row]:
-    """Ask for the state of a job that is over, in both ways, turn by turn."""
+    """Ask for the state of a job that is over, in both ways, and the other commands that are called
+    most, turn by turn.
+    """
     with bench_sandbox() as bench:
         spec, _times = bench.spec("asked")
         app_id = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
         state = load_state(Layout(bench.info.home))
         assert state is not None
-        tool = [
-            sys.executable,
-            "-m",
-            "submit_tf_job",
-            "status",
-            app_id,
-            "--profile",
-            bench.info.profile,
-        ]
+        tool, profile = [sys.executable, "-m", "submit_tf_job"], ["--profile", bench.info.profile]
         classpath = f"{Layout(bench.info.home).conf}:{state.jars}/*"
         java = [
             "java",
@@ -62,15 +58,32 @@ def measure_status(rounds: int) -> list[Row]:
             "HADOOP_USER_NAME": bench.info.user,
             "LC_ALL": "C.UTF-8",
         }
+
+        def submit() -> Sample:
+            sample = run_process(
+                [*tool, "submit", again, "--detach", *profile], bench.environ, bench.home
+            )
+            bench.tool("delete", "again", "--force")
+            return sample
+
+        again, _again_times = bench.spec("again")
+        words = {"status": ["status", app_id], "logs --tail 5": ["logs", app_id, "--tail", "5"]}
         runs: dict[str, Callable[[], Sample]] = {
-            "tool": lambda: run_process(tool, bench.environ, bench.home),
             "java": lambda: run_process(java, hadoop, bench.home),
+            "hello": lambda: run_process([sys.executable, HELLO], bench.environ, bench.home),
+            "submit --detach": submit,
+            **{
+                name: lambda argv=argv: run_process(
+                    [*tool, *argv, *profile], bench.environ, bench.home
+                )  # type: ignore[misc]
+                for name, argv in words.items()
+            },
         }
         samples = interleave(runs, rounds)
-    ours, theirs = samples.wall("tool"), samples.wall("java")
+    ours, theirs = samples.wall("status"), samples.wall("java")
     details = (
         f"least of {rounds} rounds; medians {ours.median:.2f} s and {theirs.median:.2f} s; CPU "
-        f"{samples.cpu_ratio('tool', 'java'):.2f}"
+        f"{samples.cpu_ratio('status', 'java'):.2f}"
     )
     return [
         Row(
@@ -79,7 +92,18 @@ def measure_status(rounds: int) -> list[Row]:
             ours.least / theirs.least,
             STATUS_GOAL,
             details,
-        )
+        ),
+        *(
+            Row(
+                f"`{name}` on a cluster, CPU time",
+                "hello-world typer application",
+                samples.cpu_ratio(name, "hello"),
+                goal,
+                f"{samples.cpu(name).least * 1000:.0f} ms and "
+                f"{samples.cpu('hello').least * 1000:.0f} ms",
+            )
+            for name, goal in HELLO_GOALS.items()
+        ),
     ]
 
 

@@ -41,6 +41,13 @@ random, share an address, as on the network of a node. None has a name in DNS, s
 message that grows with the number of tasks: where names resolve it holds none. After the start all lose their connections, and come back. An
 exponent tells how a quantity grows with the number of followers: 1 is as much for each, however many they are.
 
+**Two hundred tasks.** One job of 200 containers on one node of a sandbox, whose commands are `true`. `describe` splits its start: until YARN had
+started the last container, until the last task had found the deciding one and connected to it, and from then to the start of the programs.
+
+**Lost tasks.** A job of two tasks with `retries` whose programs write the time of their first line: one program is killed, or its whole
+container; against torchrun's restart of the same two programs (where the benchmark is given an environment with PyTorch), and against
+`stop`, `delete` and a new submission.
+
 **Submission.** A job of one task on a sandbox. Its program writes the time of its first and of its last line. `submit_tf_job submit` is
 timed from the start of its process; the floor from the moment before the POST, by a ten-line script (`tests/bench/bare_post.py`) that
 sends the very bytes that `render` prints. A second floor is that service without the bootstrap: the difference is what the bootstrap
@@ -53,7 +60,8 @@ application's end. Before it: the container's end, its way through NodeManager a
 service ApplicationMaster sleeps before it unregisters. After it: the tool's next look, and the verdict.
 
 **Status.** `submit_tf_job status` of a job that is over, with its report, against Hadoop's own ApplicationCLI -status, which asks the
-ResourceManager alone; each a process of its own, turn by turn.
+ResourceManager alone; each a process of its own, turn by turn. In the same rounds, by their CPU time: `status`, `logs --tail` and
+`submit --detach` on that sandbox, against the hello-world application.
 
 **Many jobs.** The client of `watch` on a server that replays a recorded answer under 1,000 ids: requests counted, memory traced.
 

@@ -1,0 +1,56 @@
+"""Two hundred real tasks: from the submission to the start of the programs, by its parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from submit_tf_job.sandbox import SandboxOptions
+from tests.bench.cluster import bench_sandbox
+from tests.bench.measure import Row, run_process
+
+__all__ = ["measure_scale"]
+
+TASKS = 200
+MEMORY_MIB = 256
+BARRIER_S = 1.0
+JOB_S = 900
+
+
+def measure_scale() -> list[Row]:
+    """Run one job of two hundred containers on one node."""
+    options = SandboxOptions(memory_mib=(TASKS + 10) * MEMORY_MIB, vcores=TASKS + 10)
+    with bench_sandbox(options) as bench:
+        role = {"memory": f"{MEMORY_MIB}Mi", "command": ["true"]}
+        job = {
+            "name": "crowd",
+            "image": "library/python:3.11",
+            "strategy": "custom",
+            "start_timeout": f"{JOB_S}s",
+            "roles": {"chief": role, "worker": {**role, "instances": TASKS - 1}},
+        }
+        spec = bench.home / "crowd.json"
+        spec.write_text(json.dumps(job))
+        argv = [sys.executable, "-m", "submit_tf_job", "submit", spec]
+        run_process([*argv, "--profile", bench.info.profile], bench.environ, bench.home)
+        start = json.loads(bench.tool("describe", "crowd", "-o", "json").stdout)["start"]
+    yarn_s, names_s, barrier_s = (start[key] for key in ("yarn_s", "names_s", "barrier_s"))
+    waited_s = names_s + barrier_s
+    return [
+        Row(
+            f"the start of {TASKS} real tasks: from the last container's start to the programs'",
+            "1 s",
+            waited_s / BARRIER_S,
+            None,
+            f"{yarn_s:.1f} s until YARN had started all, {names_s:.1f} s until all had found the "
+            f"deciding task, {barrier_s:.1f} s more; {start['by_address']} by address",
+        ),
+        Row(
+            f"last hello of {TASKS} real tasks → start of the programs",
+            "1 s",
+            barrier_s / BARRIER_S,
+            1.1,
+            f"load {os.getloadavg()[0]:.0f} on {len(os.sched_getaffinity(0))} cores",
+        ),
+    ]
