@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from tests.cluster.conftest import Tool, bootstrap_of, gone, warned_of_room
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.cluster
 
 SMALL = {"memory": "256Mi"}
 FOREVER = "sleep 600"
+JOB_STOPPED = 3
 
 
 def running(tool: Tool, job: str) -> dict[str, Any]:
@@ -427,3 +429,21 @@ def test_a_killed_resource_manager_comes_back_and_the_watch_goes_on(
     stdout, stderr = process.communicate(timeout=180)
     assert process.returncode == 0, stderr
     assert (json.loads(stdout)["state"], json.loads(stdout)["confirmed"]) == ("SUCCEEDED", True)
+
+
+@pytest.mark.long
+def test_a_kill_in_the_last_seconds_of_the_application_master_decides(
+    tool: Tool, real_cluster: SandboxInfo
+) -> None:
+    job = "killed-late"
+    spec = tool.spec(job, strategy="single", command=["true"], roles={"worker": SMALL})
+    follower = tool.start("submit", spec)
+    seen = tool.until(job, lambda status: status["state"] == "FINISHING")
+    url = f"{real_cluster.rm_url}/ws/v1/cluster/apps/{seen['application_id']}/state"
+    answer = requests.put(
+        f"{url}?user.name={real_cluster.user}", json={"state": "KILLED"}, timeout=30
+    )
+    assert answer.status_code in (200, 202), answer.text
+    said = follower.communicate(timeout=120)
+    assert follower.returncode == JOB_STOPPED, said
+    assert tool.status(job)["state"] == "STOPPED"
