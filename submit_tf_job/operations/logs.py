@@ -87,7 +87,7 @@ def _app_by_name(cluster: Cluster, name: str) -> AppReport:
     client, user = cluster.client, cluster.settings.user
     refused: NoSuchJob | None = None
     try:
-        service_id = client.get_service(name).id
+        service_id = client.get_written_service(name).id
     except NoSuchJob as error:
         service_id, refused = None, error  # the logs of a deleted job may still exist
     except ClusterUnavailable:

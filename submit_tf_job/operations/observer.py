@@ -171,7 +171,10 @@ class Observer:
         return age >= _SERVICE_EVERY_S and report.state == "waiting"
 
     def _ask_service(self) -> None:
-        service = self._client.get_service(self._name, deadline=self._deadline())
+        ask = self._client.get_service
+        if self._application_id is None:  # it may be submitted just now
+            ask = self._client.get_written_service
+        service = ask(self._name, deadline=self._deadline())
         self._service_at = self._clock()
         if self._application_id is None:
             self._application_id = service.id or self._find_application(service)

@@ -54,6 +54,7 @@ __all__ = [
 ]
 
 # Jackson's message for a truncated file: docs/hadoop-facts.md#partly-stored-service
+_WRITING_S, _WRITING_PAUSE_S = 3.0, 0.2
 _TORN = re.compile(r"No content to map due to end-of-input|Unexpected end-of-input")
 
 SERVICE_TYPE = "yarn-service"
@@ -485,6 +486,26 @@ class ResourceManager:
             hint="Its AM may be restarting; the application itself can still be read.",
             details=reply.details(),
         )
+
+    def get_written_service(
+        self, name: str, *, deadline: Deadline | None = None
+    ) -> ObservedService:
+        """Return a service, and look again for up to 3 s while a ResourceManager is writing it.
+
+        A POST writes the stored service twice, and it is empty for moments (seen on 3.4.2).
+
+        Raises:
+            NoSuchJob: As `get_service`.
+            ServiceUnreadable: As `get_service`; also if it is still truncated after 3 s.
+        """
+        until = self.clock() + _WRITING_S
+        while True:
+            try:
+                return self.get_service(name, deadline=deadline)
+            except ServiceUnreadable as error:
+                if not error.torn or self.clock() >= until:
+                    raise
+            self.sleep(_WRITING_PAUSE_S)
 
     def post_service(self, body: str, *, deadline: Deadline | None = None) -> str | None:
         """Send the POST for a service to each ResourceManager in turn until one accepts it, once

@@ -98,6 +98,9 @@ class Cluster:
     def _allowed(self, deadline: object) -> None:
         assert deadline == (None if self.deadline_s is None else f"within {self.deadline_s:g} s")
 
+    def get_written_service(self, name: str, *, deadline: object) -> ObservedService:
+        return self.get_service(name, deadline=deadline)
+
     def get_service(self, name: str, *, deadline: object) -> ObservedService:
         self._allowed(deadline)
         return cast(ObservedService, self.answer("service", name))

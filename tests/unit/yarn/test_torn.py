@@ -100,6 +100,22 @@ def test_it_says_what_it_is_and_can_be_deleted(cluster: FakeCluster) -> None:
         client.get_service(NAME)
 
 
+def test_a_look_during_a_post_waits_until_the_service_is_written(cluster: FakeCluster) -> None:
+    client = cluster.client(USER)
+    app = cluster.yarn.submit_app(USER, json.loads(BODY))
+    stored = cluster.yarn.services[USER, NAME] = Stored(json.loads(BODY), app.id, torn=True)
+    cluster.clock.after(1.0, lambda: setattr(stored, "torn", False))
+    assert client.get_written_service(NAME).id in (None, app.id)
+
+
+def test_a_service_that_stays_cut_off_is_told_after_three_seconds(cluster: FakeCluster) -> None:
+    cluster.yarn.tear(USER, json.loads(BODY))
+    begun = cluster.clock()
+    with pytest.raises(ServiceUnreadable, match="is cut off"):
+        cluster.client(USER).get_written_service(NAME)
+    assert 3 <= cluster.clock() - begun < 4
+
+
 @pytest.mark.parametrize("step", ["stored", "application", "cut"])
 def test_a_name_whose_post_is_at_work_is_held_by_the_application_to_come(
     cluster: FakeCluster, step: str
