@@ -71,6 +71,7 @@ def test_horovod_runner_returns_what_rank_0_returned(client: Client) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 def test_tfcluster_calls_a_function_with_its_context(client: Client) -> None:
     job = {**SIZED, "roles": {"worker": {"memory": "256Mi"}, "ps": {"memory": "256Mi"}}}

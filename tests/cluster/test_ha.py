@@ -183,6 +183,7 @@ def test_the_active_one_is_killed_while_a_job_is_followed_and_while_one_is_stopp
     gone("followed")
 
 
+@pytest.mark.long
 def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, pair: Pair) -> None:
     end = tool.cwd / "end"
     command = f"until [ -e {end} ]; do sleep 0.2; done; exit 4"

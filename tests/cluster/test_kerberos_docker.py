@@ -176,6 +176,7 @@ def test_submit_by_a_user_whom_the_node_lacks_names_the_user(
         path.unlink()
 
 
+@pytest.mark.long
 def test_doctor_deep_looks_from_inside_a_container_with_tokens(tool: Tool) -> None:
     done = tool("doctor", "--deep", "--image", IMAGE, "-o", "json", timeout=400)
     found = {check["id"]: check for check in done.json["findings"]}

@@ -56,6 +56,7 @@ def outputs(cell: Any, kind: str) -> list[Any]:
     return [output for output in cell.outputs if output.output_type == kind]
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.usefixtures("environment")
 @pytest.mark.filterwarnings("default")  # of the kernel's client, which is not ours

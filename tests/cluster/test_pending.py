@@ -56,6 +56,7 @@ def submitted(tool: Tool, name: str, **content: Any) -> None:
     assert done.status == 0, done.stderr
 
 
+@pytest.mark.long
 def test_queues_that_keep_a_job_waiting(
     tool: Tool,
     queues: Refresh,

@@ -157,6 +157,7 @@ def test_killed_under_load_on_sqlite(
     assert gateway.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.long
 def test_side_by_side_on_postgresql(
     started: Callable[..., Process],
     cluster: Served,
