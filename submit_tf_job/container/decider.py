@@ -44,7 +44,7 @@ LOOKUP_S = 0.5  # between two rounds of DNS queries
 class Peer:
     """A connection to another task."""
 
-    __slots__ = ("away", "channel", "ends", "heard", "member", "origin", "writing")
+    __slots__ = ("answered", "away", "channel", "ends", "heard", "member", "origin", "writing")
 
     def __init__(self, channel: Channel, ends: tuple[str, str], now: float) -> None:
         """Keep a connection whose task is not yet known; `ends` are its and our address."""
@@ -52,6 +52,7 @@ class Peer:
         self.member: Member | None = None
         self.writing = False
         self.away = False  # the other task closes this connection, and lives
+        self.answered = False  # it was pinged after a failure, and has answered
 
 
 class Decider(Agent):
@@ -216,6 +217,8 @@ class Decider(Agent):
             self._hello(now, peer, message)
         elif kind == "ping":
             self._send(peer, pack("pong"))
+        elif kind == "pong":
+            peer.answered = True
         elif kind == "progress":
             self.job.record_progress(now, m, message.get("data"))
             self.changed = True
@@ -291,11 +294,14 @@ class Decider(Agent):
         if not self.probed:
             self.probed, self.failed_at = True, now
             for peer in list(self.peers.values()):
+                peer.answered = False
                 self._send(peer, pack("ping"))
         elif now >= self.job.settle_until:
             for peer in list(self.peers.values()):
                 if peer.heard < self.failed_at:
                     self._close(peer)
+        elif all(peer.answered for peer in self.peers.values()):
+            self.job.settled(now)
 
     # --- names ------------------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:

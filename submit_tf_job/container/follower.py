@@ -65,6 +65,7 @@ class Follower(Agent):
         self.leave: int | None = None
         self.leave_by: float | None = None
         self.told_done = self.noted = False
+        self.asked = False  # the deciding task waits for an answer
         self.news: dict[str, Any] | None = None
 
     def _resolver(self) -> Resolver:
@@ -114,7 +115,7 @@ class Follower(Agent):
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.channel = Channel(sock, TABLE_LIMIT)
         self.since = time.monotonic()
-        self.connected = self.welcomed = self.writing = self.told_done = False
+        self.connected = self.welcomed = self.writing = self.told_done = self.asked = False
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.connect_ex((address, port))
         self.selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE, self._ready)
@@ -236,7 +237,7 @@ class Follower(Agent):
             if self.child:
                 self._send(pack("running"))
         elif kind == "ping":
-            self._send(pack("pong"))
+            self.asked = True
         elif kind == "noted":
             self.noted = True
         elif kind in ("end", "finished") and isinstance(status, int):
@@ -299,6 +300,10 @@ class Follower(Agent):
         if self.news and now >= self.sent + self.progress_s:
             self.sent, news, self.news = now, self.news, None
             self._send(pack("progress", data=news))
+        unreported = self.ending and not self.record
+        if self.asked and not unreported:  # after the end of the command, if that has come
+            self.asked = False
+            self._send(pack("pong"))
 
     def _leave_with(self, now: float, status: int) -> None:
         """Stop the command, and then end this task with `status`."""

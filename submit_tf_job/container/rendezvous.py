@@ -157,6 +157,7 @@ class Rendezvous:
         self.started = now
         self.start_deadline = now + task["start_timeout_s"]
         self.settle_until = self.finish_deadline = self.linger_until = self.late_until = now
+        self.settles_early = False  # once every task has answered after the first failure
         self._set(self.me, ARRIVED)
         self.me.run, self.me.host, self.me.container, self.me.attempt = (
             info.run,
@@ -749,9 +750,20 @@ class Rendezvous:
             if not self.failures:
                 factor = 2.5 if m.stopping else 1
                 self.settle_until = now + self.info.settle_s * factor
+                self.settles_early = not m.stopping
             self.failures.append(record)
             if not m.stopping:
                 self._fail_lost(now)
+
+    def settled(self, now: float) -> None:
+        """Wait for no earlier failure: every task that is here has answered since the first one.
+
+        A task answers after it has reported the end of its command, so a command whose end made
+        another one fail is known by now.
+        """
+        here = all(m.state not in AWAITED or not self._matters(m) for m in self.members.values())
+        if self.settles_early and here:
+            self.settle_until = min(self.settle_until, now)
 
     def _matters(self, m: Member) -> bool:
         """Return whether a failure of this task can end the job now."""

@@ -368,6 +368,36 @@ def test_failed_worker_is_the_cause_after_the_settle_time() -> None:
     assert played.job.leave_status(played.member("worker-0")) == contract.EXIT_JOB_FAILED
 
 
+def test_cause_is_named_once_every_task_has_answered() -> None:
+    played = chief_workers()
+    played.start()
+    played.done("worker-1", 3)
+    assert played.after(0.1) == states.RUNNING
+    played.job.settled(played.now)
+    assert played.after(0) == states.ENDING
+    assert played.first() == ("worker-1", 3, "exited")
+
+
+def test_answers_do_not_shorten_the_wait_for_a_task_that_yarn_stops() -> None:
+    played = chief_workers()
+    played.start()
+    played.member("worker-1").stopping = True
+    played.done("worker-1", 143)
+    played.job.settled(played.now)
+    assert played.after(4.9) == states.RUNNING
+    assert played.after(0.2) == states.ENDING
+
+
+def test_answers_do_not_shorten_the_wait_for_a_task_that_is_away() -> None:
+    played = chief_workers(max_restarts=1)
+    played.start()
+    played.done("worker-0", 3)
+    assert played.member("worker-0").state == states.RESTARTING
+    played.done("chief-0", 1)
+    played.job.settled(played.now)
+    assert played.after(0.1) == states.RUNNING
+
+
 def test_first_failure_by_time_is_the_cause() -> None:
     played = chief_workers()
     played.start()
@@ -924,6 +954,7 @@ STEPS = st.one_of(
     st.tuples(st.just("after"), st.sampled_from([0.1, 2.0, 31.0, 601.0, 901.0])),
     st.tuples(st.just("resolve")),
     st.tuples(st.just("stopping"), st.sampled_from(NAMES)),
+    st.tuples(st.just("settled")),
 )
 ORDER = [states.WAITING, states.RUNNING, states.FINISHING, states.ENDING]
 
@@ -956,6 +987,8 @@ def test_any_history_ends_with_consistent_counts(
             job.unresolved.clear()
         elif step[0] == "stopping":
             played.member(step[1]).stopping = True
+        elif step[0] == "settled":
+            job.settled(played.now)
         played.after(step[1] if step[0] == "after" else 0)
         assert ORDER.index(job.phase) >= phase
         phase = ORDER.index(job.phase)
