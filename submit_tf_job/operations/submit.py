@@ -348,6 +348,6 @@ def _check_limits(planned: Plan, cluster: Cluster) -> None:
 
     check_version(
         planned.body,
-        cluster.settings.hadoop_version or cluster.client.cluster_info().hadoop_version or "",
+        cluster.settings.hadoop_version or cluster.client.recent_info().hadoop_version or "",
     )
     check_limits(planned.job, planned.site, cluster.client.maximum_resources())

@@ -55,6 +55,7 @@ __all__ = [
 
 # Jackson's message for a truncated file: docs/hadoop-facts.md#partly-stored-service
 _WRITING_S, _WRITING_PAUSE_S = 3.0, 0.2
+_INFO_S = 60.0
 _TORN = re.compile(r"No content to map due to end-of-input|Unexpected end-of-input")
 
 SERVICE_TYPE = "yarn-service"
@@ -117,6 +118,8 @@ class ResourceManager:
         self.timeouts = self.http.timeouts
         self.clock = clock
         self.sleep = sleep
+        self._info: ClusterInfo | None = None
+        self._info_at = 0.0
 
     def deadline(self, seconds: float | None = None) -> Deadline:
         """Return the deadline `seconds` from now, by default the total for one operation."""
@@ -139,6 +142,16 @@ class ResourceManager:
                 self._get(f"{_WS}/info", "describe itself", deadline=deadline), "clusterInfo"
             )
         )
+
+    def recent_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
+        """Return the description of a ResourceManager, at most a minute old: for its version.
+
+        Raises:
+            ClusterUnavailable: when none responded.
+        """
+        if self._info is None or self.clock() >= self._info_at + _INFO_S:
+            self._info, self._info_at = self.cluster_info(deadline=deadline), self.clock()
+        return self._info
 
     def who_am_i(self, *, deadline: Deadline | None = None) -> str | None:
         """Return the user as which the ResourceManager has authenticated this client; None if it

@@ -375,7 +375,7 @@ class _Submission:
         (3.1, docs/hadoop-facts.md#application-id-of-a-service).
         """
         if self._hidden is None:
-            version = self._client.cluster_info(deadline=self._deadline).version
+            version = self._client.recent_info(deadline=self._deadline).version
             self._hidden = bool(version) and version < (3, 2)
         return self._hidden
 
