@@ -41,7 +41,7 @@ random, share an address, as on the network of a node. None has a name in DNS, s
 message that grows with the number of tasks: where names resolve it holds none. After the start all lose their connections, and come back. An
 exponent tells how a quantity grows with the number of followers: 1 is as much for each, however many they are.
 
-**Two hundred tasks.** One job of 200 containers on one node of a sandbox, whose commands are `true`. `describe` splits its start: until YARN had
+**Two hundred tasks.** One job of 200 containers on one node of a sandbox, all of them on two cores. `describe` splits its start: until YARN had
 started the last container, until the last task had found the deciding one and connected to it, and from then to the start of the programs.
 
 **Lost tasks.** A job of two tasks with `retries` whose programs write the time of their first line: one program is killed, or its whole
