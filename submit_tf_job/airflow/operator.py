@@ -165,6 +165,8 @@ class SubmitTFJobOperator(BaseOperator):
     def _wait_in_triggerer(self, context: Any, planned: Plan, handle: JobHandle) -> None:
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 
+        if planned.job.retries and planned.job.retries.memory:
+            self.log.warning("retries.memory: a deferred task does not submit its job again")
         ends_at = None
         if self.execution_timeout is not None:
             ends_at = (context["ti"].start_date + self.execution_timeout).timestamp()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.logs.entries import Run
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.plan import Plan
 
 _TAIL = 20  # lines shown of a job that was running already
 _PROGRESS_EVERY_S = 30.0  # the output shows the progress, too
@@ -103,15 +105,60 @@ def submit(
     for warning in done.warnings:
         context.say(f"warning: {warning}")
     if detach:
+        if planned.job.retries and planned.job.retries.memory:
+            context.say(
+                f"warning: retries.memory is done by who follows: submit_tf_job submit {spec} "
+                f"follows this job, too"
+            )
         context.result(
             [str(done.ref.application_id)],
             lambda: submission_object(done),
         )
         return 0
+    begun = time.monotonic()
     status = _follow(context, cluster, done, timeout_s, logs=logs)
+    cause = operations.why_failed(cluster, status)
+    while (following := _submit_again(context, cluster, planned, status, cause)) is not None:
+        done = following
+        left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
+        status = _follow(context, cluster, done, left_s, logs=logs)
+        cause = operations.why_failed(cluster, status)
     if done.adopted and status.state.is_final:
         context.say(f"to run it once more: submit_tf_job submit {spec} --replace")
-    return finish(context, status, operations.why_failed(cluster, status))
+    return finish(context, status, cause)
+
+
+def _submit_again(
+    context: Context,
+    cluster: operations.Cluster,
+    planned: Plan,
+    status: JobStatus,
+    cause: Cause | None,
+) -> operations.Submission | None:
+    """Submit the job again if its `retries.memory` says so; say in one line what happens."""
+    step = operations.next_step(cluster, planned, status, cause)
+    if step is None:
+        return None
+    context.say(f"     {step.said}")
+    if step.plan is None:
+        return None
+    name = planned.job.name
+    context.interrupted = (
+        f"{name} may have been submitted again. Run the same command again to find out."
+    )
+    try:
+        with upload_progress(context, name) as on_upload:
+            done = operations.submit(
+                step.plan, cluster, after=step.after, on_upload=on_upload, on_wait=context.say
+            )
+    except operations.NOT_SUBMITTED as error:
+        context.say(f"     not submitted again: {error.message}")
+        return None
+    for line in submitted_lines(
+        done, cluster.settings.resource_managers[0], detail=context.verbose
+    ):
+        context.say(line)
+    return done
 
 
 def _follow(

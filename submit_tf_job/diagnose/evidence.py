@@ -27,6 +27,7 @@ __all__ = [
     "by_program",
     "by_status",
     "by_yarn",
+    "mib",
     "names_vanished",
     "role_of",
 ]
@@ -121,13 +122,14 @@ def _over_memory(end: ContainerEnd, asked_mib: int | None) -> Cause:
     )
     sentence = f"{end.task} {used} that its container may have, and the NodeManager killed it"
     facts = {"asked_mib": end.memory_mib or asked_mib, **(said.groupdict() if said else {})}
-    need = _mib(said["used"]) if said and physical else None
+    need = mib(said["used"]) if said and physical else None
     return Cause(
         "out-of-memory", sentence, _more_memory(end.task, end.memory_mib or asked_mib, need), facts
     )
 
 
-def _mib(amount: str) -> float | None:
+def mib(amount: str) -> float | None:
+    """Return an amount as YARN writes it, such as `1.2 GB`, in MiB; None for anything else."""
     number, _, unit = amount.partition(" ")
     return float(number) * _MIB[unit] if unit in _MIB else None
 

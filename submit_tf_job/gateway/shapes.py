@@ -200,6 +200,7 @@ def _job() -> Shape:
         "progress": _nullable(ref("Progress")),
         "retries": _nullable(ref("Retries")),
         "warnings": _list(_TEXT),
+        "resubmission": _nullable(ref("Resubmission")),
         "evidence": _TEXT,
         "yarn": _nullable(ref("YarnState")),
         "links": _list(ref("Link")),
@@ -220,6 +221,13 @@ def _parts_of_a_job() -> Shape:
                 "message": _TEXT,
                 "host": text,
                 "last_lines": _list(_TEXT),
+            }
+        ),
+        "Resubmission": _object(
+            {
+                "number": _WHOLE,
+                "former": _TEXT,
+                "memory_mib": {"type": "object", "additionalProperties": _WHOLE},
             }
         ),
         "Retries": _object(

@@ -251,7 +251,13 @@ def submit(
         keys.remember(mine)
     if webhook is not None and made is not None:
         webhook.settle(made, done)
-    return Posted(done, tuple(operations.warnings(job, settings)))
+    warnings = list(operations.warnings(job, settings))
+    if job.retries and job.retries.memory:
+        warnings.append(
+            "retries.memory: the gateway does not submit a job again; `submit_tf_job submit` of "
+            "the same job spec, or the same call of the Python client, does"
+        )
+    return Posted(done, tuple(warnings))
 
 
 def _once(cluster: operations.Cluster, planned: Plan, replace: bool) -> operations.Submission:

@@ -214,11 +214,14 @@ class Retries:
             commands.
         node_losses: After so many lost containers of a role on one node YARN starts none there; 0
             for no limit.
+        memory: Submit the job again, with so many times the memory of the role that ran out of it;
+            None for never.
     """
 
     max: int = DEFAULT_RETRIES
     on: tuple[str | int, ...] = ("lost",)
     node_losses: int = DEFAULT_NODE_LOSSES
+    memory: float | None = None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ from submit_tf_job.jobspec.kinds import (
     SCHEMES,
     URI,
     enum,
+    factor,
     group,
     list_of,
     map_of,
@@ -167,8 +168,10 @@ RESTART = Keys(
 )
 
 
-def _retries(_value: Value, values: dict[str, Any]) -> Retries | None:
+def _retries(value: Value, values: dict[str, Any]) -> Retries | None:
     found = Retries(**{name: value for name, value in values.items() if value is not None})
+    if found.memory and not found.max:
+        return value.fail("memory submits the job again at most `max` times; say max: 1 or more")
     return found if found.max else None
 
 
@@ -188,6 +191,10 @@ RETRIES = Keys(
         Key("node_losses", whole(0, 1_000), "After so many failed containers of a role on one node "
             "YARN starts no more of the role there; 0 for no limit, on clusters of few nodes.",
             (0,), default=DEFAULT_NODE_LOSSES, words="blacklist bad_nodes"),
+        Key("memory", factor(10), "After a task ran out of memory, `submit` that follows the job "
+            "submits it again, at most `max` times, with so many times the memory of its role: of "
+            "what it asked for or, where YARN says it, of what it used if that is more.",
+            (1.5,), otherwise="it is not submitted again", words="factor grow memory_factor"),
     ],
 )
 _PRIVILEGED = (

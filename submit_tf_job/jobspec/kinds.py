@@ -14,7 +14,7 @@ from submit_tf_job.jobspec import units
 from submit_tf_job.jobspec.diagnostics import closest
 from submit_tf_job.jobspec.grammar import Keys, Kind
 from submit_tf_job.jobspec.job import AUTO_PORT, PATTERN, Command, Mount
-from submit_tf_job.jobspec.nodes import Scalar, clip
+from submit_tf_job.jobspec.nodes import Scalar, ScalarKind, clip, describe
 from submit_tf_job.jobspec.sections import Section
 from submit_tf_job.jobspec.values import Value
 
@@ -33,6 +33,7 @@ __all__ = [
     "SCHEMES",
     "URI",
     "enum",
+    "factor",
     "group",
     "list_of",
     "map_of",
@@ -52,6 +53,7 @@ NO_LABEL = (
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file", "s3", "s3a", "gs", "abfs", "abfss")
 _MOUNT = "a mount such as /data:/data:ro"
 _WITH_HOST = (*SCHEMES[2:4], *SCHEMES[5:])
+_FACTOR = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
 _BLANK = re.compile(r"\s")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/\s]*)(/.*)?", re.DOTALL)
 # DockerLinuxContainerRuntime.PORTS_MAPPING_PATTERN
@@ -136,6 +138,23 @@ def whole(least: int, most: int, too_few: str = "") -> Kind:
     schema = {"type": "integer", "minimum": least, "maximum": most}
     read = partial(Value.whole, least=least, most=most, too_few=too_few)
     return Kind(read, f"{least} to {most}", schema, as_yaml=None)
+
+
+def factor(most: int) -> Kind:
+    """Return the kind of a number greater than 1, such as 1.5."""
+
+    def read(value: Value) -> Any:
+        node = value.node
+        numbers = (ScalarKind.WHOLE, ScalarKind.REAL)
+        written = isinstance(node, Scalar) and node.kind in numbers
+        if not isinstance(node, Scalar) or not (written and _FACTOR.fullmatch(node.text)):
+            return value.fail(f"expected a number such as 1.5, found {describe(node)}")
+        if not 1 < float(node.text) <= most:
+            return value.fail(f"must be more than 1 and at most {most}, not {node.text}")
+        return float(node.text)
+
+    schema = {"type": "number", "exclusiveMinimum": 1, "maximum": most}
+    return Kind(read, f"more than 1, up to {most}", schema, as_yaml=None)
 
 
 def word_or_number(values: Mapping[str, object], least: int, most: int, **synonyms: str) -> Kind:

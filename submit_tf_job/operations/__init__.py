@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.cluster import Cluster, JobRef, connect, find
     from submit_tf_job.operations.inputs import DataCheck
     from submit_tf_job.operations.keytabs import warnings
+    from submit_tf_job.operations.lineage import NOT_SUBMITTED, Step, next_step
     from submit_tf_job.operations.links import (
         find_link,
         find_links,
@@ -51,11 +52,13 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 
 __all__ = [
+    "NOT_SUBMITTED",
     "Change",
     "Cluster",
     "DataCheck",
     "JobRef",
     "OutputFollower",
+    "Step",
     "Submission",
     "Sweep",
     "connect",
@@ -80,6 +83,7 @@ __all__ = [
     "logs",
     "make_plan",
     "move",
+    "next_step",
     "open_listing",
     "owner",
     "restart",
@@ -103,6 +107,7 @@ _MODULES = {
     "cluster": ("Cluster", "JobRef", "connect", "find"),
     "inputs": ("DataCheck",),
     "keytabs": ("warnings",),
+    "lineage": ("NOT_SUBMITTED", "Step", "next_step"),
     "links": ("find_link", "find_links", "is_reachable", "log_page", "tunnel_command"),
     "listing": ("list_jobs", "open_listing"),
     "output": ("OutputFollower",),

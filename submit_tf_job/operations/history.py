@@ -92,6 +92,21 @@ def stored_service(storage: Storage, user: str, name: str, mine: str) -> StoredS
     return StoredService(str(submission or "") or None, str(app_id or "") or None, edition)
 
 
+def stored_properties(storage: Storage, user: str, name: str) -> dict[str, str]:
+    """Return the properties of a service from YARN's copy on HDFS.
+
+    Raises:
+        SubmitTFJobError: The copy does not exist, cannot be read, or is being written.
+    """
+    where = _copy_of(storage, user, name)
+    try:
+        content = json.loads(storage.read(where))
+        properties = content.get("configuration", {}).get("properties", {})
+        return {str(key): str(value) for key, value in properties.items()}
+    except (ValueError, AttributeError):
+        raise ClusterUnavailable(f"{storage.url(where)}: describes no service") from None
+
+
 def _copy_of(storage: Storage, user: str, name: str) -> str:
     return f"{storage.home(user)}/.yarn/services/{name}/{name}.json"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,6 +186,7 @@ def submit(
     cluster: Cluster,
     *,
     replace: bool = False,
+    after: str = "",
     on_upload: Callable[[Sent], None] = lambda _sent: None,
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> Submission:
@@ -195,6 +197,8 @@ def submit(
         cluster: The cluster.
         replace: Delete a *finished* job of that name first, including an earlier run of this
             submission.
+        after: The application of a finished run whose service is deleted first; the service of any
+            other run stays.
         on_upload: Called with the progress of the upload, from any thread, one call at a time.
         on_wait: Called with one line while the name's former application still holds it (see
             `yarn.former`).
@@ -220,6 +224,8 @@ def submit(
     if replace:
         data.look()  # before the finished job is deleted
         planned = _replace(planned, cluster, on_wait)
+    if after:
+        _forget_former(planned, cluster, after, on_wait)
     identity.check_keytab(planned, cluster.settings)
     _check_limits(planned, cluster)
     sent: list[Upload] = []
@@ -314,7 +320,6 @@ def stored_submission(settings: Settings, name: str, mine: str) -> str | None:
 def _replace(planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]) -> Plan:
     """Delete the finished job that holds the name, and return a plan with a new submission id."""
     from submit_tf_job.plan import plan
-    from submit_tf_job.yarn import stopping
 
     name, former = planned.job.name, "unknown"
 
@@ -327,20 +332,55 @@ def _replace(planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]) ->
             )
         former = (service and service.id) or former
 
-    replaced = stopping.delete(
-        cluster.client,
-        name,
-        user=cluster.settings.user,
-        copy=stored_copy(cluster.settings, name, planned.submission),
-        deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
-        check=check,
-        on_wait=on_wait,
-    )
-    if not replaced:
+    if not _delete(planned, cluster, check, on_wait):
         return planned
     if planned.submission != plan(planned.job, planned.site).submission:
         return planned  # the id was set by a scheduler
     return plan(planned.job, planned.site, after=former)
+
+
+class _AnotherRunError(Exception):
+    """The name is held by another run."""
+
+
+def _forget_former(
+    planned: Plan, cluster: Cluster, former: str, on_wait: Callable[[str], None]
+) -> None:
+    """Delete the service of one finished run, if it is still there: several clients may do the
+    same, and one of them may have submitted the next run already.
+    """
+    copy = stored_copy(cluster.settings, planned.job.name, planned.submission)
+
+    def check(service: ObservedService | None, app: AppReport | None) -> None:
+        held_by = service.id if service else None
+        if held_by is None and copy is not None:  # Hadoop 3.1 shows it only while the job runs
+            with contextlib.suppress(SubmitTFJobError):
+                held_by = copy.read().app_id
+        if app is not None or held_by != former:
+            raise _AnotherRunError
+
+    with contextlib.suppress(_AnotherRunError):
+        _delete(planned, cluster, check, on_wait)
+
+
+def _delete(
+    planned: Plan,
+    cluster: Cluster,
+    check: Callable[[ObservedService | None, AppReport | None], None],
+    on_wait: Callable[[str], None],
+) -> bool:
+    """Delete the finished job that holds the name; False if there is none."""
+    from submit_tf_job.yarn import stopping
+
+    return stopping.delete(
+        cluster.client,
+        planned.job.name,
+        user=cluster.settings.user,
+        copy=stored_copy(cluster.settings, planned.job.name, planned.submission),
+        deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
+        check=check,
+        on_wait=on_wait,
+    )
 
 
 def _check_limits(planned: Plan, cluster: Cluster) -> None:

@@ -128,7 +128,15 @@ class Plan:
         )
 
 
-def plan(job: Job, site: Site, *, submission: str | None = None, after: str = "") -> Plan:
+def plan(
+    job: Job,
+    site: Site,
+    *,
+    submission: str | None = None,
+    after: str = "",
+    rerun_of: str = "",
+    resubmission: str = "",
+) -> Plan:
     """Plan one submission of a job.
 
     Args:
@@ -139,6 +147,8 @@ def plan(job: Job, site: Site, *, submission: str | None = None, after: str = ""
             command finds its own job.
         after: Application id of a finished run of the same job that the new one replaces; it
             changes the default id.
+        rerun_of: With `submission`: the id of the command that finds this run as its own.
+        resubmission: Why it is submitted again, for `contract.PROPERTY_RESUBMISSION`.
 
     Returns:
         The plan; equal arguments give equal plans.
@@ -167,6 +177,8 @@ def plan(job: Job, site: Site, *, submission: str | None = None, after: str = ""
             f"{submission!r} is not a valid submission id",
             hint="use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
         )
+    if rerun_of:
+        planner = replace(planner, rerun_of=rerun_of, resubmission=resubmission)
     planned, _ = replace(planner, submission=submission).build()
     _check_size(planned)
     return planned
@@ -184,6 +196,7 @@ class Planner:
         deliveries: The possible deliveries of the roles' files, the largest service first.
         submission: The submission's id.
         rerun_of: The id that the same command has without --replace, for a run that replaces one.
+        resubmission: Why it is submitted again, or "".
     """
 
     job: Job
@@ -195,6 +208,7 @@ class Planner:
     deliveries: tuple[Delivery, ...] = ()
     submission: str = _UNKNOWN_SUBMISSION
     rerun_of: str = ""
+    resubmission: str = ""
 
     @classmethod
     def of(cls, job: Job, site: Site) -> Planner:
@@ -307,6 +321,8 @@ class Planner:
             properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
         if self.rerun_of:
             properties[contract.PROPERTY_RERUN_OF] = self.rerun_of
+        if self.resubmission:
+            properties[contract.PROPERTY_RESUBMISSION] = self.resubmission
         principal = None
         if job.kerberos:
             keytab = next(file for file in files if file.name == contract.KEYTAB_FILE)

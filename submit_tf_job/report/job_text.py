@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.observation import Failure, JobReport, JobState, Retried, RoleCounts
 from submit_tf_job.operations.detail import Link, links_of
@@ -21,6 +22,7 @@ from submit_tf_job.report.table import duration, number
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.lineage import Resubmission
     from submit_tf_job.yarn.observed import AppReport
 
 __all__ = [
@@ -63,6 +65,7 @@ def job_object(
         "root_cause": root_cause_object(cause),
         "pending": [cause_object(cause) for cause in pending],
         **_report_object(status),
+        "resubmission": _resubmission_object(status),
         "evidence": status.evidence.value,
         "yarn": app and _app_object(app),
         "links": [link_object(link) for link in links_of(status)],
@@ -96,6 +99,22 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
         "retries": report.retried and _retries_object(report.retried),
         "warnings": list(report.warnings),
     }
+
+
+def _resubmission_object(status: JobStatus) -> dict[str, Any] | None:
+    found = _resubmission(status)
+    if found is None:
+        return None
+    return {"number": found.number, "former": found.former, "memory_mib": dict(found.memory)}
+
+
+def _resubmission(status: JobStatus) -> Resubmission | None:
+    """Return how often a job was submitted again; the service tells it only while it runs."""
+    if status.service is None or contract.PROPERTY_RESUBMISSION not in status.service.properties:
+        return None
+    from submit_tf_job.operations.lineage import Resubmission
+
+    return Resubmission.of(status.service.properties)
 
 
 def _retries_object(retried: Retried) -> dict[str, Any]:
@@ -294,6 +313,10 @@ def job_lines(
     yield from cause_lines(pending)
     if report is not None:
         yield from _report_lines(report)
+    again = _resubmission(status)
+    if again is not None:
+        sizes = ", ".join(f"{mib}Mi for {role}" for role, mib in again.memory.items())
+        yield f"  {'submitted':<12} again ({again.number}) after {again.former}, with {sizes}"
     yield from (f"  {line}" for line in link_lines(links_of(status)))
     if app is not None:
         yield f"  application  {app.id}  queue {app.queue}  user {app.user}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -286,7 +287,9 @@ class Client:
             _log.log(_LEVELS[remark.level], "%s", remark)
         for warning in done.warnings:
             _log.warning(warning)
-        return JobHandle(self, done.ref.name, done.ref.application_id, submission=done)
+        return JobHandle(
+            self, done.ref.name, done.ref.application_id, submission=done, planned=planned
+        )
 
     def attach(self, name: str) -> JobHandle:
         """Return the handle of a job by its name or application id.
@@ -341,6 +344,7 @@ class JobHandle:
     name: str
     application_id: str | None = None
     submission: operations.Submission | None = field(default=None, repr=False)
+    planned: Plan | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<job {self.name} {self.application_id or 'not accepted yet'}>"
@@ -375,6 +379,9 @@ class JobHandle:
     ) -> Status:
         """Wait until the job is over or `until` holds; raise no error for a failed job.
 
+        A job with `retries.memory` that ran out of memory is submitted again by the handle that
+        `submit` returned, which then is the handle of the new application.
+
         Args:
             timeout_s: Time limit in seconds; None for no limit.
             until: Returns whether to end before the job is over.
@@ -394,7 +401,32 @@ class JobHandle:
                 on_change(seen)
             last = key
 
-        return self._follow(timeout_s, until, on_status=report)
+        begun = time.monotonic()
+        found = self._follow(timeout_s, until, on_status=report)
+        while self._submit_again(found):
+            left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
+            found = self._follow(left_s, until, on_status=report)
+        return found
+
+    def _submit_again(self, ended: Status) -> bool:
+        """Submit the job again if its `retries.memory` says so."""
+        step = self.planned and operations.next_step(
+            self._cluster, self.planned, ended.job, ended.root_cause
+        )
+        if not step:
+            return False
+        _log.warning(step.said)
+        if step.plan is None:
+            return False
+        try:
+            done = operations.submit(
+                step.plan, self._cluster, after=step.after, on_wait=_log.warning
+            )
+        except operations.NOT_SUBMITTED as error:
+            _log.warning("not submitted again: %s", error.message)
+            return False
+        self.submission, self.application_id = done, done.ref.application_id
+        return True
 
     def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
         """Wait until it is over, and show its status meanwhile: in a notebook as a live view below

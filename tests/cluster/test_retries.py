@@ -421,3 +421,26 @@ def test_a_node_on_which_a_task_was_lost_is_left_out(
         assert [text.split(" on ")[1].split()[0] for text in said] == hosts[:2]
         may_end(checkpoint)
         assert tool("wait", "left-out").status == 0
+
+
+@pytest.mark.long
+def test_job_that_ran_out_of_memory_is_submitted_again_with_more(tool: Tool) -> None:
+    marker = tool.cwd / "held"
+    program = f"held = bytearray(500 << 20); import time; time.sleep(20); open({str(marker)!r}, 'w')"
+    spec = tool.spec(
+        "grows",
+        strategy="single",
+        command=["python3", "-c", program],
+        retries={"max": 1, "memory": 2},
+        roles={"worker": {"memory": "256Mi"}},
+    )
+    other = tool.start("submit", spec)
+    done = tool("submit", spec, timeout=400)
+    said = other.communicate(timeout=120)
+    assert (done.status, other.returncode) == (0, 0), (done, said)
+    assert "for worker (`retries.memory`, 1 of 1)" in done.stderr + said[1]
+    assert marker.exists()
+    runs = [job for job in tool("list", "-o", "json").json["jobs"] if job["name"] == "grows"]
+    assert len(runs) == 2, runs
+    again = tool("submit", spec)
+    assert again.status == 0, again

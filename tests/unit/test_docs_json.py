@@ -53,6 +53,7 @@ CLOSED = {
     "findings[].facts",
     "pending[].facts",
     "progress.metrics",
+    "resubmission.memory_mib",
     "ports",
     "details",
     "settings.*.value",
@@ -179,8 +180,10 @@ def test_job() -> None:
         consequences=(Consequence("chief-0", 93, "told to end"),),
         facts={"asked_mib": 256},
     )
+    properties = {"submit_tf_job.resubmission": "1 application_1_0001 worker=512"}
+    status = replace(STATUS, service=replace(SERVICE, properties=properties))
     check(
-        "Job", job_object(STATUS, (Cause("queue-full", "it is full", "wait", {"used": 1}),), cause)
+        "Job", job_object(status, (Cause("queue-full", "it is full", "wait", {"used": 1}),), cause)
     )
 
 

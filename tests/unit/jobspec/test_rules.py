@@ -156,3 +156,26 @@ def test_after_names_roles_that_can_come_first(strategy: str, roles: str, said: 
     with pytest.raises(JobSpecError) as error:
         loads(text, source="x", base=None)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("retries", "words"),
+    [
+        ("{memory: 1}", "must be more than 1 and at most 10, not 1"),
+        ("{memory: 11}", "must be more than 1 and at most 10, not 11"),
+        ("{memory: '1.5'}", "expected a number such as 1.5, found"),
+        ("{memory: 1e1}", "expected a number such as 1.5, found"),
+        ("{memory: 4Gi}", "expected a number such as 1.5, found"),
+        ("{max: 0, memory: 1.5}", "say max: 1 or more"),
+    ],
+)
+def test_factor_of_memory_that_makes_no_sense_is_refused(retries: str, words: str) -> None:
+    with pytest.raises(JobSpecError) as caught:
+        job("single", "{worker: {memory: 1Gi}}", f"retries: {retries}\n")
+    assert words in str(caught.value.problems[0])
+
+
+def test_factor_of_memory_is_read() -> None:
+    found = job("single", "{worker: {memory: 1Gi}}", "retries: {memory: 1.5}\n")
+    assert found.retries is not None
+    assert (found.retries.max, found.retries.memory) == (3, 1.5)

@@ -193,7 +193,8 @@ KEYS_OF_A_JOB = [
         "pending",
         "submission",
     ),
-    *("tasks", "roles", "progress", "retries", "warnings", "evidence", "yarn", "links"),
+    *("tasks", "roles", "progress", "retries", "warnings"),
+    *("resubmission", "evidence", "yarn", "links"),
     *("started_at", "finished_at"),
 ]
 
@@ -239,6 +240,7 @@ def test_job_object_of_a_running_job() -> None:
         "progress": None,
         "retries": None,
         "warnings": ["slow"],
+        "resubmission": None,
         "evidence": "read",
         "yarn": {"state": "FINISHED", "final_status": "SUCCEEDED", "diagnostics": ""},
         "links": [],

@@ -1,0 +1,166 @@
+"""Submit a job again with more memory after a task ran out of it (`retries.memory`).
+
+Each follower of a job computes the same next submission: its id comes from the command's own id and
+the application that failed. So however many followers submit it, it is one application, as for any
+other submission (see `yarn.submit`), and the command that submitted the first one finds it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from submit_tf_job.container import contract
+from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import (
+    AuthError,
+    JobSpecError,
+    NameTaken,
+    Refused,
+    SubmitTFJobError,
+)
+from submit_tf_job.operations.cluster import Cluster, storage_of
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.plan import Plan
+
+__all__ = ["NOT_SUBMITTED", "Resubmission", "Step", "next_step"]
+
+# the errors of `submit` that say for sure that the job was not submitted
+NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
+
+_WRITTEN = re.compile(
+    r"(?P<number>\d{1,4}) (?P<former>application_\d+_\d+)(?P<sizes>( [^ ]+=\d+)+)"
+)
+_OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
+
+
+@dataclass(frozen=True)
+class Resubmission:
+    """How often a job was submitted again, and with what memory.
+
+    Attributes:
+        number: 1 for the first time; 0 for a job that was not submitted again.
+        former: The application of the run before.
+        memory: Role -> MiB, of the roles that have more than the job spec says.
+    """
+
+    number: int = 0
+    former: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """How it is written into the service."""
+        sizes = (f"{role}={mib}" for role, mib in sorted(self.memory.items()))
+        return " ".join([str(self.number), self.former, *sizes])
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Resubmission:
+        """Read it from a service's properties."""
+        found = _WRITTEN.fullmatch(properties.get(contract.PROPERTY_RESUBMISSION, ""))
+        if found is None:
+            return cls()
+        sizes = (size.rpartition("=") for size in found["sizes"].split())
+        return cls(
+            int(found["number"]), found["former"], {role: int(mib) for role, _, mib in sizes}
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """What follows a job that ran out of memory.
+
+    Attributes:
+        said: One sentence: that it is submitted again, or why it is not.
+        plan: The next submission; None if there is none.
+        after: The application that it follows.
+    """
+
+    said: str
+    plan: Plan | None = None
+    after: str = ""
+
+
+def next_step(
+    cluster: Cluster, planned: Plan, status: JobStatus, cause: Cause | None
+) -> Step | None:
+    """Return what follows the end of a job by its `retries.memory`; None if nothing does.
+
+    Args:
+        cluster: Its cluster.
+        planned: The command's own plan, not that of a later submission.
+        status: The job's last status.
+        cause: Why it failed.
+    """
+    from submit_tf_job.observation import JobState
+
+    rule, former = planned.job.retries, status.application_id
+    if rule is None or rule.memory is None or former is None or cause is None:
+        return None
+    if status.state is not JobState.FAILED or cause.code != "out-of-memory" or not cause.task:
+        return None
+    try:
+        earlier = Resubmission.of(_properties(cluster, status))
+    except SubmitTFJobError as error:
+        return Step(f"not submitted again: how often it was is not known: {error.message}")
+    if earlier.number >= rule.max:
+        times = f"{earlier.number} time{'s' * (earlier.number != 1)}"
+        return Step(f"not submitted again: it was, {times} (`retries.max`)")
+    return _with_more_memory(planned, earlier, former, cause, cause.task)
+
+
+def _with_more_memory(
+    planned: Plan, earlier: Resubmission, former: str, cause: Cause, task: str
+) -> Step:
+    from submit_tf_job.diagnose.evidence import mib, role_of
+    from submit_tf_job.plan import plan
+
+    job, role = planned.job, role_of(task)
+    if role not in job.roles or job.retries is None or job.retries.memory is None:
+        return Step(f"not submitted again: the job spec has no role {role}")
+    asked = earlier.memory.get(role, job.roles[role].memory_mib)
+    used = 0.0
+    if cause.status == _OVER_PHYSICAL:
+        used = mib(str(cause.facts.get("used", ""))) or 0.0
+    wanted = math.ceil(max(asked, used) * job.retries.memory)
+    next_one = Resubmission(earlier.number + 1, former, {**earlier.memory, role: wanted})
+    roles = {
+        name: replace(one, memory_mib=next_one.memory.get(name, one.memory_mib))
+        for name, one in job.roles.items()
+    }
+    text = f"{planned.submission}\n{former}\nmemory"
+    try:
+        following = plan(
+            replace(job, roles=roles),
+            planned.site,
+            submission=hashlib.sha256(text.encode()).hexdigest()[:16],
+            rerun_of=planned.submission,
+            resubmission=next_one.text,
+        )
+    except SubmitTFJobError as error:
+        return Step(f"not submitted again with {wanted}Mi for {role}: {error.message}")
+    said = f"{cause.sentence}; submitting it again with {wanted}Mi for {role}"
+    count = f"{next_one.number} of {job.retries.max}"
+    return Step(f"{said} (`retries.memory`, {count})", following, former)
+
+
+def _properties(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
+    """Return the service's properties, which the services API returns only while the job runs.
+
+    Raises:
+        SubmitTFJobError: YARN's copy of the service cannot be read.
+    """
+    from submit_tf_job.operations import history
+
+    seen = status.service
+    if seen is not None and contract.PROPERTY_SUBMISSION in seen.properties:
+        return seen.properties
+    settings = cluster.settings
+    return history.stored_properties(storage_of(settings), settings.user, status.name)
