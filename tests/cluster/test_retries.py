@@ -426,7 +426,9 @@ def test_a_node_on_which_a_task_was_lost_is_left_out(
 @pytest.mark.long
 def test_job_that_ran_out_of_memory_is_submitted_again_with_more(tool: Tool) -> None:
     marker = tool.cwd / "held"
-    program = f"held = bytearray(500 << 20); import time; time.sleep(20); open({str(marker)!r}, 'w')"
+    program = (
+        f"held = bytearray(500 << 20); import time; time.sleep(20); open({str(marker)!r}, 'w')"
+    )
     spec = tool.spec(
         "grows",
         strategy="single",
