@@ -294,7 +294,9 @@ class SubmitTFJobHook(BaseHook):
         done = operations.submit(planned, client.cluster, replace=replace, on_wait=self.log.info)
         for warning in done.warnings:
             self.log.warning(warning)
-        return JobHandle(client, done.ref.name, done.ref.application_id, submission=done)
+        return JobHandle(
+            client, done.ref.name, done.ref.application_id, submission=done, planned=planned
+        )
 
     def _of_that_name(self, planned: Plan, error: NameTaken) -> JobHandle:
         """Return the earlier try's job with this name, if the cluster does not report its owner.

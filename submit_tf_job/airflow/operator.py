@@ -197,6 +197,7 @@ class SubmitTFJobOperator(BaseOperator):
         from submit_tf_job.airflow.extra_links import links_of_running
         from submit_tf_job.observation import JobState
 
+        self._running_job = (handle.name, handle.application_id)  # `retries.memory` changes it
         line = progress_log.line(seen.job)
         if line is not None:
             self.log.info("%s", line)
