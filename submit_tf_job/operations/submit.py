@@ -224,10 +224,13 @@ def submit(
     if replace:
         data.look()  # before the finished job is deleted
         planned = _replace(planned, cluster, on_wait)
-    if after:
-        _forget_former(planned, cluster, after, on_wait)
     identity.check_keytab(planned, cluster.settings)
     _check_limits(planned, cluster)
+    if after:
+        # all that can refuse the job comes before the finished one is deleted
+        data.look()
+        check_room(planned, cluster)
+        _forget_former(planned, cluster, after, on_wait)
     sent: list[Upload] = []
     keytabs: list[bool] = []
     waits: list[str] = []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from dataclasses import replace
 from random import Random
 
 import pytest
 
 from submit_tf_job import operations
-from submit_tf_job.errors import NameTaken
+from submit_tf_job.errors import NameTaken, Refused
 from submit_tf_job.jobspec import loads
 from submit_tf_job.operations.lineage import Resubmission, next_step
 from submit_tf_job.plan import Plan
@@ -74,6 +75,20 @@ def test_late_follower_leaves_a_run_that_has_ended_too() -> None:
     with pytest.raises(NameTaken, match="which may be another submission"):  # without HDFS
         story.submit(step)
     assert len(story.applications) == 2
+
+
+def test_run_that_failed_stays_when_the_next_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    step = story.step(story.fails())
+
+    def refuse(*_given: object) -> str:
+        raise Refused("9000 MiB is more than any node has")
+
+    module = sys.modules["submit_tf_job.operations.submit"]  # the package has the function instead
+    monkeypatch.setattr(module, "check_room", refuse)
+    with pytest.raises(Refused):
+        story.submit(step)
+    assert story.cluster.client.get_service("ranker").id == step.after
 
 
 def test_other_job_of_that_name_is_left_alone() -> None:
