@@ -35,6 +35,7 @@ PACE_S = 10.0  # no estimate before this
 # after a closed connection: the deciding task needs time to accept thousands that come back
 PER_SECOND = 500.0
 KEPT = 20  # entries in the lists of a report
+SIGKILL = 9
 
 
 def listed(names: list[str]) -> str:
@@ -750,16 +751,17 @@ class Rendezvous:
             if not self.failures:
                 factor = 2.5 if m.stopping else 1
                 self.settle_until = now + self.info.settle_s * factor
-                self.settles_early = not m.stopping
+                self.settles_early = record["signal"] == SIGKILL and not m.stopping
             self.failures.append(record)
             if not m.stopping:
                 self._fail_lost(now)
 
     def settled(self, now: float) -> None:
-        """Wait for no earlier failure: every task that is here has answered since the first one.
+        """Wait for no earlier failure after a SIGKILL: every task that is here has answered since.
 
-        A task answers after it has reported the end of its command, so a command whose end made
-        another one fail is known by now.
+        No other task's failure makes a program end by SIGKILL, and a task answers after it has
+        reported the end of its command. Any other failure may come from a program that still ends:
+        its connections close, and its peers fail, seconds before its process is gone.
         """
         here = all(m.state not in AWAITED or not self._matters(m) for m in self.members.values())
         if self.settles_early and here:

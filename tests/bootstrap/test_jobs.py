@@ -663,9 +663,9 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
     assert job.outcome("ps-0")["signal"] == 9
 
 
-def test_cause_is_named_as_soon_as_every_task_has_answered(job: Cluster) -> None:
+def test_kill_is_named_as_the_cause_as_soon_as_every_task_has_answered(job: Cluster) -> None:
     roles = {"chief": role(1, "trains", FOREVER), "worker": role(3, "trains", FOREVER)}
-    job.job({**roles, "ps": role(1, "serves", f"{UNTIL_GO}; exit 3")}, settle_s=60)
+    job.job({**roles, "ps": role(1, "serves", f"{UNTIL_GO}; kill -9 $$")}, settle_s=60)
     job.start()
     job.started(*job.names())
     job.go()
@@ -675,12 +675,12 @@ def test_cause_is_named_as_soon_as_every_task_has_answered(job: Cluster) -> None
 
 def test_suspended_task_is_awaited_before_the_cause_is_named(job: Cluster) -> None:
     roles = {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", FOREVER)}
-    job.job({**roles, "ps": role(1, "serves", f"{UNTIL_GO}; exit 3")}, settle_s=3)
+    job.job({**roles, "ps": role(1, "serves", f"{UNTIL_GO}; kill -9 $$")}, settle_s=3)
     job.start()
     job.started(*job.names())
     job.kill("worker-0", signal.SIGSTOP)
     job.go()
-    job.until(lambda: "ps-0 exited with status 3" in job.stderr("chief-0"))
+    job.until(lambda: "ps-0 was killed by SIGKILL" in job.stderr("chief-0"))
     begun = time.monotonic()
     assert job.wait("chief-0", 60) == contract.EXIT_JOB_FAILED
     assert time.monotonic() - begun > 2

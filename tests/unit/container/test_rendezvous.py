@@ -368,21 +368,32 @@ def test_failed_worker_is_the_cause_after_the_settle_time() -> None:
     assert played.job.leave_status(played.member("worker-0")) == contract.EXIT_JOB_FAILED
 
 
-def test_cause_is_named_once_every_task_has_answered() -> None:
+def test_kill_is_named_as_the_cause_once_every_task_has_answered() -> None:
     played = chief_workers()
     played.start()
-    played.done("worker-1", 3)
+    played.done("worker-1", 137, signal=9, reason="killed")
     assert played.after(0.1) == states.RUNNING
     played.job.settled(played.now)
     assert played.after(0) == states.ENDING
-    assert played.first() == ("worker-1", 3, "exited")
+    assert played.first() == ("worker-1", 137, "killed")
+
+
+def test_answers_do_not_shorten_the_wait_for_a_program_that_still_ends() -> None:
+    played = chief_workers()
+    played.start()
+    played.done("chief-0", 1)
+    played.job.settled(played.now)
+    assert played.after(1.0) == states.RUNNING
+    played.done("worker-1", 1, ago=1.5)
+    played.after(1.0)
+    assert played.first()[0] == "worker-1"
 
 
 def test_answers_do_not_shorten_the_wait_for_a_task_that_yarn_stops() -> None:
     played = chief_workers()
     played.start()
     played.member("worker-1").stopping = True
-    played.done("worker-1", 143)
+    played.done("worker-1", 137, signal=9)
     played.job.settled(played.now)
     assert played.after(4.9) == states.RUNNING
     assert played.after(0.2) == states.ENDING
@@ -393,7 +404,7 @@ def test_answers_do_not_shorten_the_wait_for_a_task_that_is_away() -> None:
     played.start()
     played.done("worker-0", 3)
     assert played.member("worker-0").state == states.RESTARTING
-    played.done("chief-0", 1)
+    played.done("chief-0", 137, signal=9)
     played.job.settled(played.now)
     assert played.after(0.1) == states.RUNNING
 
