@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict  # Python 3.5's dict keeps no order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs a container start some milliseconds, and names nothing at run time
@@ -104,7 +105,7 @@ def rendezvous_ports(ports: Mapping[str, Any], submission: str) -> list[int]:
         return [RENDEZVOUS_OWN_ADDRESS_PORT]
     # before the first, because the job's tasks have the ports after it
     numbers = [-STRIDE * number for number in range(RENDEZVOUS_PORTS)]
-    return list(dict.fromkeys(_host_port(ports, submission, number) for number in numbers))
+    return list(OrderedDict.fromkeys(_host_port(ports, submission, number) for number in numbers))
 
 
 def other_ports(ports: Mapping[str, Any], port: int, tasks: int) -> list[int]:
@@ -120,7 +121,7 @@ def other_ports(ports: Mapping[str, Any], port: int, tasks: int) -> list[int]:
     first, last = int(ports["first"]), int(ports["last"])
     span, step = last - first + 1, max(STRIDE, tasks + 1)
     found = [first + (port - first + number * step) % span for number in range(1, TRIES)]
-    return [other for other in dict.fromkeys(found) if other != port]
+    return [other for other in OrderedDict.fromkeys(found) if other != port]
 
 
 def _host_port(ports: Mapping[str, Any], submission: str, number: int) -> int:
