@@ -112,6 +112,11 @@ class Service:
         )
         return app["state"], app["finalStatus"]
 
+    def attempts(self) -> list[dict[str, Any]]:
+        """Its ApplicationMasters, one after the other."""
+        _, answer = call("GET", f"{self.info.rm_url}/ws/v1/cluster/apps/{self.app_id}/appattempts")
+        return list(answer["appAttempts"]["appAttempt"])
+
     def output(self) -> str:
         """What the task wrote."""
         files = (self.info.home / "run" / "nm-log" / self.app_id).glob("*/stdout.txt")
@@ -326,21 +331,31 @@ def test_a_healed_sandbox_runs_jobs_to_their_end(first: Sandbox, life: Service) 
     assert service.ended() == ("FINISHED", "SUCCEEDED")
     assert service.output() == "hello\n"
     service.delete()
-    attempts = call("GET", f"{info_of(first).rm_url}/ws/v1/cluster/apps/{life.app_id}/appattempts")[
-        1
-    ]
-    assert len(attempts["appAttempts"]["appAttempt"]) == 1
+    assert len(life.attempts()) == 1
 
 
+# YARN's ApplicationMaster, started again, waits for containers that it knew for
+# yarn.service.container-recovery.timeout.ms (120 s by default) before it asks for others.
+RECOVERY_S = 120
+NODES = {"localhost": "nodemanager", "127.0.0.2": "nodemanager2"}
+
+
+@pytest.mark.parametrize(
+    "with_master",
+    [
+        pytest.param(True, id="with the ApplicationMaster", marks=pytest.mark.long),
+        pytest.param(False, id="without the ApplicationMaster"),
+    ],
+)
 def test_a_node_is_lost_with_its_containers_and_comes_back(
-    two: tuple[Sandbox, Sandbox],
+    two: tuple[Sandbox, Sandbox], with_master: bool
 ) -> None:
     second = two[1]
     info = info_of(second)
     one_for_each_node = {"cpus": 1, "memory": str(NODE_MIB * 5 // 8)}
     service = Service(
         info,
-        "spread",
+        "spread-with-master" if with_master else "spread",
         "exec sleep 600",
         number_of_containers=2,
         restart_policy="ALWAYS",
@@ -350,18 +365,27 @@ def test_a_node_is_lost_with_its_containers_and_comes_back(
     def hosts() -> list[str]:
         return sorted(str(container["bare_host"]) for container in service.containers())
 
-    until(lambda: hosts() == ["127.0.0.2", "localhost"])
-    os.kill(pid_of(second, "nodemanager2"), signal.SIGKILL)
-    lost = shutdown.containers(Layout(info.home), 2)
+    until(lambda: hosts() == sorted(NODES))
+    master = str(service.app()["amHostHttpAddress"]).partition(":")[0]
+    host = next(host for host in NODES if (host == master) is with_master)
+    lost_daemon = NODES[host]
+    os.kill(pid_of(second, lost_daemon), signal.SIGKILL)
+    lost = shutdown.containers(Layout(info.home), list(NODES).index(host) + 1)
     assert lost
     end(lost, grace_s=0)
     status = second.status()
     assert status.state == "degraded"
-    assert [row.name for row in status.daemons if not row.healthy] == ["nodemanager2"]
-    _until_nodes(info, {"localhost": "RUNNING", "127.0.0.2": "LOST"})
-    assert second.up(SandboxOptions(), os.environ).started == ("nodemanager2",)
-    _until_nodes(info, {"localhost": "RUNNING", "127.0.0.2": "RUNNING"})
-    until(lambda: hosts() == ["127.0.0.2", "localhost"])
+    assert [row.name for row in status.daemons if not row.healthy] == [lost_daemon]
+    _until_nodes(info, {name: "LOST" if name == host else "RUNNING" for name in NODES})
+    assert second.up(SandboxOptions(), os.environ).started == (lost_daemon,)
+    _until_nodes(info, dict.fromkeys(NODES, "RUNNING"))
+    start = time.monotonic()
+    until(lambda: hosts() == sorted(NODES), RECOVERY_S * with_master + 90)
+    print(f"containers on both nodes {time.monotonic() - start:.1f} s after both were back")
+    if with_master:
+        assert len(service.attempts()) == 2
+        service.delete()
+        service.ended()
 
 
 def _until_nodes(info: SandboxInfo, states: dict[str, str]) -> None:
