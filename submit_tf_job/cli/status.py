@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,10 @@ from submit_tf_job.cli.following import finish, follow_printing, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.observation import JobState
 from submit_tf_job.report.job_text import job_lines, job_object
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import JobStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -55,6 +60,8 @@ def wait(
 ) -> int:
     """Wait until a job is ready or done; the exit status is the job's.
 
+    A job that is submitted again with more memory (retries.memory) is followed to its last run.
+
     \b
     Examples:
       submit_tf_job wait mnist
@@ -64,9 +71,26 @@ def wait(
         raise UsageError(f"--for takes ready or done, not {condition!r}")
     timeout_s = seconds(timeout)
     cluster = operations.connect(context.settings())
+    ref: operations.JobRef | None = operations.find(cluster, job)
+    by_name, begun, left_s = ref is not None and ref.name == job, time.monotonic(), timeout_s
+    while ref is not None:
+        status = _wait_for(context, cluster, ref, condition, left_s)
+        cause, ref = operations.why_failed(cluster, status), None
+        if by_name:
+            ref = _next_run(context, cluster, status, cause)
+            left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
+    return finish(context, status, cause)
+
+
+def _wait_for(
+    context: Context,
+    cluster: operations.Cluster,
+    ref: operations.JobRef,
+    condition: str,
+    timeout_s: float | None,
+) -> JobStatus:
     ready = (JobState.RUNNING, JobState.FINISHING)
-    ref = operations.find(cluster, job)
-    status = follow_printing(
+    return follow_printing(
         context,
         ref,
         lambda printer: operations.follow(
@@ -80,4 +104,15 @@ def wait(
         ),
         why=lambda status: operations.why_pending(cluster, status),
     )
-    return finish(context, status, operations.why_failed(cluster, status))
+
+
+def _next_run(
+    context: Context, cluster: operations.Cluster, status: JobStatus, cause: Cause | None
+) -> operations.JobRef | None:
+    """Find the next run of a job that is submitted again with more memory."""
+    found = operations.next_run(
+        cluster, status, cause, on_wait=lambda text: context.say(f"     {text}")
+    )
+    if found is not None:
+        context.say(f"     submitted again as {found.application_id}")
+    return found

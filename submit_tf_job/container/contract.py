@@ -103,6 +103,8 @@ PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
 PROPERTY_RERUN_OF = "submit_tf_job.rerun-of"  # the id that the same command has without --replace
 # of a job that was submitted again with more memory: "2 application_1_0007 worker=1536"
 PROPERTY_RESUBMISSION = "submit_tf_job.resubmission"
+# of a job with `retries.memory`: how often it may be submitted again
+PROPERTY_RESUBMISSIONS_MAX = "submit_tf_job.resubmissions-max"
 PROPERTY_DECIDING = "submit_tf_job.deciding-task"
 PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task writes an outcome line
 PROPERTY_STRATEGY = "submit_tf_job.strategy"

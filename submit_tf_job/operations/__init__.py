@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.cluster import Cluster, JobRef, connect, find
     from submit_tf_job.operations.inputs import DataCheck
     from submit_tf_job.operations.keytabs import warnings
-    from submit_tf_job.operations.lineage import NOT_SUBMITTED, Step, next_step
+    from submit_tf_job.operations.lineage import NOT_SUBMITTED, Step, next_run, next_step
     from submit_tf_job.operations.links import (
         find_link,
         find_links,
@@ -83,6 +83,7 @@ __all__ = [
     "logs",
     "make_plan",
     "move",
+    "next_run",
     "next_step",
     "open_listing",
     "owner",
@@ -107,7 +108,7 @@ _MODULES = {
     "cluster": ("Cluster", "JobRef", "connect", "find"),
     "inputs": ("DataCheck",),
     "keytabs": ("warnings",),
-    "lineage": ("NOT_SUBMITTED", "Step", "next_step"),
+    "lineage": ("NOT_SUBMITTED", "Step", "next_run", "next_step"),
     "links": ("find_link", "find_links", "is_reachable", "log_page", "tunnel_command"),
     "listing": ("list_jobs", "open_listing"),
     "output": ("OutputFollower",),

@@ -3,6 +3,8 @@
 Each follower of a job computes the same next submission: its id comes from the command's own id and
 the application that failed. So however many followers submit it, it is one application, as for any
 other submission (see `yarn.submit`), and the command that submitted the first one finds it again.
+
+A follower without the job spec submits nothing: it waits for the run of a follower that has it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -23,14 +25,14 @@ from submit_tf_job.errors import (
     Refused,
     SubmitTFJobError,
 )
-from submit_tf_job.operations.cluster import Cluster, storage_of
+from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
 
-__all__ = ["NOT_SUBMITTED", "Resubmission", "Step", "next_step"]
+__all__ = ["NOT_SUBMITTED", "Resubmission", "Step", "next_run", "next_step"]
 
 # the errors of `submit` that say for sure that the job was not submitted
 NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
@@ -39,6 +41,9 @@ _WRITTEN = re.compile(
     r"(?P<number>\d{1,4}) (?P<former>application_\d+_\d+)(?P<sizes>( [^ ]+=\d+)+)"
 )
 _OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
+# The submitter reads the logs for the cause, deletes the run that failed, and posts the next one.
+NEXT_RUN_WITHIN_S = 60.0
+_NEXT_RUN_EVERY_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -99,12 +104,10 @@ def next_step(
         status: The job's last status.
         cause: Why it failed.
     """
-    from submit_tf_job.observation import JobState
-
     rule, former = planned.job.retries, status.application_id
     if rule is None or rule.memory is None or former is None or cause is None:
         return None
-    if status.state is not JobState.FAILED or cause.code != "out-of-memory" or not cause.task:
+    if not _ran_out_of_memory(status, cause) or not cause.task:
         return None
     try:
         earlier = Resubmission.of(_properties(cluster, status))
@@ -114,6 +117,87 @@ def next_step(
         times = f"{earlier.number} time{'s' * (earlier.number != 1)}"
         return Step(f"not submitted again: it was, {times} (`retries.max`)")
     return _with_more_memory(planned, earlier, former, cause, cause.task)
+
+
+def next_run(
+    cluster: Cluster,
+    status: JobStatus,
+    cause: Cause | None,
+    *,
+    on_wait: Callable[[str], None] = lambda _sentence: None,
+    within_s: float = NEXT_RUN_WITHIN_S,
+) -> JobRef | None:
+    """Wait for the run that a submitter starts after one that ran out of memory.
+
+    For followers without the job spec. It waits only after a job that asked for `retries.memory`
+    and may be submitted again.
+
+    Args:
+        cluster: Its cluster.
+        status: The job's last status.
+        cause: Why it failed.
+        on_wait: Called once with a sentence before it waits, and with one if no run has come.
+        within_s: Time limit in seconds.
+
+    Returns:
+        The next run; None if the job does not ask for one, or none has come in time.
+    """
+    former = status.application_id
+    if former is None or not _ran_out_of_memory(status, cause):
+        return None
+    app, end = status.app, cluster.clock() + within_s
+    if app is not None and app.user not in (None, cluster.settings.user):
+        return None
+    try:
+        properties = _properties(cluster, status)
+    except SubmitTFJobError:
+        return None
+    earlier = Resubmission.of(properties)
+    most = properties.get(contract.PROPERTY_RESUBMISSIONS_MAX, "")
+    if earlier.former != former and (not most.isdigit() or earlier.number >= int(most)):
+        return None
+    on_wait(f"waiting up to {within_s:.0f} s for its next run, with more memory")
+    while True:
+        found = _run_after(cluster, status.name, former, properties)
+        if found is not None:
+            return found
+        left_s = end - cluster.clock()
+        if left_s <= 0:
+            break
+        cluster.sleep(min(_NEXT_RUN_EVERY_S, left_s))
+    on_wait("not submitted again: nothing that has its job spec follows it")
+    return None
+
+
+def _run_after(
+    cluster: Cluster, name: str, former: str, earlier: Mapping[str, str]
+) -> JobRef | None:
+    """Return the job of that name if it is a run of the same command after an application."""
+    from submit_tf_job.operations import history
+
+    command = earlier.get(contract.PROPERTY_RERUN_OF) or earlier.get(contract.PROPERTY_SUBMISSION)
+
+    try:
+        service = cluster.client.get_service(name)
+        properties = service.properties
+        if contract.PROPERTY_SUBMISSION not in properties:
+            storage = storage_of(cluster.settings)
+            properties = history.stored_properties(storage, cluster.settings.user, name)
+    except SubmitTFJobError:
+        return None  # the run that failed is being deleted, or the next one written
+    found = Resubmission.of(properties)
+    later = found.number > Resubmission.of(earlier).number
+    same = later and properties.get(contract.PROPERTY_RERUN_OF) == command
+    if service.id in (None, former) or not (same or found.former == former):
+        return None
+    return JobRef(name, service.id)
+
+
+def _ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
+    from submit_tf_job.observation import JobState
+
+    found = cause is not None and cause.code == "out-of-memory"
+    return found and status.state is JobState.FAILED
 
 
 def _with_more_memory(

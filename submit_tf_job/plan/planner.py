@@ -319,6 +319,8 @@ class Planner:
                 properties[contract.PROPERTY_STOP_GRACE] = str(job.stop_grace_s)
         if job.retries:
             properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
+            if job.retries.memory:
+                properties[contract.PROPERTY_RESUBMISSIONS_MAX] = str(job.retries.max)
         if self.rerun_of:
             properties[contract.PROPERTY_RERUN_OF] = self.rerun_of
         if self.resubmission:

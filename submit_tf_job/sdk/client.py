@@ -300,7 +300,7 @@ class Client:
         ref = operations.find(self.cluster, name)
         if ref.application_id is None:
             operations.status(self.cluster, ref.name)
-        return JobHandle(self, ref.name, ref.application_id)
+        return JobHandle(self, ref.name, ref.application_id, by_name=name == ref.name)
 
     def jobs(
         self,
@@ -345,6 +345,7 @@ class JobHandle:
     application_id: str | None = None
     submission: operations.Submission | None = field(default=None, repr=False)
     planned: Plan | None = field(default=None, repr=False)
+    by_name: bool = field(default=False, repr=False)
 
     def __repr__(self) -> str:
         return f"<job {self.name} {self.application_id or 'not accepted yet'}>"
@@ -380,7 +381,8 @@ class JobHandle:
         """Wait until the job is over or `until` holds; raise no error for a failed job.
 
         A job with `retries.memory` that ran out of memory is submitted again by the handle that
-        `submit` returned, which then is the handle of the new application.
+        `submit` returned, which then is the handle of the new application. A handle of `attach`
+        with the job's name waits up to a minute for that application, and follows it.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
@@ -410,6 +412,8 @@ class JobHandle:
 
     def _submit_again(self, ended: Status) -> bool:
         """Submit the job again if its `retries.memory` says so."""
+        if self.by_name:
+            return self._found_next_run(ended)
         step = self.planned and operations.next_step(
             self._cluster, self.planned, ended.job, ended.root_cause
         )
@@ -427,6 +431,12 @@ class JobHandle:
             return False
         self.submission, self.application_id = done, done.ref.application_id
         return True
+
+    def _found_next_run(self, ended: Status) -> bool:
+        ref = operations.next_run(self._cluster, ended.job, ended.root_cause, on_wait=_log.warning)
+        if ref is not None:
+            self.application_id = ref.application_id
+        return ref is not None
 
     def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
         """Wait until it is over, and show its status meanwhile: in a notebook as a live view below

@@ -54,6 +54,20 @@ def test_wait_of_a_handle_that_did_not_submit_ends_with_the_run(
     assert len(story.applications) == 1
 
 
+def test_wait_of_an_attached_handle_follows_the_next_run_of_the_submitter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    failed = story.fails()
+    story.submit(story.step(failed))
+    submitter = handle_of(
+        story, monkeypatch, Status(failed, OOM), Status(Succeeded("ranker", None, None))
+    )
+    handle = JobHandle(submitter.client, "ranker", failed.application_id, by_name=True)
+    assert handle.wait().error is None
+    assert handle.application_id == story.applications[-1] != failed.application_id
+
+
 def test_wait_ends_with_the_run_when_the_next_is_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
