@@ -23,6 +23,7 @@ from submit_tf_job.errors import ClusterUnavailable, NameTaken, SettingsError, S
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.task_run import TaskRun
+    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.doctor.findings import Check
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import Client, JobHandle
@@ -285,6 +286,35 @@ class SubmitTFJobHook(BaseHook):
             )
             return handle
         return self._submitted(planned, replace=True)
+
+    def submit_again(
+        self, planned: Plan, former: str, resubmission: str | None, cause: Cause
+    ) -> JobHandle | None:
+        """Submit a job again with more memory, if its `retries.memory` says so.
+
+        Args:
+            planned: The task instance's own plan.
+            former: The application that ran out of memory.
+            resubmission: How often it was submitted again, as its service tells; None if unknown.
+            cause: Why it failed.
+
+        Returns:
+            The handle of the next run; None if the job is not submitted again.
+        """
+        from submit_tf_job import operations
+        from submit_tf_job.container.contract import PROPERTY_RESUBMISSION
+        from submit_tf_job.operations.lineage import Resubmission
+        from submit_tf_job.sdk.client import JobHandle
+
+        earlier = Resubmission.of({PROPERTY_RESUBMISSION: resubmission or ""})
+        step = operations.step_after(planned, earlier, former, cause)
+        if step is None:
+            return None
+        if resubmission is None:
+            self.log.warning("not submitted again: how often it was is not known")
+            return None
+        handle = JobHandle(self.get_conn(), planned.job.name, former, planned=planned)
+        return handle if handle.take(step) else None
 
     def _submitted(self, planned: Plan, *, replace: bool = False) -> JobHandle:
         from submit_tf_job import operations

@@ -165,8 +165,6 @@ class SubmitTFJobOperator(BaseOperator):
     def _wait_in_triggerer(self, context: Any, planned: Plan, handle: JobHandle) -> None:
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 
-        if planned.job.retries and planned.job.retries.memory:
-            self.log.warning("retries.memory: a deferred task does not submit its job again")
         ends_at = None
         if self.execution_timeout is not None:
             ends_at = (context["ti"].start_date + self.execution_timeout).timestamp()
@@ -189,7 +187,31 @@ class SubmitTFJobOperator(BaseOperator):
         if event.get("timed_out"):
             raise AirflowTaskTimeout(f"the job was not over within {self.execution_timeout}")
         with airflow_errors():
+            self._submit_again(context, event)
             return self._finish(event.get("job"), error_in(event), str(event.get("text") or ""))
+
+    def _submit_again(self, context: Any, event: Mapping[str, Any]) -> None:
+        """Submit the job again and defer, if its `retries.memory` says so.
+
+        A worker that dies here is no loss: the next try adopts the run that it submitted.
+        """
+        from submit_tf_job.airflow.outcome import cause_in
+
+        job, cause = event.get("job") or {}, cause_in(event)
+        if job.get("state") != "FAILED" or cause is None or cause.code != "out-of-memory":
+            return
+        try:
+            planned = self._plan(context, task_run(context, self.retries))
+            handle = self.hook.submit_again(
+                planned, str(job["application_id"]), event.get("resubmission"), cause
+            )
+        except SubmitTFJobError as error:
+            self.log.warning("not submitted again: %s", error.message)
+            return
+        if handle is not None:
+            self._running_job = (handle.name, handle.application_id)
+            self._begin(context, handle)
+            self._wait_in_triggerer(context, planned, handle)
 
     def _report(
         self, context: Any, handle: JobHandle, seen: Status, progress_log: ProgressLog

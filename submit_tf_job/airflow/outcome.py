@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.airflow.compat import AirflowException, AirflowFailException
 from submit_tf_job.airflow.form import with_form_labels
@@ -17,7 +17,10 @@ from submit_tf_job.errors import (
     error_class,
 )
 
-__all__ = ["airflow_errors", "as_airflow", "error_in", "error_object"]
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+
+__all__ = ["airflow_errors", "as_airflow", "cause_in", "error_in", "error_object"]
 
 
 def as_airflow(error: SubmitTFJobError) -> AirflowException:
@@ -46,6 +49,22 @@ def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
     if error is None:
         return None
     return {"code": error_class(error).code, "message": error.message, "hint": error.hint}
+
+
+def cause_in(event: Mapping[str, Any]) -> Cause | None:
+    """Return the first cause of a failed job in an event, with what a next submission needs."""
+    from submit_tf_job.diagnose.cause import Cause
+
+    cause = (event.get("job") or {}).get("root_cause")
+    if not isinstance(cause, Mapping):
+        return None
+    return Cause(
+        str(cause["code"]),
+        str(cause["sentence"]),
+        facts=cause.get("facts") or {},
+        task=cause.get("task"),
+        status=cause.get("status"),
+    )
 
 
 def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:

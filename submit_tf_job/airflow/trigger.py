@@ -117,6 +117,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             "error": error_object(status.error),
             "text": str(status),
             "timed_out": False,
+            "resubmission": _resubmission(last),
         }
 
     async def _hook(self) -> SubmitTFJobHook:
@@ -226,6 +227,18 @@ class SubmitTFJobTrigger(BaseTrigger):
             }
             found = db.query(model).filter_by(**wanted).one_or_none()
             return found is None or found.state != "deferred"
+
+
+def _resubmission(status: JobStatus) -> str | None:
+    """Return how often the job was submitted again, which its service tells only while it runs;
+    None if that was not seen.
+    """
+    from submit_tf_job.container import contract
+
+    properties = status.service.properties if status.service else {}
+    if contract.PROPERTY_RESUBMISSIONS_MAX not in properties:
+        return None
+    return properties.get(contract.PROPERTY_RESUBMISSION, "")
 
 
 def _load() -> None:

@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.cluster import Cluster, JobRef, connect, find
     from submit_tf_job.operations.inputs import DataCheck
     from submit_tf_job.operations.keytabs import warnings
-    from submit_tf_job.operations.lineage import NOT_SUBMITTED, Step, next_run, next_step
+    from submit_tf_job.operations.lineage import (
+        NOT_SUBMITTED,
+        Step,
+        next_run,
+        next_step,
+        step_after,
+    )
     from submit_tf_job.operations.links import (
         find_link,
         find_links,
@@ -93,6 +99,7 @@ __all__ = [
     "start",
     "status",
     "status_of",
+    "step_after",
     "stop",
     "submit",
     "sweep_staging",
@@ -108,7 +115,7 @@ _MODULES = {
     "cluster": ("Cluster", "JobRef", "connect", "find"),
     "inputs": ("DataCheck",),
     "keytabs": ("warnings",),
-    "lineage": ("NOT_SUBMITTED", "Step", "next_run", "next_step"),
+    "lineage": ("NOT_SUBMITTED", "Step", "next_run", "next_step", "step_after"),
     "links": ("find_link", "find_links", "is_reachable", "log_page", "tunnel_command"),
     "listing": ("list_jobs", "open_listing"),
     "output": ("OutputFollower",),

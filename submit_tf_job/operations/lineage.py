@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
 
-__all__ = ["NOT_SUBMITTED", "Resubmission", "Step", "next_run", "next_step"]
+__all__ = ["NOT_SUBMITTED", "Resubmission", "Step", "next_run", "next_step", "step_after"]
 
 # the errors of `submit` that say for sure that the job was not submitted
 NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
@@ -107,12 +107,27 @@ def next_step(
     rule, former = planned.job.retries, status.application_id
     if rule is None or rule.memory is None or former is None or cause is None:
         return None
-    if not _ran_out_of_memory(status, cause) or not cause.task:
+    if not _ran_out_of_memory(status, cause):
         return None
     try:
         earlier = Resubmission.of(_properties(cluster, status))
     except SubmitTFJobError as error:
         return Step(f"not submitted again: how often it was is not known: {error.message}")
+    return step_after(planned, earlier, former, cause)
+
+
+def step_after(planned: Plan, earlier: Resubmission, former: str, cause: Cause) -> Step | None:
+    """Return what follows a job that has failed, by its `retries.memory`; None if nothing does.
+
+    Args:
+        planned: The command's own plan, not that of a later submission.
+        earlier: How often the job was submitted again before it failed.
+        former: Its application.
+        cause: Why it failed.
+    """
+    rule = planned.job.retries
+    if rule is None or rule.memory is None or cause.code != "out-of-memory" or not cause.task:
+        return None
     if earlier.number >= rule.max:
         times = f"{earlier.number} time{'s' * (earlier.number != 1)}"
         return Step(f"not submitted again: it was, {times} (`retries.max`)")

@@ -414,11 +414,13 @@ class JobHandle:
         """Submit the job again if its `retries.memory` says so."""
         if self.by_name:
             return self._found_next_run(ended)
-        step = self.planned and operations.next_step(
-            self._cluster, self.planned, ended.job, ended.root_cause
-        )
-        if not step:
+        if self.planned is None:
             return False
+        step = operations.next_step(self._cluster, self.planned, ended.job, ended.root_cause)
+        return step is not None and self.take(step)
+
+    def take(self, step: operations.Step) -> bool:
+        """Submit the next run, if there is one; return whether this is its handle now."""
         _log.warning(step.said)
         if step.plan is None:
             return False

@@ -44,6 +44,7 @@ JOB: dict[str, Any] = {
     "roles": {"worker": {"memory": "128Mi"}},
 }
 RUN = TaskRun("http://airflow", "dag", "train", "run")
+MEMORY = {"max": 1, "memory": 2}
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
@@ -270,6 +271,70 @@ def test_deferrable_trigger_can_be_recreated(hook: FakeHook) -> None:
     with pytest.raises(AirflowTaskTimeout):
         task.execute_complete(seen, {"timed_out": True, "job": None, "error": None})
     task.on_kill()
+
+
+def out_of_memory(application_id: str, resubmission: str | None = "") -> dict[str, Any]:
+    cause = {
+        "code": "out-of-memory",
+        "sentence": "worker-0 used 130 MB of the 128 MB",
+        "task": "worker-0",
+        "status": -104,
+        "facts": {"used": "130 MB"},
+    }
+    name = RUN.job_name()
+    job = {"name": name, "application_id": application_id, "state": "FAILED", "root_cause": cause}
+    error = {"code": "job-failed", "message": "the job failed"}
+    return {"job": job, "error": error, "text": "", "resubmission": resubmission}
+
+
+def ended(fakes: FakeCluster) -> str:
+    """End the last application; return its id."""
+    fakes.clock.sleep(20)
+    (app,) = (app for app in fakes.yarn.apps.values() if not app.ended)
+    fakes.yarn._end(app, "FINISHED", "FAILED")
+    fakes.clock.sleep(40)
+    return app.id
+
+
+def test_deferred_task_submits_again_once_with_more_memory_and_defers_again(
+    hook: FakeHook, fakes: FakeCluster
+) -> None:
+    job = {**JOB, "bootstrap": True, "retries": MEMORY}
+    task, seen = operator(job=job, deferrable=True), context()
+    with pytest.raises(TaskDeferred):
+        task.execute(seen)
+    first = ended(fakes)
+    for _worker in ("the one that died after the POST", "another"):
+        with pytest.raises(TaskDeferred) as raised:
+            task.execute_complete(seen, out_of_memory(first))
+    following = raised.value.trigger.application_id
+    assert [first, following] == [app.id for app in fakes.yarn.apps.values()]
+    assert seen["pushed"]["application_id"] == following
+    (stored,) = (service.spec for service in fakes.yarn.services.values())
+    (worker,) = (one for one in stored["components"] if one["name"] == "worker")
+    assert worker["resource"]["memory"] == "260"
+    properties = stored["configuration"]["properties"]
+    assert ended(fakes) == following
+    with pytest.raises(AirflowException, match="the job failed"):
+        task.execute_complete(
+            seen, out_of_memory(following, properties["submit_tf_job.resubmission"])
+        )
+    assert len(fakes.yarn.apps) == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "resubmission"), [(JOB, None), ({**JOB, "bootstrap": True, "retries": MEMORY}, None)]
+)
+def test_deferred_task_ends_with_a_run_that_is_not_to_be_followed(
+    hook: FakeHook, fakes: FakeCluster, job: dict[str, Any], resubmission: str | None
+) -> None:
+    task, seen = operator(job=job, deferrable=True), context()
+    with pytest.raises(TaskDeferred):
+        task.execute(seen)
+    first = ended(fakes)
+    with pytest.raises(AirflowException, match="the job failed"):
+        task.execute_complete(seen, out_of_memory(first, resubmission))
+    assert len(fakes.yarn.apps) == 1
 
 
 def test_execute_in_the_worker_pushes_links_and_result(hook: FakeHook, fakes: FakeCluster) -> None:
