@@ -58,6 +58,7 @@ def list_jobs(
 ) -> None:
     """List jobs, the newest first, with one request for any number of jobs.
 
+    A job that was submitted again with more memory (retries.memory) is one row.
     The state is YARN's only; `status` and `describe` also read the job's report.
 
     \b

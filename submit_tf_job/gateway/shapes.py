@@ -123,6 +123,7 @@ def _answers() -> Shape:
             elapsed_s=_nullable(_WHOLE),
             containers=_nullable(_WHOLE),
             memory_mib=_nullable(_WHOLE),
+            runs=_WHOLE,
         ),
         "JobList": _kind(
             "JobList",

@@ -1,4 +1,5 @@
-"""List any number of jobs with one request to the ResourceManager.
+"""List any number of jobs with one request to the ResourceManager, and a few more for jobs that
+may have been submitted again (see `runs`).
 
 A list has only YARN's state: each job's report would need a request per job. `status` also reads
 the report.
@@ -48,6 +49,8 @@ class ListedJob:
         containers: The number of its containers; None if it is over.
         memory_mib: Memory of these containers in MiB.
         elapsed_s: Seconds from submission to the end, or until now.
+        runs: How many applications it is: more than 1 if it was submitted again with more memory.
+            The row is that of the last.
     """
 
     name: str
@@ -60,6 +63,7 @@ class ListedJob:
     elapsed_s: int | None = None
     containers: int | None = None
     memory_mib: int | None = None
+    runs: int = 1
 
     def __repr__(self) -> str:
         return f"<job {self.name} {self.state.value} {self.application_id}>"
@@ -92,8 +96,11 @@ class JobSelection:
 
     def jobs(self, apps: Iterable[AppReport]) -> tuple[ListedJob, ...]:
         """Return the selected jobs among applications, the newest first."""
-        found = (listed_job(app) for app in apps)
-        return tuple(job for job in found if self._fits(job))[: self.limit]
+        return self.of(listed_job(app) for app in apps)
+
+    def of(self, jobs: Iterable[ListedJob]) -> tuple[ListedJob, ...]:
+        """Return the selected ones of jobs in their order."""
+        return tuple(job for job in jobs if self._fits(job))[: self.limit]
 
     def _fits(self, job: ListedJob) -> bool:
         return (not self.states or job.state in self.states) and (
@@ -243,13 +250,16 @@ def list_jobs(
     now_ms: int | None = None,
     answer_s: float | None = None,
 ) -> tuple[ListedJob, ...]:
-    """Return the selected jobs, with one request.
+    """Return the selected jobs, each with its runs in one row.
 
     Args:
         selection: The filter.
         now_ms: The current time, for `selection.within_s`.
-        answer_s: Time limit for a ResourceManager to respond; None for `timeouts.failover`.
+        answer_s: Time limit for a ResourceManager to respond, and then each run is a row; None for
+            `timeouts.failover`.
     """
+    from submit_tf_job.operations.runs import joined
+
     within = deadline = None
     if answer_s is not None:
         deadline = cluster.client.deadline(answer_s)
@@ -262,7 +272,9 @@ def list_jobs(
         started_after_ms=within,
         deadline=deadline,
     )
-    return selection.jobs(apps)
+    if deadline is not None:
+        return selection.jobs(apps)
+    return selection.of(joined(cluster, tuple(map(listed_job, apps))))
 
 
 class _Polls:

@@ -45,6 +45,7 @@ def listed_job_object(job: ListedJob) -> dict[str, Any]:
         "elapsed_s": job.elapsed_s,
         "containers": job.containers,
         "memory_mib": job.memory_mib,
+        "runs": job.runs,
     }
 
 
@@ -73,7 +74,7 @@ def listing_rows(jobs: Sequence[ListedJob], *, with_user: bool = False) -> list[
 def _row(job: ListedJob) -> list[str]:
     return [
         job.name,
-        job.state.value,
+        job.state.value + (f", run {job.runs}" if job.runs > 1 else ""),
         job.user or "-",
         job.queue or "-",
         duration(job.elapsed_s),
