@@ -254,7 +254,8 @@ def submit(
     warnings = list(operations.warnings(job, settings))
     if job.retries and job.retries.memory:
         warnings.append(
-            "retries.memory: the gateway does not submit a job again; `submit_tf_job submit` of "
+            "retries.memory: the gateway does not submit a job again, it follows one that is; "
+            "`submit_tf_job submit` of "
             "the same job spec, or the same call of the Python client, does"
         )
     return Posted(done, tuple(warnings))

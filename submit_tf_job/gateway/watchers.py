@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from submit_tf_job import operations
+from submit_tf_job.container.contract import PROPERTY_RESUBMISSIONS_MAX
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.threads import Closed, breakable
 from submit_tf_job.observation import JobStatus
@@ -234,10 +235,22 @@ class _Watch:
         self._cluster = replace(cluster, sleep=breakable(cluster.sleep, self.over))
 
     def follow(self, tell: Callable[[JobChange], None]) -> JobChange:
-        """Follow the job to its end; return its last change, which `tell` does not queue."""
-        status = operations.follow(
-            self._cluster,
-            self._ref,
-            on_status=lambda status: None if status.state.is_final else tell(change_of(status)),
-        )
+        """Follow the job to its end, and the runs that a submitter starts after it ran out of
+        memory; return its last change, which `tell` does not queue.
+        """
+        ref: operations.JobRef | None = self._ref
+        while ref is not None:
+            status = operations.follow(
+                self._cluster,
+                ref,
+                on_status=lambda status: None if status.state.is_final else tell(change_of(status)),
+            )
+            ref = self._next_run(status)
         return change_of(status)
+
+    def _next_run(self, status: JobStatus) -> operations.JobRef | None:
+        properties = status.service.properties if status.service else {}
+        if PROPERTY_RESUBMISSIONS_MAX not in properties:
+            return None
+        cause = operations.why_failed(self._cluster, status)
+        return operations.next_run(self._cluster, status, cause)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
+from tests.cluster.calls import until
 from tests.cluster.conftest import (
     HADOOP_VERSIONS,
     SPECS,
@@ -437,12 +438,15 @@ def test_job_that_ran_out_of_memory_is_submitted_again_with_more(tool: Tool) -> 
         roles={"worker": {"memory": "256Mi"}},
     )
     other = tool.start("submit", spec)
+    until(lambda: tool("status", "grows").status == 0, 120)
+    waiter = tool.start("wait", "grows")
     done = tool("submit", spec, timeout=400)
-    said = other.communicate(timeout=120)
-    assert (done.status, other.returncode) == (0, 0), (done, said)
+    said, waited = other.communicate(timeout=120), waiter.communicate(timeout=120)
+    assert (done.status, other.returncode, waiter.returncode) == (0, 0, 0), (done, said, waited)
+    assert "submitted again as application_" in waited[1], waited
     assert "for worker (`retries.memory`, 1 of 1)" in done.stderr + said[1]
     assert marker.exists()
     runs = [job for job in tool("list", "-o", "json").json["jobs"] if job["name"] == "grows"]
-    assert len(runs) == 2, runs
+    assert [job["runs"] for job in runs] == [2], runs
     again = tool("submit", spec)
     assert again.status == 0, again
