@@ -115,6 +115,7 @@ PROPERTY_STOP_GRACE = "submit_tf_job.stop-grace"
 # of a component: only where it is not the kind that strategy and name give the role
 PROPERTY_KIND = "submit_tf_job.kind"
 PROPERTY_PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"
+PROPERTY_INSTANCES = "submit_tf_job.instances"  # of an elastic role's component: "2-8"
 PROPERTY_DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
 
 # --- exit statuses of the bootstrap itself --------------------------------------------------------
@@ -159,6 +160,7 @@ EXIT_MEANING = {
 RETRY_LOST, RETRY_OOM, RETRY_ANY = "lost", "out-of-memory", "any"  # words of `retries.on`
 REASON_OOM = "out-of-memory"  # reason of a record: the kernel killed the command for its memory
 REASON_PREPARE = "prepare-failed"  # reason of a record: `prepare` of the job failed
+REASON_GROWN = "grown"  # reason of an ended generation: tasks of an elastic role had come
 # the sidecar of a job with `retries` whose exit status is the job's for YARN: other tasks that
 # fail would be started again
 WITNESS_ROLE = "witness"

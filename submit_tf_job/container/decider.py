@@ -457,7 +457,8 @@ class Decider(Agent):
     def _go(self, roles: list[str]) -> None:
         """Have the tasks of some roles start their commands."""
         for peer in list(self.peers.values()):
-            if peer.member and peer.member.role in roles:
+            m = peer.member
+            if m and m.role in roles and m.state != states.LEFT_OUT:
                 self._send(peer, self.go)
         if self.info.role in roles and not self.record and not self.child:
             self.start_child()

@@ -77,8 +77,8 @@ def own_variables(info: Info) -> dict[str, str]:
         {
             contract.ENV_JOB: str(info.task["job"]),
             contract.ENV_ROLE: info.role,
-            contract.ENV_INDEX: str(info.index),
-            contract.ENV_COUNT: str(info.counts[info.role]),
+            contract.ENV_INDEX: str(info.position),
+            contract.ENV_COUNT: str(info.sizes[info.role]),
             contract.ENV_PORT: str(info.port(info.role, info.index)),
             contract.ENV_SUBMISSION: info.submission,
             contract.ENV_PROGRESS: os.path.join(info.cwd, "tfjob-progress.json"),

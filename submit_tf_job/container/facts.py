@@ -27,7 +27,7 @@ def ranks(info: Info) -> dict[str, int]:
     for role in order:
         if info.role_kind(role) == contract.KIND_TRAINS:
             found[role] = first
-            first += info.counts[role]
+            first += info.sizes[role]
     return found
 
 
@@ -38,9 +38,9 @@ def variables(info: Info) -> dict[str, str]:
     rank of a task is always 0.
     """
     first = ranks(info)
-    found = {contract.ENV_WORLD_SIZE: str(sum(info.counts[role] for role in first))}
+    found = {contract.ENV_WORLD_SIZE: str(sum(info.sizes[role] for role in first))}
     if info.role in first:
-        found[contract.ENV_RANK] = str(first[info.role] + info.index)
+        found[contract.ENV_RANK] = str(first[info.role] + info.position)
         found[contract.ENV_LOCAL_RANK] = "0"
     if info.hosts or info.suffix:
         found[contract.ENV_ADDRESS] = info.address(info.task["deciding"], 0)

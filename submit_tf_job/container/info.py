@@ -12,7 +12,7 @@ from submit_tf_job.container import contract, tfconfig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
 PREFIX = "[submit_tf_job] "
@@ -74,6 +74,7 @@ class Info:
         # ports that were taken instead of those that follow from the submission, by task
         self.ports: dict[str, int] = {}
         self.served: dict[str, int] = {}  # the ports that this task serves, by name
+        self._present: dict[str, list[int]] = {}  # of the roles that lack tasks
         self.warnings: list[str] = []  # warnings for the deciding task's report
         # whether tasks find the deciding one without Registry DNS, and programs get no names
         self.by_place = "meeting" in task and not task["meeting"]["dns"]
@@ -99,6 +100,29 @@ class Info:
         role_kind: str = self.roles[role]["kind"]
         return role_kind
 
+    def leave_out(self, tasks: Mapping[str, Collection[int]]) -> None:
+        """Have programs not know some tasks of elastic roles; their ranks leave no gap."""
+        self._present = {
+            role: [index for index in range(self.counts[role]) if index not in left_out]
+            for role, left_out in tasks.items()
+        }
+
+    def present(self, role: str) -> Sequence[int]:
+        """Return the tasks of a role that programs know, in order."""
+        return self._present.get(role) or range(self.counts[role])
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of tasks of each role that programs know."""
+        return {role: len(self.present(role)) for role in self.counts}
+
+    @property
+    def position(self) -> int:
+        """This task's index as programs know it: its place among those of its role."""
+        if self.role not in self._present:
+            return self.index
+        return self._present[self.role].index(self.index)
+
     def host(self, task: str) -> str:
         """Return the registry's host name of a task such as `worker-3`."""
         if not self.suffix:
@@ -121,33 +145,40 @@ class Info:
         role, index = tfconfig.split_instance(name)
         return tfconfig.task_port(self.task["ports"], self.counts, self.submission, role, index)
 
-    def address(self, role: str, index: int) -> str:
-        """Return `host:port` of a task: its name, or its address where the name is not used."""
+    def address(self, role: str, position: int) -> str:
+        """Return `host:port` of a task: its name, or its address where the name is not used.
+
+        Args:
+            role: The role.
+            position: Its place among the tasks of the role that programs know.
+        """
+        index = self.present(role)[position]
         name = "%s-%d" % (role, index)
         return "%s:%d" % (self.hosts.get(name) or self.host(name), self.port(role, index))
 
     def cluster(self) -> dict[str, int]:
         """Return the roles of the cluster spec with their counts."""
-        return tfconfig.cluster_counts(self.counts, self.task["cluster_roles"])
+        return tfconfig.cluster_counts(self.sizes, self.task["cluster_roles"])
 
     def addressed(self) -> dict[str, int]:
         """Return the roles whose addresses programs get, with their counts: all but sidecars."""
         return {
             role: count
-            for role, count in self.counts.items()
+            for role, count in self.sizes.items()
             if self.role_kind(role) != contract.KIND_SIDECAR
         }
 
     def addressed_tasks(self) -> list[str]:
         """Return the tasks whose addresses programs get, in the same order in each task."""
-        counts = self.addressed()
-        return ["%s-%d" % (role, i) for role in sorted(counts) for i in range(counts[role])]
+        return [
+            "%s-%d" % (role, i) for role in sorted(self.addressed()) for i in self.present(role)
+        ]
 
     def tf_config(self) -> str:
         """Build TF_CONFIG."""
         legacy = bool(self.task.get("legacy_master"))
         return tfconfig.tf_config(
-            self.counts, self.task["cluster_roles"], self.role, self.index, self.address, legacy
+            self.sizes, self.task["cluster_roles"], self.role, self.position, self.address, legacy
         )
 
     def application(self) -> str:

@@ -25,6 +25,7 @@ RESTARTED_NAMES_S = 30.0
 # most ApplicationMasters exit within 30 s after they unregister
 NAMES_MATTER_S = 600.0
 ABSENT, ARRIVED, ALIVE, RESTARTING, LOST = "absent", "arrived", "running", "restarting", "lost"
+LEFT_OUT = "left-out"  # an elastic role's task that this generation does without
 SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
 STATES = {"running": ALIVE, "done": ABSENT}  # by the state in a hello; any other is ARRIVED
 OUT = (SUCCEEDED, FAILED, ENDED)  # final states
@@ -310,7 +311,7 @@ class Rendezvous:
         return {
             m.name: m.port
             for m in self.members.values()
-            if m.port and m.port != self.info.port_of(m.name)
+            if m.port and m.port != self.info.port_of(m.name) and m.state != LEFT_OUT
         }
 
     def leave_status(self, m: Member) -> int:
@@ -628,7 +629,8 @@ class Rendezvous:
 
     def _has_run(self, role: str) -> bool:
         """Return whether all tasks of a role have succeeded; of one that need not end, run."""
-        counts, wanted = self.counts[role], sum(self.counts[role].values())
+        counts = self.counts[role]
+        wanted = sum(counts.values()) - counts.get(LEFT_OUT, 0)
         if self.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES):
             tolerate: int = self.info.roles[role]["tolerate"]
             return counts.get(SUCCEEDED, 0) + min(counts.get(FAILED, 0), tolerate) == wanted
@@ -636,7 +638,11 @@ class Rendezvous:
 
     def _start(self, now: float) -> None:
         self.phase = RUNNING
-        cluster = {m.name for m in self.members.values() if m.role_kind != contract.KIND_SIDECAR}
+        cluster = {
+            m.name
+            for m in self.members.values()
+            if m.role_kind != contract.KIND_SIDECAR and m.state != LEFT_OUT
+        }
         if self.by_name:
             self.named = cluster - self.unresolved
         if self.barrier == 1:
@@ -647,7 +653,7 @@ class Rendezvous:
             )
             if text not in self.warnings:
                 self.warn(now, text)
-        self.event(now, "all %d tasks started" % self.barrier)
+        self.event(now, "all %d tasks started" % len(cluster))
         wall = self.info.wall
         self.start_times = {
             "launched_at": wall + self.last_launch,
@@ -867,13 +873,16 @@ class Rendezvous:
 
     def _open_in(self, roles: list[str]) -> int:
         return sum(
-            self.info.counts[role] - sum(self.counts[role].get(state, 0) for state in OUT)
+            self.info.counts[role]
+            - sum(self.counts[role].get(state, 0) for state in (*OUT, LEFT_OUT))
             for role in roles
         )
 
     def _open_names(self, role_kind: str) -> list[str]:
         return [
-            m.name for m in self.members.values() if m.role_kind == role_kind and m.state not in OUT
+            m.name
+            for m in self.members.values()
+            if m.role_kind == role_kind and m.state not in (*OUT, LEFT_OUT)
         ]
 
     def _finished(self, now: float) -> None:

@@ -52,7 +52,7 @@ class _Group:
 
     @property
     def count(self) -> int:
-        return self.role.instances
+        return self.role.least
 
     @property
     def label(self) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "Command",
     "DockerOptions",
     "Duration",
+    "Elastic",
     "Ending",
     "HadoopConf",
     "HostFile",
@@ -131,6 +132,7 @@ SIDECAR_NAMES = (
 NO_IMAGE = "none"  # the image of a role whose tasks are plain processes of their nodes
 DEFAULT_STOP_GRACE_S = 5
 DEFAULT_NODE_LOSSES = 2  # of a role, before YARN leaves a node out
+DEFAULT_GROW_AFTER_S = 300  # between a start of the training and the next one that takes in tasks
 DEFAULT_RETRIES = 3  # how often all tasks start again, if `retries` does not say it
 AUTO_PORT = 0  # a port of a role that the bootstrap selects on the node
 Duration = int  # seconds
@@ -471,11 +473,25 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Elastic:
+    """How few tasks of a role suffice.
+
+    Attributes:
+        min: The training starts, and goes on, with so many.
+        grow_after_s: It trains at least so long before it starts again to take in tasks that have
+            come.
+    """
+
+    min: int
+    grow_after_s: int = DEFAULT_GROW_AFTER_S
+
+
+@dataclass(frozen=True)
 class Role:
     """One task group: all tasks of one role.
 
     Attributes:
-        instances: Number of tasks, at least 1.
+        instances: Number of tasks, at least 1; of an elastic role the most.
         image: The Docker image, or `NO_IMAGE`.
         memory_mib: Memory of one task in MiB.
         kind: What the job expects of its tasks.
@@ -486,6 +502,7 @@ class Role:
             directory; "" for that.
         python: Its own interpreter and packages; None for the job's.
         after: The roles that have succeeded, or run, before its commands start.
+        elastic: How few of its tasks suffice; None if all are needed.
     """
 
     name: str
@@ -509,6 +526,12 @@ class Role:
     workdir: str = ""
     python: Python | None = None
     after: tuple[str, ...] = ()
+    elastic: Elastic | None = None
+
+    @property
+    def least(self) -> int:
+        """How many of its tasks must come before the training starts."""
+        return self.elastic.min if self.elastic else self.instances
 
     @property
     def in_container(self) -> bool:

@@ -15,9 +15,11 @@ from submit_tf_job.jobspec.diagnostics import closest
 from submit_tf_job.jobspec.grammar import Key, Keys, Kind
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
+    DEFAULT_GROW_AFTER_S,
     DEFAULT_NODE_LOSSES,
     DEFAULT_RETRIES,
     TRAINING_ROLES,
+    Elastic,
     Ending,
     ImagePolicy,
     Input,
@@ -516,9 +518,36 @@ def _ports(value: Value, ports: dict[str, int]) -> Mapping[str, int]:
     return MappingProxyType(ports)
 
 
+def _instances(value: Value, values: dict[str, Any]) -> tuple[int, Elastic | None] | None:
+    most, least = values.get("max"), values.get("min")
+    if most is None or least is None:
+        if "min" not in values and "grow_after_s" not in values:
+            return None if most is None else (most, None)
+        return None
+    if least > most:
+        return value.fail(f"min is {least}, and max {most}; say a larger max, or a smaller min")
+    grow_after_s = values.get("grow_after_s") or DEFAULT_GROW_AFTER_S
+    return most, Elastic(least, grow_after_s) if least < most else None
+
+
+INSTANCES = Keys(
+    "a mapping such as {min: 2, max: 8}",
+    [
+        Key("min", whole(1, MAX_INSTANCES), "The training starts, and goes on, with so many.",
+            (2,), missing="say how few tasks suffice", words="at_least least min_instances "
+            "min_replicas minimum"),
+        Key("max", whole(1, MAX_INSTANCES, "remove the role to run none"), "YARN is asked for so "
+            "many.", (8,), missing="say how many tasks YARN is asked for",
+            words="at_most count max_instances max_replicas maximum most"),
+        Key("grow_after", DURATION, "The training goes on so long before all its tasks start again "
+            "to take in others that have come.", ("10m",), default="5m", field="grow_after_s",
+            words="cooldown grow"),
+    ],
+)
 _ROLE_ROWS = (
-    Key("instances", whole(1, MAX_INSTANCES, "remove the role to run none"), "Number of tasks.",
-        (4,), default=1, more="Zero is refused: leave the role out. (A role without tasks in "
+    Key("instances", group(INSTANCES, _instances, short="max", shown="`4`, or `{min: 2, max: 8}`"),
+        "Number of tasks; with `min` the training starts with fewer, see "
+        "[elastic roles](#elastic-roles).", (4, {"min": 2, "max": 8}), default=1, more="Zero is refused: leave the role out. (A role without tasks in "
         "TF_CONFIG ends MultiWorkerMirroredStrategy with SIGSEGV; measured.)",
         words="count num num_containers num_instances num_replicas number_of_containers replica "
         "replicas size tasks"),

@@ -384,7 +384,7 @@ def list_of(kind: Kind, expected: str, *, empty: str = "", or_one: bool = False)
         several = {"type": "array", "items": kind.reference()} | ({"minItems": 1} if empty else {})
         return {"oneOf": [kind.reference(), several]} if or_one else several
 
-    as_yaml = "[{" if or_one else None
+    as_yaml = "[{" if or_one and kind.as_yaml == "" else None
     shown = f"list of {kind.shown}"
     return Kind(read, shown, schema, as_yaml=as_yaml, items=kind, expected=expected)
 
@@ -472,7 +472,7 @@ def group(
         read,
         shown,
         schema,
-        as_yaml="[{" if short else None,
+        as_yaml="[{" if short and keys.rows[short].kind.as_yaml == "" else None,
         definition=definition,
         keys=keys,
         short=short,

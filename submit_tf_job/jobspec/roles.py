@@ -106,6 +106,8 @@ def read_role(value: Value, name: str, shapes: Shapes, shipper: Shipper) -> Role
     own = [key for key in ROLE.rows if key not in SHARED and key not in (*SHAPE.rows, "shape")]
     readers = {"python": lambda item: read_python(item, shipper, "")}
     values = section.read_all(own, readers) | _read_resources(section, shapes)
+    if values.get("instances") is not None:
+        values["instances"], values["elastic"] = values["instances"]
     return RoleDraft(name, value, section, read_layer(section, shipper), values)
 
 

@@ -230,6 +230,7 @@ def check(job: JobDraft, deciding: str | None) -> None:
     _check_deciding(job, deciding)
     for role in job.roles.values():
         _check_failures(job, role, deciding)
+        _check_elastic(job, role, deciding)
         _check_after(job, role)
 
 
@@ -484,6 +485,33 @@ def _check_retries(job: JobDraft) -> None:
             role.fail(
                 "`retries` of the job starts all tasks again; leave one of the two out", "restart"
             )
+
+
+def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
+    """Report a role that cannot do with fewer tasks."""
+    if not role.values.get("elastic"):
+        return
+    kind = kind_of(job, role, deciding)
+    if kind not in (RoleKind.TRAINS, RoleKind.SERVES) or role.name in ("chief", "ps"):
+        what = "holds a part of the variables" if role.name == "ps" else f"is of kind {kind.value}"
+        role.fail(
+            f"only roles that train together can be elastic, and {clip(role.name)} {what}; say one "
+            f"number",
+            "instances",
+        )
+    elif job.strategy is Strategy.SINGLE:
+        role.fail("strategy single has one task; say one number", "instances")
+    elif not job.values.get("retries"):
+        role.fail(
+            "a change of the number starts all tasks again, as `retries` of the job does; add "
+            "retries: 3, or say one number",
+            "instances",
+        )
+    elif job.values.get("tf_config") is TFConfigMode.LITERAL:
+        role.fail(
+            "tf_config: literal is written before the tasks are counted; say tf_config: counts",
+            "instances",
+        )
 
 
 def _check_deciding(job: JobDraft, deciding: str | None) -> None:

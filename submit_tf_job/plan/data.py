@@ -89,6 +89,13 @@ def _problems(job: Job, site: Site) -> Iterator[Problem]:
                 "the list of files is put on HDFS for the tasks, and none is configured; set "
                 "hadoop_conf (or staging)",
             )
+        elastic = [name for name in readers(job) if job.roles[name].elastic]
+        if item.sharded and elastic:
+            yield job.problem(
+                f"{path}.shard",
+                f"the files are dealt out before the tasks are counted, and {elastic[0]} is "
+                "elastic; leave out shard, and let the program choose by TFJOB_RANK",
+            )
         if servers and item.sharded and item.download:
             yield job.problem(
                 f"{path}.download",

@@ -128,6 +128,7 @@ class TaskDescription:
             "grace_s": job.grace_s,
             **({"variables": [item.value for item in job.variables]} if job.variables else {}),
             **_retries(job.retries),
+            **_elastic(job),
             **_unusual(job),
             **added,
             **({"files": files} if files else {}),
@@ -140,6 +141,15 @@ def _retries(rule: Retries | None) -> dict[str, object]:
     if rule is None:
         return {}
     return {"retries": {"max": rule.max, "on": list(rule.on), "node_losses": rule.node_losses}}
+
+
+def _elastic(job: Job) -> dict[str, object]:
+    rules = {
+        role.name: {"min": role.elastic.min, "grow_after_s": role.elastic.grow_after_s}
+        for role in job.roles.values()
+        if role.elastic
+    }
+    return {"elastic": rules} if rules else {}
 
 
 def _unusual(job: Job) -> dict[str, object]:
@@ -193,7 +203,7 @@ def _safe_json(value: Mapping[str, object]) -> str:
 # Key of the task description → the folders of `container` that a job with the key needs: it reads
 # delegation tokens; logs the task in; copies inputs and outputs; links and unpacks files and
 # packages; sets variables of other systems; knows the strategy's framework; starts all tasks again;
-# finds the deciding task on HDFS.
+# does without some; finds the deciding task on HDFS.
 _PARTS = {
     "tokens": ("delegation",),
     "login": ("login",),
@@ -202,6 +212,7 @@ _PARTS = {
     "variables": ("systems",),
     "framework": ("frameworks",),
     "retries": ("retrying",),
+    "elastic": ("elastic",),
     "meeting": ("data", "meeting"),
 }
 

@@ -352,7 +352,11 @@ class Planner:
     def _component(self, role: Role, command: str, files: Sequence[File]) -> Component:
         properties = {}
         retried = self.job.retries is not None and role.kind is not RoleKind.SIDECAR
-        if self.job.retries and retried:
+        if role.elastic:
+            properties[contract.PROPERTY_INSTANCES] = f"{role.elastic.min}-{role.instances}"
+        # a lost task that serves is taken back without a retry
+        counted = role.elastic is None or role.kind is not RoleKind.SERVES
+        if self.job.retries and retried and counted:
             # An end for containers that fail before their bootstrap starts: only it counts retries.
             most = role.instances * (self.job.retries.max + 1) + SPARE_FAILURES
             properties[_FAILURES_OF_A_COMPONENT] = str(most)

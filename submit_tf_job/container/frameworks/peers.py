@@ -19,13 +19,13 @@ def variables(info: Info) -> dict[str, str]:
     starts = facts.ranks(info)
     if info.role not in starts:
         return {}
-    role, rank = info.roles[info.role], starts[info.role] + info.index
-    size = sum(info.counts[name] for name in starts)
+    role, rank = info.roles[info.role], starts[info.role] + info.position
+    size = sum(info.sizes[name] for name in starts)
     host, _, port = info.address(info.task["deciding"], 0).rpartition(":")
     if info.task["framework"] == "jax":
         found = jax(rank, size, (host, int(port)))
     else:
-        own = info.address(info.role, info.index).rpartition(":")[0]
+        own = info.address(info.role, info.position).rpartition(":")[0]
         found = torch(rank, size, (host, int(port)), own, int(role["gpus"]), info.submission)
     return {name: value for name, value in found.items() if name not in role.get("env", {})}
 

@@ -75,6 +75,8 @@ class Renewing(Agent):
     def start_child(self) -> None:
         """Start the command."""
         self.env[contract.ENV_GENERATION] = str(self.generation)
+        self.env[contract.ENV_INDEX] = str(self.info.position)
+        self.env[contract.ENV_COUNT] = str(self.info.sizes[self.info.role])
         self.oom_kills = oom_kills()
         super().start_child()
 
@@ -136,7 +138,12 @@ class RetryingDecider(Renewing, Decider):
 
     def rendezvous_of(self, info: Info) -> Rendezvous:
         """Create the state machine with generations."""
-        return RetryingRendezvous(info, info.started, log)
+        if not info.task.get("elastic"):
+            return RetryingRendezvous(info, info.started, log)
+        # travels only with jobs that have elastic roles
+        from submit_tf_job.container.elastic.elastic_rendezvous import ElasticRendezvous
+
+        return ElasticRendezvous(info, info.started, log)
 
     def history(self) -> dict[str, Any]:
         """Return what every task remembers of the generations, in case YARN replaces this one."""
@@ -145,6 +152,8 @@ class RetryingDecider(Renewing, Decider):
             "host": self.info.node,
             "generation": self.job.generation,
             "past": self.job.generations.past,
+            "grown": self.job.generations.grown,
+            "left_out": self.job.left_out(),
             "prepared": not self.job.unprepared,
         }
 
@@ -174,9 +183,10 @@ class RetryingDecider(Renewing, Decider):
             self.changed = True
 
     def _next_step(self, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
-        if self.job.stays(m) and m.state == states.ABSENT:
+        runs = m.state == states.LEFT_OUT and message.get("state") != "waiting"
+        if self.job.stays(m) and (m.state == states.ABSENT or runs):
             self._send(peer, pack("again", **self.history()))
-        elif m.state not in states.OUT:
+        elif m.state not in (*states.OUT, states.LEFT_OUT):
             super()._next_step(peer, m, message)
 
     def _found(self, name: str, address: str | None) -> None:
@@ -187,6 +197,7 @@ class RetryingDecider(Renewing, Decider):
     def _enter(self, now: float, phase: str) -> None:
         if self.job.generation != self.next_generation:
             self.probed = self.hurried = False
+            self.unasked += self.job.joining
             for peer in list(self.peers.values()):
                 if peer.member and self.job.stays(peer.member):
                     self._send(peer, pack("again", **self.history()))
@@ -195,6 +206,7 @@ class RetryingDecider(Renewing, Decider):
         super()._enter(now, phase)
 
     def _start(self) -> None:
+        self.info.leave_out(self.job.left_out())
         super()._start()
         self._remind()
 
@@ -219,7 +231,7 @@ class RetryingFollower(Renewing, Follower):
         super().__init__(info, signals)
         self.stays = not info.may_grow(info.role)
         # the ended generations, and where the deciding task was, as it told last
-        self.remembered: dict[str, Any] = {"generation": 0, "past": []}
+        self.remembered: dict[str, Any] = {"generation": 0, "past": [], "grown": 0}
         self.looked = 0.0  # when the name of the deciding task was last looked up while connected
         # of ten thousand tasks two hundred look in each second
         self.place_s = max(PLACE_S, info.total / 200.0)
@@ -245,6 +257,7 @@ class RetryingFollower(Renewing, Follower):
             self.remembered = {
                 "generation": message["generation"],
                 "past": message["past"],
+                "grown": message["grown"],
                 "prepared": message["prepared"],
                 "seen_container": message["container"],
                 "seen_host": message["host"],
@@ -255,6 +268,7 @@ class RetryingFollower(Renewing, Follower):
             return
         if message["t"] == "go" and not self.child:
             self.generation = self.remembered["generation"]
+            self.info.leave_out(message["left_out"])
         super()._message(now, message)
 
     def tick(self, now: float) -> bool:

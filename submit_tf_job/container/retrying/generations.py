@@ -48,13 +48,25 @@ class Generations:
         self.node_losses: int = rule.get("node_losses", 0)
         # generations that ended under earlier deciding tasks, as the others remember
         self._inherited: list[dict[str, Any]] = []
-        self._inherited_count = 0
+        self._inherited_count = self._inherited_grown = 0
         self._own: list[dict[str, Any]] = []  # those that ended under this one
 
     @property
     def count(self) -> int:
         """The number of ended generations."""
         return self._inherited_count + len(self._own)
+
+    @property
+    def grown(self) -> int:
+        """The number of generations that ended because tasks of an elastic role had come."""
+        return self._inherited_grown + sum(
+            entry["reason"] == contract.REASON_GROWN for entry in self._own
+        )
+
+    @property
+    def used(self) -> int:
+        """The number of generations that ended by a failure: the used retries."""
+        return self.count - self.grown
 
     @property
     def past(self) -> list[dict[str, Any]]:
@@ -72,7 +84,7 @@ class Generations:
         """
         if not self.covers(cause):
             return "not retried: `retries.on` does not name such a failure (%s)" % self.named()
-        if self.count >= self.most:
+        if self.used >= self.most:
             return self.used_up()
         if self.repeats(cause, step):
             text = "not retried: the same failure at the same step (%g) twice in a row is the "
@@ -99,7 +111,7 @@ class Generations:
 
         A container may be lost twice at the same step by chance.
         """
-        past = self.past
+        past = [entry for entry in self.past if entry["reason"] != contract.REASON_GROWN]
         if not past or step is None or kind_of(cause) == contract.RETRY_LOST:
             return False
         former = past[-1]
@@ -141,20 +153,27 @@ class Generations:
         text = "%s was lost on %s %d times: YARN starts no more of its containers there"
         return text % (role, host, times)
 
-    def learn(self, count: Any, past: Any) -> None:
+    def learn(self, count: Any, past: Any, grown: Any) -> None:
         """Take over what a task remembers of earlier deciding tasks, if it is more.
 
         Args:
             count: The number of ended generations that the task knows.
             past: Its list of them.
+            grown: How many of them ended without a failure.
         """
         if isinstance(count, int) and count > self._inherited_count and isinstance(past, list):
             self._inherited_count = count
+            self._inherited_grown = grown if isinstance(grown, int) else 0
             self._inherited = [entry for entry in past[-KEPT:] if _is_entry(entry)]
 
 
 def kind_of(cause: Mapping[str, Any]) -> str:
-    """Return the word of `retries.on` for a failure; "" for the program's own."""
+    """Return the word of `retries.on` for a failure; "" for the program's own.
+
+    "grown" for the end of a generation that was none.
+    """
+    if cause.get("reason") == contract.REASON_GROWN:
+        return contract.REASON_GROWN
     if cause.get("reason") == contract.REASON_OOM:
         return contract.RETRY_OOM
     return contract.RETRY_LOST if cause.get("reason") in LOST_REASONS else ""

@@ -50,6 +50,7 @@ class RetryingRendezvous(Rendezvous):
         # the loss of the former deciding task, if this one replaces it
         self.predecessor: dict[str, Any] | None = None
         self.generation_started = now
+        self.joining: list[str] = []  # tasks of the next generation whose names are to be looked up
         super().__init__(info, now, tell)
 
     @property
@@ -80,7 +81,7 @@ class RetryingRendezvous(Rendezvous):
             self.superseded = True
             return "busy"
         if self.phase == WAITING and message.get("seen") not in (None, self.me.run):
-            self.generations.learn(message.get("generation"), message.get("past"))
+            self.generations.learn(*map(message.get, ("generation", "past", "grown")))
             if message.get("prepared") is True:
                 self.unprepared = False
             self._succeed(now, message)
@@ -120,11 +121,15 @@ class RetryingRendezvous(Rendezvous):
             self.predecessor = record
             if self._retried(now, record):
                 return
-        elif self.generations.count > self.generations.most:
+        elif self.generations.used > self.generations.most:
             self.refusal = self.generations.used_up()
         if self.refusal:
             self.first, self.exit = self.predecessor, contract.EXIT_JOB_FAILED
             self._end(now, FAILED, self.predecessor["message"])
+
+    def left_out(self) -> dict[str, list[int]]:
+        """Return the tasks that the present generation does without, by role."""
+        return {}
 
     def ready(self, m: Member, port: int, ports: Mapping[str, int] | None = None) -> None:
         """Record that a task has ended its command, and waits for the start of the next one."""
@@ -173,7 +178,7 @@ class RetryingRendezvous(Rendezvous):
         self.generations.end(cause, step, wall + self.generation_started, wall + now)
         text = "%s; all tasks start again (retry %d of %d)"
         most = self.generations.most
-        self.event(now, text % (cause["message"], self.generation, most))
+        self.event(now, text % (cause["message"], self.generations.used, most))
         left_out = self.generations.left_out()
         if left_out:
             self.warn(now, left_out)
@@ -198,7 +203,11 @@ class RetryingRendezvous(Rendezvous):
         return {
             "generation": self.generation,
             "generations": self.generations.past,
-            "retries": {"max": self.generations.most, "refusal": self.refusal},
+            "retries": {
+                "max": self.generations.most,
+                "used": self.generations.used,
+                "refusal": self.refusal,
+            },
         }
 
     @property

@@ -59,7 +59,7 @@ def _addresses(info: Info) -> dict[str, list[str]]:
     """Return the addresses of all tasks, in the order of the ports."""
     return {
         role: [info.address(role, index) for index in range(count)]
-        for role, count in info.counts.items()
+        for role, count in info.sizes.items()
     }
 
 
@@ -67,9 +67,9 @@ def _tony(info: Info) -> dict[str, str]:
     application = "application_%s" % info.application()
     values = {
         "JOB_NAME": info.role,
-        "TASK_INDEX": str(info.index),
+        "TASK_INDEX": str(info.position),
         "TASK_NUM": str(
-            sum(count for role, count in info.counts.items() if info.role_kind(role) in TRACKED)
+            sum(count for role, count in info.sizes.items() if info.role_kind(role) in TRACKED)
         ),
         "CLUSTER_SPEC": json.dumps(_addresses(info), separators=(",", ":")),
         "DISTRIBUTED_MODE": "GANG",
@@ -96,18 +96,18 @@ def _free_port() -> int:
 
 def _submarine(info: Info) -> dict[str, str]:
     kind = "master" if info.role == "chief" else info.role
-    return {"_TASK_TYPE": kind, "_TASK_INDEX": str(info.index)}
+    return {"_TASK_TYPE": kind, "_TASK_INDEX": str(info.position)}
 
 
 def _hbox(info: Info) -> dict[str, str]:
-    index = str(info.index)
+    index = str(info.position)
     values = {"TF_ROLE": info.role, "TF_INDEX": index, "INDEX": index}
     cluster = info.cluster()
     if sum(cluster.values()) > 1:
         found = _addresses(info)
         spec = {role: found[role] for role in cluster}
         values["TF_CLUSTER_DEF"] = json.dumps(spec, separators=(",", ":"))
-        values["LOCAL_ADDRESS"] = info.address(info.role, info.index).rpartition(":")[0]
+        values["LOCAL_ADDRESS"] = info.address(info.role, info.position).rpartition(":")[0]
     return values
 
 

@@ -1,0 +1,1 @@
+"""Train with fewer tasks than wanted (`instances: {min, max}` in the job spec)."""
