@@ -84,7 +84,9 @@ AWAITED = (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)  # the report may be 
 
 @dataclass(frozen=True)
 class RoleCounts:
-    """The number of a role's tasks in each state."""
+    """The number of a role's tasks in each state; `most` is the largest number of an elastic role,
+    0 of any other.
+    """
 
     wanted: int
     arrived: int = 0
@@ -94,6 +96,7 @@ class RoleCounts:
     ended: int = 0
     lost: int = 0
     restarts: int = 0
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,12 +113,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Generation:
-    """One run of all commands of a job with `retries`, which a failure ended.
+    """One run of all commands of a job with `retries` that has ended.
 
     Attributes:
         number: From 0.
         task: The task that failed first.
-        kind: The word of `retries.on` for the failure; "" for the program's own.
+        kind: The word of `retries.on` for the failure; "" for the program's own; "grown" if it
+            ended without one, because tasks of an elastic role had come.
         message: The failure in one sentence.
         step: The last step that was reported, or None.
         duration_s: Seconds from its start to the call of the next one.
@@ -129,22 +133,40 @@ class Generation:
     step: float | None = None
     duration_s: float | None = None
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether it ended because tasks of an elastic role had come."""
+        return self.kind == contract.REASON_GROWN
+
 
 @dataclass(frozen=True)
 class Retried:
     """How often all tasks of a job with `retries` have started again.
 
     Attributes:
-        most: How often they may.
-        used: How often they have.
+        most: How often they may after a failure.
+        used: How often they have after a failure.
+        count: How often they have in all: also to take in tasks of an elastic role.
         refusal: Why a failure was not retried, or "".
         generations: The last ended ones, at most 20.
     """
 
     most: int
     used: int
+    count: int
     refusal: str = ""
     generations: tuple[Generation, ...] = ()
+
+    def words(self, generation: Generation) -> str:
+        """Return which retry follows a generation, or that it is none."""
+        if generation.has_grown:
+            return "to take in tasks that have come"
+        later = [
+            other
+            for other in self.generations
+            if other.number > generation.number and not other.has_grown
+        ]
+        return f"retry {self.used - len(later)} of {self.most}"
 
 
 @dataclass(frozen=True)
@@ -203,7 +225,10 @@ class JobReport:
                 arrived=int(data.get("arrived", 0)),
                 missing=_texts(data.get("missing")),
                 unnamed=_texts(data.get("unnamed")),
-                roles={str(name): _counts(value) for name, value in data.get("roles", {}).items()},
+                roles={
+                    str(name): _counts(value, data.get("elastic", {}).get(name))
+                    for name, value in data.get("roles", {}).items()
+                },
                 outcome_status=_status(outcome["status"]) if isinstance(outcome, dict) else None,
                 first_failure=_failure(data.get("first_failure")),
                 warnings=_texts(data.get("warnings")),
@@ -215,9 +240,10 @@ class JobReport:
             return None
 
 
-def _counts(value: Mapping[str, Any]) -> RoleCounts:
+def _counts(value: Mapping[str, Any], elastic: Mapping[str, Any] | None) -> RoleCounts:
     names = ("wanted", "arrived", "running", "succeeded", "failed", "ended", "lost", "restarts")
-    return RoleCounts(**{name: int(value.get(name, 0)) for name in names})
+    most = int(elastic["max"]) if elastic else 0
+    return RoleCounts(**{name: int(value.get(name, 0)) for name in names}, most=most)
 
 
 def _failure(value: Mapping[str, Any] | None) -> Failure | None:
@@ -239,7 +265,8 @@ def _retried(data: Mapping[str, Any]) -> Retried | None:
         return None
     return Retried(
         most=int(rule["max"]),
-        used=int(data["generation"]),
+        used=int(rule.get("used", data["generation"])),
+        count=int(data["generation"]),
         refusal=str(rule.get("refusal", "")),
         generations=tuple(
             Generation(

@@ -46,7 +46,7 @@ class ChangePrinter:
         self._state: tuple[object, ...] = ()
         self._why, self._explained_at, self._cause = why, float("-inf"), ""
         self._attempt: int | None = None
-        self._retries = 0
+        self._generations = 0
         self._links: dict[tuple[str, str], str] = {}
 
     def update(self, status: JobStatus) -> None:
@@ -85,15 +85,15 @@ class ChangePrinter:
         self._attempt = attempt or self._attempt
 
     def _print_retries(self, status: JobStatus) -> None:
-        """Print each generation once that a failure has ended."""
+        """Print each ended generation once."""
         retried = status.report and status.report.retried
-        if not retried or retried.used <= self._retries:
+        if not retried or retried.count <= self._generations:
             return
         for entry in retried.generations:
-            if entry.number >= self._retries:
-                count = f"retry {entry.number + 1} of {retried.most}"
-                self._context.say(f"     {entry.message}; all tasks start again ({count})")
-        self._retries = retried.used
+            if entry.number >= self._generations:
+                again = f"all tasks start again ({retried.words(entry)})"
+                self._context.say(f"     {entry.message}; {again}")
+        self._generations = retried.count
 
     def _explain(self, status: JobStatus) -> None:
         """Print why the job waits, if the cause is new; at intervals, because it takes requests."""

@@ -118,7 +118,7 @@ class Info:
 
     @property
     def position(self) -> int:
-        """This task's index as programs know it: its place among those of its role."""
+        """The index of this task as programs know it: its place among those of its role."""
         if self.role not in self._present:
             return self.index
         return self._present[self.role].index(self.index)

@@ -25,6 +25,7 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
     if state == states.ENDING:
         state = job.verdict if over or job.verdict != states.SUCCEEDED else states.FINISHING
     waiting = job.phase == states.WAITING or (job.first or {}).get("reason") == "peers-missing"
+    wanted = job.barrier - sum(counts.get(states.LEFT_OUT, 0) for counts in job.counts.values())
     report: dict[str, Any] = {
         "version": contract.REPORT_VERSION,
         "job": info.task["job"],
@@ -36,8 +37,8 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
         "started_at": wall + job.started,
         "updated_at": wall + now,
         "ended_at": wall + now if over else None,
-        "wanted": job.barrier,
-        "arrived": job.barrier - job.absent,
+        "wanted": wanted,
+        "arrived": wanted - job.absent,
         "missing": job.missing()[: states.KEPT] if waiting else [],
         "unnamed": job.unnamed(now)[: states.KEPT],
         "start": job.start_times,
@@ -88,7 +89,7 @@ def _served(job: Rendezvous) -> list[dict[str, Any]]:
 
 def _role(job: Rendezvous, role: str) -> dict[str, int]:
     counts = job.counts[role]
-    wanted = sum(counts.values())
+    wanted = sum(counts.values()) - counts.get(states.LEFT_OUT, 0)
     shown = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)
     found = {
         "wanted": wanted,

@@ -547,8 +547,9 @@ INSTANCES = Keys(
 _ROLE_ROWS = (
     Key("instances", group(INSTANCES, _instances, short="max", shown="`4`, or `{min: 2, max: 8}`"),
         "Number of tasks; with `min` the training starts with fewer, see "
-        "[elastic roles](#elastic-roles).", (4, {"min": 2, "max": 8}), default=1, more="Zero is refused: leave the role out. (A role without tasks in "
-        "TF_CONFIG ends MultiWorkerMirroredStrategy with SIGSEGV; measured.)",
+        "[elastic roles](#elastic-roles).", (4, {"min": 2, "max": 8}), default=1,
+        more="Zero is refused: leave the role out. (A role without tasks in TF_CONFIG ends "
+        "MultiWorkerMirroredStrategy with SIGSEGV; measured.)",
         words="count num num_containers num_instances num_replicas number_of_containers replica "
         "replicas size tasks"),
     Key("kind", enum(RoleKind, **dict.fromkeys(("train", "training", "trainer"), "trains"),

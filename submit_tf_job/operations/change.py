@@ -121,8 +121,9 @@ def _started(cluster: Cluster, name: str, app_id: str, *, before: str | None) ->
 def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = True) -> Change:
     """Change the number of a role's tasks while the job runs.
 
-    Only sidecars can be scaled: TensorFlow's strategies read TF_CONFIG once, when they start. They
-    would never use an added worker, and a removed one would fail the job.
+    Only sidecars and elastic roles can be scaled: TensorFlow's strategies read TF_CONFIG once, when
+    they start. They would never use an added worker, and a removed one would fail the job. In an
+    elastic role all tasks start again when others have come or gone.
 
     Args:
         role: The role.
@@ -130,14 +131,16 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         wait: Return when this number of its containers runs.
 
     Raises:
-        UsageError: The role does not exist, or is one of TensorFlow's.
+        UsageError: The role does not exist, is one of TensorFlow's, or is elastic and would have
+            fewer tasks than its least number or more than its most.
         Refused: The job does not run.
     """
     if count < 0:
         raise UsageError(f"{role}={count}: a role cannot have fewer than 0 tasks")
     ref, service = _running(cluster, job)
     component = _component(service, role)
-    _refuse_members(service, component)
+    if not _is_elastic(component, count):
+        _refuse_members(service, component)
     if component.number_of_containers == count:
         return Change("scale", ref, False, f"{role} already has {count} tasks", count)
     more = count - (component.number_of_containers or 0)
@@ -156,6 +159,26 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         )
     said = f"Scaled {role} from {component.number_of_containers} to {count} tasks"
     return Change("scale", ref, True, said, count)
+
+
+def _is_elastic(component: ObservedComponent, count: int) -> bool:
+    """Return whether a role is elastic.
+
+    Raises:
+        UsageError: It is, and cannot have so many tasks.
+    """
+    from submit_tf_job.container import contract
+
+    bounds = component.properties.get(contract.PROPERTY_INSTANCES)
+    if not bounds:
+        return False
+    least, _, most = bounds.partition("-")
+    if int(least) <= count <= int(most):
+        return True
+    raise UsageError(
+        f"{component.name}={count}: the role is elastic, with {least} to {most} tasks",
+        hint="other numbers need another submission, with other `instances`",
+    )
 
 
 def _refuse_members(service: ObservedService, component: ObservedComponent) -> None:

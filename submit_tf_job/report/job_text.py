@@ -243,7 +243,8 @@ def _role_words(counts: RoleCounts) -> str:
         clause("{} lost", counts.lost),
         clause("{} stopped", counts.ended),
     )
-    return ", ".join(filter(None, parts)) or f"0/{counts.wanted}"
+    said = ", ".join(filter(None, parts)) or f"0/{counts.wanted}"
+    return said + clause(" (elastic, at most {})", counts.most)
 
 
 def progress_words(progress: Mapping[str, Any]) -> str:

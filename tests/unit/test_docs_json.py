@@ -161,7 +161,7 @@ REPORT = JobReport(
         "left_s": 3.0,
     },
     raw={},
-    retried=Retried(3, 1, "", (Generation(0, "worker-1", "lost", "gone", "n", 5.0, 2.5),)),
+    retried=Retried(3, 1, 1, "", (Generation(0, "worker-1", "lost", "gone", "n", 5.0, 2.5),)),
 )
 STATUS = JobStatus(
     "mnist",

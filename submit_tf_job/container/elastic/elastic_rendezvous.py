@@ -12,6 +12,7 @@ from submit_tf_job.container.rendezvous import (
     ARRIVED,
     AWAITED,
     LEFT_OUT,
+    NAMES_S,
     OUT,
     RUNNING,
     WAITING,
@@ -158,13 +159,18 @@ class ElasticRendezvous(RetryingRendezvous):
         missed = [m for m in elastic if self._is_missed(m)]
         # one that YARN stopped is preempted, drained or scaled down, and comes back late or never
         self.expected = {
-            m.name
-            for m in elastic
-            if m.peer is not None or not (self._is_missed(m) or m.stopping)
+            m.name for m in elastic if m.peer is not None or not (self._is_missed(m) or m.stopping)
         }
-        self.patient_until = now + min(REPLACED_S, NEAR * self.info.task["start_timeout_s"])
         self.rejoining.clear()
         super()._await_all(now)
+        task = self.info.task
+        # a lost task that is only cut off ends its command after `grace`
+        patience_s = max(
+            min(REPLACED_S, NEAR * task["start_timeout_s"]),
+            task["grace_s"] + self.info.stop_grace_s,
+        )
+        self.patient_until = now + patience_s
+        self.start_deadline = max(self.start_deadline, self.patient_until + NAMES_S)
         self.joining = [m.name for m in missed if m.peer is not None]
         if self.barrier > 1:
             self.unresolved.update(m.name for m in missed)

@@ -59,9 +59,8 @@ class Generations:
     @property
     def grown(self) -> int:
         """The number of generations that ended because tasks of an elastic role had come."""
-        return self._inherited_grown + sum(
-            entry["reason"] == contract.REASON_GROWN for entry in self._own
-        )
+        own = [entry for entry in self._own if entry["reason"] == contract.REASON_GROWN]
+        return self._inherited_grown + len(own)
 
     @property
     def used(self) -> int:
@@ -153,7 +152,7 @@ class Generations:
         text = "%s was lost on %s %d times: YARN starts no more of its containers there"
         return text % (role, host, times)
 
-    def learn(self, count: Any, past: Any, grown: Any) -> None:
+    def learn(self, count: Any, past: Any, grown: Any = 0) -> None:
         """Take over what a task remembers of earlier deciding tasks, if it is more.
 
         Args:

@@ -6,6 +6,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.elastic.elastic_rendezvous import ElasticRendezvous
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.rendezvous import Member, Rendezvous
 from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
@@ -26,7 +27,9 @@ class Played:
         }
         self.told: list[str] = []
         self.now = T0
-        kind = RetryingRendezvous if "retries" in task else Rendezvous
+        kind = Rendezvous
+        if "retries" in task:
+            kind = ElasticRendezvous if "elastic" in task else RetryingRendezvous
         self.job = kind(Info(task, env, "/nowhere"), T0, self.told.append)
 
     def hello(
