@@ -84,8 +84,11 @@ AWAITED = (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)  # the report may be 
 
 @dataclass(frozen=True)
 class RoleCounts:
-    """The number of a role's tasks in each state; `most` is the largest number of an elastic role,
-    0 of any other.
+    """The number of a role's tasks in each state.
+
+    Attributes:
+        wanted: How many there are to be; of an elastic role those of this generation.
+        most: The most that an elastic role can have; None for any other.
     """
 
     wanted: int
@@ -96,7 +99,7 @@ class RoleCounts:
     ended: int = 0
     lost: int = 0
     restarts: int = 0
-    most: int = 0
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -242,7 +245,7 @@ class JobReport:
 
 def _counts(value: Mapping[str, Any], elastic: Mapping[str, Any] | None) -> RoleCounts:
     names = ("wanted", "arrived", "running", "succeeded", "failed", "ended", "lost", "restarts")
-    most = int(elastic["max"]) if elastic else 0
+    most = int(elastic["max"]) if elastic else None
     return RoleCounts(**{name: int(value.get(name, 0)) for name in names}, most=most)
 
 

@@ -42,7 +42,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "stop": ("stop", "Stop a job."),
         "start": ("change", "Run a stopped or finished job once more."),
         "delete": ("stop", "Delete a finished job and its staged files."),
-        "scale": ("change", "Change the number of a sidecar's tasks."),
+        "scale": ("change", "Change the number of tasks of a sidecar or an elastic role."),
         "restart": ("change", "End one task, so that YARN starts it again."),
         "priority": ("change", "Change the priority of a job within its queue."),
         "move": ("change", "Move a job to another queue."),

@@ -50,10 +50,13 @@ def scale(
     ],
     wait: WaitOption = True,
 ) -> None:
-    """Change the number of a sidecar's tasks while the job runs. TensorFlow's own roles are fixed.
+    """Change the number of tasks of a sidecar or an elastic role while the job runs.
+
+    An elastic role has `instances: {min, max}` in the job spec; all its job's tasks start again.
 
     \b
     Example: submit_tf_job scale mnist monitor=2
+             submit_tf_job scale mnist worker=4
     """
     role, _, count = target.partition("=")
     if not role or not count.isdecimal():

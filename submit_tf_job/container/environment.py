@@ -33,17 +33,18 @@ JARS = ("common/lib", "common", "hdfs", "hdfs/lib")
 ONE_VARIABLE = 120000
 JAVA_KRB5_CONF = "java.security.krb5.conf"
 JAVA_OPTIONS = ("HADOOP_OPTS", "LIBHDFS_OPTS")  # read by Hadoop's scripts, and by libhdfs
+# one blank for each level: what travels is indented so (plan/payload.py)
 SITE = (
     """import os, sys
 with open(os.environ["%s"]) as file:
-    os.environ["TF_CONFIG"] = file.read()
+ os.environ["TF_CONFIG"] = file.read()
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
 sys.modules.pop("sitecustomize", None)
 try:
-    import sitecustomize
+ import sitecustomize
 except ImportError:
-    pass
+ pass
 """
     % contract.ENV_TF_CONFIG_FILE
 )  # the image's own sitecustomize, if any, is the next on the path

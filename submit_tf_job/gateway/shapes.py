@@ -273,7 +273,7 @@ def _parts_of_a_job() -> Shape:
         "Tasks": _object(
             {"wanted": _WHOLE, "arrived": _WHOLE, "missing": _list(_TEXT), "unnamed": _list(_TEXT)}
         ),
-        "RoleCounts": _object(dict.fromkeys(counts, _WHOLE)),
+        "RoleCounts": _object({**dict.fromkeys(counts, _WHOLE), "most": whole}),
         # The training program wrote it, so any field may be missing.
         "Progress": _object(
             {"step": _nullable(_NUMBER), "total": _nullable(_NUMBER), "metrics": _FREE},

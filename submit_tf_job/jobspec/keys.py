@@ -69,6 +69,7 @@ __all__ = [
     "FILES",
     "HADOOP",
     "INPUT",
+    "INSTANCES",
     "JOB",
     "KERBEROS",
     "MAX_ROLES",

@@ -266,11 +266,14 @@ _SIGNATURE = re.compile(
 _PARAMETER = re.compile(rf"(\w): {_TYPE}")
 _VARIABLE = re.compile(rf"^([ ]*[A-Za-z_][\w.]*): {_TYPE} = ", re.MULTILINE)
 _DECLARATION = re.compile(rf"^[ ]+self\.\w+: {_TYPE}\n", re.MULTILINE)
+_BLANK_LINES = re.compile(r"\n{2,}")
+_INDENTATION = re.compile(r"^(?:    )+", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 
 
 def stripped(source: str) -> str:
-    """Return a module without annotations and their imports, docstrings and comments.
+    """Return a module without annotations and their imports, docstrings, comments and blank lines,
+    and with an indentation of one blank.
 
     Without annotations it runs on Python 3.5, which has none of variables. An empty string replaces
     a docstring, because a class may have no other body. The patterns are those of the modules of
@@ -279,7 +282,12 @@ def stripped(source: str) -> str:
     bare = _COMMENT_LINE.sub("", _DOCSTRING.sub(r'\1""\n', source)).replace(_FUTURE, "")
     bare = _FOR_TYPES.sub("", _COMMENT.sub(r"\1", bare))
     bare = _DECLARATION.sub("", _SIGNATURE.sub(_without_types, bare))
-    return _VARIABLE.sub(r"\1 = ", bare)
+    bare = _BLANK_LINES.sub("\n", _VARIABLE.sub(r"\1 = ", bare))
+    return _INDENTATION.sub(_with_single_blanks, bare)
+
+
+def _with_single_blanks(found: re.Match[str]) -> str:
+    return " " * (len(found[0]) // 4)
 
 
 def _without_types(found: re.Match[str]) -> str:

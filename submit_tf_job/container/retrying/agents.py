@@ -268,7 +268,8 @@ class RetryingFollower(Renewing, Follower):
             return
         if message["t"] == "go" and not self.child:
             self.generation = self.remembered["generation"]
-            self.info.leave_out(message["left_out"])
+            # a sidecar may start before the tasks are counted
+            self.info.leave_out(message.get("left_out", {}))
         super()._message(now, message)
 
     def tick(self, now: float) -> bool:

@@ -21,6 +21,7 @@ TABLES = {
     "placement": keys.PLACEMENT,
     "restart": keys.RESTART,
     "retries": keys.RETRIES,
+    "instances": keys.INSTANCES,
     "docker": keys.DOCKER,
     "files": keys.SHIPPED,
     "hadoop": keys.HADOOP,

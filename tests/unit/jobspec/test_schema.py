@@ -234,13 +234,15 @@ def test_loads_accepts_examples_of_role_keys(key: str, tmp_path: Any) -> None:
             "worker": {"memory": "1Gi", "instances": 2, key: shown},
             "ps": {"memory": "1Gi"},
         }
-        spec = {
+        spec: dict[str, Any] = {
             "name": "t",
             "image": "i",
             "command": "c",
             "strategy": "parameter-server",
             "roles": roles,
         }
+        if key == "instances":  # elastic roles need it
+            spec["retries"] = 3
         if key == "after":  # not for the roles of a cluster
             spec["strategy"] = "custom"
             roles |= {"data": {"memory": "1Gi"}, "index": {"memory": "1Gi"}}

@@ -147,7 +147,7 @@ CONTAINER = sorted(
 
 
 @pytest.mark.parametrize("path", CONTAINER, ids=lambda path: path.stem)
-def test_stripped_removes_only_annotations_docstrings_and_comments(path: Path) -> None:
+def test_stripped_removes_only_what_does_not_run(path: Path) -> None:
     source = path.read_text("utf-8")
     stripped = payload.stripped(source)
     assert _dumped(ast.parse(stripped)) == _dumped(Bare().visit(ast.parse(source)))

@@ -23,6 +23,7 @@ from submit_tf_job.jobspec.job import (
     AUTO_PORT,
     Command,
     DockerOptions,
+    Elastic,
     Ending,
     HadoopConf,
     HostFile,
@@ -441,6 +442,7 @@ OTHER_ROLE: dict[str, Any] = {
     "workdir": "src",
     "python": Python("python3.9"),
     "after": ("other",),
+    "elastic": Elastic(1, 60),
 }
 OTHER_JOB: dict[str, Any] = {
     "name": "other",

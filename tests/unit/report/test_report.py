@@ -235,6 +235,7 @@ def test_job_object_of_a_running_job() -> None:
                 "ended": 0,
                 "lost": 0,
                 "restarts": 0,
+                "most": None,
             }
         },
         "progress": None,
