@@ -325,11 +325,10 @@ class Decider(Agent):
         if not address:
             self.unknown.append(name)
             return
-        if self.job.phase != states.WAITING:
-            return  # the programs have an address instead
         self.addresses[name] = address
-        self.job.unresolved.discard(name)
-        self.changed = True
+        if self.job.phase == states.WAITING:  # else the programs have an address instead
+            self.job.unresolved.discard(name)
+            self.changed = True
 
     def _watch_names(self, now: float) -> None:
         """Look up known names again: YARN removes them when an earlier job of this name ends late.

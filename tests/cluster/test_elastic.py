@@ -111,6 +111,7 @@ def shrinks_and_grows(tool: Tool) -> None:
     assert (retried["used"], retried["max"]) == (2, 3)
 
 
+@pytest.mark.long
 def test_a_training_starts_with_fewer_tasks(tool: Tool, real_cluster: SandboxInfo) -> None:
     starts_with_fewer(tool, real_cluster)
 
