@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.histories.hadoop import Cluster, Site
-from tests.histories.people import GROWS, Order, Person
+from tests.histories.people import Order, Person
 from tests.histories.weather import Weather
 
 __all__ = ["CLASSES", "Script", "script_of"]
@@ -102,15 +102,6 @@ def twin(rng: random.Random) -> Script:
     other = Person("twin", "first", [Order("submit")], starts_s=_beside(rng))
     people = (_anna(rng, dies=0.2), replace(other, dies=0.2))
     return Script(_site(rng), _dying(rng), people, rng.choice((60.0, 300.0)))
-
-
-def lineage(rng: random.Random) -> Script:
-    """Two followers submit a job again, each time that it ran out of memory."""
-    first = Person("anna", GROWS, [Order("learn")], dies=0.2)
-    second = replace(first, name="bert", starts_s=_beside(rng), orders=[Order("learn")], reports=[])
-    job_s = rng.choice(((1.0, 10.0), (30.0, 60.0)))
-    site = replace(_site(rng), fails=rng.choice((0.6, 1.0)), hdfs=True, job_s=job_s)
-    return Script(site, _dying(rng), (first, second), rng.choice((60.0, 300.0)))
 
 
 def rival(rng: random.Random) -> Script:
@@ -246,7 +237,6 @@ CLASSES: dict[str, Make] = {
     "calm": calm,
     "flap": flap,
     "twin": twin,
-    "lineage": lineage,
     "rival": rival,
     "lost-then-refused": lost_then_refused,
     "failover": failover,

@@ -27,17 +27,7 @@ from tests.histories.classes import Script, script_of
 from tests.histories.hadoop import App, Broken, Cluster, submission_of
 from tests.histories.kernel import STARTS_AT_S, Kernel, Line
 from tests.histories.network import Network
-from tests.histories.people import (
-    GROWS,
-    MOST_RUNS,
-    NAME,
-    USER,
-    Order,
-    People,
-    Person,
-    Report,
-    world_storage,
-)
+from tests.histories.people import NAME, USER, Order, People, Person, Report, world_storage
 
 __all__ = ["Result", "run"]
 
@@ -98,7 +88,6 @@ class History:
             self.kernel.close()
         self._check_reports()
         self._check_runs()
-        self._check_lineage()
         race = "race " if self.cluster.raced else ""
         broken = tuple(
             Broken(race + b.promise, b.words) for b in dict.fromkeys(self.cluster.broken)
@@ -287,18 +276,6 @@ class History:
                 if not self._deleted_since(first.ran_from or 0.0, until=second.ran_from):
                     words = f"{submission} runs as {first.id} and again as {second.id}"
                     self._break("1 one application", words)
-
-    def _check_lineage(self) -> None:
-        """Promise 9: one application of each step, however many follow, and a bounded number."""
-        grows = [person for person in self.script.people if person.program == GROWS]
-        if not grows:
-            return
-        ran = [app.submission for app in self.cluster.apps.values() if app.ran_from is not None]
-        for submission in sorted(set(ran)):
-            if ran.count(submission) > 1:
-                self._break("9 one step", f"{submission} ran {ran.count(submission)} times")
-        if len(ran) > MOST_RUNS:
-            self._break("9 one step", f"{len(ran)} runs, and {MOST_RUNS} are allowed")
 
     def _deleted_since(self, since: float, until: float | None = None) -> bool:
         """Whether a person deleted or replaced what has the name meanwhile."""

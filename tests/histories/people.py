@@ -13,10 +13,9 @@ from typing import Any
 from unittest import mock
 
 from submit_tf_job import operations, storage
-from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.errors import SubmitTFJobError, error_class
 from submit_tf_job.jobspec.job import Job, ShippedFile
-from submit_tf_job.observation import Evidence, JobStatus
+from submit_tf_job.observation import Evidence
 from submit_tf_job.operations import history
 from submit_tf_job.operations.watch import follow
 from submit_tf_job.plan import Plan, Upload
@@ -30,18 +29,7 @@ from tests.histories.kernel import Actor, Killed
 from tests.histories.network import Connection, Network
 from tests.histories.storage import Hdfs, unreachable
 
-__all__ = [
-    "GROWS",
-    "MOST_RUNS",
-    "NAME",
-    "USER",
-    "Order",
-    "People",
-    "Person",
-    "Report",
-    "plan_of",
-    "world_storage",
-]
+__all__ = ["NAME", "USER", "Order", "People", "Person", "Report", "plan_of", "world_storage"]
 
 NAME, USER = "mnist", "alice"
 _HADOOP_CONF = Path(__file__).parents[1] / "golden" / "hadoop-conf"
@@ -54,10 +42,6 @@ roles:
   worker: {{memory: 2Gi}}
 lifetime: 1h
 """
-GROWS = "grows"  # the program whose worker runs out of memory each time that it fails
-MOST_RUNS = 3
-_RETRIES = f"retries: {{max: {MOST_RUNS - 1}, memory: 1.5}}\n"
-_OOM = Cause("out-of-memory", "worker-0 ran out of memory", task="worker-0", status=-104)
 _here = threading.local()
 
 
@@ -78,10 +62,7 @@ def settings_of(*, servers: int, hdfs: bool) -> Settings:
 def plan_of(program: str, *, servers: int, hdfs: bool) -> Plan:
     """Return the plan of a job; with HDFS it has a staged file and a keytab."""
     settings = settings_of(servers=servers, hdfs=hdfs)
-    spec = _SPEC.format(program=program)
-    if program == GROWS:
-        spec += _RETRIES
-    text = spec.encode()
+    text = _SPEC.format(program=program).encode()
     job = operations.load_job(Path("train.yaml"), settings, text=text, base=Path("/"))
     if not hdfs:
         return operations.make_plan(job, settings)
@@ -106,8 +87,7 @@ class Order:
     """What a person wants done.
 
     Attributes:
-        verb: `submit`, `replace`, `delete`, `force-delete`, `stop`, or `learn`: submit, and after
-            each failure once more with more memory.
+        verb: `submit`, `replace`, `delete`, `force-delete` or `stop`.
         watch: Whether a submitted job is followed to its end.
     """
 
@@ -229,7 +209,7 @@ class People:
         planned = self.plan(person)
         report = Report(by, person.name, order, planned.submission, self.kernel.now)
         self.cluster.own[by] = frozenset({planned.submission})
-        if order.verb in ("replace", "delete", "force-delete", "learn"):
+        if order.verb in ("replace", "delete", "force-delete"):
             self.cluster.may_delete.add(by)
         if order.verb in ("force-delete", "stop"):
             self.cluster.may_end.add(by)
@@ -301,29 +281,6 @@ class People:
         if order.watch:
             bootstrap = done.plan.job.bootstrap
             status = follow(cluster, done.ref, own=True, bootstrap=bootstrap, timeout_s=4000.0)
-            report.verdict = status.state.value
-            if order.verb == "learn":
-                self._learn(cluster, planned, status, report)
-
-    def _learn(
-        self, cluster: operations.Cluster, planned: Plan, status: JobStatus, report: Report
-    ) -> None:
-        """Submit the job again after each failure, as `submit` does."""
-        while (step := operations.next_step(cluster, planned, status, _OOM)) is not None:
-            self.kernel.log(report.by, f"says: {step.said}")
-            if step.plan is None:
-                return
-            paths = tuple(upload.uri.split(":8020", 1)[-1] for upload in step.plan.uploads)
-            self.cluster.needs[step.plan.submission] = paths
-            self.cluster.own[report.by] |= {step.plan.submission}
-            try:
-                done = operations.submit(step.plan, cluster, after=step.after)
-            except operations.NOT_SUBMITTED as error:
-                self.kernel.log(report.by, f"says: not submitted again: {error.message}")
-                return
-            report.app_id, report.verdict = done.ref.application_id, ""
-            report.submission = done.plan.submission
-            status = follow(cluster, done.ref, own=True, bootstrap=True, timeout_s=4000.0)
             report.verdict = status.state.value
 
     def _connect(self, actor: Actor) -> operations.Cluster:

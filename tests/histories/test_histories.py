@@ -10,7 +10,6 @@ from tests.histories.classes import CLASSES
 from tests.histories.history import Result, run
 
 FEW, MANY = 20, 1000
-SLOWER = {"lineage": 10}  # three jobs, one after the other, each followed by two commands
 
 
 def _assert_kept(kind: str, seed: int | str) -> None:
@@ -26,7 +25,7 @@ def _story(result: Result) -> str:
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_histories_keep_promises(kind: str) -> None:
-    for seed in range(FEW // SLOWER.get(kind, 1)):
+    for seed in range(FEW):
         _assert_kept(kind, seed)
 
 
@@ -44,5 +43,5 @@ def test_calm_histories_keep_promises_with_new_seeds() -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", CLASSES)
 def test_thousand_histories_keep_promises(kind: str) -> None:
-    for seed in range(MANY // SLOWER.get(kind, 1)):
+    for seed in range(MANY):
         _assert_kept(kind, seed)
