@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from submit_tf_job.container import contract
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     ClusterUnavailable,
@@ -30,6 +31,7 @@ from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.room import check_room
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
+from submit_tf_job.yarn.states import FinalStatus
 
 if TYPE_CHECKING:
     from submit_tf_job.jobspec import Defaults
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport, ObservedService
 
 __all__ = ["Submission", "convert", "load_job", "make_plan", "submit"]
+
+FOLLOWED_S = 60.0  # from the end of a run to its successor's submission, at most
 
 
 @dataclass(frozen=True)
@@ -230,7 +234,9 @@ def submit(
         # all that can refuse the job comes before the finished one is deleted
         data.look()
         check_room(planned, cluster)
-        _forget_former(planned, cluster, after, on_wait)
+    followed = _followed(planned, cluster, on_wait)
+    if after and not _forget_former(planned, cluster, after, on_wait):
+        followed = _another_follows(cluster)
     sent: list[Upload] = []
     keytabs: list[bool] = []
     waits: list[str] = []
@@ -262,6 +268,7 @@ def submit(
             deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
             stored=stored_copy(cluster.settings, planned.job.name, planned.submission),
             before=prepare,
+            followed=followed,
         )
     except (ClusterUnavailable, DeadlinePassed, InternalError):
         raise  # the job may have been accepted, and would need its keytab
@@ -280,6 +287,35 @@ def submit(
     late = () if done.adopted else waits[-1:]
     warnings = (*filter(None, late), *_with_priority(cluster, ref, planned.job))
     return Submission(ref, done.adopted, planned, warnings)
+
+
+def _followed(
+    planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]
+) -> Callable[[AppReport], bool]:
+    """Return what says whether a follower may be about to submit the run after a given one, for
+    `retries.memory` (`operations.lineage`): until then the job's name is free for a moment.
+    """
+    rule, configuration = planned.job.retries, planned.service.configuration
+    properties = configuration.properties if configuration else {}
+    first = rule is not None and rule.memory is not None
+    first = first and contract.PROPERTY_RERUN_OF not in properties
+    told = False
+
+    def followed(newest: AppReport) -> bool:
+        nonlocal told
+        age_s = cluster.wall() - (newest.finished_ms or 0) / 1000
+        failed = newest.ended and newest.final_status is FinalStatus.FAILED
+        if not first or not failed or not 0 <= age_s < FOLLOWED_S:
+            return False
+        if not told:
+            on_wait(
+                f"{newest.id} failed {age_s:.0f} s ago, and who follows it may submit it again "
+                f"(`retries.memory`); waiting up to {FOLLOWED_S - age_s:.0f} s for that"
+            )
+        told = True
+        return True
+
+    return followed
 
 
 def _with_priority(cluster: Cluster, ref: JobRef, job: Job) -> tuple[str, ...]:
@@ -346,11 +382,22 @@ class _AnotherRunError(Exception):
     """The name is held by another run."""
 
 
+def _another_follows(cluster: Cluster) -> Callable[[AppReport], bool]:
+    """Return what says for `FOLLOWED_S` that another follower, which has deleted the run before,
+    submits the next one: its DELETE may still remove the DNS records of that name.
+    """
+    until = cluster.clock() + FOLLOWED_S
+    return lambda _newest: cluster.clock() < until
+
+
 def _forget_former(
     planned: Plan, cluster: Cluster, former: str, on_wait: Callable[[str], None]
-) -> None:
+) -> bool:
     """Delete the service of one finished run, if it is still there: several clients may do the
     same, and one of them may have submitted the next run already.
+
+    Returns:
+        False if the name has no service: another client has just deleted that of the run.
     """
     copy = stored_copy(cluster.settings, planned.job.name, planned.submission)
 
@@ -362,8 +409,10 @@ def _forget_former(
         if app is not None or held_by != former:
             raise _AnotherRunError
 
-    with contextlib.suppress(_AnotherRunError):
-        _delete(planned, cluster, check, on_wait)
+    try:
+        return _delete(planned, cluster, check, on_wait)
+    except _AnotherRunError:
+        return True
 
 
 def _delete(

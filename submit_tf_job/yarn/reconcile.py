@@ -108,6 +108,8 @@ class SubmissionView:
         reader: Whether stored copies can be read at all.
         lost: Number of our POSTs with an unknown outcome.
         cleared: Whether everything that the submission left behind has been deleted.
+        followed: Whether another client may be about to submit this job's next run, and has deleted
+            the service of the one before.
         stored_age_s: Age of a stored copy without an application id, by the file system's clock; 0
             if unknown.
         settled_s: Seconds without a change in anything that was read.
@@ -124,6 +126,7 @@ class SubmissionView:
     reader: bool = False
     lost: int = 0
     cleared: bool = False
+    followed: bool = False
     stored_age_s: float = 0.0
     settled_s: float = 0.0
 
@@ -240,6 +243,8 @@ def _absent(seen: SubmissionView) -> Action:
         )
     if seen.lost and not seen.cleared and seen.settled_s < SETTLE_S:
         return Wait("the answer was lost and nothing of the submission is to be seen yet")
+    if seen.followed:
+        return Wait("a follower may be about to submit the job's next run")
     return Post() if seen.lost < POSTS_MAX else GiveUp()
 
 

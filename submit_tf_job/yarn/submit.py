@@ -89,6 +89,7 @@ def submit(
     deadline: Deadline | None = None,
     stored: StoredCopy | None = None,
     before: Callable[[], None] = lambda: None,
+    followed: Callable[[AppReport], bool] = lambda _app: False,
 ) -> Submitted:
     """Submit a service exactly once; return the existing application if it has been submitted.
 
@@ -106,6 +107,8 @@ def submit(
             clean up after one.
         before: Called before a POST, except shortly after the last call; not called if the
             submission exists. An exception from it ends the call.
+        followed: Returns whether another client may be about to submit the next run after an
+            application, which has ended and whose service is deleted.
 
     Returns:
         The application; never a second one for the same submission.
@@ -131,6 +134,7 @@ def submit(
         deadline or client.deadline(SUBMIT_S),
         stored,
         before,
+        followed,
     ).run()
 
 
@@ -147,6 +151,7 @@ class _Submission:
         deadline: Deadline,
         stored: StoredCopy | None,
         before: Callable[[], None],
+        followed: Callable[[AppReport], bool],
     ) -> None:
         self._client = client
         self._body = body
@@ -157,6 +162,7 @@ class _Submission:
         self._copy = stored
         self._deletion = Deletion(client, name, stored)
         self._prepare = before
+        self._followed = followed
         self._prepared_at: float | None = None
         self._posts = 0
         self._refused_as_taken = 0
@@ -302,6 +308,7 @@ class _Submission:
             reader=self._copy is not None,
             lost=self._lost,
             cleared=self._cleared,
+            followed=bool(apps) and not self._posts and self._followed(apps[0]),
             stored_age_s=self._age_s(stored),
             # from the end of the first read to the start of this one
             settled_s=max(0.0, begun - self._view_since),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.histories.hadoop import Cluster, Site
-from tests.histories.people import Order, Person
+from tests.histories.people import GROWS, Order, Person
 from tests.histories.weather import Weather
 
 __all__ = ["CLASSES", "Script", "script_of"]
@@ -164,6 +164,27 @@ def replace_race(rng: random.Random) -> Script:
     return Script(site, weather, people, 300.0)
 
 
+def lineage(rng: random.Random) -> Script:
+    """Two follow a job that runs out of memory, and submit it again with more (`retries.memory`);
+    some processes die, and the same command is given again.
+
+    No POST takes effect after its client has given it up: it would submit the first run again, as
+    after any other deletion of a service (the class `replace-race`).
+    """
+    site = _site(rng)
+    site = replace(
+        site,
+        hdfs=site.hdfs or site.version < (3, 3),  # two bootstraps, which Hadoop cannot store
+        fails=rng.choice((0.5, 1.0)),
+        job_s=rng.choice(((1.0, 10.0), (30.0, 60.0))),
+    )
+    orders = [Order("submit")] * rng.randint(1, 3)
+    anna = _anna(rng, program=GROWS, orders=orders, dies=0.3, freezes=0.1)
+    twin = replace(anna, name="twin", orders=orders[:1], starts_s=_beside(rng), reports=[])
+    weather = replace(rng.choice((Weather(), _dying(rng), _troubled(rng))), late=0.0)
+    return Script(site, weather, (anna, twin), 300.0, _troubles(rng, 300.0, 1))
+
+
 def mixed(rng: random.Random) -> Script:
     """Everything at once."""
     site = _cached(rng, _site(rng))
@@ -243,6 +264,7 @@ CLASSES: dict[str, Make] = {
     "late": late,
     "torn": torn,
     "replace-race": replace_race,
+    "lineage": lineage,
     "mixed": mixed,
 }
 

@@ -11,6 +11,7 @@ Promises, each asserted from the world's own record, never from the client's sta
 6. Nothing is left behind that blocks the name.
 7. No run loses its DNS records to the cleanup of an earlier one.
 8. A command ends in bounded time and with a bounded number of requests.
+9. A job that runs out of memory is submitted again once after each run, and not too often.
 
 Hadoop itself breaks promises where two POSTs pass `checkAppNotExistOnHdfs` before either has
 stored its service (some 10 ms): what follows from that is marked with "race".
@@ -23,11 +24,23 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NameTaken, Refused
+from submit_tf_job.operations.lineage import Resubmission
+from submit_tf_job.operations.submit import FOLLOWED_S
 from tests.histories.classes import Script, script_of
 from tests.histories.hadoop import App, Broken, Cluster, submission_of
 from tests.histories.kernel import STARTS_AT_S, Kernel, Line
 from tests.histories.network import Network
-from tests.histories.people import NAME, USER, Order, People, Person, Report, world_storage
+from tests.histories.people import (
+    GROWS,
+    MOST_RUNS,
+    NAME,
+    USER,
+    Order,
+    People,
+    Person,
+    Report,
+    world_storage,
+)
 
 __all__ = ["Result", "run"]
 
@@ -88,6 +101,7 @@ class History:
             self.kernel.close()
         self._check_reports()
         self._check_runs()
+        self._check_resubmissions()
         race = "race " if self.cluster.raced else ""
         broken = tuple(
             Broken(race + b.promise, b.words) for b in dict.fromkeys(self.cluster.broken)
@@ -273,9 +287,40 @@ class History:
         for submission, apps in by_submission.items():
             apps.sort(key=lambda app: app.ran_from or 0.0)
             for first, second in pairwise(apps):
-                if not self._deleted_since(first.ran_from or 0.0, until=second.ran_from):
+                deleted = self._deleted_since(first.ran_from or 0.0, until=second.ran_from)
+                if not deleted and not self._forgotten(first, second):
                     words = f"{submission} runs as {first.id} and again as {second.id}"
                     self._break("1 one application", words)
+
+    def _forgotten(self, first: App, again: App) -> bool:
+        """Whether a job was submitted from the start because who deleted the run that ran out of
+        memory has died before the next POST, or waits for longer than others wait for it, because
+        its DELETE had no answer.
+        """
+        at = self.kernel.now - (self.kernel.epoch_ms() - again.started_ms) / 1000
+        growing = {person.name for person in self.script.people if person.program == GROWS}
+        others = [
+            report
+            for report in self.people.reports
+            if report.by != again.by and report.began <= at <= report.ended
+        ]
+        long_ago = at >= (first.ran_until or at) + FOLLOWED_S
+        return again.by.partition(".")[0] in growing and (long_ago or not others)
+
+    def _check_resubmissions(self) -> None:
+        """Promise 9."""
+        after: dict[str, set[str]] = {}
+        for app in self.cluster.apps.values():
+            made = Resubmission.of(app.spec["configuration"]["properties"])
+            if made.number and app.ran_from is not None:
+                after.setdefault(made.former, set()).add(app.submission)
+                if made.number >= MOST_RUNS:
+                    self._break("9 again", f"{app.id} is run {made.number + 1}")
+        for former, submissions in after.items():
+            if len(submissions) > 1:
+                self._break("9 again", f"{former} is followed by {sorted(submissions)}")
+            if self.cluster.apps[former].final not in ("FAILED", "KILLED"):
+                self._break("9 again", f"{former} has not failed, and is followed")
 
     def _deleted_since(self, since: float, until: float | None = None) -> bool:
         """Whether a person deleted or replaced what has the name meanwhile."""

@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from submit_tf_job import operations, storage
+from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.errors import SubmitTFJobError, error_class
 from submit_tf_job.jobspec.job import Job, ShippedFile
 from submit_tf_job.observation import Evidence
@@ -29,7 +30,18 @@ from tests.histories.kernel import Actor, Killed
 from tests.histories.network import Connection, Network
 from tests.histories.storage import Hdfs, unreachable
 
-__all__ = ["NAME", "USER", "Order", "People", "Person", "Report", "plan_of", "world_storage"]
+__all__ = [
+    "GROWS",
+    "MOST_RUNS",
+    "NAME",
+    "USER",
+    "Order",
+    "People",
+    "Person",
+    "Report",
+    "plan_of",
+    "world_storage",
+]
 
 NAME, USER = "mnist", "alice"
 _HADOOP_CONF = Path(__file__).parents[1] / "golden" / "hadoop-conf"
@@ -42,6 +54,10 @@ roles:
   worker: {{memory: 2Gi}}
 lifetime: 1h
 """
+GROWS = "grows"  # the program whose every failure is a lack of memory
+MOST_RUNS = 3
+_GROWING_SPEC = f"{_SPEC}retries: {{{{max: {MOST_RUNS - 1}, memory: 1.5}}}}\n"
+_OOM = Cause("out-of-memory", "worker-0 used too much", task="worker-0")
 _here = threading.local()
 
 
@@ -62,7 +78,8 @@ def settings_of(*, servers: int, hdfs: bool) -> Settings:
 def plan_of(program: str, *, servers: int, hdfs: bool) -> Plan:
     """Return the plan of a job; with HDFS it has a staged file and a keytab."""
     settings = settings_of(servers=servers, hdfs=hdfs)
-    text = _SPEC.format(program=program).encode()
+    spec = _GROWING_SPEC if program == GROWS else _SPEC
+    text = spec.format(program=program).encode()
     job = operations.load_job(Path("train.yaml"), settings, text=text, base=Path("/"))
     if not hdfs:
         return operations.make_plan(job, settings)
@@ -177,9 +194,12 @@ class People:
         """Return the plan of a person's job."""
         site = self.cluster.site
         planned = plan_of(person.program, servers=site.servers, hdfs=site.hdfs)
+        self._needs(planned)
+        return planned
+
+    def _needs(self, planned: Plan) -> None:
         paths = tuple(upload.uri.split(":8020", 1)[-1] for upload in planned.uploads)
         self.cluster.needs[planned.submission] = paths
-        return planned
 
     def begin(self, person: Person) -> None:
         """Let a person give the first order."""
@@ -273,15 +293,30 @@ class People:
             operations.stop(cluster, NAME)
             return
         done = operations.submit(planned, cluster, replace=order.verb == "replace")
-        report.app_id, report.adopted = done.ref.application_id, done.adopted
+        self._says(report, done)
         report.said_at = self.kernel.now
-        report.submission = done.plan.submission
-        how = "adopted" if report.adopted else "submitted"
-        self.kernel.log(report.by, f"says: {how} as {report.app_id}")
-        if order.watch:
+        while order.watch:
             bootstrap = done.plan.job.bootstrap
             status = follow(cluster, done.ref, own=True, bootstrap=bootstrap, timeout_s=4000.0)
             report.verdict = status.state.value
+            ran = self.cluster.apps[status.application_id or ""].ran_from is not None
+            step = operations.next_step(cluster, planned, status, _OOM if ran else None)
+            if step is None or step.plan is None:
+                return
+            self._needs(step.plan)
+            self.kernel.log(report.by, f"follows {step.after} by {step.plan.submission}")
+            try:
+                done = operations.submit(step.plan, cluster, after=step.after)
+            except operations.NOT_SUBMITTED as error:
+                self.kernel.log(report.by, f"does not submit it again: {error.message[:200]}")
+                return
+            self._says(report, done)
+
+    def _says(self, report: Report, done: operations.Submission) -> None:
+        report.app_id, report.adopted = done.ref.application_id, done.adopted
+        report.submission, report.verdict = done.plan.submission, ""
+        how = "adopted" if report.adopted else "submitted"
+        self.kernel.log(report.by, f"says: {how} as {report.app_id}")
 
     def _connect(self, actor: Actor) -> operations.Cluster:
         site = self.cluster.site
