@@ -492,7 +492,7 @@ def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None
     if not role.values.get("elastic"):
         return
     kind = kind_of(job, role, deciding)
-    if kind not in (RoleKind.TRAINS, RoleKind.SERVES) or role.name in ("chief", "ps"):
+    if kind not in (RoleKind.TRAINS, RoleKind.SERVES) or role.name == "ps":
         what = "holds a part of the variables" if role.name == "ps" else f"is of kind {kind.value}"
         role.fail(
             f"only roles that train together can be elastic, and {clip(role.name)} {what}; say one "
