@@ -405,7 +405,9 @@ def test_names_that_vanish_are_a_warning_where_programs_have_addresses(job: Clus
         {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", UNTIL_GO)},
         names_gone_s=1.0,
     )
-    job.start()
+    job.start("chief-0")
+    job.until(lambda: job.dns.asked)  # it watches only names that it has found
+    job.start("worker-0")
     job.started("chief-0", "worker-0")
     job.dns.hidden = {"chief-0", "worker-0"}
     job.until(
