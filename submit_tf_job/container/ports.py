@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from submit_tf_job.container.info import Info
 
 # the ports to try where containers have addresses of their own
-FIRST, LAST = 20000, 32767
+OWN = {"first": 20000, "last": 32767}
 PATIENCE_S = 2.0  # an earlier attempt of the same task may be about to end
 CLAIM = "\0submit_tf_job-port-%d"
 
@@ -115,8 +115,8 @@ def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservatio
     if info.total == 1 or info.role_kind(info.role) == contract.KIND_SIDECAR:
         return None
     own, rule = info.port_of(info.name), info.task["ports"]
-    candidates = [own, *tfconfig.other_ports(rule, own, info.total)]
-    found = reserve(candidates, info.name, info.node, signals)
+    others = tfconfig.other_ports(rule, info.submission, own, info.total)
+    found = reserve([own, *others], info.name, info.node, signals)
     if found.port != own:
         info.ports[info.name] = found.port
         env[contract.ENV_PORT] = str(found.port)
@@ -171,16 +171,14 @@ def _in_use(info: Info, name: str, port: int) -> str:
 
 
 def _candidates(info: Info) -> Iterator[int]:
-    """Return the ports to try: first the sidecar's own, which no other task of the job uses."""
+    """Return the ports to try: first the sidecar's own, which mostly no other task of the job uses.
+
+    A port that served one name is not tried for the next.
+    """
     rule = info.task["ports"]
-    first, last = int(rule.get("first", FIRST)), int(rule.get("last", LAST))
-    start = first
-    if rule["mode"] == "host":
-        start = info.port(info.role, info.index)
-        if info.role_kind(info.role) != contract.KIND_SIDECAR:
-            start += tfconfig.STRIDE
-    span = last - first + 1
-    return (
-        first + (start - first + number * tfconfig.STRIDE) % span
-        for number in range(tfconfig.TRIES)
-    )
+    if rule["mode"] != "host":
+        return iter(tfconfig.ports_from(OWN, OWN["first"], tfconfig.STRIDE, tfconfig.TRIES))
+    start = info.port(info.role, info.index)
+    if info.role_kind(info.role) != contract.KIND_SIDECAR:
+        start += tfconfig.STRIDE
+    return iter(tfconfig.ports_from(rule, start, tfconfig.STRIDE, tfconfig.TRIES))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict  # Python 3.5's dict keeps no order
+from math import gcd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs a container start some milliseconds, and names nothing at run time
@@ -96,39 +96,69 @@ def task_port(
     """
     if ports["mode"] == "own-address":
         return OWN_ADDRESS_PORT
-    return _host_port(ports, submission, ordinal(counts, role, index) + 1)
+    number = ordinal(counts, role, index) % distinct_ports(ports) + 1
+    first, span = _range(ports)
+    return first + (_place(ports, submission) + number) % span
+
+
+def distinct_ports(ports: Mapping[str, Any]) -> int:
+    """Return how many tasks of a job on the host network have ports of their own.
+
+    A task after them has the port of an earlier one. Two such tasks seldom meet on a node; there
+    the second one takes another port.
+    """
+    _, span = _range(ports)
+    # the ports of the rendezvous lie before the first task's
+    between = span - 1 - (RENDEZVOUS_PORTS - 1) * STRIDE
+    return between if between > span // 2 else span - 1
 
 
 def rendezvous_ports(ports: Mapping[str, Any], submission: str) -> list[int]:
     """Return the ports on which the deciding task's bootstrap may listen: the first free one."""
     if ports["mode"] == "own-address":
         return [RENDEZVOUS_OWN_ADDRESS_PORT]
+    first, _ = _range(ports)
     # before the first, because the job's tasks have the ports after it
-    numbers = [-STRIDE * number for number in range(RENDEZVOUS_PORTS)]
-    return list(OrderedDict.fromkeys(_host_port(ports, submission, number) for number in numbers))
+    return ports_from(ports, first + _place(ports, submission), -STRIDE, RENDEZVOUS_PORTS)
 
 
-def other_ports(ports: Mapping[str, Any], port: int, tasks: int) -> list[int]:
-    """Return the ports to try instead of a task's own one; no other task's comes first.
+def other_ports(ports: Mapping[str, Any], submission: str, port: int, tasks: int) -> list[int]:
+    """Return the ports to try instead of a task's own one.
+
+    The first of the rendezvous is none of them. No other task's comes first, if there are enough.
 
     Args:
         ports: As for `task_port`.
+        submission: As for `task_port`.
         port: The task's own port.
         tasks: How many tasks the job has.
     """
     if ports["mode"] == "own-address":
         return []
-    first, last = int(ports["first"]), int(ports["last"])
-    span, step = last - first + 1, max(STRIDE, tasks + 1)
-    found = [first + (port - first + number * step) % span for number in range(1, TRIES)]
-    return [other for other in OrderedDict.fromkeys(found) if other != port]
+    _, span = _range(ports)
+    step = max(STRIDE, tasks + 1) if tasks + 1 < span else STRIDE
+    taken = (port, rendezvous_ports(ports, submission)[0])
+    return [other for other in ports_from(ports, port, step, TRIES) if other not in taken]
 
 
-def _host_port(ports: Mapping[str, Any], submission: str, number: int) -> int:
+def ports_from(ports: Mapping[str, Any], port: int, step: int, most: int) -> list[int]:
+    """Return different ports of the range: `port`, and others, each about `step` further."""
+    first, span = _range(ports)
+    while gcd(step, span) > 1:  # it would come back to `port` before it has been everywhere
+        step += 1
+    return [first + (port - first + number * step) % span for number in range(min(most, span))]
+
+
+def _range(ports: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the first port of the range, and how many it has."""
     first, last = int(ports["first"]), int(ports["last"])
-    span = last - first + 1
-    base = int(hashlib.sha256(submission.encode("utf-8")).hexdigest()[:8], 16)
-    return first + (base + number) % span
+    return first, last - first + 1
+
+
+def _place(ports: Mapping[str, Any], submission: str) -> int:
+    """Return where in the range the ports of a submission begin."""
+    digest = hashlib.sha256(submission.encode("utf-8")).hexdigest()
+    return int(digest[:8], 16) % _range(ports)[1]
 
 
 def cluster_counts(counts: Mapping[str, int], cluster_roles: Collection[str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.tfconfig import host_name
+from submit_tf_job.container.tfconfig import distinct_ports, host_name
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import HostFile, Job, Role, TFConfigMode
 from submit_tf_job.plan import secrets
@@ -145,19 +145,12 @@ def _network(job: Job, site: Site) -> Iterator[Problem]:
             f"this site does not allow the network {job.network!r}; it allows "
             f"{', '.join(site.networks)}",
         )
-    first, last = site.port_range
     tasks = sum(job.counts.values())
     if job.network == "none" and tasks > 1:
         yield job.problem(
             "network",
             "without a network the tasks cannot find one another; use host, bridge, or "
             "the name of a network",
-        )
-    if job.network == "host" and tasks + 1 > last - first + 1:
-        yield job.problem(
-            "roles",
-            f"{tasks} tasks on the host network need {tasks + 1} ports, and {first}-{last} "
-            f"has {last - first + 1}",
         )
 
 
@@ -179,6 +172,14 @@ def _tf_config(job: Job, site: Site, tf_configs: Mapping[str, str]) -> Iterator[
             "tf_config",
             "literal writes host names, and with dns.server the containers cannot resolve "
             "them; use counts",
+        )
+    tasks, (first, last) = sum(job.counts.values()), site.port_range
+    distinct = distinct_ports({"first": first, "last": last})
+    if job.network == "host" and tasks > distinct:
+        yield job.problem(
+            "tf_config",
+            f"literal fixes the ports of {tasks} tasks on the host network, and {first}-{last} "
+            f"has {distinct} for them; use counts, or widen ports.range in the settings",
         )
     too_long = [len(text) for text in tf_configs.values() if len(text) > MAX_LITERAL_TF_CONFIG]
     if too_long:

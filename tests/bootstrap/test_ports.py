@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import random
 import socket
 import urllib.request
+from typing import Any
 
-from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+import pytest
+
+from submit_tf_job.container import tfconfig
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, free, role
 
 SERVE = "exec python3 -m http.server $TFJOB_PORT_MY_WEB --bind 127.0.0.1"
 
@@ -69,3 +75,122 @@ def test_fixed_port_in_use_is_a_warning_that_names_the_remedy(job: Cluster) -> N
         assert "`ports: {api: auto}` takes a free port" in warnings[0]
         job.go()
         job.wait("chief-0")
+
+
+# --- more tasks than ports ------------------------------------------------------------------------
+
+# Each task says its name to whoever connects, and asks every address that it was given.
+MEET = """
+import json, os, socket, threading, time
+
+server = socket.create_server(("0.0.0.0", int(os.environ["TFJOB_PORT"])))
+me = os.environ["TFJOB_ROLE"] + "-" + os.environ["TFJOB_INDEX"]
+
+def serve():
+    while True:
+        with server.accept()[0] as peer:
+            peer.sendall(me.encode())
+
+threading.Thread(target=serve, daemon=True).start()
+found = {}
+for role in ("worker", "zeta"):
+    for index, address in enumerate(os.environ["TFJOB_HOSTS_" + role.upper()].split(",")):
+        host, port = address.split(":")
+        end = time.monotonic() + 60
+        while True:
+            try:
+                with socket.create_connection((host, int(port)), 60) as peer:
+                    said = peer.recv(100).decode()
+                break
+            except ConnectionRefusedError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+        assert said == "%s-%d" % (role, index), said
+        found[said] = address
+names = "TF_CONFIG TFJOB_ADDRESS MASTER_PORT JAX_COORDINATOR_ADDRESS".split()
+print(json.dumps(dict({name: os.environ.get(name) for name in names}, found=found)), flush=True)
+while not os.path.exists("../go"):
+    time.sleep(0.05)
+"""
+PORTS = 12
+
+
+def free_range() -> dict[str, object]:
+    """Return a rule whose ports are all free at the moment."""
+    while True:
+        first = random.randrange(20000, 32767 - PORTS)
+        if all(free(port) for port in range(first, first + PORTS)):
+            return {"mode": "host", "first": first, "last": first + PORTS - 1}
+
+
+def job_of_shared_ports(job: Cluster, **extra: object) -> list[str]:
+    """Describe a job in which each zeta has the port of a worker; return the workers and zetas.
+
+    The sidecars between them reserve no ports, so that all others have room on this machine.
+    """
+    job.files = {"meet.py": MEET}
+    command, rule = ["python3", "meet.py"], free_range()
+    between = tfconfig.distinct_ports(rule) - 3
+    roles = {
+        "worker": role(3, "trains", command),
+        "filler": role(between, "sidecar", FOREVER),
+        "zeta": role(3, "serves", command),
+    }
+    job.job(roles, ports=rule, **extra)
+    planned = job.ports()
+    for index in range(3):
+        assert planned[f"zeta-{index}"] == planned[f"worker-{index}"]
+    return [f"{name}-{index}" for name in ("worker", "zeta") for index in range(3)]
+
+
+def all_met(job: Cluster, tasks: list[str]) -> dict[str, Any]:
+    """Start what does not run yet, and return what the tasks print once each has met the others."""
+    job.start(*[name for name in job.names() if name not in job.runs])
+    for name in tasks:
+        job.printed(name, "\n")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    return {name: json.loads(job.stdout(name)) for name in tasks}
+
+
+def test_tasks_of_one_node_with_the_same_port_all_reach_one_another(any_job: Cluster) -> None:
+    job = any_job
+    tasks = job_of_shared_ports(job)
+    shown = all_met(job, tasks)
+    found = shown["worker-0"]["found"]
+    assert len(set(found.values())) == 6
+    for index in range(3):
+        both = {found[f"worker-{index}"], found[f"zeta-{index}"]}
+        assert f"127.0.0.1:{job.ports()[f'worker-{index}']}" in both
+    assert sum("is taken instead" in job.stderr(name) for name in tasks) == 3
+    for name, said in shown.items():
+        assert said["found"] == found
+        assert said["TFJOB_ADDRESS"] == found["worker-0"]
+        if name.startswith("worker"):
+            cluster = json.loads(said["TF_CONFIG"])["cluster"]
+            assert cluster == {"worker": [found[f"worker-{i}"] for i in range(3)]}
+
+
+@pytest.mark.parametrize(
+    ("framework", "variable"), [("torch", "MASTER_PORT"), ("jax", "JAX_COORDINATOR_ADDRESS")]
+)
+def test_the_port_that_rank_0_took_instead_reaches_all_that_train(
+    job: Cluster, framework: str, variable: str
+) -> None:
+    tasks = job_of_shared_ports(job, framework=framework, tf_config="none")
+    job.start("zeta-0")  # it has the port of worker-0 before that one comes
+    job.until(lambda: not free(job.ports()["worker-0"]))
+    shown = all_met(job, tasks)
+    address = shown["zeta-0"]["TFJOB_ADDRESS"]
+    assert address != f"127.0.0.1:{job.ports()['worker-0']}"
+    for index in range(3):
+        assert address.endswith(shown[f"worker-{index}"][variable])
+
+
+def test_the_deciding_task_is_found_where_the_rendezvous_goes_elsewhere(job: Cluster) -> None:
+    tasks = job_of_shared_ports(job)
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", job.rendezvous()))
+        shown = all_met(job, tasks)
+    assert f"127.0.0.1:{job.rendezvous()}" not in shown["worker-0"]["found"].values()

@@ -244,6 +244,22 @@ def test_ports_that_tasks_took_instead_are_given_to_all() -> None:
     assert played.job.ports() == {}
 
 
+def test_ports_that_tasks_took_instead_reach_programs_that_know_names() -> None:
+    played = chief_workers()
+    for worker in ("worker-0", "worker-1"):
+        played.hello(worker, port=2345 if worker == "worker-1" else 2222)
+    played.job.unresolved.clear()  # as DNS has all names
+    assert played.after(0) == states.RUNNING
+    info = played.job.info
+    info.hosts, info.ports = played.job.hosts({}), played.job.ports()
+    assert info.hosts == {}
+    assert [info.address("worker", i) for i in range(2)] == [
+        f"worker-0.{info.suffix}:2222",
+        f"worker-1.{info.suffix}:2345",
+    ]
+    assert f"worker-1.{info.suffix}:2345" in info.tf_config()
+
+
 def test_start_waits_for_the_evaluator() -> None:
     assert "evaluator-0" in ps_job().job.missing()
 

@@ -196,6 +196,51 @@ def test_ports_are_distinct_and_in_range(
     assert all(first <= port < first + span for port in found)
 
 
+HOST = {"mode": "host", "first": 20000, "last": 32767}
+
+
+@pytest.mark.parametrize("tasks", [12_476, 20_000, 100_000])
+def test_ports_of_more_tasks_than_the_range_has(tasks: int) -> None:
+    """Each port is planned equally often, and none of the rendezvous: the tasks of one node, whose
+    numbers are mostly near, have different ones.
+    """
+    counts = {"chief": 1, "worker": tasks - 1}
+    found = [tfconfig.task_port(HOST, counts, "abc", "chief", 0)]
+    found += [tfconfig.task_port(HOST, counts, "abc", "worker", i) for i in range(tasks - 1)]
+    distinct = tfconfig.distinct_ports(HOST)
+    assert distinct == len(set(found)) == 12_476
+    assert all(20000 <= port <= 32767 for port in found)
+    assert set(tfconfig.rendezvous_ports(HOST, "abc")).isdisjoint(found)
+    assert found == [found[number % distinct] for number in range(tasks)]
+
+
+RANGES = st.tuples(st.integers(1024, 60000), st.integers(2, 5000)).map(
+    lambda pair: {"mode": "host", "first": pair[0], "last": pair[0] + pair[1] - 1}
+)
+
+
+@given(RANGES, st.text(max_size=20), st.integers(1, 100_000), st.integers(0, 2**32))
+def test_a_task_of_any_job_and_range_can_go_elsewhere(
+    ports: dict[str, int], submission: str, tasks: int, number: int
+) -> None:
+    counts, every = {"worker": tasks}, range(ports["first"], ports["last"] + 1)
+    meeting = tfconfig.rendezvous_ports(ports, submission)
+    own = tfconfig.task_port(ports, counts, submission, "worker", number % tasks)
+    others = tfconfig.other_ports(ports, submission, own, tasks)
+    for found in (meeting, others):
+        assert len(set(found)) == len(found)
+        assert set(found) <= set(every)
+    assert len(meeting) == min(tfconfig.RENDEZVOUS_PORTS, len(every))
+    assert len(others) >= min(tfconfig.TRIES, len(every)) - 2
+    assert meeting[0] != own
+    assert own not in others
+    assert meeting[0] not in others
+    if tasks <= tfconfig.distinct_ports(ports) and len(every) >= 1000 and others:
+        near = tfconfig.task_port(ports, counts, submission, "worker", 0)
+        planned = range(near, near + tasks)
+        assert others[0] not in planned
+
+
 @given(ROLES, st.booleans())
 def test_tf_config_of_all_tasks_is_one_cluster(counts: dict[str, int], legacy: bool) -> None:
     clusters = set()
