@@ -24,7 +24,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from submit_tf_job.deferred import dataclass
 
 __all__ = [
     "EXIT_INTERRUPTED",

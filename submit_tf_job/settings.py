@@ -51,6 +51,7 @@ SANDBOX_PROFILE = "sandbox"
 SETTINGS_FILE_MAX = 1024 * 1024
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_PAGES = frozenset({"cluster", "ws", "app", "proxy", "ui2"})  # of a ResourceManager
 USER_NAME = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
 
 
@@ -109,7 +110,7 @@ def _url(value: Any) -> str:
         )
     path = parts.path.rstrip("/")
     # copied from a browser; other paths are allowed, as a gateway has one
-    if re.match(r"/(cluster|ws|app|proxy|ui2)(/|$)", path):
+    if path.removeprefix("/").partition("/")[0] in _PAGES:
         raise ValueError(
             f"{value!r} is one of its pages; write only scheme, host and port: "
             f"{parts.scheme}://{parts.netloc}"

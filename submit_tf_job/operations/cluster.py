@@ -31,7 +31,7 @@ __all__ = [
     "stored_copy",
 ]
 
-_APPLICATION = re.compile(r"application_\d+_\d+")
+_APPLICATION = r"application_\d+_\d+"
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def find(cluster: Cluster, job: str) -> JobRef:
         NoSuchJob: The application does not exist, or it is another user's and the connection is for
             own jobs only.
     """
-    if not _APPLICATION.fullmatch(job):
+    if not re.fullmatch(_APPLICATION, job):
         return JobRef(job)
     app = cluster.client.app(job)
     if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):

@@ -30,7 +30,7 @@ __all__ = [
 NETWORK_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"
 PUBLISH_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_PORTS_MAPPING"
 MOST_TASKS = 100_000
-_HOST = re.compile(r"[A-Za-z0-9.:_-]{1,255}")  # containers write reports
+_HOST = r"[A-Za-z0-9.:_-]{1,255}"  # containers write reports
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def links_of(seen: JobStatus) -> tuple[Link, ...]:
     for task, host, bound in _served(seen):
         place = places.get(task, _Endpoint(host))
         for name, port in bound.items():
-            if _HOST.fullmatch(place.host) and 0 < port < 65536:
+            if re.fullmatch(_HOST, place.host) and 0 < port < 65536:
                 found[(task, name)] = place.link(task, name, port)
     return tuple(link for link in found.values() if link.port)
 

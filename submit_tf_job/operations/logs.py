@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["JobLogs", "am_log", "find_logs", "log_files", "logs", "tail_of"]
 
 
-_APPLICATION = re.compile(r"application_\d+_\d+")
+_APPLICATION = r"application_\d+_\d+"
 # LogAggregationStatus; the others are final
 _UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 _COLLECTED_WITHIN_S = 60.0  # the collection takes 2 to 35 s
@@ -68,7 +68,9 @@ def find_logs(
         NoSuchJob: The job does not exist.
         AuthError: It belongs to another user.
     """
-    app = _app_by_id(cluster, job) if _APPLICATION.fullmatch(job) else _app_by_name(cluster, job)
+    app = (
+        _app_by_id(cluster, job) if re.fullmatch(_APPLICATION, job) else _app_by_name(cluster, job)
+    )
     return JobLogs(cluster, app.name or job, app, task, am, everything, say, wall)
 
 

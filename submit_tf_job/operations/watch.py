@@ -4,7 +4,6 @@ never start.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
@@ -14,6 +13,7 @@ from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
 from submit_tf_job.observation import AWAITED, GIVEN_UP, Evidence, JobState, JobStatus, given_up
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.observer import observe
+from submit_tf_job.yarn.late import jitter
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -198,7 +198,7 @@ def watching(
     pace: Pace | None = None,
     patience: Patience | None = None,
     clock: Callable[[], float],
-    jitter: Callable[[], float] = random.random,
+    jitter: Callable[[], float] = jitter,
 ) -> Generator[float, None, JobStatus]:
     """Observe a job until `until` holds or it is over. The caller waits between the steps, in a
     thread or in an event loop.

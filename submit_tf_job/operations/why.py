@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, tail_of
+from submit_tf_job.yarn.late import log_info
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Diagnosis
@@ -180,8 +180,6 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     return tuple(container for container in alive if container.instance in missing)
 
 
-_log = logging.getLogger(__name__)
-
 LIMIT_S = 8.0
 STDERR_BYTES = 64 * 1024
 _ALL_LINES = 1_000_000
@@ -222,9 +220,9 @@ def _investigate(cluster: Cluster, seen: JobStatus) -> Cause | None:
     try:
         return _gather(cluster, seen)
     except SubmitTFJobError as error:
-        _log.info("why it failed could not be found out: %s", error.message)
+        log_info(__name__, "why it failed could not be found out: %s", error.message)
     except Exception:  # noqa: BLE001 - an explanation must not cost the verdict
-        _log.info("a defect in finding out why a job failed", exc_info=True)
+        log_info(__name__, "a defect in finding out why a job failed", exc_info=True)
     return None
 
 

@@ -15,7 +15,7 @@ __all__ = ["cause_lines", "cause_object", "root_cause_lines", "root_cause_object
 
 _LABELS = ("waits because", "also", "also", "also")
 # Lines that a NodeManager writes for every container that fails.
-_SAYS_NOTHING = re.compile(
+_SAYS_NOTHING = (
     r"Exception from container-launch|Exit code: |Container exited with a non-zero|Container killed on request|Killed by external signal"  # noqa: E501
     r"|Exception message: *$|Shell (?:error )?output: *(?:<unknown>)?$|ExitCodeException exitCode=\d+: *$"  # noqa: E501
 )
@@ -80,7 +80,9 @@ def root_cause_lines(cause: Cause) -> Iterator[str]:
     if cause.last_lines:
         yield f"  last lines of {cause.task}'s stderr:"
         yield from (f"    {line}" for line in cause.last_lines)
-    elif said := [line for line in cause.diagnostics.splitlines() if not _SAYS_NOTHING.match(line)]:
+    elif said := [
+        line for line in cause.diagnostics.splitlines() if not re.match(_SAYS_NOTHING, line)
+    ]:
         yield "  YARN reports:"
         yield from (f"    {line}" for line in said[:_QUOTED])
     yield from _consequence_lines(cause.consequences)

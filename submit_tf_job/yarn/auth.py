@@ -354,7 +354,7 @@ def one_word(user: str) -> str:
     Raises:
         UsageError: It is empty, or contains a blank or a control character.
     """
-    if not user or re.search(r"[\s\x00-\x1f\x7f]", user):
+    if not user or any(char.isspace() or char < " " or char == "\x7f" for char in user):
         raise UsageError(
             f"The user name {user!r} is not one word.",
             hint="Give the user that the job runs as, for example --user alice.",

@@ -8,8 +8,6 @@ request that was sent without a response is repeated only if it is idempotent; o
 
 from __future__ import annotations
 
-import logging
-import random
 import threading
 import time
 from collections import deque
@@ -26,6 +24,7 @@ from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.deadlines import bound, unbound
 from submit_tf_job.yarn.exchange import Incoming, NoResponse, Outgoing, Transport
 from submit_tf_job.yarn.ha import ResourceManagers, Standby
+from submit_tf_job.yarn.late import jitter, log_info
 from submit_tf_job.yarn.plain import PlainTransport
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError
@@ -41,8 +40,6 @@ _CHUNK = 64 * 1024
 _PIECE = 256 * 1024
 # a failover takes 4 to 14 s (docs/hadoop-facts.md#failover); a longer pause would miss its end
 _PAUSE_S, _PAUSE_MAX_S = 0.5, 1.5
-
-_log = logging.getLogger(__name__)
 
 
 class AnswerLost(ClusterUnavailable):
@@ -153,7 +150,7 @@ class HttpClient:
         ca_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = jitter,
         adapter: BaseAdapter | None = None,
     ) -> None:
         self.rms = rms
@@ -294,7 +291,7 @@ class HttpClient:
             # an error caused by the deadline is less specific than an earlier one
             if deadline.left_s or url not in seen:
                 seen[url] = outcome
-            _log.info("%s %s%s: %s", wanted.method, url, wanted.path, outcome.why)
+            log_info(__name__, "%s %s%s: %s", wanted.method, url, wanted.path, outcome.why)
             if outcome.sent and not wanted.repeatable:
                 raise AnswerLost(
                     f"{wanted.method} {url}{wanted.path} was sent and its answer never "

@@ -34,9 +34,9 @@ __all__ = [
 NODES_KEPT_S = 30.0
 REFRESH_S = 2.0
 FRAME_MAX = 8192
-_FRAME = re.compile(rb"LogLength:(\d+)\r?\nLogContents:\r?\n")
+_FRAME = rb"LogLength:(\d+)\r?\nLogContents:\r?\n"
 # with an epoch after a restart of the RM: docs/hadoop-facts.md#container-ids
-_CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d+_\d+_\d+")
+_CONTAINER = r"container_(?:e\d+_)?\d+_\d+_\d+_\d+"
 
 
 class NoSuchLogFile(NoSuchJob):
@@ -107,7 +107,7 @@ class LogStream:
         frame = None
         while frame is None and len(self._head) < FRAME_MAX and (piece := next(self._pieces, b"")):
             self._head += piece
-            frame = _FRAME.search(self._head[:FRAME_MAX])
+            frame = re.search(_FRAME, self._head[:FRAME_MAX])
         if frame is None:
             download.close()
             raise BadAnswer(
@@ -336,7 +336,7 @@ class NodeManagers:
 
 
 def _logs(container_id: str) -> str:
-    if not _CONTAINER.fullmatch(container_id):
+    if not re.fullmatch(_CONTAINER, container_id):
         raise UsageError(
             f"{container_id!r} is not a container id.",
             hint="One looks like container_1700000000000_0001_01_000002.",
@@ -406,7 +406,7 @@ def _unframed(body: bytes, tail_bytes: int | None) -> LogText:
     `LogLength` is the length of the whole file, whatever part was requested; the content ends
     without a separator, directly before "End of LogType:" (seen on 3.4.2).
     """
-    frame = _FRAME.search(body[:FRAME_MAX])
+    frame = re.search(_FRAME, body[:FRAME_MAX])
     if frame is None:
         return LogText(body, len(body), growing=False)
     length = size = int(frame[1])

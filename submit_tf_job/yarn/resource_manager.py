@@ -5,7 +5,6 @@ services below `/app/v1`.
 from __future__ import annotations
 
 import json
-import random
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +24,7 @@ from submit_tf_job.yarn.errors import (
 )
 from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
 from submit_tf_job.yarn.http import AnswerLost, Deadline, HttpClient, Timeouts
+from submit_tf_job.yarn.late import jitter
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
@@ -56,7 +56,7 @@ __all__ = [
 # Jackson's message for a truncated file: docs/hadoop-facts.md#partly-stored-service
 _WRITING_S, _WRITING_PAUSE_S = 3.0, 0.2
 _INFO_S = 60.0
-_TORN = re.compile(r"No content to map due to end-of-input|Unexpected end-of-input")
+_TORN = r"No content to map due to end-of-input|Unexpected end-of-input"
 
 SERVICE_TYPE = "yarn-service"
 _WS = "/ws/v1/cluster"
@@ -99,7 +99,7 @@ class ResourceManager:
         ca_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = jitter,
         resolve: Callable[[str], frozenset[str]] = addresses_of,
         adapter: BaseAdapter | None = None,
     ) -> None:
@@ -484,7 +484,7 @@ class ResourceManager:
         if known is not None:
             raise known
         self._require_services(reply, deadline)
-        if _TORN.match(reply.words):
+        if re.match(_TORN, reply.words):
             torn = ServiceUnreadable(
                 f"The stored service {name} is cut off: a ResourceManager is writing it, "
                 f"or died while it did, and then it can never run.",
