@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
 from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
 from submit_tf_job.logs.entries import AM_TASK, LogSource, TaskContainer
 from submit_tf_job.logs.naming import from_report, name_of
+from submit_tf_job.logs.parallel import in_threads
 from submit_tf_job.logs.sources import CollectedLogs, DiskLogs, ServedLogs, StreamServer
 
 __all__ = ["Archive", "collected", "left_on_disk", "served"]
@@ -74,12 +74,11 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
         sorted(found, key=lambda container: container.node), key=lambda container: container.node
     )
     groups = [list(group) for _node, group in by_node]
-    with ThreadPoolExecutor(max_workers=min(_WORKERS, len(groups))) as pool:
-        named = [
-            container
-            for group in pool.map(lambda group: _named(group, known), groups)
-            for container in group
-        ]
+    named = [
+        container
+        for group in in_threads(lambda group: _named(group, known), groups, _WORKERS)
+        for container in group
+    ]
     return Archive("collected", CollectedLogs(logs, found), _sorted(named), logs.warnings)
 
 

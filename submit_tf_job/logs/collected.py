@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from submit_tf_job.errors import AuthError, SubmitTFJobError
@@ -25,6 +24,7 @@ from submit_tf_job.logs.formats.interfaces import (
 )
 from submit_tf_job.logs.formats.layout import AppDirectory, LogSettings, find_directories
 from submit_tf_job.logs.formats.node_files import NodeFiles, Survey, survey
+from submit_tf_job.logs.parallel import in_threads
 
 __all__ = [
     "Absence",
@@ -91,10 +91,8 @@ class AggregatedLogs:
             Damaged: None of the files can be read.
         """
         nodes = self._nodes()
-        with ThreadPoolExecutor(max_workers=min(WORKERS, len(nodes))) as pool:
-            snapshots = [
-                snapshot for found in pool.map(NodeFiles.snapshots, nodes) for snapshot in found
-            ]
+        found = in_threads(NodeFiles.snapshots, nodes, WORKERS)
+        snapshots = [snapshot for of_node in found for snapshot in of_node]
         problems = [problem for node in nodes for problem in node.problems]
         if not snapshots and problems:
             raise Damaged(

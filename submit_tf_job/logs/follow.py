@@ -6,11 +6,9 @@ end of those that have grown. Every second poll requests the containers and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from itertools import chain
-from typing import TypeVar
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, SubmitTFJobError
@@ -18,6 +16,7 @@ from submit_tf_job.logs import lines
 from submit_tf_job.logs.archive import Archive
 from submit_tf_job.logs.entries import FileInfo, LogSelection, LogSource, Origin, Run, TaskContainer
 from submit_tf_job.logs.merge import in_order
+from submit_tf_job.logs.parallel import in_threads
 from submit_tf_job.logs.read import LogFile, dates_of, filtered, stamps_of, tail_size
 from submit_tf_job.logs.sources import NodeLogs
 from submit_tf_job.logs.stamps import stamped
@@ -31,9 +30,6 @@ _POLITE_S = 0.02  # per container and poll: 200 containers are polled every 4 s
 _FAILURES_TO_SAY = 2  # the first may come from a container that is being started
 # containers of a killed application die within a heartbeat of their NodeManager
 _LAST_BYTES_S = 10.0
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -223,7 +219,11 @@ class LogFollower:
 
     def beginning(self) -> Iterator[Run]:
         """Yield the lines that exist at the start, in order of time."""
-        news = list(chain.from_iterable(self._each(self._grown, list(self._followed.values()))))
+        news = list(
+            chain.from_iterable(
+                in_threads(self._grown, list(self._followed.values()), self._pulse.workers)
+            )
+        )
         yield from in_order([self._first_of(one) for one in news]) if news else ()
 
     def _first_of(self, news: _News) -> Iterator[Run]:
@@ -244,8 +244,8 @@ class LogFollower:
     def poll(self) -> Iterator[Run]:
         """Yield the new lines, sorted by time."""
         due = [followed for followed in self._followed.values() if not followed.complete]
-        news = list(chain.from_iterable(self._each(self._grown, due)))
-        runs = list(chain.from_iterable(self._each(self._increment, news)))
+        news = list(chain.from_iterable(in_threads(self._grown, due, self._pulse.workers)))
+        runs = list(chain.from_iterable(in_threads(self._increment, news, self._pulse.workers)))
         yield from self._wanted(sorted(runs, key=lambda run: run.order))
         self._more = any(
             one.file.place < (one.info.size or 0)
@@ -317,13 +317,6 @@ class LogFollower:
             self._say(
                 f"{followed.container.task}: its logs cannot be read just now: {error.message}"
             )
-
-    def _each(self, call: Callable[[T], R], values: Sequence[T]) -> list[R]:
-        workers = min(self._pulse.workers, len(values))
-        if workers <= 1:
-            return [call(value) for value in values]
-        with ThreadPoolExecutor(max_workers=workers) as pool:
-            return list(pool.map(call, values))
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -24,6 +23,7 @@ from submit_tf_job.logs.entries import (
     TaskContainer,
 )
 from submit_tf_job.logs.merge import in_order
+from submit_tf_job.logs.parallel import in_threads
 from submit_tf_job.logs.stamps import Stamps, offset_before, read_stamps, stamped
 from submit_tf_job.logs.times import Dates
 
@@ -158,8 +158,7 @@ def listed(
         except SubmitTFJobError as error:
             return error
 
-    with ThreadPoolExecutor(max_workers=max(1, min(WORKERS, len(containers)))) as pool:
-        answers = list(zip(containers, pool.map(files, containers), strict=True))
+    answers = list(zip(containers, in_threads(files, containers, WORKERS), strict=True))
     failures = [
         (container, answer) for container, answer in answers if isinstance(answer, SubmitTFJobError)
     ]

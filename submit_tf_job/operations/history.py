@@ -5,7 +5,7 @@ Needs no ResourceManager.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -148,7 +148,7 @@ class StoredServices:
             SubmitTFJobError: The directory does not exist, or is not writable.
         """
         storage = self.open()
-        path = f"{self._beside(storage)}/.tfjob-clock-{secrets.token_hex(4)}"
+        path = f"{self._beside(storage)}/.tfjob-clock-{os.urandom(4).hex()}"
         storage.create(path, (), 0o600)
         try:
             return storage.stat(path).modified_ms

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -248,7 +248,7 @@ class Storage(ABC):
             PathExists: The file exists and `overwrite` is False.
         """
         path = self.path(path)
-        temporary = join(parent_of(path), f".{name_of(path)}.{secrets.token_hex(8)}.tmp")
+        temporary = join(parent_of(path), f".{name_of(path)}.{os.urandom(8).hex()}.tmp")
         try:
             self._create(temporary, [content] if isinstance(content, bytes) else content, mode)
             self._rename(temporary, path, overwrite=overwrite)

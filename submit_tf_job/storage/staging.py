@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 
@@ -270,6 +268,8 @@ def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
 
 
 def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes) -> list[int]:
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         futures = [pool.submit(_send, upload, storage, progress) for upload in uploads]
         try:
@@ -302,7 +302,7 @@ def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> int:
 
 def _send_large(upload: Upload, storage: Storage, path: str, progress: _SentBytes) -> int:
     part = join(
-        parent_of(path), f".{name_of(path)}.{_host()}.{os.getpid()}.{secrets.token_hex(4)}.part"
+        parent_of(path), f".{name_of(path)}.{_host()}.{os.getpid()}.{os.urandom(4).hex()}.part"
     )
     _WRITTEN_NOW.add(part)
     try:

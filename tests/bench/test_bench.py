@@ -56,6 +56,8 @@ HEAVY = (
     "hdfs_native",
     "requests_kerberos",
     "asyncio",
+    "concurrent.futures",
+    "logging",
     "submit_tf_job.sandbox",
     "submit_tf_job.container.main",
 )
