@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submit_tf_job.diagnose.gang import Obstacle, fits_never, fits_not_now, may_not_fit
-from submit_tf_job.jobspec.job import Job, Placement, RoleKind
+from submit_tf_job.jobspec.job import Elastic, Job, Placement, RoleKind
 from submit_tf_job.yarn.observed import Node
 from submit_tf_job.yarn.queues import Scheduler
 from tests.golden.fixed import make_job, make_role
@@ -71,6 +71,13 @@ def test_fits_never_memory_of_all_nodes() -> None:
 def test_fits_never_counts_the_applicationmaster() -> None:
     assert never(job((2, GIB)), node(2 * GIB))
     assert not never(job((2, GIB)), node(2 * GIB + 1))
+
+
+def test_fits_never_counts_the_least_number_of_an_elastic_role() -> None:
+    role = make_role("r0", instances=8, memory_mib=GIB, elastic=Elastic(2))
+    elastic = make_job(role, strategy="custom")
+    assert not never(elastic, node(3 * GIB))
+    assert "(r0 2 x 1 GiB)" in never(elastic, node(2 * GIB))[0]
 
 
 def test_fits_never_packing() -> None:

@@ -10,7 +10,16 @@ import pytest
 
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.job import HadoopConf, Input, Job, OnFailure, Output, Strategy, Uploader
+from submit_tf_job.jobspec.job import (
+    Elastic,
+    HadoopConf,
+    Input,
+    Job,
+    OnFailure,
+    Output,
+    Strategy,
+    Uploader,
+)
 from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
@@ -194,6 +203,16 @@ def test_plan_size_does_not_grow_with_files_or_tasks() -> None:
             SITE_WITHOUT_STAGING,
             "inputs.d.shard: the list of files is put on HDFS for the tasks, and none "
             "is configured; set hadoop_conf (or staging)",
+        ),
+        (
+            make_job(
+                make_role("chief"),
+                make_role("worker", instances=4, elastic=Elastic(2)),
+                inputs=(Input("d", "hdfs:///d", sharded=True),),
+            ),
+            SITE,
+            "inputs.d.shard: the files are dealt out before the tasks are counted, and worker is "
+            "elastic; leave out shard, and let the program choose by TFJOB_RANK",
         ),
         (
             make_job(

@@ -10,6 +10,7 @@ import pytest
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import (
     Command,
+    Elastic,
     Input,
     Job,
     Location,
@@ -93,6 +94,26 @@ def test_set_changes_values_of_the_job() -> None:
     )
     assert job.kerberos is not None
     assert job.kerberos.principal == "a/b"
+
+
+RETRIED = SPEC.replace(", restart: on-failure", "")
+
+
+def test_set_gives_the_short_form_of_a_mapping() -> None:
+    job = read("retries=3", "roles.worker.instances=8", text=RETRIED)
+    assert job.retries is not None
+    assert (job.retries.max, job.roles["worker"].instances) == (3, 8)
+    job = read("retries=2", "roles.worker.instances={min: 2, max: 8}", text=RETRIED)
+    assert (job.roles["worker"].instances, job.roles["worker"].elastic) == (8, Elastic(2))
+
+
+def test_set_of_one_number_ends_elasticity() -> None:
+    text = RETRIED.replace("instances: 2", "instances: {min: 2, max: 8}") + "retries: 1\n"
+    assert read(text=text).roles["worker"].least == 2
+    fixed = read("roles.worker.instances=4", text=text).roles["worker"]
+    assert (fixed.instances, fixed.least, fixed.elastic) == (4, 4, None)
+    lower = read("roles.worker.instances.max=4", text=text).roles["worker"]
+    assert (lower.instances, lower.least) == (4, 2)
 
 
 def test_set_accepts_dots_in_names_of_node_attributes() -> None:

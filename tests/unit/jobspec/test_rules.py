@@ -9,6 +9,7 @@ from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import (
     SIDECAR_NAMES,
     TRAINING_ROLES,
+    Elastic,
     Ending,
     Job,
     RoleKind,
@@ -179,3 +180,96 @@ def test_factor_of_memory_is_read() -> None:
     found = job("single", "{worker: {memory: 1Gi}}", "retries: {memory: 1.5}\n")
     assert found.retries is not None
     assert (found.retries.max, found.retries.memory) == (3, 1.5)
+
+
+RETRIED = "retries: 3\n"
+TRAINERS = "{chief: {memory: 1Gi}, worker: {memory: 1Gi, instances: {min: 2, max: 4}}}"
+
+
+def test_elastic_role() -> None:
+    worker = job("multi-worker", TRAINERS, RETRIED).roles["worker"]
+    assert (worker.instances, worker.least, worker.elastic) == (4, 2, Elastic(2, 300))
+    stated = TRAINERS.replace("max: 4", "max: 4, grow_after: 90s")
+    assert job("multi-worker", stated, RETRIED).roles["worker"].elastic == Elastic(2, 90)
+    # nothing can come or go, so that it needs no `retries`
+    fixed = job("multi-worker", TRAINERS.replace("min: 2", "min: 4")).roles["worker"]
+    assert (fixed.instances, fixed.least, fixed.elastic) == (4, 4, None)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "roles", "more", "message"),
+    [
+        (
+            "multi-worker",
+            TRAINERS,
+            "",
+            "roles.worker.instances: a change of the number starts all tasks again, as `retries` "
+            "of the job does; add retries: 3, or say one number",
+        ),
+        (
+            "single",
+            "{worker: {memory: 1Gi, instances: {min: 1, max: 2}}}",
+            RETRIED,
+            "roles.worker.instances: strategy single has one task; say one number",
+        ),
+        (
+            "parameter-server",
+            "{chief: {memory: 1Gi}, worker: {memory: 1Gi}, "
+            "ps: {memory: 1Gi, instances: {min: 1, max: 2}}}",
+            RETRIED,
+            "roles.ps.instances: only roles that train together can be elastic, and 'ps' holds a "
+            "part of the variables; say one number",
+        ),
+        (
+            "multi-worker",
+            "{chief: {memory: 1Gi}, worker: {memory: 1Gi}, "
+            "tensorboard: {memory: 1Gi, command: x, instances: {min: 1, max: 2}}}",
+            RETRIED,
+            "roles.tensorboard.instances: only roles that train together can be elastic, and "
+            "'tensorboard' is of kind sidecar; say one number",
+        ),
+        (
+            "multi-worker",
+            TRAINERS,
+            RETRIED + "tf_config: literal\n",
+            "roles.worker.instances: tf_config: literal is written before the tasks are counted; "
+            "say tf_config: counts",
+        ),
+        (
+            "multi-worker",
+            TRAINERS.replace("min: 2", "min: 5"),
+            RETRIED,
+            "roles.worker.instances: min is 5, and max 4; say a larger max, or a smaller min",
+        ),
+        (
+            "multi-worker",
+            TRAINERS.replace("min: 2, ", ""),
+            RETRIED,
+            "roles.worker.instances.min: missing; say how few tasks suffice",
+        ),
+        (
+            "multi-worker",
+            TRAINERS.replace(", max: 4", ""),
+            RETRIED,
+            "roles.worker.instances.max: missing; say how many tasks YARN is asked for",
+        ),
+        (
+            "multi-worker",
+            TRAINERS.replace("min: 2", "grow_after: 1m"),
+            RETRIED,
+            "roles.worker.instances.min: missing; say how few tasks suffice",
+        ),
+        (
+            "multi-worker",
+            TRAINERS.replace("min: 2", "min: 0"),
+            RETRIED,
+            "roles.worker.instances.min: must be at least 1, not 0",
+        ),
+    ],
+)
+def test_elastic_roles_that_are_refused(strategy: str, roles: str, more: str, message: str) -> None:
+    with pytest.raises(JobSpecError) as caught:
+        job(strategy, roles, more)
+    assert [problem for problem in str(caught.value).splitlines() if message in problem], (
+        caught.value
+    )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job import operations
+from submit_tf_job.container import contract
 from submit_tf_job.errors import AuthError, JobSpecError, NameTaken, NoSuchJob, Refused, UsageError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.operations import change
@@ -284,3 +285,26 @@ def test_restart_hints_only_at_what_validate_accepts(
             loads(
                 spec, source="a.yaml", base=tmp_path, overrides=[f"roles.{role}.restart=on-failure"]
             )
+
+
+def elastic_stage() -> tuple[Stage, str]:
+    """A job whose first role has 1 to 3 tasks, and the role's name."""
+    stage = Stage(**{"submit_tf_job.strategy": "multi-worker"})
+    component = stage.fake.yarn.services["alice", "mnist"].spec["components"][0]
+    component["configuration"] = {"properties": {contract.PROPERTY_INSTANCES: "1-3"}}
+    return stage, component["name"]
+
+
+def test_elastic_role_is_scaled_between_its_bounds() -> None:
+    stage, role = elastic_stage()
+    found = operations.scale(stage.alice, "mnist", role, 3, wait=False)
+    assert (found.changed, found.message) == (True, f"Scaled {role} from 1 to 3 tasks")
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_elastic_role_is_not_scaled_beyond_its_bounds(count: int) -> None:
+    stage, role = elastic_stage()
+    with pytest.raises(UsageError) as caught:
+        operations.scale(stage.alice, "mnist", role, count)
+    assert str(caught.value).startswith(f"{role}={count}: the role is elastic, with 1 to 3 tasks")
+    assert "other `instances`" in caught.value.hint

@@ -22,9 +22,11 @@ import submit_tf_job
 from submit_tf_job.container import contract
 from submit_tf_job.jobspec.job import (
     Command,
+    Elastic,
     HadoopConf,
     Input,
     Kerberos,
+    Retries,
     ShippedFile,
     Strategy,
     TFConfigMode,
@@ -283,6 +285,15 @@ def test_task_description_of_a_job() -> None:
             },
         },
     }
+
+
+def test_task_description_has_the_bounds_of_elastic_roles_alone() -> None:
+    elastic = make_role("worker", instances=8, elastic=Elastic(2, 90))
+    task = task_of(make_job(make_role("chief"), elastic, retries=Retries(3)))
+    assert task["elastic"] == {"worker": {"min": 2, "grow_after_s": 90}}
+    assert task["roles"]["worker"]["count"] == 8
+    assert {"retries", "elastic"} <= set(payload.needs(task))
+    assert "elastic" not in task_of(make_job(retries=Retries(3)))
 
 
 def test_task_description_of_other_sites() -> None:

@@ -186,6 +186,18 @@ def test_deciding_property_is_on_one_component() -> None:
     assert key not in service["configuration"]["properties"]
 
 
+def test_bounds_of_an_elastic_role_are_a_property_of_its_component() -> None:
+    roles = make_role("chief"), make_role("worker", instances=8, elastic=Elastic(2))
+    service = json.loads(plan(make_job(*roles, retries=Retries(3)), SITE).body)
+    found = {item["name"]: item for item in service["components"]}
+    bounds = {
+        name: item["configuration"].get("properties", {}).get(contract.PROPERTY_INSTANCES)
+        for name, item in found.items()
+    }
+    assert bounds == {"chief": None, "worker": "2-8"}
+    assert found["worker"]["number_of_containers"] == 8
+
+
 def test_restart_policies() -> None:
     assert component(plan(make_job(make_role()), SITE))["restart_policy"] == "NEVER"
     assert (
