@@ -107,6 +107,7 @@ def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(tool: Tool) ->
     (lost,) = ended.json["retries"]["generations"]
     assert lost["task"].startswith("worker-"), lost
     assert lost["task"] in waiting
-    assert (lost["kind"], "preempted" in lost["message"]) == ("lost", True), lost["message"]
+    # its message depends on whether its program ended before YARN's SIGKILL, 250 ms later
+    assert (lost["kind"], lost["signal"]) == ("lost", signal.SIGTERM), lost
     gone("preempted")
     assert not processes_of("preempted")
