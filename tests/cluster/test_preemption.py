@@ -107,7 +107,7 @@ def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(tool: Tool) ->
     (lost,) = ended.json["retries"]["generations"]
     assert lost["task"].startswith("worker-"), lost
     assert lost["task"] in waiting
-    # its message depends on whether its program ended before YARN's SIGKILL, 250 ms later
-    assert (lost["kind"], lost["signal"]) == ("lost", signal.SIGTERM), lost
+    # the rest depends on whether its program ended before YARN's SIGKILL, 250 ms later
+    assert (lost["kind"], "by SIGTERM" in lost["message"]) == ("lost", True), lost["message"]
     gone("preempted")
     assert not processes_of("preempted")
