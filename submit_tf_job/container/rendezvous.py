@@ -538,10 +538,7 @@ class Rendezvous:
         elif record["reason"] == "ended":
             # its program may end with 0 at the SIGTERM
             m.status = contract.EXIT_DECIDER_LOST
-            text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
-            self._failed(
-                now, m, dict(record, status=m.status, message=text % (m.name, self.me.name))
-            )
+            self._failed(now, m, dict(record, status=m.status, message=self._ended_alone(m)))
         elif m.status == 0:
             self._set(m, SUCCEEDED)
             self.event(now, "%s is done" % m.name)
@@ -690,12 +687,17 @@ class Rendezvous:
             "%s was lost: its connection from %s went away and did not come back (killed, "
             "or its node died)" % (m.name, m.host or "?")
         )
-        if self.still_s:
-            text += "; %s had stood still for %d s, and a longer `grace` outlasts that" % (
-                self.me.name,
-                self.still_s,
-            )
-        return self._record(m, m.since, "lost", text)
+        return self._record(m, m.since, "lost", text + self._stillness())
+
+    def _ended_alone(self, m: Member) -> str:
+        text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
+        return text % (m.name, self.me.name) + self._stillness()
+
+    def _stillness(self) -> str:
+        if not self.still_s:
+            return ""
+        text = "; %s had stood still for %d s, and a longer `grace` outlasts that"
+        return text % (self.me.name, self.still_s)
 
     def _overdue(self, now: float, m: Member) -> None:
         task = self.info.task

@@ -161,6 +161,39 @@ def test_older_deciding_task_leaves_when_a_later_one_is_known(job: Cluster) -> N
     assert set(job.wait_all().values()) == {0}
 
 
+def test_suspension_of_the_deciding_task_that_outlasts_grace_starts_all_tasks_again(
+    job: Cluster,
+) -> None:
+    """The others end their commands after `grace`: one at once, one while it is asked again."""
+    start = "echo generation $TFJOB_GENERATION; "
+    slow = "trap 'sleep 6; exit 0' TERM; " + start + UNTIL_GO
+    roles = {
+        "chief": role(1, "trains", HOLD),
+        "worker": role(1, "trains", HOLD),
+        "slow": role(1, "trains", slow),
+    }
+    job.job({**roles, "witness": WITNESS}, retries={"max": 3, "on": ["lost"]}, grace_s=2)
+    job.start()
+    for name in ("chief-0", "worker-0", "slow-0"):
+        job.printed(name, "generation 0")
+    job.kill("chief-0", signal.SIGSTOP)
+    try:
+        for name in ("worker-0", "slow-0"):
+            job.until(lambda name=name: "ending the command" in job.stderr(name))
+    finally:
+        job.kill("chief-0", signal.SIGCONT)
+    for name in ("chief-0", "worker-0", "slow-0"):
+        job.printed(name, "generation 1")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    ((number, _, kind),) = generations(job)
+    assert (number, kind) == (0, "lost")
+    (ended,) = job.report()["generations"]
+    assert "ended its program: it had lost the connection to chief-0" in ended["message"]
+    for name in ("worker-0", "slow-0"):
+        assert job.stdout(name).split("generation ")[1:] == ["0\n", "1\n"]
+
+
 def test_older_container_of_a_worker_leaves_at_once(job: Cluster) -> None:
     retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", HOLD)})
     job.printed("worker-0", "generation 0")

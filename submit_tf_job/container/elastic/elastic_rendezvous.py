@@ -122,8 +122,21 @@ class ElasticRendezvous(RetryingRendezvous):
     def _state_of(self, m: Member, message: Mapping[str, Any]) -> str:
         if self._is_missed(m) and self.phase != WAITING:
             return LEFT_OUT
+        if (
+            m.name in self.rejoining
+            and self._gave_up(message)
+            and message.get("state") != "waiting"
+        ):
+            return LEFT_OUT  # until its command has ended
         self.rejoining.discard(m.name)
         return super()._state_of(m, message)
+
+    def ready(self, m: Member, port: int, ports: Mapping[str, int] | None = None) -> None:
+        """Record that a task has ended its command, and waits for the start of the next one."""
+        if m.name in self.rejoining:
+            self.rejoining.discard(m.name)
+            self._set(m, ARRIVED)
+        super().ready(m, port, ports)
 
     def gone(self, now: float, m: Member, closed: bool = False) -> None:
         """Handle the loss of a task's connection; one that is left out is not missed."""

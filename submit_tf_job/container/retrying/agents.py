@@ -181,6 +181,8 @@ class RetryingDecider(Renewing, Decider):
         if message.get("generation") == self.job.generation:
             self.job.ready(m, states.port_of(message), states.ports_of(message))
             self.changed = True
+            if m.state == states.ARRIVED:
+                super()._next_step(m.peer, m, {"state": "waiting"})
 
     def _next_step(self, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
         runs = m.state == states.LEFT_OUT and message.get("state") != "waiting"
@@ -236,10 +238,16 @@ class RetryingFollower(Renewing, Follower):
         # of ten thousand tasks two hundred look in each second
         self.place_s = max(PLACE_S, info.total / 200.0)
         self.moves = 0  # how often in turn it had another address
+        self.gave_up: int | None = None  # the generation whose command was ended without being told
 
     def memory(self) -> dict[str, Any]:
-        """Return what a deciding task in another container cannot know."""
-        return self.remembered
+        """Return what the deciding task cannot know, in another container or suspended."""
+        return dict(self.remembered, gave_up=self.gave_up)
+
+    def start_child(self) -> None:
+        """Start the command."""
+        self.gave_up = None
+        super().start_child()
 
     def _has_ended(self, _now: float) -> bool:
         """YARN always starts the deciding task again."""
@@ -309,11 +317,13 @@ class RetryingFollower(Renewing, Follower):
         """Wait for a deciding task that YARN may start again in another container.
 
         Without it the command of a task that stays is ended after `grace`, because the next
-        generation starts it again.
+        generation starts it again; a deciding task that was suspended calls it when it learns that.
         """
         task = self.info.task
         alone = now >= self.lost_at + task["grace_s"]
         if self.stays and self.child and not self.renewing and alone:
+            self.gave_up = self.generation
+            self._drop(busy=True)  # a hello that is under way does not say it
             self.renew(now, self.generation)
         if now < max(self.start_deadline, self.lost_at + task["start_timeout_s"]):
             return

@@ -6,14 +6,18 @@ are lost, the deciding task's, too.
 
 from __future__ import annotations
 
+import signal
+
 from submit_tf_job.container import contract
 from submit_tf_job.container.rendezvous import (
     ABSENT,
+    ALIVE,
     ARRIVED,
     AWAITED,
     ENDED,
     ENDING,
     FAILED,
+    LOST,
     OUT,
     RESTARTING,
     STOPPED,
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
     from submit_tf_job.container.info import Info
 
+ANSWERING = (ARRIVED, ALIVE, LOST)  # a task in these states is believed to run its command
 WITNESS_S = 60.0  # the start waits so long for the witness
 
 
@@ -85,10 +90,10 @@ class RetryingRendezvous(Rendezvous):
             if message.get("prepared") is True:
                 self.unprepared = False
             self._succeed(now, message)
-        if not self.stays(m):
-            return super()._refusal(now, m, peer, message)
         if self.verdict == STOPPED and not self.graceful:
             return "busy"  # YARN ends this deciding task alone, or all tasks by itself
+        if not self.stays(m):
+            return super()._refusal(now, m, peer, message)
         if self.phase == ENDING and not self.graceful:
             if ended and not (m.run == run and message.get("state") == "done"):
                 return "finished"
@@ -96,11 +101,24 @@ class RetryingRendezvous(Rendezvous):
                 self._set(m, ENDED)
                 return "end"
             return ""
-        if self.phase == WAITING or m.run == run:
+        if self.phase == WAITING:
             return ""
+        if m.state in ANSWERING and not self.failures and self._gave_up(message):
+            self._set(m, LOST, now)
+            self._failed(now, m, self._given_up(m))
+        if m.run == run:
+            return "busy" if self.failures and self._gave_up(message) else ""
         # A new container of a task that has just failed waits for the next generation.
         failed = self.failures or m.state == FAILED or (m.run and self._replaced(now, m))
         return "busy" if failed else ""
+
+    def _gave_up(self, message: Mapping[str, Any]) -> bool:
+        """Return whether a task has ended its command of this generation while it was alone."""
+        return message.get("gave_up") == self.generation
+
+    def _given_up(self, m: Member) -> dict[str, Any]:
+        # ended by SIGTERM: its node is not to blame
+        return dict(self._record(m, m.since, "lost", self._ended_alone(m)), signal=signal.SIGTERM)
 
     def _state_of(self, m: Member, message: Mapping[str, Any]) -> str:
         state = super()._state_of(m, message)
@@ -148,7 +166,8 @@ class RetryingRendezvous(Rendezvous):
     def _may_start(self, now: float) -> bool:
         witness = self.members.get(contract.WITNESS_ROLE + "-0")
         # in a job of one task no other one remembers earlier generations
-        if witness and witness.state in AWAITED and now < self.started + WITNESS_S:
+        patient_until = min(self.started + WITNESS_S, self.start_deadline)
+        if witness and witness.state in AWAITED and now < patient_until:
             self.complete_at = None
             return False
         return super()._may_start(now)

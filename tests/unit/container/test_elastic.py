@@ -211,6 +211,20 @@ def test_a_task_that_serves_is_lost_and_taken_back_without_a_new_generation() ->
     assert played.job.generation == 0
 
 
+def test_a_task_that_serves_and_ended_its_command_while_it_was_alone_starts_it_again() -> None:
+    played = running("serves")
+    m = played.member("worker-1")
+    played.gone("worker-1")
+    assert played.hello("worker-1", peer="again", state="running", gave_up=0) == "welcome"
+    assert (m.state, played.job.phase) == (states.LEFT_OUT, states.RUNNING)
+    played.job.ready(m, 4711)
+    assert (m.state, m.port, played.job.generation) == (states.ARRIVED, 4711, 0)
+    # its command has ended before it is back
+    played.gone("worker-1")
+    assert played.hello("worker-1", peer="later", gave_up=0) == "welcome"
+    assert (m.state, played.job.generation) == (states.ARRIVED, 0)
+
+
 def test_too_few_tasks_that_serve_start_again() -> None:
     played = running("serves", "worker-0", "worker-1")
     lose(played, "worker-1")

@@ -155,6 +155,49 @@ def test_start_does_not_wait_for_a_witness_that_does_not_come() -> None:
     assert played.job.phase == states.RUNNING
 
 
+def test_a_short_time_to_start_does_not_fail_for_want_of_the_witness() -> None:
+    """`start_timeout` is shorter than the wait for the witness: the training starts without it."""
+    played = retrying(start_timeout_s=20)
+    played.hello("worker-0", peer="w")
+    played.job.unresolved.clear()
+    assert played.after(19) == states.WAITING
+    assert played.after(1) == states.RUNNING
+
+
+def test_the_deciding_task_that_yarn_ends_alone_does_not_send_the_witness_away() -> None:
+    played = retrying()
+    started(played)
+    played.job.stop(T)
+    assert played.job.phase == states.ENDING
+    for name in ("worker-0", "witness-0"):
+        assert played.hello(name, peer="again", state="running") == "busy"
+
+
+def test_a_command_that_was_ended_while_the_deciding_task_was_suspended_is_a_loss() -> None:
+    played = retrying(2)
+    started(played)
+    for name in ("worker-0", "worker-1"):
+        played.gone(name)
+    assert played.hello("worker-0", peer="again", gave_up=0) == "busy"
+    # the others wait until the cause is named
+    assert played.hello("worker-1", peer="again", gave_up=0) == "busy"
+    assert played.after(10) == states.WAITING
+    (entry,) = played.job.generations.past
+    assert (entry["task"], entry["kind"]) == ("worker-0", "lost")
+    assert "worker-0 ended its program: it had lost the connection" in entry["message"]
+    # the node is not to blame
+    assert not played.job.generations.left_out()
+    for name in ("worker-0", "worker-1"):
+        assert played.hello(name, peer="again", gave_up=0) == "welcome"
+    played.job.ready(played.job.me, 0)
+    played.job.unresolved.clear()
+    assert played.after(1) == states.RUNNING
+    # what it gave up is of an earlier generation
+    played.gone("worker-1")
+    assert played.hello("worker-1", peer="later", state="running", gave_up=0) == "welcome"
+    assert played.after(60) == states.RUNNING
+
+
 T = 1010.0
 
 
