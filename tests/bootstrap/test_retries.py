@@ -178,8 +178,8 @@ def test_suspension_of_the_deciding_task_that_outlasts_grace_starts_all_tasks_ag
         job.printed(name, "generation 0")
     job.kill("chief-0", signal.SIGSTOP)
     try:
-        for name in ("worker-0", "slow-0"):
-            job.until(lambda name=name: "ending the command" in job.stderr(name))
+        job.until(lambda: "ending the command" in job.stderr("worker-0"))
+        job.until(lambda: "ending the command" in job.stderr("slow-0"))
     finally:
         job.kill("chief-0", signal.SIGCONT)
     for name in ("chief-0", "worker-0", "slow-0"):

@@ -76,8 +76,23 @@ class RetryingRendezvous(Rendezvous):
 
     # --- arrivals ---------------------------------------------------------------------------------
     def _refusal(self, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
-        run, ended = message["run"], m.state in OUT
-        container = serial(message.get("container"))
+        other = self._refusal_of_other_containers(now, m, peer, message)
+        if other:
+            return other
+        if self.verdict == STOPPED and not self.graceful:
+            return "busy"  # YARN ends this deciding task alone, or all tasks by itself
+        if not self.stays(m):
+            return super()._refusal(now, m, peer, message)
+        if self.phase == ENDING and not self.graceful:
+            return self._refusal_at_the_end(m, message)
+        if self.phase == WAITING:
+            return ""
+        return "busy" if self._awaits_its_generation(now, m, message) else ""
+
+    def _refusal_of_other_containers(
+        self, now: float, m: Member, peer: Any, message: Mapping[str, Any]
+    ) -> str:
+        run, container = message["run"], serial(message.get("container"))
         if m.run != run and container and container < serial(m.container):
             return "finished"  # it was cut off or suspended, and YARN has started a later one
         if m.peer not in (None, peer) and m.run != run:
@@ -90,27 +105,27 @@ class RetryingRendezvous(Rendezvous):
             if message.get("prepared") is True:
                 self.unprepared = False
             self._succeed(now, message)
-        if self.verdict == STOPPED and not self.graceful:
-            return "busy"  # YARN ends this deciding task alone, or all tasks by itself
-        if not self.stays(m):
-            return super()._refusal(now, m, peer, message)
-        if self.phase == ENDING and not self.graceful:
-            if ended and not (m.run == run and message.get("state") == "done"):
-                return "finished"
-            if not ended and message.get("state") != "done":
-                self._set(m, ENDED)
-                return "end"
+        return ""
+
+    def _refusal_at_the_end(self, m: Member, message: Mapping[str, Any]) -> str:
+        done = message.get("state") == "done"
+        if m.state in OUT:
+            return "" if m.run == message["run"] and done else "finished"
+        if done:
             return ""
-        if self.phase == WAITING:
-            return ""
-        if m.state in ANSWERING and not self.failures and self._gave_up(message):
+        self._set(m, ENDED)
+        return "end"
+
+    def _awaits_its_generation(self, now: float, m: Member, message: Mapping[str, Any]) -> bool:
+        """Return whether a task is told to come again once the next generation is called."""
+        gave_up = self._gave_up(message)
+        if gave_up and m.state in ANSWERING and not self.failures:
             self._set(m, LOST, now)
             self._failed(now, m, self._given_up(m))
-        if m.run == run:
-            return "busy" if self.failures and self._gave_up(message) else ""
-        # A new container of a task that has just failed waits for the next generation.
-        failed = self.failures or m.state == FAILED or (m.run and self._replaced(now, m))
-        return "busy" if failed else ""
+        if m.run == message["run"]:
+            return gave_up and bool(self.failures)
+        # a new container of a task that has just failed
+        return bool(self.failures or m.state == FAILED or (m.run and self._replaced(now, m)))
 
     def _gave_up(self, message: Mapping[str, Any]) -> bool:
         """Return whether a task has ended its command of this generation while it was alone."""
