@@ -207,9 +207,12 @@ class JobReport:
 
     @property
     def lost_witness(self) -> bool:
-        """Whether the sidecar was lost whose exit status is a retried job's for YARN."""
+        """Whether the sidecar was lost whose exit status is a retried job's for YARN.
+
+        To a deciding task that YARN has started again it may never have come.
+        """
         witness = self.retried and self.roles.get(contract.WITNESS_ROLE)
-        return bool(witness and witness.failed + witness.lost)
+        return bool(witness and (witness.failed + witness.lost or not witness.arrived))
 
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:

@@ -59,7 +59,7 @@ def scale(
              submit_tf_job scale mnist worker=4
     """
     role, _, count = target.partition("=")
-    if not role or not count.isdecimal():
+    if not role or not (count.isascii() and count.isdecimal()):
         raise UsageError(f"{target!r} is not ROLE=N", hint="such as monitor=2")
     _print(
         context,

@@ -507,6 +507,12 @@ def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None
             "retries: 3, or say one number",
             "instances",
         )
+    elif role.values.get("tolerate"):
+        role.fail(
+            "an elastic role goes on without its lost tasks, and takes them back; leave tolerate "
+            "out, or say one number of instances",
+            "tolerate",
+        )
     elif job.values.get("tf_config") is TFConfigMode.LITERAL:
         role.fail(
             "tf_config: literal is written before the tasks are counted; say tf_config: counts",

@@ -582,11 +582,13 @@ def test_verdict_of_a_service_without_application(state: str, expected: str) -> 
 
 
 def test_lost_witness_of_a_retried_job_does_not_make_its_success_a_failure() -> None:
-    roles = {"witness": {"wanted": 1, "failed": 1}}
+    roles = {"witness": {"wanted": 1, "arrived": 1, "failed": 1}}
     retried: dict[str, Any] = {"retries": {"max": 3}, "generation": 0, "generations": []}
     seen = report(roles=roles, **retried)
     found = JobStatus("mnist", "application_1_1", app(final="FAILED"), None, seen, Evidence.READ)
     assert (found.verdict.state, found.verdict.confirmed) == (JobState.SUCCEEDED, False)
     assert "the container of witness was lost" in found.verdict.reason
-    healthy = report(roles={"witness": {"wanted": 1, "ended": 1}}, **retried)
+    unknown = report(roles={"witness": {"wanted": 1, "arrived": 0}}, **retried)
+    assert replace(found, report=unknown).verdict.state is JobState.SUCCEEDED
+    healthy = report(roles={"witness": {"wanted": 1, "arrived": 1, "ended": 1}}, **retried)
     assert replace(found, report=healthy).verdict.state is JobState.FAILED

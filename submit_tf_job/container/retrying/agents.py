@@ -283,10 +283,12 @@ class RetryingFollower(Renewing, Follower):
     def tick(self, now: float) -> bool:
         """Do what is due."""
         busy = super().tick(now)
-        if not self.stays or self.exit is not None:
+        if self.exit is not None:
             return busy
         if self.welcomed:
             self._check_place(now)
+        if not self.stays:
+            return busy
         return self.renewing or self.leave is not None or not self.channel
 
     def _check_place(self, now: float) -> None:

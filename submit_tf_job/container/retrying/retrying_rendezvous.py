@@ -82,6 +82,9 @@ class RetryingRendezvous(Rendezvous):
         if self.verdict == STOPPED and not self.graceful:
             return "busy"  # YARN ends this deciding task alone, or all tasks by itself
         if not self.stays(m):
+            if m.state == FAILED and m.run == message["run"] and message.get("state") != "done":
+                self._set(m, ALIVE)  # it was cut off for longer than `grace`
+                self.event(now, "%s is back" % m.name)
             return super()._refusal(now, m, peer, message)
         if self.phase == ENDING and not self.graceful:
             return self._refusal_at_the_end(m, message)

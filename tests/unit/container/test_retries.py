@@ -173,6 +173,21 @@ def test_the_deciding_task_that_yarn_ends_alone_does_not_send_the_witness_away()
         assert played.hello(name, peer="again", state="running") == "busy"
 
 
+def test_a_witness_that_was_cut_off_for_longer_than_grace_is_taken_back() -> None:
+    played = retrying()
+    started(played)
+    played.gone("witness-0")
+    assert played.after(60) == states.RUNNING
+    assert played.member("witness-0").state == states.FAILED
+    assert played.hello("witness-0", peer="again", state="running") == "welcome"
+    assert played.member("witness-0").state == states.ALIVE
+    assert "witness-0 is back" in played.told
+    # one whose own command has ended, or that YARN has replaced, is over
+    played.done("witness-0", 1)
+    played.gone("witness-0")
+    assert played.hello("witness-0", "r2", peer="other") == "finished"
+
+
 def test_a_command_that_was_ended_while_the_deciding_task_was_suspended_is_a_loss() -> None:
     played = retrying(2)
     started(played)

@@ -229,6 +229,13 @@ def test_elastic_role() -> None:
             "'tensorboard' is of kind sidecar; say one number",
         ),
         (
+            "custom",
+            TRAINERS.replace("max: 4}", "max: 4}, tolerate: 2"),
+            RETRIED,
+            "roles.worker.tolerate: an elastic role goes on without its lost tasks, and takes them "
+            "back; leave tolerate out, or say one number of instances",
+        ),
+        (
             "multi-worker",
             TRAINERS,
             RETRIED + "tf_config: literal\n",
