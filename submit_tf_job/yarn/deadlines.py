@@ -7,6 +7,7 @@ waits at most for the time that is left until the deadline.
 
 from __future__ import annotations
 
+import http.client
 import io
 import socket
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any
 
 from submit_tf_job.deferred import dataclass
 
-__all__ = ["bound", "reader", "unbound"]
+__all__ = ["BoundResponse", "bound", "unbound"]
 
 
 @dataclass
@@ -71,9 +72,12 @@ class _DeadlineReader(io.RawIOBase):
         super().close()
 
 
-def reader(sock: socket.socket) -> io.BufferedReader:
-    """Return a file object for the response to the current request, with the limits of `bound`."""
-    limit = _limit.get()
-    if limit is None:
-        return sock.makefile("rb")
-    return io.BufferedReader(_DeadlineReader(sock, limit))
+class BoundResponse(http.client.HTTPResponse):
+    """A response whose reads keep the limits set by `bound`."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **named: Any) -> None:
+        super().__init__(sock, *args, **named)
+        limit = _limit.get()
+        if limit is not None:
+            self.fp.close()
+            self.fp = io.BufferedReader(_DeadlineReader(sock, limit))

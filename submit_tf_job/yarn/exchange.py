@@ -1,6 +1,6 @@
 """What `HttpClient` needs of a transport: one request is sent, and its response is read in pieces.
 
-`plain` sends over a socket where nothing else is needed, and `transport` over requests.
+`plain` sends over `http.client` where nothing else is needed, and `transport` over requests.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""The transport for plain http without credentials in header fields, over a socket.
+"""The transport for plain http without credentials in header fields, over `http.client`.
 
 With simple authentication that is every request of most clusters, and the import of requests takes
-longer than all else that `status` does; that of `http.client` a sixth (docs/performance.md).
-Whatever needs more (TLS, Kerberos, tokens, passwords) is sent by requests.
+longer than all else that `status` does (docs/performance.md). Whatever needs more (TLS, Kerberos,
+tokens, passwords) is sent by requests.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
+import re
 import socket
 import threading
 import weakref
@@ -15,19 +17,20 @@ import zlib
 from collections.abc import Iterator, Mapping
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
+from submit_tf_job.yarn.deadlines import BoundResponse
 from submit_tf_job.yarn.exchange import ENCODINGS, HEADERS, Incoming, NoResponse, Outgoing
-from submit_tf_job.yarn.http1 import CutOffError, NotHttpError, Response
 from submit_tf_job.yarn.transport_errors import lost_error_of, unconnected_error_of
 from submit_tf_job.yarn.unpacking import Unpacker
 
 __all__ = ["PlainTransport"]
 
-_TARGET_SAFE = "!#$%&'()*+,/:;=?@[]~"  # what is not escaped again, as in requests
+_PATH_SAFE = "!#$%&'()*+,/:;=?@[]~"  # what is not escaped again, as in requests
 _IDLE_MAX = 20  # in all: `logs` may ask a thousand nodes
+_FOLD = re.compile(r"\r?\n[ \t]+")
 
 
 class PlainTransport:
-    """Sends requests over sockets; any number of threads may use it."""
+    """Sends requests over `http.client`; any number of threads may use it."""
 
     def __init__(self) -> None:
         self._idle: list[_Connection] = []
@@ -39,7 +42,7 @@ class PlainTransport:
         connection = self._connected(asked)
         try:
             response = connection.exchange(asked)
-        except (OSError, NotHttpError) as error:
+        except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise NoResponse(lost_error_of(error, within_body=False), error) from error
         incoming = _PlainResponse(self, connection, response)
@@ -71,9 +74,11 @@ class PlainTransport:
                 return connection
             connection.close()
         try:
-            return _Connection(parts, asked.connect_s)
-        except (OSError, ValueError) as error:
+            connection = _Connection(parts, asked.connect_s)
+            connection.connect()
+        except (OSError, ValueError, http.client.InvalidURL) as error:
             raise NoResponse(unconnected_error_of(error), error) from error
+        return connection
 
     def _kept(self, address: str) -> _Connection | None:
         with self._changing:
@@ -88,91 +93,56 @@ def _close(idle: list[_Connection]) -> None:
         idle.pop().close()
 
 
-class _Connection:
-    """An open connection to a server.
-
-    Raises:
-        OSError: It cannot be opened.
-        ValueError: The address is not valid.
-    """
+class _Connection(http.client.HTTPConnection):
+    response_class = BoundResponse
 
     def __init__(self, parts: SplitResult, connect_s: float) -> None:
-        self.address = parts.netloc
-        host = _ascii_host(parts.hostname or "")
         # urlsplit checks the port; the system would take 65,536 off a greater one
-        port = parts.port or 80
-        self._host = f"[{host}]" if ":" in host else host
-        if port != 80:
-            self._host += f":{port}"
-        # as bytes, because Python would import a codec to encode a text
-        self._sock = socket.create_connection((host.encode(), port), connect_s)  # type: ignore[arg-type]
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def close(self) -> None:
-        """Close it."""
-        self._sock.close()
+        super().__init__(parts.hostname or "", parts.port or 80, timeout=connect_s)
+        self.address = parts.netloc
 
     def usable(self, connect_s: float) -> bool:
         """Return whether the server has kept the connection open, and sent nothing more."""
         try:
-            self._sock.setblocking(False)
-            self._sock.recv(1, socket.MSG_PEEK)
+            self.sock.setblocking(False)
+            self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            self._sock.settimeout(connect_s)
+            self.sock.settimeout(connect_s)
             return True
         except OSError:
             return False
         return False
 
-    def exchange(self, asked: Outgoing) -> Response:
+    def exchange(self, asked: Outgoing) -> http.client.HTTPResponse:
         """Send a request, and read the response's header fields."""
-        headers = {"Host": self._host, **HEADERS, **asked.headers}
-        if asked.body is not None or asked.method != "GET":
-            headers["Content-Length"] = str(len(asked.body or b""))
-        lines = [f"{asked.method} {_target_of(asked)} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        head = "\r\n".join([*lines, "", ""]).encode("ascii")
+        parts = urlsplit(asked.url)
+        query = "&".join(part for part in (parts.query, urlencode(asked.params)) if part)
+        target = quote(parts.path or "/", safe=_PATH_SAFE) + (query and f"?{query}")
+        headers = {**HEADERS, **asked.headers}
+        if asked.body is None and asked.method != "GET":
+            headers["Content-Length"] = "0"
         # the server may have responded before it closed the connection
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._sock.sendall(head + (asked.body or b""))
-        self._sock.settimeout(asked.read_s)
-        return Response(self._sock)
-
-
-def _ascii_host(host: str) -> str:
-    """Return a host's name as DNS has it.
-
-    Raises:
-        ValueError: A label is empty or too long, or a character is not allowed.
-    """
-    name = host if host.isascii() else host.encode("idna").decode("ascii")
-    labels = name.removesuffix(".").split(".")
-    if not all(0 < len(label) < 64 for label in labels) or not name.isprintable() or " " in name:
-        raise ValueError(f"{host!r} is not a valid host")
-    return name
-
-
-def _target_of(asked: Outgoing) -> str:
-    """Return path and query of a request."""
-    parts = urlsplit(asked.url)
-    query = "&".join(part for part in (parts.query, urlencode(asked.params)) if part)
-    return quote(parts.path or "/", safe=_TARGET_SAFE) + (
-        query and f"?{quote(query, _TARGET_SAFE)}"
-    )
+            self.request(asked.method, target, asked.body, headers)
+        self.sock.settimeout(asked.read_s)
+        return self.getresponse()
 
 
 class _PlainResponse:
-    """A response, and the connection that it arrives on."""
+    """A response of `http.client`."""
 
     def __init__(
-        self, transport: PlainTransport, connection: _Connection, response: Response
+        self,
+        transport: PlainTransport,
+        connection: _Connection,
+        response: http.client.HTTPResponse,
     ) -> None:
         self._transport = transport
         self._connection = connection
         self._response = response
         self.status = response.status
         self.reason = response.reason
-        self.headers: Mapping[str, str] = response.headers
+        self.headers = _joined(response.msg)
         self.encoding = self.headers.get("content-encoding", "identity").strip().lower()
 
     def pieces(self, size: int) -> Iterator[bytes]:
@@ -183,24 +153,22 @@ class _PlainResponse:
         """
         try:
             yield from self._decoded(size)
-        except (OSError, CutOffError, NotHttpError, zlib.error) as error:
-            self._response.close()
-            self._connection.close()
+            self._check_end()
+        except (OSError, http.client.HTTPException, zlib.error) as error:
+            self.close()
             raise NoResponse(lost_error_of(error, within_body=True), error) from error
         self._response.close()
-        if self._response.keeps_open:
+        if self._connection.sock is not None:
             self._transport.keep(self._connection)
-        else:
-            self._connection.close()
 
     def close(self) -> None:
         """Close the response, and its connection if bytes of it may still arrive."""
-        self._response.close()
-        if not self._response.at_end:
+        if not self._response.isclosed():
+            self._response.close()
             self._connection.close()
 
     def _decoded(self, size: int) -> Iterator[bytes]:
-        received = iter(lambda: self._response.read(size), b"")
+        received = iter(lambda: self._response.read1(size), b"")
         if self.encoding not in ENCODINGS:
             yield from received
             return
@@ -209,3 +177,20 @@ class _PlainResponse:
             yield from unpacker.pieces(data, size)
         if rest := unpacker.end():
             yield rest
+
+    def _check_end(self) -> None:
+        """Raise an error if the body is shorter than announced, or announced in two lengths."""
+        announced = {item.strip() for item in self.headers.get("content-length", "").split(",")}
+        if len(announced) > 1 and not self._response.chunked:
+            raise http.client.HTTPException("two lengths")
+        if self._response.length:
+            raise http.client.IncompleteRead(b"", self._response.length)
+
+
+def _joined(fields: http.client.HTTPMessage) -> Mapping[str, str]:
+    """Return header fields by lower-case name, several of one name joined by commas."""
+    joined: dict[str, str] = {}
+    for name, folded in fields.items():
+        name, value = name.lower(), _FOLD.sub(" ", folded)
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined

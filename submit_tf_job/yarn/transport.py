@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +15,7 @@ from urllib3.exceptions import LocationValueError
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.inputfile import reason, refuse_special
-from submit_tf_job.yarn.deadlines import reader
+from submit_tf_job.yarn.deadlines import BoundResponse
 from submit_tf_job.yarn.exchange import ENCODINGS, HEADERS, Incoming, NoResponse, Outgoing
 from submit_tf_job.yarn.transport_errors import transport_error_of
 
@@ -40,15 +38,6 @@ def authorities(ca_file: Path) -> str:
     except OSError as error:
         raise SettingsError(f"{ca_file}: cannot be read: {reason(error)} (ca_file)") from None
     return str(ca_file)
-
-
-class BoundResponse(http.client.HTTPResponse):
-    """A response whose reads keep the limits set by `bound`."""
-
-    def __init__(self, sock: socket.socket, *args: Any, **named: Any) -> None:
-        super().__init__(sock, *args, **named)
-        self.fp.close()
-        self.fp = reader(sock)
 
 
 class _BoundConnection(HTTPConnection):

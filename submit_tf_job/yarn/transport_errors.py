@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import zlib
 from collections.abc import Iterator
@@ -9,7 +10,6 @@ from collections.abc import Iterator
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError
 from submit_tf_job.yarn.ha import Standby
-from submit_tf_job.yarn.http1 import NotHttpError
 from submit_tf_job.yarn.response import Reply
 
 __all__ = [
@@ -84,12 +84,12 @@ def unconnected_error_of(error: Exception) -> TransportError:
 
 
 def lost_error_of(error: Exception, *, within_body: bool) -> TransportError:
-    """Return the error for an exception of `plain` after the connection was opened."""
+    """Return the error for an exception of `http.client` after the connection was opened."""
     if isinstance(error, zlib.error):
         return TransportError("its answer cannot be unpacked", sent=True)
     if isinstance(error, TimeoutError):
         return _timed_out(within_body=within_body)
-    return _lost(list(_causes(error)), is_http=not isinstance(error, NotHttpError))
+    return _lost(list(_causes(error)))
 
 
 def transport_error_of(error: Exception) -> TransportError:
@@ -116,7 +116,7 @@ def transport_error_of(error: Exception) -> TransportError:
         return TransportError("its answer cannot be unpacked", sent=True)
     if isinstance(error, requests.exceptions.InvalidURL):
         return TransportError("not a valid address", hopeless=True)
-    return _lost(causes, is_http=not any(_is_not_http(cause) for cause in causes))
+    return _lost(causes)
 
 
 def _timed_out(*, within_body: bool) -> TransportError:
@@ -124,12 +124,12 @@ def _timed_out(*, within_body: bool) -> TransportError:
     return TransportError(why, sent=True)
 
 
-def _lost(causes: list[BaseException], *, is_http: bool) -> TransportError:
+def _lost(causes: list[BaseException]) -> TransportError:
     if any(_TLS_ALERT in repr(cause) for cause in causes):
         return TransportError(
             "it speaks TLS", hopeless=True, advice="Write its address with https://."
         )
-    if not is_http:
+    if any(_is_not_http(cause) for cause in causes):
         return TransportError(
             "what it answers is not HTTP",
             sent=True,
@@ -175,8 +175,6 @@ def _is_not_http(cause: BaseException) -> bool:
     """Return whether the server sent bytes that are not HTTP; Python raises BadStatusLine for a
     closed connection, too.
     """
-    import http.client
-
     if isinstance(cause, (ConnectionError, http.client.IncompleteRead)):
         return type(cause).__name__ == "InvalidChunkLength" or _is_bad_chunk(cause.__context__)
     return isinstance(cause, http.client.HTTPException) or type(cause).__name__ == "InvalidHeader"

@@ -20,10 +20,9 @@ HOW = """
 **Start-up.** `version`, `render specs/parameter-server.yaml`, and `status`, `list` and `wait` of a finished job (answered by a server in the
 measuring process) against a hello-world application of typer's, each a process of its own, {startup_rounds} rounds after one that does not
 count, all with a warm bytecode cache. The goal is on CPU time (the least of all rounds), because a neighbour on the machine changes it little;
-the wall clock stands beside it. The second floor is the same application after one GET by `http.client`, as a
-short script would ask a ResourceManager. What keeps it small: only the module of the command is imported; help and errors are plain text, so that rich is never
-imported; `requests` is imported only for TLS, Kerberos and credentials (with simple authentication, requests are sent over a
-socket, without `http.client`, which imports `email` and `ssl`: `yarn/http1.py`), `logging` only where something is logged, `yaml` at
+the wall clock stands beside it. The second floor is the same application after one GET by `http.client`: the least that can ask a
+ResourceManager. What keeps it small: only the module of the command is imported; help and errors are plain text, so that rich is never
+imported; `requests` is imported only for TLS, Kerberos and credentials (with simple authentication, `http.client` sends the requests), `yaml` at
 the first file, `jsonschema`, `fsspec` and `hdfs_native` only where they are used. `tests/bench/test_bench.py` asserts this by name.
 
 The methods of dataclasses are generated at the first instance of each class, and only `__init__` is compiled (`deferred.py`). Counted by valgrind

@@ -71,9 +71,9 @@ def test_slow_response_ends_with_the_deadline() -> None:
     left = iter([3.0, 2.0, 1.0, 0.0])
     deadlines.bound(lambda: next(left), 30.0)
     with Dripping() as sock:
-        response = deadlines.reader(sock)
+        response = deadlines.BoundResponse(sock)
         start = time.monotonic()
         with pytest.raises(TimeoutError, match="timed out"):
-            response.read(1000)
+            response.fp.read(1000)
         assert sock.gettimeout() == 1.0, "a read waits for what is left of the deadline, at most"
     assert time.monotonic() - start < 5
