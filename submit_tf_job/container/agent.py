@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 TICK_S = 1.0  # the pause of an idle event loop
 BUSY_S = 0.1
-PING_S = 5.0
 SILENCE = 3  # unanswered pings after which a connection counts as broken
 # bash's exit statuses for a command that it cannot run
 SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
@@ -55,6 +54,7 @@ class Agent(abc.ABC):
         self.reserved: ports.Reservation | None = None  # the port of this task
         self.held: list[ports.Reservation] = []  # the ports that the command serves
         self.close_servers: Callable[[], None] | None = None
+        self.ping_s = info.ping_s
         self.renewing = False  # the command is ended, and will be started again
         self.preparing = False  # the child is `prepare` of the job
         # The result of the command, and the upload of its outputs that is still to be done.
@@ -79,6 +79,15 @@ class Agent(abc.ABC):
     def done_message(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return how the command ended, for the deciding task."""
         return record
+
+    def silent_s(self) -> float:
+        """Return how much of `grace` has passed once `SILENCE` pings are unanswered.
+
+        It counts from the first of them, which may have been a turn of the loop late. At least half
+        of `grace` is left for a new connection.
+        """
+        grace_s: float = self.info.task["grace_s"]
+        return max(0.0, min((SILENCE - 1) * self.ping_s - TICK_S, grace_s / 2))
 
     def described(self, code: int) -> dict[str, Any]:
         """Return a record of the command's return code."""

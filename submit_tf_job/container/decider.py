@@ -11,7 +11,7 @@ import time
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.agent import PING_S, SILENCE, Agent
+from submit_tf_job.container.agent import SILENCE, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.names import Resolver, Watch
@@ -70,9 +70,9 @@ class Decider(Agent):
         # in order of arrival, which Python 3.5 does not keep otherwise
         self.unidentified: dict[int, Peer] = collections.OrderedDict()
         self.logged: set[str] = set()
-        # three of them and `grace` pass until a node that died silently is noticed: with ten
-        # thousand tasks a minute
-        self.ping_s = max(PING_S, info.total / 1250.0)
+        # one of them and `grace` pass until a node that died silently is noticed: with ten
+        # thousand tasks less than a minute
+        self.ping_s = max(info.ping_s, info.total / 1250.0)
         self.progress_s = max(1.0, info.total / 100.0)
         self.stage = self.job.stage
         self.changed = True
@@ -169,8 +169,14 @@ class Decider(Agent):
             self.logged.add(text)
             self.job.event(time.monotonic(), text)
 
-    def _close(self, peer: Peer, ended: bool = False) -> None:
-        """Close a connection; `ended` says that the other side's kernel has closed it."""
+    def _close(self, peer: Peer, ended: bool = False, silent_s: float = 0.0) -> None:
+        """Close a connection.
+
+        Args:
+            peer: The connection.
+            ended: Whether the other side's kernel has closed it.
+            silent_s: How long pings have been missing.
+        """
         sock = peer.channel.sock
         number = sock.fileno()
         if number < 0:
@@ -181,7 +187,8 @@ class Decider(Agent):
         sock.close()
         if peer.member and peer.member.peer is peer:
             self.changed = True
-            self.job.gone(time.monotonic(), peer.member, ended and not peer.away)
+            closed = ended and not peer.away
+            self.job.gone(time.monotonic(), peer.member, closed, silent_s)
 
     def _send(self, peer: Peer, data: bytes) -> None:
         try:
@@ -279,7 +286,7 @@ class Decider(Agent):
     def _check_silence(self, now: float) -> None:
         for peer in list(self.peers.values()):
             if now > peer.heard + SILENCE * self.ping_s:
-                self._close(peer)
+                self._close(peer, silent_s=self.silent_s())
         for peer in list(self.unidentified.values()):
             if now <= peer.heard + HELLO_S:
                 break
@@ -366,7 +373,11 @@ class Decider(Agent):
     def tick(self, now: float) -> bool:
         """Do what is due."""
         job = self.job
-        if self.ticked is not None and now > self.ticked + SILENCE * PING_S and self.info.total > 1:
+        if (
+            self.ticked is not None
+            and now > self.ticked + SILENCE * self.ping_s
+            and self.info.total > 1
+        ):
             job.record_suspension(now, now - self.ticked)
         self.ticked = now
         if now >= self.checked + 1.0:

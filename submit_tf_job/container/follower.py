@@ -9,7 +9,7 @@ import socket
 import time
 
 from submit_tf_job.container import contract, tfconfig
-from submit_tf_job.container.agent import PING_S, SILENCE, Agent
+from submit_tf_job.container.agent import SILENCE, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
 from submit_tf_job.container.names import Resolver
 from submit_tf_job.container.wire import (
@@ -46,7 +46,7 @@ class Follower(Agent):
         self.decider_attempt: int | None = None
         self.trouble = "it has not been asked for yet"
         self.wrong_job = False
-        self.ping_s, self.progress_s = PING_S, 1.0
+        self.progress_s = 1.0
         self.since = info.started  # start of the connection's present state
         self.lost_at = info.started
         self.next_try = self.heard = self.pinged = self.sent = self.told = 0.0
@@ -128,7 +128,7 @@ class Follower(Agent):
             if not self.connected:
                 error = channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if error:
-                    self.deaf = self.deaf + 1 if error == errno.ECONNREFUSED else 0
+                    self._not_connected(error)
                     raise ChannelClosed("refused")
                 self.connected, self.since, self.deaf = True, time.monotonic(), 0
                 self._say_hello(channel)
@@ -143,6 +143,16 @@ class Follower(Agent):
             self._drop()
         except KeyError:
             self._drop()
+
+    def _not_connected(self, error: int) -> None:
+        """Count a closed port; look an address up again that does not even refuse.
+
+        YARN may have started the deciding task on another node meanwhile.
+        """
+        if error == errno.ECONNREFUSED:
+            self.deaf += 1
+        else:
+            self.deaf, self.refusals = 0, len(self.ports)
 
     def _say_hello(self, channel: Channel) -> None:
         info = self.info
@@ -199,8 +209,15 @@ class Follower(Agent):
             self.writing = writing
             self.selector.modify(self.channel.sock, EVENTS[writing], self._ready)
 
-    def _drop(self, busy: bool = False) -> None:
-        """Close the connection; without a welcome the next port is tried, unless it is `busy`."""
+    def _drop(self, busy: bool = False, silent_s: float = 0.0) -> None:
+        """Close the connection.
+
+        Without a welcome the next port is tried, unless it is `busy`.
+
+        Args:
+            busy: Whether another process of this task is connected.
+            silent_s: How long the deciding task has been out of reach already; part of `grace`.
+        """
         if not self.channel:
             return
         self.selector.unregister(self.channel.sock)
@@ -214,8 +231,9 @@ class Follower(Agent):
                 return
         if self.welcomed:
             self.search_at = None
-            self.lost_at = time.monotonic()
-            self.pause, self.next_try = 0.2, self.lost_at + 0.1
+            now = time.monotonic()
+            self.lost_at = now - silent_s
+            self.pause, self.next_try = 0.2, now + 0.1
             if self.leave is None:
                 log("the connection to %s went away" % self.info.deciding)
         self.welcomed = False
@@ -274,8 +292,10 @@ class Follower(Agent):
             if self.welcomed:
                 deadline = max(self.since, self.heard) + SILENCE * self.ping_s
             if now > deadline:
+                if not self.connected:
+                    self._not_connected(errno.ETIMEDOUT)
                 self._send(pack("away"))
-                self._drop()
+                self._drop(silent_s=self.silent_s())
         else:
             self._look_up(now)
         return self.leave is not None or bool(self.record) or not self.channel

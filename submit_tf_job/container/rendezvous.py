@@ -461,13 +461,14 @@ class Rendezvous:
         if self.phase == WAITING and self.barrier > 1 and m.role_kind != contract.KIND_SIDECAR:
             self.unresolved.add(m.name)
 
-    def gone(self, now: float, m: Member, closed: bool = False) -> None:
+    def gone(self, now: float, m: Member, closed: bool = False, silent_s: float = 0.0) -> None:
         """Handle the loss of a task's connection.
 
         Args:
             now: The present time.
             m: The task.
             closed: Whether its kernel closed the connection: mostly because its process has ended.
+            silent_s: How long it has been out of reach already; part of `grace`.
         """
         m.peer, m.closed = None, closed and now >= self.trusted_at
         if m.state in OUT or m.state == RESTARTING:
@@ -477,7 +478,7 @@ class Rendezvous:
         elif self.phase == ENDING and not (self.graceful and self.saves(m)):
             self._set(m, ENDED)
         else:
-            self._set(m, LOST, now)
+            self._set(m, LOST, now - silent_s)
             self.event(now, "the connection to %s went away" % m.name)
             # the vanished task caused the other failure: TensorFlow's peers fail within 0.2 s
             if self.failures:

@@ -16,7 +16,8 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,11 +27,13 @@ from submit_tf_job.container import contract
 from tests.bench.measure import Row
 from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, cluster, free, role
 
-__all__ = ["Crowd", "measure_followers", "simulate"]
+__all__ = ["Crowd", "measure_followers", "notice_silence", "simulate"]
 
 FEW, MANY = 1000, 10_000
 TASKS_OF_A_NODE = 20
 EXPONENT_GOAL, INFORMATION_GOAL = 1.3, 2.0
+SILENCE_GOAL_S = 60.0
+GRACE_S, PING_S = 30.0, 5.0  # the defaults
 ANSWERS = {"go": "running", "ping": "pong"}
 WAIT_S = 600.0
 
@@ -58,13 +61,15 @@ class Crowd:
 class _Followers:
     """The other ends of the deciding task's connections."""
 
-    def __init__(self, job: Cluster, count: int) -> None:
-        self.job, self.count = job, count
+    def __init__(self, job: Cluster, count: int, ping_s: float) -> None:
+        self.job, self.count, self.ping_s = job, count, ping_s
+        self.begun, self.pings = time.monotonic(), 0
         self.selector = selectors.DefaultSelector()
         self.places: dict[int, int] = {}
         self.kinds: Counter[str] = Counter()
         self.received = 0
         self.seen: tuple[str | None, int | None] = None, None
+        self.connections: dict[int, socket.socket] = {}
         self.rests: dict[int, bytes] = {}
         nodes = range(max(1, count // TASKS_OF_A_NODE))
         self.addresses = [
@@ -81,6 +86,7 @@ class _Followers:
             sock.sendall(self._hello(index, state))
             self.selector.register(sock, selectors.EVENT_READ)
             self.places[sock.fileno()] = index
+            self.connections[index] = sock
             if index % 200 == 0:
                 self.answer_all()
 
@@ -104,17 +110,37 @@ class _Followers:
         )
 
     def answer_all(self) -> None:
-        """Answer what has arrived."""
+        """Answer what has arrived, and ping."""
+        self._ping()
         for key, _events in self.selector.select(0):
             self._receive(key.fileobj)  # type: ignore[arg-type]
 
     def serve_until(self, over: Callable[[], bool]) -> None:
-        """Answer what arrives until something is the case."""
+        """Answer what arrives, and ping, until something is the case."""
         deadline = time.monotonic() + WAIT_S
         while not over():
             assert time.monotonic() < deadline, (self.kinds, self.job.stderr("chief-0")[-2000:])
+            self._ping()
             for key, _events in self.selector.select(0.05):
                 self._receive(key.fileobj)  # type: ignore[arg-type]
+
+    def _ping(self) -> None:
+        """Ping as bootstraps do, evenly spread over the time."""
+        if not self.ping_s:
+            return
+        due = int((time.monotonic() - self.begun) / self.ping_s * self.count)
+        for number in range(self.pings, due):
+            sock = self.connections.get(number % self.count)
+            if sock:
+                sock.sendall(_pack("ping"))
+        self.pings = due
+
+    def fall_silent(self, index: int) -> socket.socket:
+        """Have one of them say nothing any more after a last ping; its connection stays open."""
+        sock = self.connections.pop(index)
+        sock.sendall(_pack("ping"))
+        self.selector.unregister(sock)
+        return sock
 
     def _receive(self, sock: socket.socket) -> None:
         data = sock.recv(1 << 20)
@@ -142,6 +168,7 @@ class _Followers:
 
     def _close(self, sock: socket.socket) -> None:
         self.rests.pop(sock.fileno(), None)
+        self.connections.pop(self.places[sock.fileno()], None)
         self.selector.unregister(sock)
         sock.close()
 
@@ -162,27 +189,46 @@ def _pack(kind: str, **fields: object) -> bytes:
     return json.dumps(dict(fields, t=kind)).encode() + b"\n"
 
 
-def simulate(followers: int) -> Crowd:
-    """Run a job of one deciding task and so many followers, who lose their connections once."""
+@contextmanager
+def _started(
+    followers: int, every_s: float = 0.0, **task: Any
+) -> Iterator[tuple[Cluster, _Followers, float]]:
+    """Start a job of one deciding task and so many followers.
+
+    Args:
+        followers: How many.
+        every_s: How often each of them pings; 0 for never.
+        task: Fields of the task description.
+
+    Yields:
+        The job, its followers, and the seconds from the last hello to the last start.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, cluster(Path(directory)) as job:
         workers = role(1, contract.KIND_SERVES, FOREVER)
         job.job(
             {"chief": role(1, contract.KIND_TRAINS, ["sh", "-c", UNTIL_GO]), "worker": workers},
             start_timeout_s=WAIT_S,
-            grace_s=60,
+            **task,
         )
         workers["count"] = followers
         job.dns.hidden.update(f"worker-{index}" for index in range(followers))
         job.start("chief-0")
         job.until(lambda: "waiting for" in job.stderr("chief-0") or not free(job.rendezvous()))
-        crowd = _Followers(job, followers)
+        crowd = _Followers(job, followers, every_s)
         crowd.connect("waiting")
         start = time.monotonic()
         crowd.serve_until(lambda: crowd.kinds["go"] == followers)
-        start_s, sent = time.monotonic() - start, crowd.received
+        yield job, crowd, time.monotonic() - start
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def simulate(followers: int) -> Crowd:
+    """Run a job of one deciding task and so many followers, who lose their connections once."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with _started(followers, grace_s=60) as (job, crowd, start_s):
+        sent = crowd.received
         crowd.lose_connections()
         crowd.connect("running")
         crowd.serve_until(lambda: crowd.kinds["welcome"] == followers)
@@ -193,14 +239,38 @@ def simulate(followers: int) -> Crowd:
         crowd.serve_until(lambda: not crowd.connected)
         assert job.wait("chief-0") == 0, job.stderr("chief-0")[-2000:]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     cpu_s = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
     return Crowd(followers, sent, again, start_s, cpu_s, memory)
+
+
+def notice_silence(followers: int, grace_s: float, ping_s: float) -> float:
+    """Have one of so many followers fall silent, as one whose node died.
+
+    Args:
+        followers: How many.
+        grace_s: `grace` of the job.
+        ping_s: How often each of them pings.
+
+    Returns:
+        The seconds from its last message to the word to the others that the job has failed.
+    """
+    with _started(followers, ping_s, grace_s=grace_s, ping_s=ping_s) as (job, crowd, _):
+        with crowd.fall_silent(followers // 2):
+            begun = time.monotonic()
+            crowd.serve_until(lambda: crowd.kinds["end"] > 0)
+            took = time.monotonic() - begun
+            crowd.serve_until(lambda: not crowd.connected)
+        assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+        first = job.report()["first_failure"]
+        assert (first["task"], first["reason"]) == (f"worker-{followers // 2}", "lost")
+        assert job.report()["later_failures"] == []
+    return took
 
 
 def measure_followers() -> list[Row]:
     """Compare ten thousand followers with a thousand."""
     few, many = simulate(FEW), simulate(MANY)
+    noticed_s = notice_silence(MANY, GRACE_S, PING_S)
     more = math.log(MANY / FEW)
     floor = f"{FEW:,} followers, as exponent of their number"
     sizes = "{:,.1f} MB and {:,.2f} MB"
@@ -229,5 +299,13 @@ def measure_followers() -> list[Row]:
             f"{many.cpu_s:.1f} s and {few.cpu_s:.1f} s; {many.memory / 2**20:.0f} MiB and "
             f"{few.memory / 2**20:.0f} MiB resident; the last starts {many.start_s:.1f} s and "
             f"{few.start_s:.1f} s after the last hello",
+        ),
+        Row(
+            f"a silent node among {MANY:,}: its last message → the end of the job",
+            f"{SILENCE_GOAL_S:.0f} s",
+            noticed_s / SILENCE_GOAL_S,
+            1.0,
+            f"{noticed_s:.1f} s, with the default `grace` of {GRACE_S:.0f} s; nothing closes its "
+            "connection",
         ),
     ]

@@ -42,7 +42,8 @@ service carries counts; TF_CONFIG is built inside each container.
 **Followers.** The real bootstrap of a deciding task, and followers whose connections one process of the benchmark makes. Twenty, drawn at
 random, share an address, as on the network of a node. None has a name in DNS, so every one is sent the addresses of all, which is the only
 message that grows with the number of tasks: where names resolve it holds none. After the start all lose their connections, and come back. An
-exponent tells how a quantity grows with the number of followers: 1 is as much for each, however many they are.
+exponent tells how a quantity grows with the number of followers: 1 is as much for each, however many they are. Then one of them stops sending, as a
+task whose node died or was cut off: nothing closes its connection, and the others go on.
 
 **Two hundred tasks.** One job of 200 containers on one node of a sandbox, all of them on two cores. `describe` splits its start: until YARN had
 started the last container, until the last task had found the deciding one and connected to it, and from then to the start of the programs.

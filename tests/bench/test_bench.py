@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.followers import simulate
+from tests.bench.followers import notice_silence, simulate
 from tests.bench.measure import Samples, clean_environment
 from tests.bench.operate import measure_fleet
 from tests.bench.size import SIZE_GOAL, posted_bytes
@@ -139,3 +139,10 @@ def test_a_thousand_jobs_cost_one_request_for_each_look_and_no_memory() -> None:
 def test_simulated_followers_start_and_come_back() -> None:
     crowd = simulate(20)
     assert 0 < crowd.again < crowd.sent, "a task that runs is not sent the addresses again"
+
+
+def test_one_silent_follower_of_five_hundred_is_noticed() -> None:
+    """Its connection stays open, and the others ping."""
+    grace_s, ping_s = 4.0, 1.0
+    took_s = notice_silence(500, grace_s, ping_s)
+    assert grace_s + ping_s <= took_s < grace_s + 20

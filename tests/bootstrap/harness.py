@@ -40,13 +40,18 @@ def files_tar(files: Mapping[str, str]) -> bytes:
 
 
 class FakeDns:
-    """Answers every name below `known` with 127.0.0.1, but for the names in `hidden`."""
+    """Answers every name of the job with its address in `addresses`, or else 127.0.0.1; not the
+    names in `hidden`.
+    """
 
-    def __init__(self) -> None:
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.bind(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.sock.getsockname()[1]}"
+    def __init__(self, sock: socket.socket | None = None) -> None:
+        self.sock = sock or socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        if sock is None:
+            self.sock.bind(("127.0.0.1", 0))
+        self.host, self.port = self.sock.getsockname()
+        self.address = f"{self.host}:{self.port}"
         self.hidden: set[str] = set()
+        self.addresses: dict[str, str] = {}
         self.asked: list[str] = []
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
@@ -67,16 +72,14 @@ class FakeDns:
                     data[:2] + struct.pack(">HHHHH", 0x8183, 1, 0, 0, 0) + question, peer
                 )
             else:
-                answer = (
-                    b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton("127.0.0.1")
-                )
+                address = self.addresses.get(name.split(".")[0], "127.0.0.1")
+                answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton(address)
                 self.sock.sendto(
                     data[:2] + struct.pack(">HHHHH", 0x8580, 1, 1, 0, 0) + question + answer, peer
                 )
 
     def close(self) -> None:
-        host, port = self.address.split(":")
-        self.sock.sendto(b"stop", (host, int(port)))
+        self.sock.sendto(b"stop", (self.host, self.port))
         self.thread.join(5)
         self.sock.close()
 
@@ -180,7 +183,12 @@ class Cluster:
             cwd, logs, environment = self.place(name, task, env)
             with (logs / "stdout.txt").open("wb") as out, (logs / "stderr.txt").open("wb") as err:
                 self.runs[name] = subprocess.Popen(
-                    ["bash", "-c", f"{shell}\nexec {self.python} -S conf/bootstrap.py"],
+                    [
+                        *self.inside(name),
+                        "bash",
+                        "-c",
+                        f"{shell}\nexec {self.python} -S conf/bootstrap.py",
+                    ],
                     cwd=cwd,
                     env=environment,
                     stdin=subprocess.DEVNULL,
@@ -190,6 +198,10 @@ class Cluster:
                     preexec_fn=_as_a_node_manager,
                 )
             self.places[name] = (cwd, logs)
+
+    def inside(self, _name: str) -> list[str]:
+        """Return the words before a task's own command line."""
+        return []
 
     def place(
         self,

@@ -282,7 +282,8 @@ def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_its_end_la
 ) -> None:
     """The suspension is longer than `grace`, and no command fails: nor does the job."""
     ends = f"{UNTIL_GO.replace('go', 'end')}; exit 0"
-    job.job({"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", ends)}, grace_s=4)
+    roles = {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", ends)}
+    job.job(roles, grace_s=6, ping_s=1)
     job.start()
     job.started("chief-0", "worker-0")
     job.kill("chief-0", signal.SIGSTOP)

@@ -138,12 +138,12 @@ class ElasticRendezvous(RetryingRendezvous):
             self._set(m, ARRIVED)
         super().ready(m, port, ports)
 
-    def gone(self, now: float, m: Member, closed: bool = False) -> None:
+    def gone(self, now: float, m: Member, closed: bool = False, silent_s: float = 0.0) -> None:
         """Handle the loss of a task's connection; one that is left out is not missed."""
         if m.state == LEFT_OUT:
             m.peer = None
         else:
-            super().gone(now, m, closed)
+            super().gone(now, m, closed, silent_s)
 
     def tick(self, now: float) -> None:
         """Handle the deadlines that have passed; take in the tasks that have come."""

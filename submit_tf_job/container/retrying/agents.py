@@ -6,7 +6,7 @@ import signal
 
 from submit_tf_job.container import contract, ports
 from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.agent import Agent
+from submit_tf_job.container.agent import SILENCE, Agent
 from submit_tf_job.container.decider import Decider, Peer
 from submit_tf_job.container.follower import Follower
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from submit_tf_job.container.info import Info
     from submit_tf_job.container.rendezvous import Member, Rendezvous
 
-PLACE_S = 15.0  # least time between two looks at the deciding task's name while it is connected
-MOVED = 2  # so many looks in turn must find another address
+MOVED = 2  # so many looks at the deciding task's name in turn must find another address
 
 
 def agent(info: Info, signals: Signals) -> Agent:
@@ -135,6 +134,8 @@ class RetryingDecider(Renewing, Decider):
         """Create the state machine; `open` starts to listen."""
         self.job: RetryingRendezvous
         super().__init__(info, signals)
+        self.placed = 0.0  # when this task's own name was last looked up
+        self.moves = 0  # how often in turn it had another address
 
     def rendezvous_of(self, info: Info) -> Rendezvous:
         """Create the state machine with generations."""
@@ -164,11 +165,30 @@ class RetryingDecider(Renewing, Decider):
 
     def tick(self, now: float) -> bool:
         """Do what is due; leave if YARN has started a later container of this task."""
+        if self.job.phase == states.WAITING and self.job.generation:
+            self._check_place(now)
         if not self.job.superseded:
             return super().tick(now)
         log("a later container of %s is known to the other tasks; this one leaves" % self.info.name)
         self.exit = contract.EXIT_DECIDER_LOST
         return False
+
+    def _check_place(self, now: float) -> None:
+        """Look whether YARN has started this task elsewhere, while it waits for the others.
+
+        After a partition no other task may come back to this one, and so tell it.
+        """
+        me = self.job.me
+        known = self.info.by_place or self.addresses.get(me.name) == me.address
+        if known and not self.resolver.busy and now >= self.placed + SILENCE * self.ping_s:
+            self.placed = now
+            self.resolver.start([self.resolver.sought(self.info)], self._place_found)
+
+    def _place_found(self, _host: str, address: str | None) -> None:
+        moved = bool(address) and address != self.job.me.address
+        self.moves = self.moves + 1 if moved else 0
+        if self.moves >= MOVED:
+            self.job.superseded = True
 
     def _message(self, peer: Peer, message: Mapping[str, Any]) -> None:
         if peer.member and message["t"] == "ready":
@@ -234,9 +254,9 @@ class RetryingFollower(Renewing, Follower):
         self.stays = not info.may_grow(info.role)
         # the ended generations, and where the deciding task was, as it told last
         self.remembered: dict[str, Any] = {"generation": 0, "past": [], "grown": 0}
-        self.looked = 0.0  # when the name of the deciding task was last looked up while connected
+        self.placed = 0.0  # when the name of the deciding task was last looked up while connected
         # of ten thousand tasks two hundred look in each second
-        self.place_s = max(PLACE_S, info.total / 200.0)
+        self.place_s = max(SILENCE * info.ping_s, info.total / 200.0)
         self.moves = 0  # how often in turn it had another address
         self.gave_up: int | None = None  # the generation whose command was ended without being told
 
@@ -296,8 +316,8 @@ class RetryingFollower(Renewing, Follower):
 
         The connection to a node that YARN gave up may last.
         """
-        if not self.resolver.busy and now >= self.looked + self.place_s:
-            self.looked = now
+        if not self.resolver.busy and now >= self.placed + self.place_s:
+            self.placed = now
             self.resolver.start([self.resolver.sought(self.info)], self._place_found)
 
     def _place_found(self, _host: str, address: str | None) -> None:

@@ -1161,6 +1161,17 @@ def test_task_that_is_back_after_its_connection_was_closed_is_not_lost() -> None
     assert played.after(60) == states.RUNNING
 
 
+def test_time_in_which_a_task_was_silent_is_part_of_grace() -> None:
+    played = chief_workers()
+    played.start()
+    played.job.gone(played.now, played.member("worker-0"), silent_s=9.0)
+    assert played.after(20.9) == states.RUNNING
+    assert not played.job.failures
+    played.after(0.2)
+    played.after(2)
+    assert played.first() == ("worker-0", None, "lost")
+
+
 def test_closed_connection_has_all_of_grace_where_yarn_stops_its_task() -> None:
     """YARN stops a job's tasks one after the other."""
     played = chief_workers()

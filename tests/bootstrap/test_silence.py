@@ -1,0 +1,254 @@
+"""Nodes that vanish without a word, on real networks: partitions, paused machines, reboots."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from submit_tf_job.container import contract
+from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+from tests.bootstrap.nodes import MISSING, Nodes, nodes
+from tests.bootstrap.test_retries import HOLD, WITNESS, generations
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+PING_S = 0.5
+LONG_S, SHORT_S = 30, 2  # `grace`, longer and shorter than what happens
+LATE_S = 12  # most that may pass beyond `grace`, on a busy machine
+RAN = f"echo started; {UNTIL_GO}"
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Iterator[Nodes]:
+    """A job's containers, each on a node of its own."""
+    with nodes(tmp_path) as made:
+        yield made
+
+
+def train(job: Cluster, grace_s: float, ping_s: float = PING_S) -> None:
+    """Start a chief and two workers that run until they are told."""
+    roles = {"chief": role(1, "trains", RAN), "worker": role(2, "trains", RAN)}
+    job.job(roles, grace_s=grace_s, ping_s=ping_s)
+    job.start()
+    for name in job.names():
+        job.printed(name, "started")
+
+
+def retry(net: Nodes, grace_s: float = SHORT_S) -> None:
+    """Start a job with `retries`."""
+    roles = {"chief": role(1, "trains", HOLD), "worker": role(2, "trains", HOLD)}
+    retries = {"max": 3, "on": ["lost"]}
+    net.job({**roles, "witness": WITNESS}, retries=retries, grace_s=grace_s, ping_s=PING_S)
+    net.start()
+    for name in ("chief-0", "worker-0", "worker-1"):
+        net.printed(name, "generation 0")
+
+
+def succeeds_as_if_nothing_had_been(job: Cluster) -> None:
+    job.until(lambda: job.report().get("roles", {}).get("worker", {}).get("running") == 2)
+    job.go()
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "worker-1": 0}
+    report = job.report()
+    assert (report["state"], report["first_failure"]) == ("succeeded", None)
+    assert report["later_failures"] == []
+    assert [job.stdout(name) for name in job.names()] == ["started\n"] * 3
+
+
+def loses(job: Cluster, name: str, begun: float, grace_s: float = SHORT_S) -> None:
+    """Wait until a job fails because a task is out of reach, neither too soon nor too late."""
+    assert job.wait("chief-0", grace_s + 60) == contract.EXIT_JOB_FAILED
+    assert grace_s <= time.monotonic() - begun < grace_s + LATE_S
+    first = job.report()["first_failure"]
+    assert (first["task"], first["reason"]) == (name, "lost")
+
+
+def test_partition_shorter_than_grace_heals(net: Nodes) -> None:
+    train(net, LONG_S)
+    net.pull(net.homes["worker-1"])
+    net.lost_each_other("worker-1")
+    net.plug(net.homes["worker-1"])
+    succeeds_as_if_nothing_had_been(net)
+
+
+def test_partition_longer_than_grace_fails_the_job_and_the_task_ends_by_itself(net: Nodes) -> None:
+    train(net, SHORT_S)
+    begun = time.monotonic()
+    net.pull(net.homes["worker-1"])
+    loses(net, "worker-1", begun)
+    assert net.wait("worker-0") == contract.EXIT_JOB_FAILED
+    assert net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert time.monotonic() - begun < SHORT_S + LATE_S
+    net.empty()
+
+
+def test_partition_of_the_deciding_task_ends_every_side_by_itself(net: Nodes) -> None:
+    train(net, SHORT_S)
+    begun = time.monotonic()
+    net.pull(net.homes["chief-0"])
+    loses(net, "worker-0", begun)
+    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert time.monotonic() - begun < SHORT_S + LATE_S
+    net.empty()
+
+
+@pytest.mark.long
+def test_partition_of_the_deciding_task_shorter_than_grace_heals(net: Nodes) -> None:
+    train(net, LONG_S)
+    net.pull(net.homes["chief-0"])
+    for name in ("worker-0", "worker-1"):
+        net.lost_each_other(name)
+    net.plug(net.homes["chief-0"])
+    succeeds_as_if_nothing_had_been(net)
+
+
+def test_replaced_task_leaves_when_the_partition_heals(net: Nodes) -> None:
+    retry(net)
+    former = net.runs["worker-0"]
+    net.pull(net.homes["worker-0"])
+    net.until(lambda: "all tasks start again" in net.stderr("chief-0"))
+    # while it is cut off, it ends its command
+    node = net.move("worker-0")
+    net.start("worker-0")
+    for name in ("chief-0", "worker-0", "worker-1"):
+        net.printed(name, "generation 1")
+    net.plug(node)
+    assert former.wait(30) == 0
+    net.empty(node)
+    net.go()
+    assert set(net.wait_all().values()) == {0}
+    assert generations(net) == [(0, "worker-0", "lost")]
+    assert net.stdout("worker-0") == "generation 1\n"
+    net.empty()
+
+
+def test_replaced_deciding_task_leaves_when_the_partition_heals(net: Nodes) -> None:
+    retry(net)
+    former = net.runs["chief-0"]
+    net.pull(net.homes["chief-0"])
+    net.until(lambda: "all tasks start again" in net.stderr("worker-0"))
+    node = net.move("chief-0")
+    net.start("chief-0")
+    for name in ("chief-0", "worker-0", "worker-1"):
+        net.printed(name, "generation 1")
+    net.plug(node)
+    assert former.wait(45) == contract.EXIT_DECIDER_LOST
+    net.empty(node)
+    net.go()
+    assert set(net.wait_all().values()) == {0}
+    assert generations(net) == [(0, "chief-0", "lost")]
+    net.empty()
+
+
+@pytest.mark.long
+def test_partition_shorter_than_grace_counts_no_generation(net: Nodes) -> None:
+    retry(net, LONG_S)
+    net.pull(net.homes["worker-0"])
+    net.lost_each_other("worker-0")
+    net.plug(net.homes["worker-0"])
+    net.until(lambda: net.report()["roles"]["worker"].get("running") == 2)
+    net.go()
+    assert set(net.wait_all().values()) == {0}
+    assert generations(net) == []
+    assert net.stdout("worker-0") == "generation 0\n"
+
+
+@pytest.mark.parametrize("task", ["chief-0", pytest.param("worker-1", marks=pytest.mark.long)])
+def test_paused_machine_shorter_than_grace_goes_on(net: Nodes, task: str) -> None:
+    train(net, LONG_S)
+    net.pause(net.homes[task])
+    waiting, away = ("chief-0", task) if task != "chief-0" else ("worker-0", task)
+    net.until(lambda: f"the connection to {away} went away" in net.stderr(waiting))
+    net.resume(net.homes[task])
+    succeeds_as_if_nothing_had_been(net)
+
+
+def test_paused_machine_longer_than_grace_is_lost_and_ends_when_it_goes_on(net: Nodes) -> None:
+    train(net, SHORT_S)
+    begun = time.monotonic()
+    net.pause(net.homes["worker-1"])
+    loses(net, "worker-1", begun)
+    assert net.wait("worker-0") == contract.EXIT_JOB_FAILED
+    assert net.runs["worker-1"].poll() is None
+    net.resume(net.homes["worker-1"])
+    assert net.wait("worker-1", SHORT_S + LATE_S) in (
+        contract.EXIT_JOB_FAILED,
+        contract.EXIT_DECIDER_LOST,
+    )
+    net.empty()
+
+
+@pytest.mark.long
+def test_paused_machine_of_the_deciding_task_longer_than_grace_ends_the_job(net: Nodes) -> None:
+    train(net, SHORT_S)
+    begun = time.monotonic()
+    net.pause(net.homes["chief-0"])
+    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert SHORT_S <= time.monotonic() - begun < SHORT_S + LATE_S
+    net.resume(net.homes["chief-0"])
+    assert net.wait("chief-0") == contract.EXIT_JOB_FAILED
+    assert any("chief-0 stood still for" in text for text in net.report()["warnings"])
+    net.empty()
+
+
+@pytest.mark.long
+def test_suspended_processes_longer_than_grace_are_lost_though_their_kernel_answers(
+    net: Nodes,
+) -> None:
+    train(net, SHORT_S)
+    begun = time.monotonic()
+    net.signal(net.homes["worker-1"], signal.SIGSTOP)
+    loses(net, "worker-1", begun)
+    net.signal(net.homes["worker-1"], signal.SIGCONT)
+    assert net.wait("worker-1", SHORT_S + LATE_S) != 0
+    net.empty()
+
+
+@pytest.mark.long
+def test_all_machines_paused_for_longer_than_grace_go_on(net: Nodes) -> None:
+    """As a laptop that sleeps, or a cluster of virtual machines that is moved."""
+    train(net, 2 * SHORT_S)
+    every = list(net.homes.values())
+    for node in every:
+        net.pause(node)
+    time.sleep(3 * SHORT_S)
+    for node in every:
+        net.resume(node)
+    succeeds_as_if_nothing_had_been(net)
+
+
+def test_rebooted_node_of_a_task(net: Nodes) -> None:
+    train(net, SHORT_S)
+    begun = time.monotonic()
+    net.reboot(net.homes["worker-1"])
+    loses(net, "worker-1", begun)
+    net.empty()
+
+
+def test_rebooted_node_of_the_deciding_task_answers_that_nobody_listens(net: Nodes) -> None:
+    train(net, LONG_S)
+    begun = time.monotonic()
+    net.reboot(net.homes["chief-0"])
+    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    # not after `grace`: the new kernel refuses connections
+    assert time.monotonic() - begun < LONG_S
+    assert "has ended, and YARN does not start it again" in net.stderr("worker-0")
+    net.empty()
+
+
+@pytest.mark.long
+def test_partitions_with_the_default_timers(net: Nodes) -> None:
+    train(net, 30, 5.0)
+    net.pull(net.homes["worker-0"])
+    time.sleep(24)
+    net.plug(net.homes["worker-0"])
+    net.until(lambda: net.report()["roles"]["worker"].get("running") == 2)
+    begun = time.monotonic()
+    net.pull(net.homes["worker-1"])
+    loses(net, "worker-1", begun, 30)
+    assert net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert time.monotonic() - begun < 30 + LATE_S
+    net.empty()
