@@ -27,6 +27,7 @@ from submit_tf_job.plan import payload
 DOMAIN = "mnist.alice.sandbox.test"
 FOREVER = ["sleep", "600"]
 UNTIL_GO = "until [ -e ../go ]; do sleep 0.05; done"
+HOLD = "echo generation $TFJOB_GENERATION; " + UNTIL_GO
 
 
 def files_tar(files: Mapping[str, str]) -> bytes:
@@ -95,6 +96,9 @@ def role(count: int, role_kind: str, command: Any, **extra: Any) -> dict[str, An
         "gpus": 0,
         **extra,
     }
+
+
+WITNESS = role(1, "sidecar", ["sleep", "600"])
 
 
 def _as_a_node_manager() -> None:
@@ -287,6 +291,11 @@ class Cluster:
             if run.poll() is None:
                 run.kill()  # its guard ends the command
                 run.wait(10)
+
+
+def generations(job: Cluster) -> list[tuple[int, str, str]]:
+    found = job.report().get("generations", [])
+    return [(entry["generation"], entry["task"], entry["kind"]) for entry in found]
 
 
 @contextmanager

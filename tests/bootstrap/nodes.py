@@ -7,6 +7,7 @@ removed at the end, with whatever runs inside.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -114,7 +115,8 @@ class Nodes(Cluster):
     def signal(self, node: int, number: int) -> None:
         """Send a signal to everything on a node."""
         for pid in self.processes(node):
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, number)
 
     def pause(self, node: int) -> None:
         """Stop a virtual machine: neither its processes nor its kernel answer."""

@@ -5,10 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from tests.bootstrap.harness import UNTIL_GO, Cluster, role
-
-HOLD = "echo generation $TFJOB_GENERATION; " + UNTIL_GO
-WITNESS = role(1, "sidecar", ["sleep", "600"])
+from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, role
 
 
 def retrying(job: Cluster, roles: dict[str, Any], *on: object, most: int = 3) -> None:
@@ -16,11 +13,6 @@ def retrying(job: Cluster, roles: dict[str, Any], *on: object, most: int = 3) ->
         {**roles, "witness": WITNESS}, retries={"max": most, "on": list(on) or ["lost"]}, grace_s=20
     )
     job.start()
-
-
-def generations(job: Cluster) -> list[tuple[int, str, str]]:
-    found = job.report().get("generations", [])
-    return [(entry["generation"], entry["task"], entry["kind"]) for entry in found]
 
 
 def test_lost_worker_starts_all_commands_again_in_their_containers(any_job: Cluster) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, role
 from tests.bootstrap.nodes import MISSING, Nodes, nodes
-from tests.bootstrap.test_retries import HOLD, WITNESS, generations
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
@@ -242,10 +241,12 @@ def test_rebooted_node_of_the_deciding_task_answers_that_nobody_listens(net: Nod
 @pytest.mark.long
 def test_partitions_with_the_default_timers(net: Nodes) -> None:
     train(net, 30, 5.0)
+    begun = time.monotonic()
     net.pull(net.homes["worker-0"])
-    time.sleep(24)
+    net.lost_each_other("worker-0")
+    time.sleep(begun + 24 - time.monotonic())
     net.plug(net.homes["worker-0"])
-    net.until(lambda: net.report()["roles"]["worker"].get("running") == 2)
+    net.until(lambda: net.report()["roles"]["worker"].get("running") == 2, 10)
     begun = time.monotonic()
     net.pull(net.homes["worker-1"])
     loses(net, "worker-1", begun, 30)

@@ -169,7 +169,7 @@ class RetryingDecider(Renewing, Decider):
             self._check_place(now)
         if not self.job.superseded:
             return super().tick(now)
-        log("a later container of %s is known to the other tasks; this one leaves" % self.info.name)
+        log("YARN has started a later container of %s; this one leaves" % self.info.name)
         self.exit = contract.EXIT_DECIDER_LOST
         return False
 

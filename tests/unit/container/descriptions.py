@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 
@@ -33,3 +34,15 @@ def description(roles: dict[str, Any], **extra: Any) -> dict[str, Any]:
         "roles": roles,
         **extra,
     }
+
+
+class NoSignals:
+    """Signals of a process that receives none."""
+
+    patient_until = 0.0
+
+    def __init__(self) -> None:
+        self.reader, self.writer = socket.socketpair()
+
+    def stop(self) -> int:
+        return 0

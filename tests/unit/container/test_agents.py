@@ -11,8 +11,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.retrying.agents import RetryingDecider
-from tests.unit.container.descriptions import description, role
-from tests.unit.container.test_decider import NoSignals
+from tests.unit.container.descriptions import NoSignals, description, role
 
 
 class OneName:

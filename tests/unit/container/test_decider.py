@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,19 +11,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.decider import Decider
 from submit_tf_job.container.info import Info
-from tests.unit.container.descriptions import description, role
-
-
-class NoSignals:
-    """Signals of a process that receives none."""
-
-    patient_until = 0.0
-
-    def __init__(self) -> None:
-        self.reader, self.writer = socket.socketpair()
-
-    def stop(self) -> int:
-        return 0
+from tests.unit.container.descriptions import NoSignals, description, role
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.follower import ANSWER_S, Follower
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.wire import TABLE_LIMIT, Channel
-from tests.unit.container.descriptions import description, role
-from tests.unit.container.test_decider import NoSignals
+from tests.unit.container.descriptions import NoSignals, description, role
 
 
 class Opened(Follower):
