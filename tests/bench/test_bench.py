@@ -143,6 +143,6 @@ def test_simulated_followers_start_and_come_back() -> None:
 
 def test_one_silent_follower_of_five_hundred_is_noticed() -> None:
     """Its connection stays open, and the others ping."""
-    grace_s, ping_s = 4.0, 1.0
+    grace_s, ping_s = 4.0, 2.0
     took_s = notice_silence(500, grace_s, ping_s)
-    assert grace_s + ping_s <= took_s < grace_s + 20
+    assert grace_s + ping_s <= took_s < grace_s + 30

@@ -142,14 +142,17 @@ class Nodes(Cluster):
             for run in self.runs.values():
                 run.poll()
             time.sleep(0.02)
-        _ip("-n", self.switch, "link", "del", f"port{node}")  # that of a namespace lingers
-        _ip("netns", "del", self._space(node))
+        try:
+            _ip("-n", self.switch, "link", "del", f"port{node}")  # that of a namespace lingers
+        finally:
+            _ip("netns", "del", self._space(node))
 
     def close(self) -> None:
         """Remove all nodes, with what runs on them."""
-        for node in range(1, self.count + 1):
-            self._remove(node)
-        super().close()
+        with contextlib.ExitStack() as all_of_them:
+            all_of_them.callback(super().close)
+            for node in range(1, self.count + 1):
+                all_of_them.callback(self._remove, node)
 
     # --- the job ----------------------------------------------------------------------------------
     def lost_each_other(self, name: str) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import selectors
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from submit_tf_job.container import contract
+from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.retrying.agents import MOVED, RetryingFollower
+from submit_tf_job.container.retrying.agents import MOVED, RetryingDecider, RetryingFollower
 from submit_tf_job.container.wire import Channel
-from tests.unit.container.descriptions import description, role
-from tests.unit.container.test_decider import NoSignals
+from tests.unit.container.descriptions import NoSignals, description, role
 
 
 class Elsewhere:
@@ -60,3 +60,85 @@ def test_each_task_leaves_a_deciding_task_that_yarn_has_started_elsewhere(name: 
         follower.selector.close()
         signals.reader.close()
         signals.writer.close()
+
+
+class OneName:
+    """A resolver that knows one address."""
+
+    busy = 0
+
+    def __init__(self) -> None:
+        self.address: str | None = "10.0.0.1"
+        self.asked = 0
+
+    def sought(self, info: Info) -> str:
+        return info.host(info.deciding)
+
+    def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
+        for name in names:
+            self.asked += 1
+            found(name, self.address)
+
+
+@pytest.fixture
+def names() -> OneName:
+    return OneName()
+
+
+@pytest.fixture
+def decider(names: OneName) -> Iterator[RetryingDecider]:
+    """A deciding task that has lost its only worker, and waits for it."""
+    task = description(
+        {"chief": role(1, "trains"), "worker": role(1, "trains")},
+        retries={"max": 3, "on": ["lost"]},
+    )
+    env = {contract.ENV_INSTANCE: "chief-0", contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan"}
+    signals: Any = NoSignals()
+    made = RetryingDecider(Info(task, env, "/nowhere"), signals)
+    made.resolver = names  # type: ignore[assignment]
+    made.addresses["chief-0"] = made.job.me.address = "10.0.0.1"
+    made.job.generations.learn(1, [])
+    assert made.job.phase == states.WAITING
+    yield made
+    made.selector.close()
+    signals.reader.close()
+    signals.writer.close()
+
+
+def look(decider: RetryingDecider, times: int) -> bool:
+    """Look at its name so often; return whether it knows that it is replaced."""
+    for _ in range(times):
+        decider._check_place(decider.placed + 15.0)
+    return decider.job.superseded
+
+
+def test_deciding_task_leaves_once_its_name_is_twice_at_another_address(
+    decider: RetryingDecider, names: OneName
+) -> None:
+    assert not look(decider, 5)
+    names.address = "10.0.0.2"
+    assert not look(decider, 1)
+    assert look(decider, 1)
+    assert decider.tick(decider.info.started) is False
+    assert decider.exit == contract.EXIT_DECIDER_LOST
+
+
+@pytest.mark.parametrize("address", [None, "", "10.0.0.1"])
+def test_deciding_task_stays_while_dns_does_not_have_another_address(
+    decider: RetryingDecider, names: OneName, address: str | None
+) -> None:
+    names.address = address
+    assert not look(decider, 5)
+    names.address = "10.0.0.2"
+    assert not look(decider, 1)
+    names.address = address
+    assert not look(decider, 3)
+
+
+def test_deciding_task_whose_name_never_was_its_address_is_not_replaced_by_that(
+    decider: RetryingDecider, names: OneName
+) -> None:
+    """DNS may still have the former container, or an address of another network."""
+    decider.addresses["chief-0"] = names.address = "10.9.9.9"
+    assert not look(decider, 5)
+    assert names.asked == 0
