@@ -14,7 +14,6 @@ import re
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from submit_tf_job.container import contract
@@ -28,6 +27,7 @@ from submit_tf_job.jobspec.job import (
     Strategy,
 )
 from submit_tf_job.plan.delivery import Contribution, Delivery
+from submit_tf_job.plan.modules import container_modules
 from submit_tf_job.plan.site import Site
 
 __all__ = ["TaskDescription", "code", "needs", "pack", "stripped"]
@@ -232,26 +232,19 @@ def code(parts: tuple[str, ...] = ()) -> bytes:
     Args:
         parts: Keys of `_PARTS`.
     """
-    root = resources.files("submit_tf_job") / "container"
     modules = {"submit_tf_job/__init__.py": ""}
     folders = dict.fromkeys(f"{folder}/" for part in parts for folder in _PARTS[part])
-    for folder in ("", *folders):
-        for item in sorted((root / folder).iterdir(), key=lambda entry: entry.name):
-            if item.name.endswith(".py"):
-                modules[f"submit_tf_job/container/{folder}{item.name}"] = stripped(
-                    item.read_text("utf-8")
-                )
+    for name, source in container_modules(("", *folders)).items():
+        modules[f"submit_tf_job/container/{name}"] = stripped(source)
     # level 9 takes twice as long for half a percent
     return zlib.compress(json.dumps(modules).encode("ascii"), 7)
 
 
-_DOCSTRING = re.compile(r'(?:\A|(?<=:\n))([ ]*)"""(?:[^"\\]+|\\.|"(?!""))*"""\n')
-_COMMENT_LINE = re.compile(r"^[ ]*#(?!!)[^\n]*\n", re.MULTILINE)
-# behind code without a quote, so that it is none in a string
-_COMMENT = re.compile(r"^([^\n\"'#]*)  #[^\n]*$", re.MULTILINE)
-_FOR_TYPES = re.compile(
-    r"^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:(?:    [^\n]*)?\n)+", re.MULTILINE
-)
+# Every pattern begins with a fixed text, which Python's regexes find many times as fast as `^`.
+_DOCSTRING = re.compile(r'\n(?<=:\n)([ ]*)"""(?:[^"\\]+|\\.|"(?!""))*"""(?=\n)')
+_COMMENT_LINE = re.compile(r"\n[ ]*#(?!!)[^\n]*")
+_COMMENT = re.compile(r"  #[^\n]*")
+_FOR_TYPES = re.compile(r"\nTYPE_CHECKING = False\nif TYPE_CHECKING:(?:\n(?:    [^\n]*)?(?=\n))+")
 
 
 # Types in annotations: names, with brackets up to six levels deep, joined by `|`.
@@ -260,14 +253,12 @@ for _level in range(5):
     _BRACKETS = rf"\[(?:[^\[\]]|{_BRACKETS})*\]"
 _ONE_TYPE = rf"[A-Za-z_][\w.]*(?:{_BRACKETS})?"
 _TYPE = rf"{_ONE_TYPE}(?: \| {_ONE_TYPE})*"
-_SIGNATURE = re.compile(
-    r"^([ ]*def \w+\()(.*?)\)(?: -> [^\n#]*)?:(?:  #[^\n]*)?\n", re.MULTILINE | re.DOTALL
-)
+_SIGNATURE = re.compile(r"\n([ ]*def \w+\()(.*?)\)(?: -> [^\n#]*)?:(?:  #[^\n]*)?(?=\n)", re.DOTALL)
 _PARAMETER = re.compile(rf"(\w): {_TYPE}")
-_VARIABLE = re.compile(rf"^([ ]*[A-Za-z_][\w.]*): {_TYPE} = ", re.MULTILINE)
-_DECLARATION = re.compile(rf"^[ ]+self\.\w+: {_TYPE}\n", re.MULTILINE)
-_BLANK_LINES = re.compile(r"\n{2,}")
-_INDENTATION = re.compile(r"^(?:    )+", re.MULTILINE)
+_VARIABLE = re.compile(rf"\n([ ]*[A-Za-z_][\w.]*): {_TYPE} = ")
+_DECLARATION = re.compile(rf"\n[ ]+self\.\w+: {_TYPE}(?=\n)")
+_BLANK_LINES = re.compile(r"\n\n+")
+_INDENTATION = re.compile(r"\n(?:    )+")
 _FUTURE = "from __future__ import annotations\n"
 
 
@@ -279,20 +270,28 @@ def stripped(source: str) -> str:
     a docstring, because a class may have no other body. The patterns are those of the modules of
     `container`: a test compares the syntax trees of each.
     """
-    bare = _COMMENT_LINE.sub("", _DOCSTRING.sub(r'\1""\n', source)).replace(_FUTURE, "")
-    bare = _FOR_TYPES.sub("", _COMMENT.sub(r"\1", bare))
+    begin = ":\n"  # as before every docstring
+    bare = _DOCSTRING.sub(r'\n\1""', begin + source)
+    bare = _COMMENT_LINE.sub("", bare).replace(_FUTURE, "")
+    bare = _FOR_TYPES.sub("", _COMMENT.sub(_without_comment, bare))
     bare = _DECLARATION.sub("", _SIGNATURE.sub(_without_types, bare))
-    bare = _BLANK_LINES.sub("\n", _VARIABLE.sub(r"\1 = ", bare))
-    return _INDENTATION.sub(_with_single_blanks, bare)
+    bare = _BLANK_LINES.sub("\n", _VARIABLE.sub(r"\n\1 = ", bare))
+    return _INDENTATION.sub(_with_single_blanks, bare).removeprefix(begin)
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    """Return nothing for a comment; `#` behind a quote may be a part of a string."""
+    line = found.string[found.string.rfind("\n", 0, found.start()) : found.start()]
+    return found[0] if any(char in line for char in "\"'#") else ""
 
 
 def _with_single_blanks(found: re.Match[str]) -> str:
-    return " " * (len(found[0]) // 4)
+    return "\n" + " " * (len(found[0]) // 4)
 
 
 def _without_types(found: re.Match[str]) -> str:
     parameters = _PARAMETER.sub(r"\1", found[2])
-    return f"{found[1]}{parameters}):\n"
+    return f"\n{found[1]}{parameters}):"
 
 
 def _base64_lines(content: bytes) -> str:
