@@ -22,7 +22,6 @@ bytes depend only on names, modes and contents.
 from __future__ import annotations
 
 import hashlib
-import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
@@ -102,6 +101,8 @@ class Pack:
         return tuple(self._pieces())
 
     def _pieces(self) -> Iterator[bytes | HostFile]:
+        import tarfile  # most jobs ship no files
+
         written = 0
         for file in self.files:
             info = tarfile.TarInfo(file.name)
