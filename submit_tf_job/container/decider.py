@@ -85,6 +85,7 @@ class Decider(Agent):
         self.listener: socket.socket | None = None
         self.resolver = Resolver(info.task.get("dns_server"), self.post)
         self.addresses: dict[str, str] = {}
+        self.announced = ""  # where the others find this task without DNS
         self.unasked = [info.name]  # names of tasks to look up now
         self.unknown: list[str] = []  # names of tasks to look up again
         self.watch = Watch(info.name, info.names_gone_s)
@@ -114,7 +115,7 @@ class Decider(Agent):
         from submit_tf_job.container.meeting import place
 
         me = self.job.me
-        me.address = me.origin = place.own_address(self.info)
+        self.announced = me.address = me.origin = place.own_address(self.info)
         if self.listener:
             place.Announcer(
                 self.info, me.address, lambda *told: self.post(lambda: self._unannounced(*told))

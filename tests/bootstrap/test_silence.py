@@ -104,41 +104,28 @@ def test_partition_of_the_deciding_task_shorter_than_grace_heals(net: Nodes) -> 
     succeeds_as_if_nothing_had_been(net)
 
 
-def test_replaced_task_leaves_when_the_partition_heals(net: Nodes) -> None:
+@pytest.mark.parametrize(
+    ("name", "noticed_by", "status"),
+    [("worker-0", "chief-0", 0), ("chief-0", "worker-0", contract.EXIT_DECIDER_LOST)],
+)
+def test_replaced_task_leaves_when_the_partition_heals(
+    net: Nodes, name: str, noticed_by: str, status: int
+) -> None:
     retry(net)
-    former = net.runs["worker-0"]
-    net.pull(net.homes["worker-0"])
-    net.until(lambda: "all tasks start again" in net.stderr("chief-0"))
-    # while it is cut off, it ends its command
-    node = net.move("worker-0")
-    net.start("worker-0")
-    for name in ("chief-0", "worker-0", "worker-1"):
-        net.printed(name, "generation 1")
+    former = net.runs[name]
+    net.pull(net.homes[name])
+    net.until(lambda: "all tasks start again" in net.stderr(noticed_by))
+    node = net.move(name)
+    net.start(name)  # as YARN would
+    for task in ("chief-0", "worker-0", "worker-1"):
+        net.printed(task, "generation 1")
     net.plug(node)
-    assert former.wait(60) == 0
+    assert former.wait(60) == status
     net.empty(node)
     net.go()
     assert set(net.wait_all().values()) == {0}
-    assert generations(net) == [(0, "worker-0", "lost")]
-    assert net.stdout("worker-0") == "generation 1\n"
-    net.empty()
-
-
-def test_replaced_deciding_task_leaves_when_the_partition_heals(net: Nodes) -> None:
-    retry(net)
-    former = net.runs["chief-0"]
-    net.pull(net.homes["chief-0"])
-    net.until(lambda: "all tasks start again" in net.stderr("worker-0"))
-    node = net.move("chief-0")
-    net.start("chief-0")
-    for name in ("chief-0", "worker-0", "worker-1"):
-        net.printed(name, "generation 1")
-    net.plug(node)
-    assert former.wait(60) == contract.EXIT_DECIDER_LOST
-    net.empty(node)
-    net.go()
-    assert set(net.wait_all().values()) == {0}
-    assert generations(net) == [(0, "chief-0", "lost")]
+    assert generations(net) == [(0, name, "lost")]
+    assert net.stdout(name) == "generation 1\n"
     net.empty()
 
 
@@ -165,6 +152,7 @@ def test_paused_machine_shorter_than_grace_goes_on(net: Nodes, task: str) -> Non
     succeeds_as_if_nothing_had_been(net)
 
 
+@pytest.mark.long
 def test_paused_machine_longer_than_grace_is_lost_and_ends_when_it_goes_on(net: Nodes) -> None:
     train(net, SHORT_S)
     begun = time.monotonic()
@@ -219,6 +207,7 @@ def test_all_machines_paused_for_longer_than_grace_go_on(net: Nodes) -> None:
     succeeds_as_if_nothing_had_been(net)
 
 
+@pytest.mark.long
 def test_rebooted_node_of_a_task(net: Nodes) -> None:
     train(net, SHORT_S)
     begun = time.monotonic()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from submit_tf_job.container.child import Signals
     from submit_tf_job.container.info import Info
+    from submit_tf_job.container.names import Resolver
     from submit_tf_job.container.rendezvous import Member, Rendezvous
 
 MOVED = 2  # so many looks at the deciding task's name in turn must find another address
@@ -134,8 +135,18 @@ class RetryingDecider(Renewing, Decider):
         """Create the state machine; `open` starts to listen."""
         self.job: RetryingRendezvous
         super().__init__(info, signals)
-        self.placed = 0.0  # when this task's own name was last looked up
+        self.finder = self._finder()
+        self.placed = 0.0  # when this task was last looked up
         self.moves = 0  # how often in turn it had another address
+
+    def _finder(self) -> Resolver:
+        """Return what finds this task as the others do."""
+        if not self.info.by_place:
+            return self.resolver
+        # travels only with jobs that do without Registry DNS
+        from submit_tf_job.container.meeting.place import Finder
+
+        return Finder(self.info, self.post)
 
     def rendezvous_of(self, info: Info) -> Rendezvous:
         """Create the state machine with generations."""
@@ -178,14 +189,23 @@ class RetryingDecider(Renewing, Decider):
 
         After a partition no other task may come back to this one, and so tell it.
         """
-        me = self.job.me
-        known = self.info.by_place or self.addresses.get(me.name) == me.address
-        if known and not self.resolver.busy and now >= self.placed + SILENCE * self.ping_s:
+        due = now >= self.placed + SILENCE * self.ping_s
+        if due and self._home() and not self.finder.busy:
             self.placed = now
-            self.resolver.start([self.resolver.sought(self.info)], self._place_found)
+            self.finder.start([self.finder.sought(self.info)], self._place_found)
+
+    def _home(self) -> str:
+        """Return the address at which the others found this task, "" if that is not known.
+
+        DNS may have had the former container, or have an address of another network.
+        """
+        me = self.job.me
+        if self.info.by_place:
+            return self.announced
+        return me.address if self.addresses.get(me.name) == me.address else ""
 
     def _place_found(self, _host: str, address: str | None) -> None:
-        moved = bool(address) and address != self.job.me.address
+        moved = bool(address) and address != self._home()
         self.moves = self.moves + 1 if moved else 0
         if self.moves >= MOVED:
             self.job.superseded = True

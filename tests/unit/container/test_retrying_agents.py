@@ -12,6 +12,7 @@ import pytest
 from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.info import Info
+from submit_tf_job.container.meeting.place import Finder
 from submit_tf_job.container.retrying.agents import MOVED, RetryingDecider, RetryingFollower
 from submit_tf_job.container.wire import Channel
 from tests.unit.container.descriptions import NoSignals, description, role
@@ -95,7 +96,7 @@ def decider(names: OneName) -> Iterator[RetryingDecider]:
     env = {contract.ENV_INSTANCE: "chief-0", contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan"}
     signals: Any = NoSignals()
     made = RetryingDecider(Info(task, env, "/nowhere"), signals)
-    made.resolver = names  # type: ignore[assignment]
+    made.finder = names  # type: ignore[assignment]
     made.addresses["chief-0"] = made.job.me.address = "10.0.0.1"
     made.job.generations.learn(1, [])
     assert made.job.phase == states.WAITING
@@ -142,3 +143,34 @@ def test_deciding_task_whose_name_never_was_its_address_is_not_replaced_by_that(
     decider.addresses["chief-0"] = names.address = "10.9.9.9"
     assert not look(decider, 5)
     assert names.asked == 0
+
+
+def test_deciding_task_without_registry_dns_looks_where_the_others_do(names: OneName) -> None:
+    rule = {
+        "protocol": "http",
+        "addresses": ["127.0.0.1:9"],
+        "path": "/tmp/meeting",
+        "user": "alice",
+        "dns": False,
+    }
+    task = description(
+        {"chief": role(1, "trains"), "worker": role(1, "trains")},
+        retries={"max": 3, "on": ["lost"]},
+        meeting=rule,
+    )
+    env = {contract.ENV_INSTANCE: "chief-0", contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan"}
+    signals: Any = NoSignals()
+    made = RetryingDecider(Info(task, env, "/nowhere"), signals)
+    try:
+        assert isinstance(made.finder, Finder)
+        made.finder = names  # type: ignore[assignment]
+        assert not look(made, 3)
+        assert names.asked == 0  # it has not said where it is
+        made.announced, made.job.me.address = "10.0.0.1", "10.7.7.7"
+        assert not look(made, 3)
+        names.address = "10.0.0.2"
+        assert look(made, 2)
+    finally:
+        made.selector.close()
+        signals.reader.close()
+        signals.writer.close()
