@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -399,6 +400,14 @@ class Tool:
             assert time.monotonic() < deadline, asked
             time.sleep(0.5)
 
+    def output(self, job: str, task: str) -> str:
+        """Return what a task's containers wrote to stdout."""
+        return self("logs", job, task, "--raw").stdout
+
+    def printed(self, job: str, task: str, text: str, timeout: float = 120) -> None:
+        """Wait until a task has written a text."""
+        self.until(job, lambda _seen: text in self.output(job, task), timeout)
+
 
 @pytest.fixture
 def tool(
@@ -452,6 +461,11 @@ def bootstrap_of(job: str, task: str) -> int:
         ):
             return pid
     raise AssertionError(f"no bootstrap of {task} in {processes_of(job)}")
+
+
+def kill(job: str, task: str) -> None:
+    """Kill a task's container, with everything in it."""
+    os.kill(bootstrap_of(job, task), signal.SIGKILL)
 
 
 def gone(job: str, within_s: float = 20) -> None:

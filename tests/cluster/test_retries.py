@@ -23,6 +23,7 @@ from tests.cluster.conftest import (
     another,
     bootstrap_of,
     gone,
+    kill,
     processes_of,
 )
 from tests.cluster.victims import application_master
@@ -96,9 +97,9 @@ def test_a_training_survives_its_worker_and_its_chief(tool: Tool) -> None:
 def survives_worker_and_chief(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
     checkpoint = training(tool, "survives", 3, roles)
-    os.kill(bootstrap_of("survives", "worker-1"), signal.SIGKILL)
+    kill("survives", "worker-1")
     reaches(tool, "survives", 1)
-    os.kill(bootstrap_of("survives", "chief-0"), signal.SIGKILL)
+    kill("survives", "chief-0")
     reaches(tool, "survives", 2)
     may_end(checkpoint)
     done = tool("wait", "survives", "-o", "json")
@@ -136,21 +137,6 @@ def is_tried_once(tool: Tool) -> None:
 
 
 # --- longer proofs: `make matrix` -----------------------------------------------------------------
-def kill(job: str, task: str) -> None:
-    """Kill a task's container, with everything in it."""
-    os.kill(bootstrap_of(job, task), signal.SIGKILL)
-
-
-def output(tool: Tool, job: str, task: str) -> str:
-    """Return what a task's containers wrote to stdout."""
-    return tool("logs", job, task, "--raw").stdout
-
-
-def printed(tool: Tool, job: str, task: str, text: str) -> None:
-    """Wait until a task has written a text."""
-    tool.until(job, lambda _seen: text in output(tool, job, task))
-
-
 @pytest.mark.long
 def test_containers_that_never_start_the_bootstrap_end_the_job(tool: Tool) -> None:
     spec = tool.spec(
@@ -183,11 +169,11 @@ def test_keras_continues_from_its_backup(tool: Tool, tmp_path: Path) -> None:
     assert tool("submit", spec, "--detach").status == 0
     for number, victim in enumerate(["worker-1", "chief-0"]):
         reaches(tool, "keras-again", number)
-        printed(tool, "keras-again", "worker-0", f"of generation {number}")
+        tool.printed("keras-again", "worker-0", f"of generation {number}")
         kill("keras-again", victim)
     done = tool("wait", "keras-again", "-o", "json", timeout=500)
     assert done.status == 0, done.stdout + done.stderr
-    said = output(tool, "keras-again", "worker-0")
+    said = tool.output("keras-again", "worker-0")
     epochs = [line.split()[1] for line in said.splitlines() if line.startswith("epoch ")]
     assert epochs[-1] == "59"
     # at most the epoch that was not saved is done again, for each of the two losses
@@ -221,7 +207,7 @@ def test_parameter_servers_continue_from_a_checkpoint(
     assert done.status == 0, done.stdout + done.stderr
     lost = [entry["task"] for entry in done.json["retries"]["generations"]]
     assert lost == [victim]
-    said = output(tool, name, "chief-0")
+    said = tool.output(name, "chief-0")
     assert "step 3000: loss" in said
     steps = [int(number) for number in re.findall(r"from step (\d+)", said)]
     assert steps[0] == 0, steps
@@ -257,7 +243,7 @@ def test_torch_continues_from_a_checkpoint(tool: Tool) -> None:
     done = tool("wait", "torch-again", "-o", "json", timeout=500)
     assert done.status == 0, done.stdout + done.stderr
     assert [entry["task"] for entry in done.json["retries"]["generations"]] == ["worker-0"]
-    said = output(tool, "torch-again", "worker-0")
+    said = tool.output("torch-again", "worker-0")
     assert int(re.findall(r"from step (\d+)", said)[-1]) > 0
     gone("torch-again")
 
