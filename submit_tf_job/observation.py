@@ -121,8 +121,9 @@ class Generation:
     Attributes:
         number: From 0.
         task: The task that failed first.
-        kind: The word of `retries.on` for the failure; "" for the program's own; "grown" if it
-            ended without one, because tasks of an elastic role had come.
+        kind: The word of `retries.on` for the failure; "" for the program's own; "grown" or
+            "shrunk" if it ended without one, because tasks of an elastic role had come, or YARN had
+            ended some.
         message: The failure in one sentence.
         step: The last step that was reported, or None.
         duration_s: Seconds from its start to the call of the next one.
@@ -137,9 +138,9 @@ class Generation:
     duration_s: float | None = None
 
     @property
-    def has_grown(self) -> bool:
-        """Whether it ended because tasks of an elastic role had come."""
-        return self.kind == contract.REASON_GROWN
+    def is_resized(self) -> bool:
+        """Whether it ended because an elastic role had more tasks, or fewer."""
+        return self.kind in contract.RESIZED
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class Retried:
     Attributes:
         most: How often they may after a failure.
         used: How often they have after a failure.
-        count: How often they have in all: also to take in tasks of an elastic role.
+        count: How often they have in all: also with more or fewer tasks of an elastic role.
         refusal: Why a failure was not retried, or "".
         generations: The last ended ones, at most 20.
     """
@@ -162,12 +163,14 @@ class Retried:
 
     def words(self, generation: Generation) -> str:
         """Return which retry follows a generation, or that it is none."""
-        if generation.has_grown:
+        if generation.kind == contract.REASON_GROWN:
             return "to take in tasks that have come"
+        if generation.is_resized:
+            return "without the tasks that YARN has ended"
         later = [
             other
             for other in self.generations
-            if other.number > generation.number and not other.has_grown
+            if other.number > generation.number and not other.is_resized
         ]
         return f"retry {self.used - len(later)} of {self.most}"
 

@@ -160,7 +160,10 @@ EXIT_MEANING = {
 RETRY_LOST, RETRY_OOM, RETRY_ANY = "lost", "out-of-memory", "any"  # words of `retries.on`
 REASON_OOM = "out-of-memory"  # reason of a record: the kernel killed the command for its memory
 REASON_PREPARE = "prepare-failed"  # reason of a record: `prepare` of the job failed
-REASON_GROWN = "grown"  # reason of an ended generation: tasks of an elastic role had come
+# reasons of an ended generation that are no failures: tasks of an elastic role had come, or YARN
+# had ended some (scaled down, preempted, their node drained)
+REASON_GROWN, REASON_SHRUNK = "grown", "shrunk"
+RESIZED = (REASON_GROWN, REASON_SHRUNK)
 # the sidecar of a job with `retries` whose exit status is the job's for YARN: other tasks that
 # fail would be started again
 WITNESS_ROLE = "witness"

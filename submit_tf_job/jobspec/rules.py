@@ -507,6 +507,12 @@ def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None
             "retries: 3, or say one number",
             "instances",
         )
+    elif not {"lost", "any"} & set(job.values["retries"].on):
+        role.fail(
+            "an elastic role goes on without its lost tasks; add lost to `on` of retries, or say "
+            "one number",
+            "instances",
+        )
     elif role.values.get("tolerate"):
         role.fail(
             "an elastic role goes on without its lost tasks, and takes them back; leave tolerate "

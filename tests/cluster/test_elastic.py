@@ -116,8 +116,8 @@ def shrinks_and_grows(tool: Tool) -> None:
     kill("grows", "worker-0")
     assert told(tool.cwd, 3, 3) == [1, 2, 3]
     retried = ends_well(tool, "grows")
-    assert [entry["kind"] for entry in retried["generations"]] == ["lost", "grown", "lost"]
-    assert (retried["used"], retried["max"]) == (2, 3)
+    assert [entry["kind"] for entry in retried["generations"]] == ["shrunk", "grown", "lost"]
+    assert (retried["used"], retried["max"]) == (1, 3)
 
 
 @pytest.mark.long
@@ -189,7 +189,7 @@ def test_keras_goes_on_with_fewer_workers_and_with_more(tool: Tool) -> None:
         assert scaled.status == 0, scaled.stderr
     tool.printed("keras-elastic", "worker-1", "of generation 2")
     retried = finishes(tool, "keras-elastic")
-    assert [entry["kind"] for entry in retried["generations"]] == ["lost", "grown"]
+    assert [entry["kind"] for entry in retried["generations"]] == ["shrunk", "grown"]
     said = tool.output("keras-elastic", "worker-0")
     epochs = [line.split()[1] for line in said.splitlines() if line.startswith("epoch ")]
     assert epochs[-1] == "399"
@@ -243,7 +243,7 @@ def test_torch_goes_on_with_fewer_tasks(tool: Tool) -> None:
     scaled = tool("scale", "torch-elastic", "worker=2")
     assert scaled.status == 0, scaled.stderr
     retried = finishes(tool, "torch-elastic")
-    assert [entry["kind"] for entry in retried["generations"]] == ["lost"]
+    assert [entry["kind"] for entry in retried["generations"]] == ["shrunk"]
     said = tool.output("torch-elastic", "worker-0")
     assert re.findall(r"rank 0 of (\d)", said) == ["3", "2"]
     assert int(re.findall(r"from step (\d+)", said)[-1]) > 0
@@ -274,6 +274,6 @@ def test_a_training_shrinks_and_grows_in_docker(
         assert tool("scale", "docked-elastic", "worker=2").status == 0
         tool.printed("docked-elastic", "worker-1", "2 of 3 in 2")
         retried = finishes(tool, "docked-elastic")
-        assert [entry["kind"] for entry in retried["generations"]] == ["lost", "grown"]
+        assert [entry["kind"] for entry in retried["generations"]] == ["shrunk", "grown"]
     finally:
         tool.tidy()

@@ -79,6 +79,8 @@ class ElasticRendezvous(RetryingRendezvous):
         ]
         if not all(self._is_elastic(m) and m.peer is None for m in missing):
             return
+        if not self._is_the_only_one():
+            return
         if now < self.patient_until and any(m.name in self.expected for m in missing):
             return
         if any(self._here(role) < rule["min"] for role, rule in self.rules.items()):
@@ -86,6 +88,15 @@ class ElasticRendezvous(RetryingRendezvous):
         for m in missing:
             self._set(m, LEFT_OUT)
             self.unresolved.discard(m.name)
+
+    def _is_the_only_one(self) -> bool:
+        """Return whether no other deciding task can do without this one's tasks at the same time.
+
+        The witness is connected to one of them: that of a task that was cut off and replaced has
+        none, and waits.
+        """
+        witness = self.members.get(contract.WITNESS_ROLE + "-0")
+        return witness is None or witness.peer is not None or witness.closed
 
     def _here(self, role: str) -> int:
         """Count the tasks of a role that are connected and in this generation."""
@@ -162,9 +173,28 @@ class ElasticRendezvous(RetryingRendezvous):
     def _grow(self, now: float, came: list[Member]) -> None:
         names = ", ".join(m.name for m in came[:5]) + (" and more" if len(came) > 5 else "")
         cause = self._record(came[0], now, contract.REASON_GROWN, "%s came" % names)
+        self._resize(now, cause, "%s came: all tasks start again, to take them in" % names)
+
+    def _retried(self, now: float, cause: Mapping[str, Any]) -> bool:
+        """Call the next generation; where YARN has ended tasks and enough are left, it is no retry."""
+        m = self.members.get(str(cause["task"]))
+        if m is None or not self._is_elastic(m) or not m.stopping:
+            return super()._retried(now, cause)
+        left = [
+            other
+            for other in self.members.values()
+            if other.role == m.role and other.peer is not None and not other.stopping
+        ]
+        if len(left) < self._least(m.role):
+            return super()._retried(now, cause)
+        text = "%s; all tasks start again, without it" % cause["message"]
+        self._resize(now, dict(cause, reason=contract.REASON_SHRUNK), text)
+        return True
+
+    def _resize(self, now: float, cause: Mapping[str, Any], text: str) -> None:
         step, wall = (self.progress or {}).get("step"), self.info.wall
         self.generations.end(cause, step, wall + self.generation_started, wall + now)
-        self.event(now, "%s came: all tasks start again, to take them in" % names)
+        self.event(now, text)
         self._await_all(now)
 
     def _await_all(self, now: float) -> None:

@@ -164,7 +164,7 @@ class RetryingDecider(Renewing, Decider):
             "host": self.info.node,
             "generation": self.job.generation,
             "past": self.job.generations.past,
-            "grown": self.job.generations.grown,
+            "resized": self.job.generations.resized,
             "left_out": self.job.left_out(),
             "prepared": not self.job.unprepared,
         }
@@ -273,7 +273,7 @@ class RetryingFollower(Renewing, Follower):
         super().__init__(info, signals)
         self.stays = not info.may_grow(info.role)
         # the ended generations, and where the deciding task was, as it told last
-        self.remembered: dict[str, Any] = {"generation": 0, "past": [], "grown": 0}
+        self.remembered: dict[str, Any] = {"generation": 0, "past": [], "resized": 0}
         self.placed = 0.0  # when the name of the deciding task was last looked up while connected
         # of ten thousand tasks two hundred look in each second
         self.place_s = max(SILENCE * info.ping_s, info.total / 200.0)
@@ -305,7 +305,7 @@ class RetryingFollower(Renewing, Follower):
             self.remembered = {
                 "generation": message["generation"],
                 "past": message["past"],
-                "grown": message["grown"],
+                "resized": message["resized"],
                 "prepared": message["prepared"],
                 "seen_container": message["container"],
                 "seen_host": message["host"],
@@ -363,7 +363,8 @@ class RetryingFollower(Renewing, Follower):
         """
         task = self.info.task
         alone = now >= self.lost_at + task["grace_s"]
-        if self.stays and self.child and not self.renewing and alone:
+        ended = self.record or self.ending  # the deciding task may only be suspended
+        if self.stays and self.child and not (self.renewing or ended) and alone:
             self.gave_up = self.generation
             self._drop(busy=True)  # a hello that is under way does not say it
             self.renew(now, self.generation)

@@ -48,7 +48,7 @@ class Generations:
         self.node_losses: int = rule.get("node_losses", 0)
         # generations that ended under earlier deciding tasks, as the others remember
         self._inherited: list[dict[str, Any]] = []
-        self._inherited_count = self._inherited_grown = 0
+        self._inherited_count = self._inherited_resized = 0
         self._own: list[dict[str, Any]] = []  # those that ended under this one
 
     @property
@@ -57,15 +57,15 @@ class Generations:
         return self._inherited_count + len(self._own)
 
     @property
-    def grown(self) -> int:
-        """The number of generations that ended because tasks of an elastic role had come."""
-        own = [entry for entry in self._own if entry["reason"] == contract.REASON_GROWN]
-        return self._inherited_grown + len(own)
+    def resized(self) -> int:
+        """The number of generations that ended because an elastic role had more tasks, or fewer."""
+        own = [entry for entry in self._own if entry["reason"] in contract.RESIZED]
+        return self._inherited_resized + len(own)
 
     @property
     def used(self) -> int:
         """The number of generations that ended by a failure: the used retries."""
-        return self.count - self.grown
+        return self.count - self.resized
 
     @property
     def past(self) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ class Generations:
 
         A container may be lost twice at the same step by chance.
         """
-        past = [entry for entry in self.past if entry["reason"] != contract.REASON_GROWN]
+        past = [entry for entry in self.past if entry["reason"] not in contract.RESIZED]
         if not past or step is None or kind_of(cause) == contract.RETRY_LOST:
             return False
         former = past[-1]
@@ -152,27 +152,27 @@ class Generations:
         text = "%s was lost on %s %d times: YARN starts no more of its containers there"
         return text % (role, host, times)
 
-    def learn(self, count: Any, past: Any, grown: Any = 0) -> None:
+    def learn(self, count: Any, past: Any, resized: Any = 0) -> None:
         """Take over what a task remembers of earlier deciding tasks, if it is more.
 
         Args:
             count: The number of ended generations that the task knows.
             past: Its list of them.
-            grown: How many of them ended without a failure.
+            resized: How many of them ended without a failure.
         """
         if isinstance(count, int) and count > self._inherited_count and isinstance(past, list):
             self._inherited_count = count
-            self._inherited_grown = grown if isinstance(grown, int) else 0
+            self._inherited_resized = resized if isinstance(resized, int) else 0
             self._inherited = [entry for entry in past[-KEPT:] if _is_entry(entry)]
 
 
 def kind_of(cause: Mapping[str, Any]) -> str:
     """Return the word of `retries.on` for a failure; "" for the program's own.
 
-    "grown" for the end of a generation that was none.
+    "grown" or "shrunk" for the end of a generation that was none.
     """
-    if cause.get("reason") == contract.REASON_GROWN:
-        return contract.REASON_GROWN
+    if cause.get("reason") in contract.RESIZED:
+        return str(cause["reason"])
     if cause.get("reason") == contract.REASON_OOM:
         return contract.RETRY_OOM
     return contract.RETRY_LOST if cause.get("reason") in LOST_REASONS else ""

@@ -41,7 +41,7 @@ WITNESS_S = 60.0  # the start waits so long for the witness
 def serial(container: Any) -> tuple[int, ...]:
     """Return what orders the containers of one application: `container_e1_17_0001_01_000005`."""
     numbers = str(container).split("_")[-2:]
-    return tuple(int(number) for number in numbers if number.isdigit())
+    return tuple(int(number) for number in numbers if number.isdecimal())
 
 
 class RetryingRendezvous(Rendezvous):
@@ -104,7 +104,7 @@ class RetryingRendezvous(Rendezvous):
             self.superseded = True
             return "busy"
         if self.phase == WAITING and message.get("seen") not in (None, self.me.run):
-            self.generations.learn(*map(message.get, ("generation", "past", "grown")))
+            self.generations.learn(*map(message.get, ("generation", "past", "resized")))
             if message.get("prepared") is True:
                 self.unprepared = False
             self._succeed(now, message)

@@ -124,9 +124,21 @@ def test_does_not_wait_for_a_task_that_yarn_took_on_purpose() -> None:
     played.after(35)
     played.after(10)
     assert played.job.generation == 1
+    # a scaled job has not failed: it uses no retry
+    assert played.job.generations.past[0]["kind"] == "shrunk"
+    assert (played.job.generations.used, played.job.generations.resized) == (0, 1)
     played.ready()
     assert played.after(2) == states.RUNNING
     assert played.present == [0, 1, 2]
+
+
+def test_a_task_that_yarn_takes_where_too_few_are_left_is_a_retry() -> None:
+    played = running("trains", "worker-0", "worker-1")
+    played.member("worker-1").stopping = True
+    played.job.gone(played.now, played.member("worker-1"), closed=True)
+    played.after(35)
+    played.after(10)
+    assert (played.job.generation, played.job.generations.used) == (1, 1)
 
 
 def test_a_command_that_still_ends_is_waited_for() -> None:

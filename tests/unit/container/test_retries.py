@@ -10,7 +10,11 @@ import pytest
 from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.retrying.generations import KEPT, Generations, kind_of, oom_kills
-from submit_tf_job.container.retrying.retrying_rendezvous import WITNESS_S, RetryingRendezvous
+from submit_tf_job.container.retrying.retrying_rendezvous import (
+    WITNESS_S,
+    RetryingRendezvous,
+    serial,
+)
 from tests.unit.container.descriptions import role
 from tests.unit.container.lossy_world import play
 from tests.unit.container.played import Played
@@ -131,6 +135,11 @@ def test_older_container_of_a_task_ends_also_while_the_later_one_is_away() -> No
     played.job.gone(T, played.job.members["worker-0"])
     assert played.hello("worker-0", "r1", peer="first", container=first) == "finished"
     assert played.hello("worker-0", "r3", peer="other", container="") == "welcome"
+
+
+def test_numbers_of_a_container_that_are_none_are_left_out() -> None:
+    assert serial("container_e1_17_0001_01_000005") == (1, 5)
+    assert serial("container_\u00b2") == serial(None) == ()
 
 
 def test_end_of_a_command_of_an_earlier_generation_is_ignored() -> None:

@@ -229,6 +229,13 @@ def test_elastic_role() -> None:
             "'tensorboard' is of kind sidecar; say one number",
         ),
         (
+            "multi-worker",
+            TRAINERS,
+            "retries: {max: 3, on: [137]}",
+            "roles.worker.instances: an elastic role goes on without its lost tasks; add lost to "
+            "`on` of retries, or say one number",
+        ),
+        (
             "custom",
             TRAINERS.replace("max: 4}", "max: 4}, tolerate: 2"),
             RETRIED,
