@@ -176,7 +176,10 @@ class ElasticRendezvous(RetryingRendezvous):
         self._resize(now, cause, "%s came: all tasks start again, to take them in" % names)
 
     def _retried(self, now: float, cause: Mapping[str, Any]) -> bool:
-        """Call the next generation; where YARN has ended tasks and enough are left, it is no retry."""
+        """Call the next generation, if `retries` covers the first failure.
+
+        Where YARN has ended tasks, and enough are left, it is no retry.
+        """
         m = self.members.get(str(cause["task"]))
         if m is None or not self._is_elastic(m) or not m.stopping:
             return super()._retried(now, cause)
