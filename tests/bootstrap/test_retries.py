@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from typing import Any
 
 from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, role
@@ -153,6 +154,31 @@ def test_older_deciding_task_leaves_when_a_later_one_is_known(job: Cluster) -> N
     assert set(job.wait_all().values()) == {0}
 
 
+def suspended(job: Cluster, roles: dict[str, Any]) -> None:
+    """Start a job whose tasks soon notice that the deciding one stands still."""
+    retries = {"max": 3, "on": ["lost"]}
+    job.job({**roles, "witness": WITNESS}, retries=retries, grace_s=4, ping_s=1)
+    job.start()
+
+
+def test_end_of_a_command_is_told_after_a_suspension_that_outlasts_grace(job: Cluster) -> None:
+    ends = f"{UNTIL_GO.replace('go', 'end')}; echo done"
+    suspended(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", ends)})
+    job.printed("chief-0", "generation 0")
+    job.kill("chief-0", signal.SIGSTOP)
+    try:
+        (job.root / "app" / "end").touch()
+        job.until(lambda: "went away" in job.stderr("worker-0"))
+        time.sleep(6)  # longer than `grace`
+    finally:
+        job.kill("chief-0", signal.SIGCONT)
+    job.until(lambda: job.report()["roles"]["worker"]["succeeded"] == 1)
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    assert generations(job) == []
+    assert job.stdout("worker-0") == "done\n"
+
+
 def test_suspension_of_the_deciding_task_that_outlasts_grace_starts_all_tasks_again(
     job: Cluster,
 ) -> None:
@@ -164,8 +190,7 @@ def test_suspension_of_the_deciding_task_that_outlasts_grace_starts_all_tasks_ag
         "worker": role(1, "trains", HOLD),
         "slow": role(1, "trains", slow),
     }
-    job.job({**roles, "witness": WITNESS}, retries={"max": 3, "on": ["lost"]}, grace_s=2)
-    job.start()
+    suspended(job, roles)
     for name in ("chief-0", "worker-0", "slow-0"):
         job.printed(name, "generation 0")
     job.kill("chief-0", signal.SIGSTOP)

@@ -58,6 +58,19 @@ def test_starts_with_fewer_when_the_time_to_start_is_nearly_over() -> None:
     assert played.job.more()["elastic"] == {"worker": {"min": 2, "max": 4, "now": 2}}
 
 
+@pytest.mark.parametrize(("how", "starts"), [("silent", False), ("never", False), ("ended", True)])
+def test_does_without_others_only_where_the_witness_is(how: str, starts: bool) -> None:
+    """A deciding task that was cut off and replaced must not train on with what it has."""
+    played = elastic()
+    if how != "never":
+        played.come("witness-0")
+        played.job.gone(played.now, played.member("witness-0"), closed=how == "ended")
+    played.come("worker-0", "worker-3")
+    played.after(890)
+    assert played.job.phase == (states.RUNNING if starts else states.WAITING)
+    assert played.after(20) == (states.RUNNING if starts else states.ENDING)
+
+
 def test_starts_at_once_when_all_have_come() -> None:
     played = elastic()
     played.come("witness-0", "worker-0", "worker-1", "worker-2", "worker-3")
