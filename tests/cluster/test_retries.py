@@ -249,6 +249,32 @@ def test_torch_continues_from_a_checkpoint(tool: Tool) -> None:
 
 
 @pytest.mark.long
+def test_jax_meets_again_after_the_loss_of_its_coordinator(tool: Tool) -> None:
+    frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
+    if not frameworks:
+        pytest.skip("SUBMIT_TF_JOB_TEST_FRAMEWORKS names no virtual environment with JAX")
+    spec = tool.spec(
+        "jax-again",
+        strategy="jax",
+        command="python jax_train.py && { [ $TFJOB_GENERATION = 1 ] || sleep 600; }",
+        files=[{"src": str(SPECS / "programs/jax_train.py"), "dst": "jax_train.py"}],
+        env={"PATH": f"{frameworks}/bin:/usr/bin:/bin"},
+        retries=3,
+        roles={"worker": {"memory": "2Gi", "instances": 2}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    tool.printed("jax-again", "worker-0", "loss", 300)
+    kill("jax-again", "worker-0")
+    done = tool("wait", "jax-again", "-o", "json", timeout=500)
+    assert done.status == 0, done.stdout + done.stderr
+    assert [entry["task"] for entry in done.json["retries"]["generations"]] == ["worker-0"]
+    said = tool.output("jax-again", "worker-0")
+    assert re.findall(r"process 0 of (\d)", said) == ["2", "2"]
+    assert float(re.findall(r"loss ([\d.]+)", said)[-1]) < 0.1
+    gone("jax-again")
+
+
+@pytest.mark.long
 def test_ten_losses_at_random_moments(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
     checkpoint = training(tool, "ten-times", {"max": 20, "node_losses": 0}, roles, 160)
