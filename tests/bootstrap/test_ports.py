@@ -131,10 +131,11 @@ def job_of_shared_ports(job: Cluster, **extra: object) -> list[str]:
     """
     job.files = {"meet.py": MEET}
     command, rule = ["python3", "meet.py"], free_range()
-    between = tfconfig.distinct_ports(rule) - 3
+    between = tfconfig.distinct_ports(rule) - 4
     roles = {
         "worker": role(3, "trains", command),
         "filler": role(between, "sidecar", FOREVER),
+        "witness": role(1, "sidecar", FOREVER),
         "zeta": role(3, "serves", command),
     }
     job.job(roles, ports=rule, **extra)
@@ -194,3 +195,20 @@ def test_the_deciding_task_is_found_where_the_rendezvous_goes_elsewhere(job: Clu
         taken.bind(("0.0.0.0", job.rendezvous()))
         shown = all_met(job, tasks)
     assert f"127.0.0.1:{job.rendezvous()}" not in shown["worker-0"]["found"].values()
+
+
+def test_ports_are_shared_anew_when_all_tasks_start_again(job: Cluster) -> None:
+    tasks = job_of_shared_ports(job, retries={"max": 1, "on": ["lost"]}, grace_s=20)
+    job.start()
+    for name in tasks:
+        job.printed(name, "\n")
+    job.kill("zeta-0")
+    job.runs["zeta-0"].wait()
+    job.start("zeta-0")  # as YARN would
+    job.until(lambda: all("\n{" in job.stdout(name) for name in tasks if name != "zeta-0"))
+    job.printed("zeta-0", "\n")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    found = [json.loads(job.stdout(name).splitlines()[-1])["found"] for name in tasks]
+    assert found == [found[0]] * 6
+    assert len(set(found[0].values())) == 6
