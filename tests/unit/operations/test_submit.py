@@ -1,4 +1,6 @@
-"""A deciding task without container: when it is overdue, and when a follower may stop the job."""
+"""Submissions: which requests they send, what is refused before anything is deleted; and a deciding
+task without container: when it is overdue, and when a follower may stop the job.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job import operations
 from submit_tf_job.container import contract
+from submit_tf_job.errors import NoSuchJob, Refused
 from submit_tf_job.observation import JobReport, JobState, JobStatus, verdict
 from submit_tf_job.operations.watch import waits_in_vain
 from submit_tf_job.yarn.observed import AppReport, ObservedService
+from tests.fakes.short_of_memory import Story
 
 HERE = JobReport.parse(
     b'{"version": 1, "submission": "s", "state": "waiting", "wanted": 2, "arrived": 1}'
@@ -103,3 +108,42 @@ def test_waits_in_vain_needs_half_a_minute_without_container() -> None:
     ):
         answers.append(in_vain(look))
     assert answers == [False, False, False, False, False, True]
+
+
+# --- the requests of a submission -----------------------------------------------------------------
+
+CLUSTER, SERVICES = "/ws/v1/cluster", "/app/v1/services"
+
+
+def asked(story: Story) -> list[tuple[str, str]]:
+    """Return the requests since the last call."""
+    log = story.stage.fake.network.log
+    found = [(method, path) for _, method, path in log]
+    log.clear()
+    return found
+
+
+def test_each_request_before_a_post_has_its_reason() -> None:
+    """docs/architecture.md has the reasons."""
+    _another_job, *found = asked(Story())
+    assert found[: found.index(("POST", SERVICES))] == [
+        ("GET", f"{CLUSTER}/info"),
+        ("POST", f"{CLUSTER}/apps/new-application"),
+        ("GET", f"{SERVICES}/ranker"),
+        ("GET", f"{CLUSTER}/apps"),
+        ("GET", f"{CLUSTER}/apps"),
+        ("GET", f"{CLUSTER}/nodes"),
+    ]
+
+
+def test_nothing_is_posted_where_the_cluster_refuses_a_new_job() -> None:
+    story = Story()
+    story.fails()
+    operations.delete(story.cluster, "ranker")
+    story.yarn.max_mb = 512
+    asked(story)
+    with pytest.raises(Refused, match=r"roles\.worker\.memory"):
+        operations.submit(story.planned, story.cluster)
+    assert ("POST", SERVICES) not in asked(story)
+    with pytest.raises(NoSuchJob):
+        story.cluster.client.get_service("ranker")
