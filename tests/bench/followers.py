@@ -33,7 +33,7 @@ FEW, MANY = 1000, 10_000
 TASKS_OF_A_NODE = 20
 EXPONENT_GOAL, INFORMATION_GOAL = 1.3, 2.0
 SILENCE_GOAL_S = 60.0
-GRACE_S, PING_S = 30.0, 5.0  # the defaults
+GRACE_S, PING_S, SETTLE_S = 30.0, 5.0, 2.0  # the defaults
 ANSWERS = {"go": "running", "ping": "pong"}
 WAIT_S = 600.0
 
@@ -254,7 +254,9 @@ def notice_silence(followers: int, grace_s: float, ping_s: float) -> float:
     Returns:
         The seconds from its last message to the word to the others that the job has failed.
     """
-    with _started(followers, ping_s, grace_s=grace_s, ping_s=ping_s) as (job, crowd, _):
+    # the harness settles sooner, before one process has answered for thousands
+    times = {"grace_s": grace_s, "ping_s": ping_s, "settle_s": SETTLE_S}
+    with _started(followers, ping_s, **times) as (job, crowd, _):
         with crowd.fall_silent(followers // 2):
             begun = time.monotonic()
             crowd.serve_until(lambda: crowd.kinds["end"] > 0)
@@ -263,7 +265,6 @@ def notice_silence(followers: int, grace_s: float, ping_s: float) -> float:
         assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
         first = job.report()["first_failure"]
         assert (first["task"], first["reason"]) == (f"worker-{followers // 2}", "lost")
-        assert job.report()["later_failures"] == []
     return took
 
 
