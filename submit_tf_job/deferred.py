@@ -3,17 +3,16 @@
 The standard library compiles six methods of a frozen class of six fields in 4.2 million
 instructions, a sixtieth of the start of a hello-world typer application. Here that happens at the
 first instance, and only `__init__` is compiled; the other methods are the same functions for all
-classes. The fields are described at the first look at them: by `dataclasses.fields`, `replace` and
-`is_dataclass`, or by a subclass that is a dataclass. A class that inherits fields, has one of the
-methods, or has options besides `frozen` (of fields: besides defaults, `compare` and `repr`) is left
-to the standard library.
+classes. `dataclasses.fields`, `dataclasses.is_dataclass` and a subclass that is a dataclass
+complete a class earlier. A class that inherits fields, has one of the methods, or has options
+besides `frozen` (of fields: besides defaults, `compare` and `repr`) is left to the standard
+library.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from inspect import get_annotations
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -45,58 +44,31 @@ def _complete(cls: Any, options: dict[str, bool]) -> None:
     if inherits or has_own or options.keys() - {"frozen"} or _has_special_fields(cls):
         dataclasses.dataclass(**options)(cls)
         return
-    values = {name: getattr(cls, name, dataclasses.MISSING) for name in get_annotations(cls)}
-    cls.__init__ = _init_of(cls, values, frozen=methods is _FROZEN)
-    setattr(cls, "__match_args__", tuple(values))  # noqa: B010 - mypy refuses the assignment
-    names = [name for name, value in values.items() if _is_compared(value)]
+    dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    cls.__dataclass_params__.frozen = methods is _FROZEN  # read where a subclass is a dataclass
+    cls.__init__ = _init_of(cls, frozen=methods is _FROZEN)
+    names = [item.name for item in dataclasses.fields(cls) if item.compare]
     setattr(cls, _COMPARED, attrgetter(*names) if names else lambda _self: ())
     for name, method in methods.items():
         setattr(cls, name, method)
 
 
-def _describe(cls: Any) -> None:
-    """Make the fields of a class and of its bases what `dataclasses.fields` returns."""
-    with _building:
-        _build(cls)
-        for base in reversed(cls.__mro__):
-            if isinstance(vars(base).get(_FIELDS), _Undescribed):
-                dataclasses.dataclass(init=False, repr=False, eq=False)(base)
-                # read where a subclass is a dataclass
-                base.__dataclass_params__.frozen = base.__setattr__ is _setattr
-
-
-def _is_compared(value: object) -> bool:
-    return not isinstance(value, dataclasses.Field) or value.compare is not False
-
-
 def _has_special_fields(cls: type) -> bool:
     described = [each for each in vars(cls).values() if isinstance(each, dataclasses.Field)]
-    if any(not each.init or each.kw_only is True or each.hash is not None for each in described):
-        return True
-    types = " ".join(map(str, get_annotations(cls).values()))
-    return any(word in types for word in ("ClassVar", "InitVar", "KW_ONLY"))
+    return any(not each.init or each.kw_only is True or each.hash is not None for each in described)
 
 
-def _init_of(cls: type, values: dict[str, Any], *, frozen: bool) -> Any:
-    """Compile `__init__`.
-
-    Args:
-        values: Each field's default, or its `Field`.
-    """
+def _init_of(cls: type, *, frozen: bool) -> Any:
+    """Compile `__init__`."""
     fixed: dict[str, Any] = {"_deferred_set": object.__setattr__, "_deferred_absent": _ABSENT}
     arguments, lines = ["self"], []
-    for name, given in values.items():
-        fixed_value, factory = given, _ABSENT
-        if isinstance(given, dataclasses.Field):
-            fixed_value = given.default
-            if given.default_factory is not dataclasses.MISSING:
-                factory = given.default_factory
-        value, default = name, ""
-        if factory is not _ABSENT:
-            fixed[f"_deferred_new_{name}"], default = factory, "=_deferred_absent"
+    for item in dataclasses.fields(cls):
+        name, value, default = item.name, item.name, ""
+        if item.default_factory is not dataclasses.MISSING:
+            fixed[f"_deferred_new_{name}"], default = item.default_factory, "=_deferred_absent"
             value = f"_deferred_new_{name}() if {name} is _deferred_absent else {name}"
-        elif fixed_value is not dataclasses.MISSING:
-            fixed[f"_deferred_{name}"], default = fixed_value, f"=_deferred_{name}"
+        elif item.default is not dataclasses.MISSING:
+            fixed[f"_deferred_{name}"], default = item.default, f"=_deferred_{name}"
         arguments.append(name + default)
         lines.append(
             f"_deferred_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}"
@@ -147,7 +119,7 @@ def _refuse(self: Any, name: str, what: str) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
 
 
-_ABSENT: Any = object()
+_ABSENT = object()
 _MUTABLE: dict[str, Any] = {"__repr__": _repr, "__eq__": _eq, "__hash__": None}
 _FROZEN: dict[str, Any] = {
     **_MUTABLE,
@@ -167,11 +139,11 @@ def _first_new(cls: Any, *_args: object, **_named: object) -> Any:
     return object.__new__(cls)
 
 
-class _Undescribed:
-    """Describes a class at the first look at its fields, which are in `__dataclass_fields__`."""
+class _Unbuilt:
+    """Builds a class at the first look at its fields, which are in `__dataclass_fields__`."""
 
     def __get__(self, _instance: object, cls: type) -> dict[str, dataclasses.Field[Any]]:
-        _describe(cls)
+        _build(cls)
         found: dict[str, dataclasses.Field[Any]] = getattr(cls, _FIELDS)
         return found
 
@@ -185,7 +157,7 @@ else:
 
         def defer(cls: type) -> type:
             setattr(cls, _OPTIONS, options)
-            setattr(cls, _FIELDS, _Undescribed())
+            setattr(cls, _FIELDS, _Unbuilt())
             cls.__new__ = _first_new
             return cls
 

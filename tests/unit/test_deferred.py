@@ -10,7 +10,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -48,31 +48,6 @@ def test_nothing_is_generated_before_the_first_instance() -> None:
     assert "__init__" not in vars(Late)
     assert Late(1) < Late(2)
     assert "__init__" in vars(Late)
-
-
-def test_an_instance_does_not_describe_the_fields() -> None:
-    @dataclass(frozen=True)
-    class Seldom:
-        x: int
-        many: list[int] = dataclasses.field(default_factory=list)
-
-    made = Seldom(1)
-    assert made == Seldom(1, [])
-    assert not isinstance(vars(Seldom)["__dataclass_fields__"], dict)
-    assert dataclasses.replace(made, x=2) == Seldom(2)
-    assert isinstance(vars(Seldom)["__dataclass_fields__"], dict)
-    assert made == Seldom(1)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.x = 5  # type: ignore[misc]
-
-
-def test_a_variable_of_the_class_is_no_field() -> None:
-    @dataclass
-    class Counted:
-        x: int
-        made: ClassVar[int] = 0
-
-    assert [item.name for item in dataclasses.fields(Counted(1))] == ["x"]
 
 
 def test_fields_of_a_class_without_instance() -> None:
