@@ -26,13 +26,12 @@ imported; `requests` is imported only for TLS, Kerberos and credentials (with si
 threads' pools only where something is logged or several files are read, `yaml` at
 the first file, `jsonschema`, `fsspec` and `hdfs_native` only where they are used. `tests/bench/test_bench.py` asserts this by name.
 
-The methods of dataclasses are generated at the first instance of each class, and only `__init__` is compiled; the fields are described where
-something looks at them (`deferred.py`). Counted by valgrind on Python 3.11 with typer 0.27 (2026-11-24), in millions of instructions: hello
-world 250, with one GET 341 (1.36 times: `http.client` imports `email` and `ssl`); `version` 284, `status` 464, `list` 450, `wait` 476, which is 1.9
-times hello world, and 1.3 to 1.4 times what asks the ResourceManager at all; `render` 757, `submit --detach` of a job of one task 747. The patterns
-that strip the bootstrap's code begin with a fixed text: with `^` they took 174 more. Settings in a file take 101, of which the import of `yaml`
-takes 92, more than half of them for one regular expression. On a cluster, where the report and the logs are on HDFS, `status` takes 636 and
-`logs --tail 5` 648.
+The methods of dataclasses are generated at the first instance of each class, and only `__init__` is compiled (`deferred.py`). Counted by valgrind
+on Python 3.11 with typer 0.27 (2026-11-24), in millions of instructions: hello world 250, with one GET 341 (1.36 times: `http.client` imports `email` and `ssl`); `version` 285, `status` 468, `list` 453, `wait` 480, which is 1.8 to 1.9
+times hello world, and 1.3 to 1.4 times what asks the ResourceManager at all; `render` 767, `submit --detach` of a job of one task 762. The patterns
+that strip the bootstrap's code begin with a fixed text: with `^` they took 160 more. Settings in a file take 101, of which the import of `yaml`
+takes 92, more than half of them for one regular expression. On a cluster, where the report and the logs are on HDFS, `status` takes about 640 and
+`logs --tail 5` 650.
 
 The floor depends on typer's release: with 0.27.3, which brings its own click, hello world takes 5 times the CPU time of `python -c pass`; with the
 release of 2026-11-22 it took 13, `version` 14 (7 now) and `status` 26 (11 now). So the ratios to hello world are higher than they were.
