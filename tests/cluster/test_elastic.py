@@ -240,6 +240,7 @@ def test_torch_goes_on_with_fewer_tasks(tool: Tool) -> None:
     )
     assert tool("submit", spec, "--detach").status == 0
     tool.printed("torch-elastic", "worker-0", "rank 0 of 3", 300)
+    tool.until("torch-elastic", lambda _seen: (tool.cwd / "saved.pt").exists())
     scaled = tool("scale", "torch-elastic", "worker=2")
     assert scaled.status == 0, scaled.stderr
     retried = finishes(tool, "torch-elastic")
