@@ -213,7 +213,11 @@ def _kind_of(service: ObservedService, component: ObservedComponent) -> str | No
 
 
 def _has(cluster: Cluster, name: str, role: str, count: int) -> bool:
-    component = _component(cluster.client.get_service(name), role)
+    service = cluster.client.get_service(name)
+    if not service.components:
+        _live_app(cluster, name)  # it may have ended meanwhile
+        return False
+    component = _component(service, role)
     return (
         component.number_of_containers == count
         and sum(c.state.value in _LIVE for c in component.containers) == count

@@ -235,8 +235,9 @@ def submit(
         data.look()
         check_room(planned, cluster)
     followed = _followed(planned, cluster, on_wait)
-    if after and not _forget_former(planned, cluster, after, on_wait):
-        followed = _another_follows(cluster)
+    if after:
+        found = _forget_former(planned, cluster, after, on_wait)
+        followed = _another_follows(cluster, after, 0.0 if found else FOLLOWED_S)
     sent: list[Upload] = []
     keytabs: list[bool] = []
     waits: list[str] = []
@@ -382,12 +383,16 @@ class _AnotherRunError(Exception):
     """The name is held by another run."""
 
 
-def _another_follows(cluster: Cluster) -> Callable[[AppReport], bool]:
-    """Return what says for `FOLLOWED_S` that another follower, which has deleted the run before,
-    submits the next one: its DELETE may still remove the DNS records of that name.
+def _another_follows(cluster: Cluster, former: str, within_s: float) -> Callable[[AppReport], bool]:
+    """Return what says whether another follower submits the run after `former`, or has done so.
+
+    Args:
+        within_s: How long it may take that has deleted the service of `former`: its DELETE may
+            still remove the DNS records of that name.
     """
-    until = cluster.clock() + FOLLOWED_S
-    return lambda _newest: cluster.clock() < until
+    until = cluster.clock() + within_s
+    # a later run that has no service any more has ended, and was deleted by who submits the next
+    return lambda newest: newest.id != former or cluster.clock() < until
 
 
 def _forget_former(

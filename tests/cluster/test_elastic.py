@@ -262,7 +262,7 @@ def test_a_training_shrinks_and_grows_in_docker(
         "docked-elastic",
         image="submit_tf_job/base:1",
         strategy="multi-worker",
-        command='echo "$TFJOB_RANK of $TFJOB_WORLD_SIZE in $TFJOB_GENERATION"; sleep 15',
+        command='echo "$TFJOB_RANK of $TFJOB_WORLD_SIZE in $TFJOB_GENERATION"; sleep 40',
         retries=3,
         stop_grace="2s",
         roles={"chief": SMALL, "worker": {**SMALL, **worker}},

@@ -301,6 +301,20 @@ def test_elastic_role_is_scaled_between_its_bounds() -> None:
     assert (found.changed, found.message) == (True, f"Scaled {role} from 1 to 3 tasks")
 
 
+def test_scale_of_a_job_that_ends_meanwhile_says_so() -> None:
+    stage, role = elastic_stage()
+    flex = stage.alice.client.flex
+
+    def ends(name: str, component: str, count: int, **_named: Any) -> None:
+        flex(name, component, count)
+        stage.alice.client.stop_service("mnist")
+        stage.fake.clock.sleep(10)
+
+    stage.alice.client.flex = ends  # type: ignore[method-assign]
+    with pytest.raises(Refused, match=r"mnist is over \(ENDED\)"):
+        operations.scale(stage.alice, "mnist", role, 3)
+
+
 @pytest.mark.parametrize("count", [0, 4])
 def test_elastic_role_is_not_scaled_beyond_its_bounds(count: int) -> None:
     stage, role = elastic_stage()
