@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from submit_tf_job import operations
-from submit_tf_job.errors import NameTaken, Refused
+from submit_tf_job.errors import DeadlinePassed, NameTaken, Refused
 from submit_tf_job.jobspec import loads
 from submit_tf_job.operations.lineage import Resubmission, next_step
 from submit_tf_job.plan import Plan
@@ -73,6 +73,18 @@ def test_late_follower_leaves_a_run_that_has_ended_too() -> None:
     later = story.fails()
     assert later.application_id == first.ref.application_id
     with pytest.raises(NameTaken, match="which may be another submission"):  # without HDFS
+        story.submit(step)
+    assert len(story.applications) == 2
+
+
+def test_late_follower_does_not_repeat_a_run_that_is_deleted() -> None:
+    """Who submits the run after it has deleted its service."""
+    story = Story()
+    step = story.step(story.fails())
+    story.submit(step)
+    story.fails()
+    operations.delete(story.cluster, "ranker")
+    with pytest.raises(DeadlinePassed, match="next run"):
         story.submit(step)
     assert len(story.applications) == 2
 
