@@ -46,19 +46,45 @@ import base64, json, os, sys, zlib
 TASK = r"""
 '''  # noqa: E501
 _FOOTER = """
-def _start():
-    if sys.version_info < (3, 5):
-        sys.stderr.write("[submit_tf_job] the bootstrap needs Python 3.5 or later, and %s is Python %s; name another "
-                         "interpreter by `python` in the job spec\\n" % (sys.executable, sys.version.split()[0]))
-        return 90
-    root = os.path.abspath(".tfjob-bootstrap")
+def _written(root):
     for name, source in json.loads(zlib.decompress(base64.b64decode(CODE)).decode("ascii")).items():
         path = os.path.join(root, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as out:
             out.write(source)
-    sys.path.insert(0, root)
-    sys.dont_write_bytecode = True  # the folder is this container's own
+    return root
+
+
+def _shared():
+    # The application's tasks on this node share one folder, so that Python compiles it once.
+    above, name = os.path.split(os.getcwd())
+    place, root = os.stat(above), os.path.join(above, ".tfjob-bootstrap-%08x" % zlib.crc32(CODE.encode("ascii")))
+    if place.st_uid != os.geteuid() or place.st_mode & 0o022:
+        return ""  # others may write there
+    try:
+        if not os.path.isdir(root):
+            os.rename(_written(root + "-" + name), root)
+    except OSError:
+        pass  # another task was faster, or nobody can write there
+    return root if os.path.isdir(root) else ""
+
+
+def _folder():
+    own, shared = os.path.abspath(".tfjob-bootstrap"), _shared()
+    if not shared:
+        sys.dont_write_bytecode = True
+        return _written(own)
+    if not os.path.lexists(own):
+        os.symlink(shared, own)
+    return shared
+
+
+def _start():
+    if sys.version_info < (3, 5):
+        sys.stderr.write("[submit_tf_job] the bootstrap needs Python 3.5 or later, and %s is Python %s; name another "
+                         "interpreter by `python` in the job spec\\n" % (sys.executable, sys.version.split()[0]))
+        return 90
+    sys.path.insert(0, _folder())
     from submit_tf_job.container.main import main
     return main(json.loads(TASK), zlib.decompress(base64.b64decode(FILES)) if FILES.strip() else None)
 
