@@ -225,15 +225,14 @@ def submit(
 
     check_identity(cluster)
     data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
-    if replace:
-        data.look()  # before the finished job is deleted
-        planned = _replace(planned, cluster, on_wait)
     identity.check_keytab(planned, cluster.settings)
-    _check_limits(planned, cluster)
-    if after:
+    if replace or after:
         # all that can refuse the job comes before the finished one is deleted
         data.look()
+        _check_limits(planned, cluster)
         check_room(planned, cluster)
+    if replace:
+        planned = _replace(planned, cluster, on_wait)
     followed = _followed(planned, cluster, on_wait)
     if after:
         found = _forget_former(planned, cluster, after, on_wait)
@@ -251,7 +250,9 @@ def submit(
             within_s=within_s,
             on_wait=on_wait,
         )
-        # Only for a job that is about to be posted: a running one takes room itself.
+        # Only for a job that is about to be posted: a running one takes room itself, and its
+        # cluster may have changed since.
+        _check_limits(planned, cluster)
         waits.append(check_room(planned, cluster))
         # Nothing is staged before the name was found free: after an error nothing has to be
         # removed that another process with this submission may need.

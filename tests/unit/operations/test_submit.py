@@ -127,11 +127,11 @@ def test_each_request_before_a_post_has_its_reason() -> None:
     """docs/architecture.md has the reasons."""
     _another_job, *found = asked(Story())
     assert found[: found.index(("POST", SERVICES))] == [
-        ("GET", f"{CLUSTER}/info"),
-        ("POST", f"{CLUSTER}/apps/new-application"),
         ("GET", f"{SERVICES}/ranker"),
         ("GET", f"{CLUSTER}/apps"),
         ("GET", f"{CLUSTER}/apps"),
+        ("GET", f"{CLUSTER}/info"),
+        ("POST", f"{CLUSTER}/apps/new-application"),
         ("GET", f"{CLUSTER}/nodes"),
     ]
 
@@ -147,3 +147,21 @@ def test_nothing_is_posted_where_the_cluster_refuses_a_new_job() -> None:
     assert ("POST", SERVICES) not in asked(story)
     with pytest.raises(NoSuchJob):
         story.cluster.client.get_service("ranker")
+
+
+def test_a_job_that_exists_is_found_where_the_cluster_would_refuse_it_now() -> None:
+    """A scheduler that starts again asks for its own submission."""
+    story = Story()
+    story.yarn.max_mb = 512
+    again = operations.submit(story.planned, story.cluster)
+    assert again.adopted
+    assert again.ref == story.done.ref
+
+
+def test_replace_deletes_nothing_where_the_cluster_refuses_the_new_job() -> None:
+    story = Story()
+    story.fails()
+    story.yarn.max_mb = 512
+    with pytest.raises(Refused, match=r"roles\.worker\.memory"):
+        operations.submit(story.planned, story.cluster, replace=True)
+    assert story.cluster.client.get_service("ranker").id == story.done.ref.application_id
