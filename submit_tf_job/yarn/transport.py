@@ -163,7 +163,8 @@ class _SessionResponse:
         """
         try:
             yield from self._response.iter_content(size)
-        except requests.RequestException as error:
+        # urllib3 does not translate the ValueError for the length of a chunk below zero
+        except (requests.RequestException, ValueError) as error:
             raise NoResponse(transport_error_of(error), error) from error
 
     def close(self) -> None:

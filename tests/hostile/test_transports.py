@@ -116,6 +116,8 @@ RESPONSES: dict[str, bytes] = {
 
 SPOILT: dict[str, bytes] = {  # they return more or less of these, and never the whole
     "chunks, a length without end": in_chunks(b"1" * 70_000),
+    "chunks, a length below zero": in_chunks(b"-5\r\n" + BODY[:100] + b"\r\n0\r\n\r\n"),
+    "chunks, later a length below zero": in_chunks(chunked(BODY[:100], b"-5\r\nrest\r\n")),
     "gzip, cut off": packed("gzip", GZIP[:-20]),
     "deflate, cut off": packed("deflate", zlib.compress(BODY)[:-10]),
 }
