@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.calls import call
 from tests.cluster.conftest import (
-    HADOOP_VERSIONS,
     SPECS,
     DockerCluster,
     Tool,
-    another,
     gone,
     kill,
     processes_of,
@@ -122,12 +120,12 @@ def shrinks_and_grows(tool: Tool) -> None:
 
 @pytest.mark.long
 def test_a_training_starts_with_fewer_tasks(tool: Tool, real_cluster: SandboxInfo) -> None:
-    starts_with_fewer(tool, real_cluster)
+    starts_with_fewer(tool, real_cluster.rm_url)
 
 
-def starts_with_fewer(tool: Tool, cluster: SandboxInfo) -> None:
+def starts_with_fewer(tool: Tool, rm_url: str) -> None:
     """There is room for one worker."""
-    _, answer = call("GET", f"{cluster.rm_url}/ws/v1/cluster/metrics")
+    _, answer = call("GET", f"{rm_url}/ws/v1/cluster/metrics")
     most = answer["clusterMetrics"]["totalMB"]
     few = {"instances": {"min": 1, "max": 3}, "memory": f"{most // 2}Mi"}
     training(tool, "fewer", few, start_timeout="20s")
@@ -138,21 +136,6 @@ def starts_with_fewer(tool: Tool, cluster: SandboxInfo) -> None:
     events = [line for line in tool("events", "fewer").stdout.splitlines() if "joined" in line]
     assert len(events) == 2, events
     ends_well(tool, "fewer")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("version", HADOOP_VERSIONS)
-def test_elastic_trainings_on_every_version(
-    version: str, session_environ: dict[str, str], tmp_path: Path
-) -> None:
-    options = SandboxOptions(hadoop_version=version)
-    with another(session_environ, tmp_path, options) as (sandbox, tool):
-        shrinks_and_grows(tool)
-        for name in ("told", "end"):
-            (tool.cwd / name).unlink()
-        info = sandbox.status().info
-        assert info
-        starts_with_fewer(tool, info)
 
 
 def program(name: str) -> list[dict[str, str]]:

@@ -16,7 +16,6 @@ import pytest
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
 from tests.cluster.calls import until
 from tests.cluster.conftest import (
-    HADOOP_VERSIONS,
     SPECS,
     DockerCluster,
     Tool,
@@ -338,17 +337,6 @@ def test_training_survives_the_application_master(tool: Tool) -> None:
     assert done.status == 0, done.stdout + done.stderr
     assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
     gone("master-lost")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("version", HADOOP_VERSIONS)
-def test_training_survives_on_every_version(
-    session_environ: dict[str, str], tmp_path: Path, version: str
-) -> None:
-    options = SandboxOptions(hadoop_version=version)
-    with another(session_environ, tmp_path, options) as (_sandbox, tool):
-        survives_worker_and_chief(tool)
-        is_tried_once(tool)
 
 
 @pytest.mark.long

@@ -10,15 +10,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxOptions
-from tests.cluster.conftest import (
-    HADOOP_VERSIONS,
-    Tool,
-    another,
-    bootstrap_of,
-    gone,
-    processes_of,
-)
+from tests.cluster.conftest import Tool, bootstrap_of, gone, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -117,21 +109,16 @@ def test_a_stop_whose_client_dies_ends_the_job(tool: Tool, retries: int) -> None
     gone("orphaned")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("version", HADOOP_VERSIONS)
-def test_tasks_save_on_every_version(
-    version: str, session_environ: dict[str, str], tmp_path: Path
-) -> None:
-    options = SandboxOptions(hadoop_version=version)
-    with another(session_environ, tmp_path, options) as (_sandbox, tool):
-        roles = {"chief": SMALL, "worker": SMALL}
-        where = running(tool, "saves", 3, roles, strategy="multi-worker")
-        stopped = tool("stop", "saves", "--grace", "2m", "-o", "json")
-        if version.startswith(("3.1.", "3.2.")):
-            assert stopped.status != 0
-            assert "This Hadoop cannot signal a container" in stopped.stderr
-            assert bootstrap_of("saves", "worker-0")
-            assert tool("stop", "saves").status == 0
-            return
-        assert (stopped.status, stopped.json["state"]) == (0, "STOPPED"), stopped
-        assert saved(where) == ["chief-0", "worker-0"]
+def saves_where_hadoop_signals(tool: Tool, hadoop: str) -> None:
+    """For `make matrix`, on each Hadoop version."""
+    roles = {"chief": SMALL, "worker": SMALL}
+    where = running(tool, "saves", 3, roles, strategy="multi-worker")
+    stopped = tool("stop", "saves", "--grace", "2m", "-o", "json")
+    if hadoop.startswith(("3.1.", "3.2.")):
+        assert stopped.status != 0, stopped
+        assert "This Hadoop cannot signal a container" in stopped.stderr, stopped
+        assert bootstrap_of("saves", "worker-0")
+        assert tool("stop", "saves").status == 0
+        return
+    assert (stopped.status, stopped.json["state"]) == (0, "STOPPED"), stopped
+    assert saved(where) == ["chief-0", "worker-0"]

@@ -21,7 +21,7 @@ from tests.matrix.pythons import pythons, run_python
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/matrix.md"
-KEPT = ROOT / "build/matrix.json"  # so that a run of a part replaces only that part of the page
+KEPT = ROOT / "docs/matrix.json"  # so that a run of a part replaces only that part of the page
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -108,7 +108,7 @@ def main() -> int:
                 )
                 kept[title], failed = column, failed or not column.ok
                 save(KEPT, kept)
-    rows = {check.__name__: str(check.__doc__) for check in CHECKS}
+    rows = {check.__name__: " ".join(str(check.__doc__).split()) for check in CHECKS}
     PAGE.write_text(page([kept[title] for title in jobs if title in kept], rows))
     say(f"{PAGE.relative_to(ROOT)} is written; {'something FAILED' if failed else 'all passed'}")
     return 1 if failed else 0

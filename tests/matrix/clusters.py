@@ -12,11 +12,14 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from submit_tf_job.sandbox import Sandbox, profile_name
 from tests.cluster.conftest import SPECS, Tool, gone
+from tests.cluster.test_elastic import shrinks_and_grows, starts_with_fewer
+from tests.cluster.test_retries import is_tried_once, survives_worker_and_chief
+from tests.cluster.test_saving import saves_where_hadoop_signals
 from tests.fakes.sandbox import sandbox_dirs
 from tests.matrix.page import Cell
 
@@ -59,7 +62,9 @@ class Site:
     """A cluster that is up."""
 
     tool: Tool
+    hadoop: str
     client_conf: Path
+    rm_url: str
     tensorflow: Path
 
 
@@ -160,6 +165,33 @@ def detached(site: Site) -> None:
     assert site.tool.status(submitted.json["application_id"])["state"] == "SUCCEEDED"
 
 
+def survives(site: Site) -> None:
+    """`retries: 3`: the containers of a worker and of the chief are killed: SUCCEEDED from the
+    checkpoint, with two restarts
+    """
+    survives_worker_and_chief(site.tool)
+
+
+def own_fault(site: Site) -> None:
+    """`retries: 3`: an error of the program's own is tried once"""
+    is_tried_once(site.tool)
+
+
+def elastic(site: Site) -> None:
+    """`instances: {min: 1, max: 3}`: loses workers, gets others, is scaled; ranks leave no gap"""
+    shrinks_and_grows(site.tool)
+
+
+def fewer(site: Site) -> None:
+    """`instances: {min: 1, max: 3}`: starts with one worker where there is no room for more"""
+    starts_with_fewer(site.tool, site.rm_url)
+
+
+def saves(site: Site) -> None:
+    """`stop --grace 2m`: all tasks save first (3.1 and 3.2 have no signals, and say so)"""
+    saves_where_hadoop_signals(site.tool, site.hadoop)
+
+
 def too_large(site: Site) -> None:
     """more memory than a container may have: exit status 9, and the name stays free"""
     spec = site.tool.spec(
@@ -249,6 +281,11 @@ CHECKS: tuple[Callable[[Site], None], ...] = (
     parameter_server,
     stopped,
     detached,
+    survives,
+    own_fault,
+    elastic,
+    fewer,
+    saves,
     too_large,
     files,
     trains,
@@ -297,8 +334,11 @@ def run_cluster(
 
 
 def run_check(check: Callable[[Site], None], site: Site) -> Cell:
-    """Run one check and delete its jobs."""
+    """Run one check in a directory of its own, and delete its jobs."""
     start = time.monotonic()
+    directory = site.tool.cwd / check.__name__
+    directory.mkdir()
+    site = replace(site, tool=replace(site.tool, cwd=directory))
     try:
         check(site)
     except Exception as error:  # noqa: BLE001 - every kind of failure is a result here
@@ -340,9 +380,12 @@ def up(cluster: Cluster, environ: Mapping[str, str], tensorflow: Path) -> Iterat
         if done.returncode:
             raise RuntimeError(done.stderr[-1500:])
         with tempfile.TemporaryDirectory() as directory:
+            info = json.loads(done.stdout)
             yield Site(
                 Tool(environ, profile_name(name), Path(directory)),
-                Path(json.loads(done.stdout)["client_conf"]),
+                cluster.hadoop,
+                Path(info["client_conf"]),
+                info["rm_url"],
                 tensorflow,
             )
     finally:
