@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ __all__ = [
 
 EFFECT_S = 120.0
 _POLL_S = 0.5
+# An ApplicationMaster takes over a new number of containers some milliseconds after the response.
+_TAKEN_OVER_S = 5.0
 _LIVE = frozenset({"READY", "RUNNING_BUT_UNREADY"})
 
 
@@ -131,15 +134,18 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         wait: Return when this number of its containers runs.
 
     Raises:
-        UsageError: The role does not exist, is one of TensorFlow's, or is elastic and would have
-            fewer tasks than its least number or more than its most.
-        Refused: The job does not run.
+        UsageError: The role does not exist, is one of TensorFlow's or the witness, or is elastic
+            and would have fewer tasks than its least number or more than its most.
+        Refused: The job does not run, or another command has set another number meanwhile.
     """
+    from submit_tf_job.container import contract
+
     if count < 0:
         raise UsageError(f"{role}={count}: a role cannot have fewer than 0 tasks")
     ref, service = _running(cluster, job)
     component = _component(service, role)
-    if not _is_elastic(component, count):
+    elastic = _is_elastic(component, count)
+    if not elastic:
         _refuse_members(service, component)
     if component.number_of_containers == count:
         return Change("scale", ref, False, f"{role} already has {count} tasks", count)
@@ -152,13 +158,17 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         _check_cap(cluster, "memory", sum(tasks * (c.memory_mib or 0) for tasks, c in sizes))
     cluster.client.flex(ref.name, component.name, count)
     if wait:
-        _until(
-            cluster,
-            lambda: _has(cluster, ref.name, component.name, count),
-            f"{role} does not have {count} running tasks yet",
-        )
+        _await_count(cluster, ref.name, component.name, count)
     said = f"Scaled {role} from {component.number_of_containers} to {count} tasks"
+    if elastic and _kind_of(service, component) == contract.KIND_TRAINS:
+        said += _NEXT_START[more > 0]
     return Change("scale", ref, True, said, count)
+
+
+_NEXT_START = {
+    True: "; the new ones join when all tasks start again, `grow_after` after the last start",
+    False: "; all tasks start again without the others",
+}
 
 
 def _is_elastic(component: ObservedComponent, count: int) -> bool:
@@ -183,18 +193,41 @@ def _is_elastic(component: ObservedComponent, count: int) -> bool:
 
 def _refuse_members(service: ObservedService, component: ObservedComponent) -> None:
     from submit_tf_job.container import contract
-    from submit_tf_job.jobspec.job import TRAINING_ROLES
+    from submit_tf_job.jobspec.job import TRAINING_ROLES, Strategy
 
     role, strategy = component.name, service.properties.get(contract.PROPERTY_STRATEGY)
+    if role == contract.WITNESS_ROLE and _has_retries(service):
+        raise UsageError(
+            f"{role} cannot be scaled: by its exit status YARN learns how the job ended",
+            hint="`retries` of the job added it; scale a sidecar, or an elastic role",
+        )
     if _kind_of(service, component) in (None, contract.KIND_SIDECAR):
         return
     why = f"under strategy {strategy} it is not a sidecar, and the job waits for each of its tasks"
-    if role in TRAINING_ROLES:
+    if role in TRAINING_ROLES and strategy != Strategy.CUSTOM.value:
         why = f"strategy {strategy} reads its members from TF_CONFIG once, at its start"
-    raise UsageError(
-        f"{role} cannot be scaled while the job runs: {why}",
-        hint=f"stop the job and submit it again with --set roles.{role}.instances=N; it resumes "
-        f"from its last checkpoint",
+    raise UsageError(f"{role} cannot be scaled while the job runs: {why}", hint=_instead(role))
+
+
+def _instead(role: str) -> str:
+    if role == "chief":
+        return "a job has one chief"
+    return (
+        f"stop the job and submit it again with --set roles.{role}.instances=N; it resumes from "
+        f"its last checkpoint. A role with instances: {{min, max}} can be scaled"
+    )
+
+
+def _has_retries(service: ObservedService) -> bool:
+    """Return whether all tasks of the job start again after a failure: YARN then starts the task
+    again that decides it, which it never does in other jobs.
+    """
+    from submit_tf_job.container import contract
+
+    role = service.properties.get(contract.PROPERTY_DECIDING, "").rpartition("-")[0]
+    return any(
+        component.name == role and component.restart_policy == "ON_FAILURE"
+        for component in service.components
     )
 
 
@@ -212,16 +245,32 @@ def _kind_of(service: ObservedService, component: ObservedComponent) -> str | No
     return component.properties.get(contract.PROPERTY_KIND, default.value)
 
 
-def _has(cluster: Cluster, name: str, role: str, count: int) -> bool:
-    service = cluster.client.get_service(name)
-    if not service.components:
-        _live_app(cluster, name)  # it may have ended meanwhile
+def _await_count(cluster: Cluster, name: str, role: str, count: int) -> None:
+    """Wait until a role has so many running tasks.
+
+    Raises:
+        Refused: The job has ended, or another command has set another number.
+        DeadlinePassed: It does not have them within `EFFECT_S`.
+    """
+    taken_over = cluster.clock() + _TAKEN_OVER_S
+
+    def has_them() -> bool:
+        service = cluster.client.get_service(name)
+        if not service.components:
+            _live_app(cluster, name)  # it may have ended meanwhile
+            return False
+        component = _component(service, role)
+        if component.number_of_containers == count:
+            return sum(c.state.value in _LIVE for c in component.containers) == count
+        if cluster.clock() >= taken_over:
+            raise Refused(
+                f"another command has scaled {role} to {component.number_of_containers} tasks "
+                f"meanwhile, so it does not get {count}",
+                hint=f"to scale it again: submit_tf_job scale {name} {role}={count}",
+            )
         return False
-    component = _component(service, role)
-    return (
-        component.number_of_containers == count
-        and sum(c.state.value in _LIVE for c in component.containers) == count
-    )
+
+    _until(cluster, has_them, f"{role} does not have {count} running tasks yet")
 
 
 def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Change:
@@ -244,6 +293,12 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
     if task not in tasks:
         raise UsageError(f"{ref.name} has no task {task!r}", hint=_near(task, tasks))
     found = tasks[task]
+    if _has_retries(service):
+        raise UsageError(
+            f"{task} cannot start again alone: by `retries` of {ref.name} all tasks start again",
+            hint=f"to run all of them again from the last checkpoint: submit_tf_job stop "
+            f"{ref.name}, then submit_tf_job start {ref.name}",
+        )
     _refuse_restart(found, _component(service, found.role), service.properties, seen.report)
     if not found.container_id:
         raise Refused(f"{task} has no container yet")
@@ -470,7 +525,7 @@ def _own(cluster: Cluster, app: AppReport) -> AppReport:
 def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
     """Return the running or waiting application with a name or an id."""
     ref = find(cluster, job)
-    app_id = ref.application_id or cluster.client.get_service(ref.name).id
+    app_id = ref.application_id or cluster.client.get_written_service(ref.name).id
     found = app_id and cluster.client.app(app_id)
     if not found:
         apps = cluster.client.apps(user=cluster.settings.user, name=ref.name)
@@ -478,8 +533,10 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
     if not found:
         raise Refused(f"{ref.name} does not run")
     if found.ended:
+        from submit_tf_job.operations.listing import listed_job
+
         raise Refused(
-            f"{ref.name} is over ({found.final_status.value})",
+            f"{ref.name} is over ({listed_job(found).state.value})",
             hint=f"to run it again: submit_tf_job start {ref.name}",
         )
     return JobRef(ref.name, found.id), _own(cluster, found)
@@ -488,7 +545,7 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
 def _running(cluster: Cluster, job: str) -> tuple[JobRef, ObservedService]:
     """Return a job whose ApplicationMaster responds: the services API changes no other."""
     ref, app = _live_app(cluster, job)
-    service = cluster.client.get_service(ref.name)
+    service = cluster.client.get_written_service(ref.name)
     if service.id not in (None, app.id):
         raise NoSuchJob(f"{ref.name} is another application now: {service.id}, not {app.id}")
     if not service.components:
@@ -522,8 +579,14 @@ def _until(cluster: Cluster, holds: Callable[[], object], otherwise: str) -> Non
     Raises:
         DeadlinePassed: The condition did not hold within `EFFECT_S`.
     """
+    from submit_tf_job.yarn.errors import ServiceUnreadable
+
     end = cluster.clock() + EFFECT_S
-    while not holds():
+    while True:
+        # another command may be changing the job at this moment
+        with suppress(ServiceUnreadable):
+            if holds():
+                return
         if cluster.clock() >= end:
             raise DeadlinePassed(
                 f"{otherwise}, {EFFECT_S:g} s after it was asked for", hint="it may still come"

@@ -56,6 +56,8 @@ __all__ = [
 # Jackson's message for a truncated file: docs/hadoop-facts.md#partly-stored-service
 _WRITING_S, _WRITING_PAUSE_S = 3.0, 0.2
 _INFO_S = 60.0
+# the HDFS client of a ResourceManager whose file another client has created anew
+_OVERWRITTEN = r"File does not exist: .* does not have any open files"
 _TORN = r"No content to map due to end-of-input|Unexpected end-of-input"
 
 SERVICE_TYPE = "yarn-service"
@@ -649,10 +651,7 @@ class ResourceManager:
         """
         body = json.dumps({"name": component, "number_of_containers": count})
         path = f"{_path(name)}/components/{quote(component, safe='')}"
-        reply = self.http.request(
-            "PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline
-        )
-        self._service_ok(reply, name, "scale")
+        self._service_ok(self._put(path, body, deadline), name, "scale")
 
     def set_lifetime(self, name: str, seconds: int, *, deadline: Deadline | None = None) -> None:
         """Set a running service's lifetime to `seconds` from now; a queue may have its own maximum.
@@ -662,10 +661,23 @@ class ResourceManager:
             Refused: when the service is not running.
         """
         body = json.dumps({"name": name, "lifetime": seconds})
-        reply = self.http.request(
-            "PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline
-        )
-        self._service_ok(reply, name, "extend")
+        self._service_ok(self._put(_path(name), body, deadline), name, "extend")
+
+    def _put(self, path: str, body: str, deadline: Deadline | None) -> Reply:
+        """Send a change that a ResourceManager writes into the stored service, and send it again
+        while another client's change overwrites it.
+
+        Of two changes at the same moment one fails and has no effect
+        (docs/hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
+        """
+        until = self.clock() + _WRITING_S
+        while True:
+            reply = self.http.request(
+                "PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline
+            )
+            if not re.search(_OVERWRITTEN, reply.words) or self.clock() >= until:
+                return reply
+            self.sleep(_WRITING_PAUSE_S)
 
     # --- responses --------------------------------------------------------------------------------
 
@@ -689,6 +701,12 @@ class ResourceManager:
             return
         if 200 <= reply.status < 300:
             reply.json_object()
+        if re.search(_OVERWRITTEN, reply.words):
+            raise ServiceUnreadable(
+                f"Other commands are changing {name} at this moment.",
+                hint="Give the same command again.",
+                details=reply.details(),
+            )
         if "File does not exist" in reply.words or (reply.status == 404 and reply.speaks_json):
             raise no_such_service(reply, name)
         raise refusal(reply, f"{verb} {name}") or unexpected(reply, f"{verb} {name}")

@@ -228,7 +228,7 @@ def _ended(tool: Tool, job: str) -> None:
     assert tool("stop", job).status == 0
     over = tool("scale", job, "web=1")
     assert over.status == 9
-    assert "is over (ENDED)" in over.stderr
+    assert "is over (STOPPED)" in over.stderr
     started = tool("start", job, "-o", "json").json
     assert started["changed"]
     assert started["application_id"] != app_id

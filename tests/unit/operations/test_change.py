@@ -11,12 +11,22 @@ import pytest
 
 from submit_tf_job import operations
 from submit_tf_job.container import contract
-from submit_tf_job.errors import AuthError, JobSpecError, NameTaken, NoSuchJob, Refused, UsageError
+from submit_tf_job.errors import (
+    AuthError,
+    DeadlinePassed,
+    JobSpecError,
+    NameTaken,
+    NoSuchJob,
+    Refused,
+    UsageError,
+)
 from submit_tf_job.jobspec import loads
 from submit_tf_job.operations import change
 from submit_tf_job.settings import CapSettings
+from submit_tf_job.yarn.errors import ServiceUnreadable
 from submit_tf_job.yarn.observed import AppTimeout, ComponentState, ObservedComponent
 from tests.fakes.running_job import Stage
+from tests.fakes.transport import Answer, Fault
 
 CALLS = [
     lambda cluster, job: operations.start(cluster, job),
@@ -49,7 +59,7 @@ def test_change_refuses_a_job_that_is_over(call: Any) -> None:
     stage = Stage()
     stage.alice.client.stop_service("mnist")
     stage.fake.clock.sleep(10)
-    with pytest.raises(Refused, match=r"mnist is over \(ENDED\)"):
+    with pytest.raises(Refused, match=r"mnist is over \(STOPPED\)"):
         call(stage.alice, "mnist")
 
 
@@ -298,7 +308,7 @@ def elastic_stage() -> tuple[Stage, str]:
 def test_elastic_role_is_scaled_between_its_bounds() -> None:
     stage, role = elastic_stage()
     found = operations.scale(stage.alice, "mnist", role, 3, wait=False)
-    assert (found.changed, found.message) == (True, f"Scaled {role} from 1 to 3 tasks")
+    assert found.changed
 
 
 def test_scale_of_a_job_that_ends_meanwhile_says_so() -> None:
@@ -311,7 +321,7 @@ def test_scale_of_a_job_that_ends_meanwhile_says_so() -> None:
         stage.fake.clock.sleep(10)
 
     stage.alice.client.flex = ends  # type: ignore[method-assign]
-    with pytest.raises(Refused, match=r"mnist is over \(ENDED\)"):
+    with pytest.raises(Refused, match=r"mnist is over \(STOPPED\)"):
         operations.scale(stage.alice, "mnist", role, 3)
 
 
@@ -322,3 +332,119 @@ def test_elastic_role_is_not_scaled_beyond_its_bounds(count: int) -> None:
         operations.scale(stage.alice, "mnist", role, count)
     assert str(caught.value).startswith(f"{role}={count}: the role is elastic, with 1 to 3 tasks")
     assert "other `instances`" in caught.value.hint
+
+
+def retried_stage(**of_first: str) -> Stage:
+    """A job with `retries`: YARN starts each of its tasks again, but for the witness."""
+    stage = Stage(**{"submit_tf_job.strategy": "custom", "submit_tf_job.deciding-task": "worker-0"})
+    spec = stage.fake.yarn.services["alice", "mnist"].spec
+    first = spec["components"][0]
+    first |= {"restart_policy": "ON_FAILURE", **of_first}
+    witness = {"properties": {contract.PROPERTY_KIND: contract.KIND_SIDECAR}}
+    spec["components"].append(
+        {**first, "name": "witness", "restart_policy": "NEVER", "configuration": witness}
+    )
+    return stage
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_scale_refuses_the_witness_of_retries(count: int) -> None:
+    stage = retried_stage()
+    with pytest.raises(UsageError, match="witness cannot be scaled: by its exit status YARN"):
+        operations.scale(stage.alice, "mnist", "witness", count)
+
+
+def test_scale_of_a_sidecar_that_happens_to_be_called_witness() -> None:
+    stage = retried_stage()
+    stage.fake.yarn.services["alice", "mnist"].spec["components"][0]["restart_policy"] = "NEVER"
+    assert operations.scale(stage.alice, "mnist", "witness", 2, wait=False).changed
+
+
+def test_restart_of_a_job_with_retries_says_that_all_tasks_start_again() -> None:
+    stage = retried_stage()
+    with pytest.raises(UsageError, match="worker-0 cannot start again alone: by `retries`"):
+        operations.restart(stage.alice, "mnist", "worker-0")
+
+
+@pytest.mark.parametrize(
+    ("role", "strategy", "why", "hint"),
+    [
+        ("chief", "multi-worker", "reads its members from TF_CONFIG", "a job has one chief"),
+        ("worker", "multi-worker", "reads its members from TF_CONFIG", "--set roles.worker.inst"),
+        ("worker", "custom", "the job waits for each of its tasks", "instances: {min, max}"),
+    ],
+)
+def test_scale_of_a_fixed_role_says_why_and_what_helps(
+    role: str, strategy: str, why: str, hint: str
+) -> None:
+    stage = Stage(**{"submit_tf_job.strategy": strategy})
+    stage.fake.yarn.services["alice", "mnist"].spec["components"][0]["name"] = role
+    with pytest.raises(UsageError) as caught:
+        operations.scale(stage.alice, "mnist", role, 3)
+    assert why in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_scale_of_an_elastic_role_that_trains_says_when_its_tasks_start_again() -> None:
+    stage, role = elastic_stage()
+    more = operations.scale(stage.alice, "mnist", role, 3, wait=False).message
+    fewer = operations.scale(stage.alice, "mnist", role, 1, wait=False).message
+    assert more.startswith(f"Scaled {role} from 1 to 3 tasks; the new ones join when")
+    assert fewer == f"Scaled {role} from 3 to 1 tasks; all tasks start again without the others"
+
+
+def test_scale_ends_where_another_command_scales_the_role_meanwhile() -> None:
+    stage, role = elastic_stage()
+    flex = stage.alice.client.flex
+
+    def overtaken(name: str, component: str, count: int, **_named: Any) -> None:
+        flex(name, component, count)
+        flex(name, component, 2)
+
+    stage.alice.client.flex = overtaken  # type: ignore[method-assign]
+    begun = stage.fake.clock()
+    with pytest.raises(Refused, match=f"another command has scaled {role} to 2 tasks") as caught:
+        operations.scale(stage.alice, "mnist", role, 3)
+    assert stage.fake.clock() - begun < 10
+    assert caught.value.hint.endswith(f"submit_tf_job scale mnist {role}=3")
+
+
+def test_change_at_the_same_moment_as_another_is_sent_again() -> None:
+    stage, role = elastic_stage()
+    stage.fake.network.faults += [overwritten()] * 3
+    assert operations.scale(stage.alice, "mnist", role, 3, wait=False).changed
+    assert not stage.fake.network.faults
+
+
+def test_change_among_many_others_does_not_claim_that_the_job_is_missing() -> None:
+    stage, role = elastic_stage()
+    stage.fake.network.faults += [overwritten()] * 99
+    with pytest.raises(ServiceUnreadable, match=r"^Other commands are changing mnist"):
+        operations.scale(stage.alice, "mnist", role, 3, wait=False)
+
+
+def test_scale_looks_again_while_another_command_writes_the_service() -> None:
+    stage, role = elastic_stage()
+    torn = Answer.json({"diagnostics": "No content to map due to end-of-input"}, 500)
+    fault = Fault("instead", "GET", "/app/v1/services/mnist$", torn)
+    flex = stage.alice.client.flex
+
+    def and_torn(*args: Any, **named: Any) -> None:
+        flex(*args, **named)
+        stage.fake.network.faults += [fault] * 3
+
+    stage.alice.client.flex = and_torn  # type: ignore[method-assign]
+    stage.fake.network.faults += [fault] * 3
+    with pytest.raises(DeadlinePassed, match="does not have 3 running tasks yet"):
+        operations.scale(stage.alice, "mnist", role, 3)  # the fake starts no containers
+    assert not stage.fake.network.faults
+
+
+def overwritten() -> Fault:
+    """What the slower of two changes gets that write the stored service at the same moment."""
+    path = "/user/alice/.yarn/services/mnist/mnist.json"
+    words = (
+        f"File does not exist: {path} (inode 16533) Holder DFSClient_NONMAPREDUCE_4657_33 does "
+        f"not have any open files.\n\tat org.apache.hadoop.hdfs.server.namenode"
+    )
+    return Fault("instead", "PUT", answer=Answer.json({"diagnostics": words}, 500))
