@@ -52,8 +52,8 @@ def scale(
 ) -> None:
     """Change the number of tasks of a sidecar or an elastic role while the job runs.
 
-    An elastic role has `instances: {min, max}` in the job spec. All tasks of its job start again: at
-    once with fewer tasks, `grow_after` after their last start with more.
+    An elastic role has `instances: {min, max}` in the job spec. All tasks of its job start again:
+    at once with fewer tasks, `grow_after` after their last start with more.
 
     \b
     Example: submit_tf_job scale mnist monitor=2

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from submit_tf_job.container.rendezvous import Rendezvous
+    from submit_tf_job.container.rendezvous import Member, Rendezvous
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
@@ -62,17 +62,19 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
     if info.credentials:
         report["credentials"] = info.credentials
     if len(job.members) <= TASKS_LISTED:
-        report["tasks"] = [
-            dict(
-                {
-                    key: getattr(m, key)
-                    for key in ("host", "address", "container", "state", "attempt", "status")
-                },
-                task=m.name,
-            )
-            for m in job.members.values()
-        ]
+        report["tasks"] = [_task(job, m) for m in job.members.values()]
     return report
+
+
+def _task(job: Rendezvous, m: Member) -> dict[str, Any]:
+    """Describe a task; of those that a generation awaits again, the connected ones are ending their
+    commands.
+    """
+    keys = ("host", "address", "container", "state", "attempt", "status")
+    found = {key: getattr(m, key) for key in keys}
+    if m.state == states.ABSENT and (m is job.me or m.peer is not None):
+        found["state"] = states.RESTARTING
+    return dict(found, task=m.name)
 
 
 def _served(job: Rendezvous) -> list[dict[str, Any]]:

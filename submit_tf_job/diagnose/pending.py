@@ -44,6 +44,7 @@ CODES = (
     "am-restarted",
     "am-starting",
     "image-or-files",
+    "task-not-replaced",
     "task-not-arrived",
     "others-ahead",
     "queue-stopped",
@@ -168,11 +169,21 @@ def _log_hint(situation: Situation) -> str:
 
 
 def _late(situation: Situation) -> Iterator[Cause]:
-    """Yield the causes for tasks that have a container and have not reported: the node before the
-    launch script has run, the task after that.
+    """Yield the causes for tasks that have a container and have not reported: YARN for one that was
+    lost, the node before the launch script has run, the task after that.
     """
-    started = [task for task in situation.late if task.started]
-    waiting = [task for task in situation.late if not task.started]
+    lost = [task for task in situation.late if task.lost]
+    started = [task for task in situation.late if task.started and not task.lost]
+    waiting = [task for task in situation.late if not task.started and not task.lost]
+    if lost:
+        yield Cause(
+            "task-not-replaced",
+            f"{_late_names(lost)} {_have(lost)} been lost, and YARN has no new container for "
+            f"{'it' if len(lost) == 1 else 'them'} yet",
+            "YARN asks for one when it knows that the former has ended: for a node that fell "
+            "silent after yarn.nm.liveness-monitor.expiry-interval-ms (mostly 10 min)",
+            _late_facts(lost),
+        )
     if waiting:
         localizing = [task for task in waiting if task.node_state.startswith("LOCALIZ")]
         what = (

@@ -85,6 +85,7 @@ class Late:
     Attributes:
         node_state: The container's state on its NodeManager, "" if it could not be read.
         started: Whether its launch script has run; None if that could not be read.
+        lost: Whether it had reported from this container before it was lost (`retries`).
     """
 
     task: str
@@ -92,6 +93,7 @@ class Late:
     waiting_s: float | None
     node_state: str = ""
     started: bool | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,13 @@ def _parts_of_a_job() -> Shape:
             }
         ),
         "Start": _object(
-            {"yarn_s": _NUMBER, "names_s": _NUMBER, "barrier_s": _NUMBER, "by_address": _WHOLE}
+            {
+                "yarn_s": _NUMBER,
+                "names_s": _NUMBER,
+                "barrier_s": _NUMBER,
+                "by_address": _WHOLE,
+                "generation": _WHOLE,
+            }
         ),
         "Limit": _object({"name": _TEXT, "remaining_s": whole, "ends_at": _TEXT}),
         "Attempt": _object(

@@ -83,16 +83,19 @@ class StartTimes:
     """How long the parts of a job's start took, in seconds; each begins where the last one ended.
 
     Attributes:
-        yarn_s: From the submission until YARN had started the last task that the start waits for.
+        yarn_s: From the submission, or from the failure that ended the last generation, until YARN
+            had started the last task that the start waits for.
         names_s: Until the last task had found the deciding task and connected to it.
         barrier_s: Until the commands started.
         by_address: How many tasks the programs know by address instead of name.
+        generation: Of a job with `retries`, which start it was; 0 for the first.
     """
 
     yarn_s: float
     names_s: float
     barrier_s: float
     by_address: int
+    generation: int = 0
 
 
 @dataclass(frozen=True)
@@ -183,9 +186,7 @@ def _by_yarn(container: ObservedContainer, before: TaskDetail | None) -> TaskDet
 def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
     """Return a task with the deciding task's report; for an absent task YARN's record has more."""
     state = str(entry.get("state") or "")
-    if state in ("", "absent"):
-        state = yarn.state
-    return replace(
+    told = replace(
         yarn,
         state=state,
         host=str(entry.get("host") or "") or yarn.host,
@@ -193,6 +194,17 @@ def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
         container_id=str(entry.get("container") or "") or yarn.container_id,
         restarts=_whole(entry.get("attempt")) or 0,
         status=_whole(entry.get("status")),
+    )
+    if state not in ("", "absent"):
+        return told
+    if yarn.container_id in (None, told.container_id):  # a lost task is not replaced yet
+        return replace(told, state="lost" if entry.get("container") else yarn.state)
+    return replace(
+        told,
+        state=yarn.state,
+        host=yarn.host,
+        address=yarn.address,
+        container_id=yarn.container_id,
     )
 
 
@@ -221,13 +233,18 @@ def start_of(seen: JobStatus) -> StartTimes | None:
     moments = [moment for moment in written if isinstance(moment, (int, float))]
     if len(moments) < len(written):
         return None
-    whole = [seen.app.started_ms / 1000, *map(float, moments)]
+    past = seen.entries("generations")
+    began = past[-1].get("at") if past else None
+    if not isinstance(began, (int, float)):
+        began = seen.app.started_ms / 1000
+    whole = [began, *map(float, moments)]
     yarn_s, names_s, barrier_s = (
         round(max(0.0, after - before), 3) for before, after in pairwise(whole)
     )
     by_address = times.get("by_address")
     known = by_address if isinstance(by_address, int) else 0
-    return StartTimes(yarn_s, names_s, barrier_s, known)
+    generation = _whole(seen.report and seen.report.raw.get("generation")) or 0
+    return StartTimes(yarn_s, names_s, barrier_s, known, generation)
 
 
 def links_of(seen: JobStatus) -> tuple[Link, ...]:

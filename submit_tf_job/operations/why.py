@@ -130,8 +130,8 @@ def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
 def _late(
     cluster: Cluster, status: JobStatus, app: AppReport, nodes: tuple[Node, ...], deadline: Deadline
 ) -> Iterator[Late]:
-    """Find the tasks that have a container and have not reported, and request the state of the
-    first few from their nodes.
+    """Find the tasks that have a container and have not reported from it, or were lost with it, and
+    request the state of the first few from their nodes.
     """
     from submit_tf_job.diagnose.situation import Late
     from submit_tf_job.yarn.inspection import node_container
@@ -139,14 +139,18 @@ def _late(
     # by the ResourceManager's clock, as launch times are
     now_ms = (app.started_ms or 0) + (app.elapsed_ms or 0)
     scheme = cluster.client.http.rms.urls[0].partition("://")[0]
+    lost = _lost(status)
     for index, container in enumerate(_not_arrived(status)):
-        waiting_s = None
-        if container.launch_time_ms:
-            waiting_s = max(0, now_ms - container.launch_time_ms) / 1000
+        waiting_s, since_ms = None, lost.get(container.id, container.launch_time_ms)
+        if since_ms:
+            waiting_s = max(0, now_ms - since_ms) / 1000
         if waiting_s is not None and waiting_s < LATE_S:
             continue
         task = container.instance or container.id or "a task"
-        late = Late(task, container.bare_host, waiting_s)
+        late = Late(task, container.bare_host, waiting_s, lost=container.id in lost)
+        if late.lost:
+            yield late
+            continue
         found = (
             node_container(
                 cluster.client,
@@ -164,6 +168,20 @@ def _late(
                 # launch_container.sh writes it first, inside the image.
                 late = replace(late, started="prelaunch.out" in seen.log_files)
         yield late
+
+
+def _lost(status: JobStatus) -> dict[str | None, int | None]:
+    """Return the containers of tasks that have reported from them and that the present generation
+    of `retries` awaits again, and when the former generation failed.
+    """
+    past = status.entries("generations")
+    at = past[-1].get("at") if past else None
+    at_ms = int(at * 1000) if isinstance(at, (int, float)) else None
+    return {
+        str(entry["container"]): at_ms
+        for entry in status.entries("tasks")
+        if past and entry.get("state") == "absent" and entry.get("container")
+    }
 
 
 def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:

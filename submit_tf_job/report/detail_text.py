@@ -16,7 +16,7 @@ from submit_tf_job.report.table import columns, duration, number
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Diagnosis
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.operations.detail import Event, TaskDetail
+    from submit_tf_job.operations.detail import Event, StartTimes, TaskDetail
 
 __all__ = [
     "clock_time",
@@ -89,11 +89,7 @@ def description_lines(
             yield f"  and {len(tasks) - _TASKS_SHOWN} more; -o json lists all"
     start = start_of(status)
     if start:
-        yield (
-            f"start  {start.yarn_s:.1f} s until YARN had started every task, {start.names_s:.1f} s "
-            f"until all had found the deciding task, {start.barrier_s:.1f} s until the programs "
-            f"started{clause('; {} known by address', plural(start.by_address, 'task'))}"
-        )
+        yield _start_line(start)
     for limit in limits_of(status):
         yield (
             f"{limit.name}  ends in {duration(limit.remaining_s)}, at "
@@ -106,6 +102,16 @@ def description_lines(
     if events:
         yield "last events"
         yield from (f"  {line}" for line in events_lines(events[-_EVENTS_SHOWN:]))
+
+
+def _start_line(start: StartTimes) -> str:
+    which = clause(" of generation {}", start.generation)
+    known = clause("; {} known by address", start.by_address and plural(start.by_address, "task"))
+    return (
+        f"start{which}  {start.yarn_s:.1f} s until YARN had started every task, "
+        f"{start.names_s:.1f} s until all had found the deciding task, {start.barrier_s:.1f} s "
+        f"until the programs started{known}"
+    )
 
 
 def task_rows(

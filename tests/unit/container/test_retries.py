@@ -9,6 +9,7 @@ import pytest
 
 from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.retrying.generations import KEPT, Generations, kind_of, oom_kills
 from submit_tf_job.container.retrying.retrying_rendezvous import (
     WITNESS_S,
@@ -125,6 +126,20 @@ def test_new_container_of_a_failed_task_waits_until_the_next_generation_is_calle
     played.job.unresolved.clear()
     played.job.tick(T + 20)
     assert played.job.phase == states.RUNNING
+
+
+def test_report_tells_the_lost_task_from_those_that_end_their_commands() -> None:
+    played = retrying(2)
+    started(played)
+    played.job.gone(T, played.job.members["worker-0"])
+    played.job.tick(T + 40)
+    played.job.tick(T + 50)
+    entries = snapshot(played.job, T + 50, over=False)["tasks"][:3]
+    assert {entry["task"]: entry["state"] for entry in entries} == {
+        "chief-0": "restarting",
+        "worker-0": "absent",
+        "worker-1": "restarting",
+    }
 
 
 def test_older_container_of_a_task_ends_also_while_the_later_one_is_away() -> None:

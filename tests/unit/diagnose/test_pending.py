@@ -395,6 +395,15 @@ def test_diagnose_tasks_with_containers() -> None:
     )
 
 
+def test_diagnose_lost_tasks_that_yarn_has_not_replaced() -> None:
+    lost = Late("worker-0", "node1", 43.0, lost=True)
+    (cause,) = diagnose(starting(node(), asks=(), late=(lost,)))
+    assert (cause.code, cause.sentence) == (
+        "task-not-replaced",
+        "worker-0 on node1, for 43 s, has been lost, and YARN has no new container for it yet",
+    )
+
+
 def test_diagnose_adds_preemptions_and_restarts() -> None:
     found = diagnose(waiting(app=app(numNonAMContainerPreempted=2), tries=2))
     assert [cause.code for cause in found] == ["preempted", "am-restarted", "am-waiting"]

@@ -54,9 +54,12 @@ def component(
     }
 
 
+ID = "container_1_0001_01_%06d"
+
+
 def container(instance: str, number: int = 2, **answer: Any) -> dict[str, Any]:
     plain = {
-        "id": f"container_1_0001_01_{number:06}",
+        "id": ID % number,
         "component_instance_name": instance,
         "state": "READY",
         "bare_host": "node1",
@@ -102,6 +105,23 @@ def test_tasks_of_prefers_the_report() -> None:
         "worker-0", "failed", "n7", "10.0.0.7", "c7", 2000, restarts=2, status=3
     )
     assert (second.state, second.host, second.launched_ms) == ("ready", "node3", 3000)
+
+
+LOST = {"task": "worker-0", "state": "absent", "host": "node1", "container": ID % 2}
+
+
+def test_tasks_of_a_lost_task_that_yarn_has_not_replaced() -> None:
+    yarn = service(component("worker", container("worker-0")))
+    (task, _) = tasks_of(seen(report=report("waiting", tasks=[LOST]), service=yarn))
+    assert (task.state, task.host, task.container_id) == ("lost", "node1", ID % 2)
+
+
+def test_tasks_of_a_lost_task_that_yarn_has_replaced() -> None:
+    yarn = service(
+        component("worker", container("worker-0"), container("worker-0", 7, bare_host="node2"))
+    )
+    (task, _) = tasks_of(seen(report=report("waiting", tasks=[LOST]), service=yarn))
+    assert (task.state, task.host, task.container_id) == ("ready", "node2", ID % 7)
 
 
 def test_tasks_of_uses_the_last_container() -> None:
@@ -234,6 +254,17 @@ def test_start_of_has_the_three_parts_of_the_start() -> None:
         "start  2.5 s until YARN had started every task, 0.5 s until all had found the deciding "
         "task, 0.2 s until the programs started; 2 tasks known by address"
     ) in lines
+
+
+def test_start_of_a_later_generation_counts_from_the_failure_before() -> None:
+    times = {"launched_at": 112.5, "arrived_at": 113.0, "at": 113.25, "by_address": 0}
+    past = [{"generation": 0, "task": "worker-0", "at": 110.0}]
+    rule = {"max": 3, "used": 1}
+    said = report(start=times, generation=1, generations=past, retries=rule)
+    status = seen(STARTED, report=said)
+    assert start_of(status) == StartTimes(2.5, 0.5, 0.25, 0, generation=1)
+    lines = description_lines(status, Diagnosis(), now_ms=0)
+    assert any(line.startswith("start of generation 1  2.5 s until YARN had") for line in lines)
 
 
 @pytest.mark.parametrize("times", [None, "x", {"at": 1}, {"launched_at": "a", "arrived_at": 1}])
