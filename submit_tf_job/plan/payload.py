@@ -42,49 +42,19 @@ _FRAMEWORKS = {
 _HEADER = '''\
 # The bootstrap of submit_tf_job, for every task of one role. TASK says what the job is; CODE holds the modules of
 # submit_tf_job/container, FILES a tar of the role's files or nothing; both are compressed by zlib.
-import base64, json, os, sys, zlib
+import base64, json, sys, zlib
 TASK = r"""
 '''  # noqa: E501
 _FOOTER = """
-def _written(root):
-    for name, source in json.loads(zlib.decompress(base64.b64decode(CODE)).decode("ascii")).items():
-        path = os.path.join(root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as out:
-            out.write(source)
-    return root
-
-
-def _shared():
-    # The application's tasks on this node share one folder, so that Python compiles it once.
-    above, name = os.path.split(os.getcwd())
-    place, root = os.stat(above), os.path.join(above, ".tfjob-bootstrap-%08x" % zlib.crc32(CODE.encode("ascii")))
-    if place.st_uid != os.geteuid() or place.st_mode & 0o022:
-        return ""  # others may write there
-    try:
-        if not os.path.isdir(root):
-            os.rename(_written(root + "-" + name), root)
-    except OSError:
-        pass  # another task was faster, or nobody can write there
-    return root if os.path.isdir(root) else ""
-
-
-def _folder():
-    own, shared = os.path.abspath(".tfjob-bootstrap"), _shared()
-    if not shared:
-        sys.dont_write_bytecode = True
-        return _written(own)
-    if not os.path.lexists(own):
-        os.symlink(shared, own)
-    return shared
-
-
 def _start():
     if sys.version_info < (3, 5):
         sys.stderr.write("[submit_tf_job] the bootstrap needs Python 3.5 or later, and %s is Python %s; name another "
                          "interpreter by `python` in the job spec\\n" % (sys.executable, sys.version.split()[0]))
         return 90
-    sys.path.insert(0, _folder())
+    sys.dont_write_bytecode, code, own = True, zlib.decompress(base64.b64decode(CODE)), {}
+    sources = json.loads(code.decode("ascii"))
+    exec(sources["submit_tf_job/container/bytecode.py"], own)
+    sys.meta_path.insert(0, own["Modules"](sources, code))
     from submit_tf_job.container.main import main
     return main(json.loads(TASK), zlib.decompress(base64.b64decode(FILES)) if FILES.strip() else None)
 

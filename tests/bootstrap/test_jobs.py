@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import pytest
@@ -301,40 +300,6 @@ def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_its_end_la
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
     assert job.report()["state"] == "succeeded"
     assert any("chief-0 stood still for" in warning for warning in job.report()["warnings"])
-
-
-def test_tasks_on_one_node_share_the_bootstrap_s_modules_and_their_bytecode(
-    any_job: Cluster,
-) -> None:
-    job = any_job
-    job.job({"chief": role(1, "trains", UNTIL_GO), "worker": role(2, "trains", UNTIL_GO)})
-    job.start()
-    job.started("chief-0", "worker-0", "worker-1")
-    folders = {(cwd / ".tfjob-bootstrap").resolve() for cwd, _logs in job.places.values()}
-    (shared,) = folders
-    assert shared.parent == job.root / "app"
-    assert list(shared.glob("submit_tf_job/container/__pycache__/main.*.pyc"))
-    job.go()
-    assert set(job.wait_all().values()) == {0}
-
-
-@pytest.mark.parametrize("how", ["others may write there", "its name is taken"])
-def test_tasks_have_modules_of_their_own_where_no_folder_can_be_shared(
-    job: Cluster, how: str
-) -> None:
-    job.job({"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")})
-    cwd, _logs, _environ = job.place("chief-0")
-    if how == "others may write there":
-        cwd.parent.chmod(0o777)
-    else:
-        code = (cwd / "conf/bootstrap.py").read_text().split('CODE = """')[1].split('"""')[0]
-        (cwd.parent / f".tfjob-bootstrap-{zlib.crc32(code.encode()):08x}").write_text("a file")
-    job.start()
-    assert set(job.wait_all().values()) == {0}
-    for cwd, _logs in job.places.values():
-        assert not (cwd / ".tfjob-bootstrap").is_symlink()
-        assert (cwd / ".tfjob-bootstrap/submit_tf_job/container/main.py").is_file()
-        assert not list((cwd / ".tfjob-bootstrap").rglob("__pycache__"))
 
 
 def test_own_failure_of_the_deciding_task(job: Cluster) -> None:

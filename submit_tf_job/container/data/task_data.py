@@ -246,7 +246,8 @@ class Data:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [root, env.get("PYTHONPATH")]))
         env[GIVEN_TOKENS] = self.info.env.get("HADOOP_TOKEN_FILE_LOCATION", "")
         process = subprocess.Popen(
-            [sys.executable, "-m", "submit_tf_job.container.data.transfer"],
+            # without bytecode, which a full disk cuts off (gh-126606): the next copy would fail
+            [sys.executable, "-B", "-m", "submit_tf_job.container.data.transfer"],
             env=env,
             cwd=self.info.cwd,
             stdin=subprocess.PIPE,
