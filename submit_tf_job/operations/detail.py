@@ -233,10 +233,11 @@ def start_of(seen: JobStatus) -> StartTimes | None:
     moments = [moment for moment in written if isinstance(moment, (int, float))]
     if len(moments) < len(written):
         return None
-    past = seen.entries("generations")
-    began = past[-1].get("at") if past else None
-    if not isinstance(began, (int, float)):
-        began = seen.app.started_ms / 1000
+    began = seen.app.started_ms / 1000
+    for failed_at in [entry.get("at") for entry in seen.entries("generations")][-1:]:
+        if not isinstance(failed_at, (int, float)) or moments[-1] < failed_at:
+            return None  # the next generation has been called, and has not started
+        began = failed_at
     whole = [began, *map(float, moments)]
     yarn_s, names_s, barrier_s = (
         round(max(0.0, after - before), 3) for before, after in pairwise(whole)

@@ -194,8 +194,14 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     alive = tuple(container for container in status.containers if container.state in states)
     if status.report is None:
         return alive
+    # a new generation awaits tasks again that end their commands; they are not late
+    ending = {
+        entry.get("container")
+        for entry in status.entries("tasks")
+        if entry.get("state") == "restarting"
+    }
     missing = set(status.report.missing)
-    return tuple(container for container in alive if container.instance in missing)
+    return tuple(one for one in alive if one.instance in missing and one.id not in ending)
 
 
 LIMIT_S = 8.0

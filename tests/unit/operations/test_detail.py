@@ -265,6 +265,9 @@ def test_start_of_a_later_generation_counts_from_the_failure_before() -> None:
     assert start_of(status) == StartTimes(2.5, 0.5, 0.25, 0, generation=1)
     lines = description_lines(status, Diagnosis(), now_ms=0)
     assert any(line.startswith("start of generation 1  2.5 s until YARN had") for line in lines)
+    past = [{"generation": 0, "task": "worker-0", "at": 120.0}]
+    again = report(start=times, generation=1, generations=past, retries=rule)
+    assert start_of(seen(STARTED, report=again)) is None
 
 
 @pytest.mark.parametrize("times", [None, "x", {"at": 1}, {"launched_at": "a", "arrived_at": 1}])

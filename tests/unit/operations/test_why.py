@@ -54,6 +54,13 @@ def test_task_that_was_lost_awaits_a_new_container_since_then() -> None:
     assert late(status) == [Late("worker-0", "node1", 40.0, lost=True)]
 
 
+def test_task_that_ends_its_command_for_the_next_generation_is_not_late() -> None:
+    entry = {"task": "worker-0", "state": "restarting", "host": "node1", "container": CONTAINER}
+    past = [{"generation": 0, "task": "worker-1", "at": 60.0}]
+    rule = {"max": 3, "used": 1}
+    assert late(waiting(tasks=[entry], generation=1, generations=past, retries=rule)) == []
+
+
 def test_task_whose_new_container_has_started_is_late_as_any() -> None:
     entry = {"task": "worker-0", "state": "absent", "host": "node2", "container": "container_1"}
     past = [{"generation": 0, "task": "worker-0", "at": 60.0}]
