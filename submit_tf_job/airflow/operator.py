@@ -220,8 +220,7 @@ class SubmitTFJobOperator(BaseOperator):
         from submit_tf_job.observation import JobState
 
         self._running_job = (handle.name, handle.application_id)  # `retries.memory` changes it
-        line = progress_log.line(seen.job)
-        if line is not None:
+        for line in progress_log.lines(seen.job):
             self.log.info("%s", line)
         if seen.state is JobState.RUNNING and self._links_wanted:
             with contextlib.suppress(SubmitTFJobError):  # the job does not need its links

@@ -150,8 +150,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             if not isinstance(step, float):
                 return step
             for status in seen[-1:]:
-                line = await _in_thread(partial(progress_log.line, status))
-                if line is not None:
+                for line in await _in_thread(partial(progress_log.lines, status)):
                     self.log.info("%s", line)
             await self._report(client, seen[-1:])
             seen.clear()

@@ -12,6 +12,7 @@ from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
 from submit_tf_job.operations.detail import links_of
 from submit_tf_job.report.cause_text import cause_lines
 from submit_tf_job.report.job_text import change_line, job_lines, job_object, link_lines
+from submit_tf_job.report.restarts import Restarts
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -46,7 +47,7 @@ class ChangePrinter:
         self._state: tuple[object, ...] = ()
         self._why, self._explained_at, self._cause = why, float("-inf"), ""
         self._attempt: int | None = None
-        self._generations = 0
+        self._restarts = Restarts()
         self._links: dict[tuple[str, str], str] = {}
 
     def update(self, status: JobStatus) -> None:
@@ -56,7 +57,8 @@ class ChangePrinter:
             self._failing = False
         line = change_line(status, time.monotonic() - self._start)
         self._print_attempt(status)
-        self._print_retries(status)
+        for text in self._restarts.lines(status):
+            self._context.say(f"     {text}")
         said = line.split("  ", 1)[1]
         state = (status.state, status.report and status.report.state)
         is_due = time.monotonic() - self._printed_at >= self._progress_every_s
@@ -83,17 +85,6 @@ class ChangePrinter:
                 f"tasks live on"
             )
         self._attempt = attempt or self._attempt
-
-    def _print_retries(self, status: JobStatus) -> None:
-        """Print each ended generation once."""
-        retried = status.report and status.report.retried
-        if not retried or retried.count <= self._generations:
-            return
-        for entry in retried.generations:
-            if entry.number >= self._generations:
-                again = f"all tasks start again ({retried.words(entry)})"
-                self._context.say(f"     {entry.message}; {again}")
-        self._generations = retried.count
 
     def _explain(self, status: JobStatus) -> None:
         """Print why the job waits, if the cause is new; at intervals, because it takes requests."""

@@ -749,8 +749,9 @@ _JOB_ROWS = (
         more="See [the rendezvous](tf-config.md#the-rendezvous).", needs_bootstrap=True),
     Key("stop_grace", DURATION, "How long a command has from SIGTERM to SIGKILL where the job ends "
         "it: at the job's end, or because all tasks start again.", ("30s", "2m"), default="5s",
-        field="stop_grace_s", more="Time to write a checkpoint. Where it is stated, `submit_tf_job "
-        "stop` [waits as long](operate.md#a-stop-that-lets-them-save). Preemption and a kill "
+        field="stop_grace_s", words="grace_period termination_grace_period "
+        "termination_grace_period_seconds", more="Time to write a checkpoint. Where it is stated, "
+        "`submit_tf_job stop` [waits as long](operate.md#a-stop-that-lets-them-save). Preemption and a kill "
         "through YARN leave 250 ms, by `yarn.nodemanager.sleep-delay-before-sigkill.ms`.",
         needs_bootstrap=True),
     Key("prepare", COMMAND, "A command that runs once, in the deciding task's container, before "
@@ -787,7 +788,8 @@ _JOB_ROWS = (
         "How often all tasks start again in their containers after a failure that is not the "
         "program's own. Tasks whose container is lost get another one.",
         (3, {"max": 3, "on": ["lost", 42]}), otherwise="never",
-        more="See [retries](#retries-of-the-whole-training).", words="attempts retry",
+        more="See [retries](#retries-of-the-whole-training).", words="attempts backoff_limit "
+        "max_restarts retry",
         needs_bootstrap=True),
     Key("bootstrap", FLAG,
         "Whether our bootstrap starts the command in the container (it needs Python 3.5 there).",
@@ -838,6 +840,8 @@ _JOB_ONLY = tuple(name for name in JOB.rows if name not in ROLE.rows)
 
 _KUBERNETES = f"this looks like a Kubernetes object; {_INIT}"
 _RETRIES = "say restart: {policy: on-failure, max: 3}"
+_ELASTIC = "instances: {min: 2, max: 8}"
+_BOUNDS = ("max", "max_instances", "max_replicas", "min", "min_instances", "min_replicas")
 _IN_ROLE = "write cpus, memory and gpus straight into the role"
 JOB.advice = {
     **_SHARED_ADVICE,
@@ -879,6 +883,7 @@ JOB.advice = {
     "namespace": "YARN has no namespaces; choose a queue",
     "node_label": "say roles.worker.placement.node_label",
     "replicas": "say roles.worker.instances",
+    **dict.fromkeys(("elastic", "max_workers", "min_workers"), f"say roles.worker.{_ELASTIC}"),
     "resources": "resources belong to a role: roles.worker.cpus, memory, gpus",
     "version": "a job spec has no version",
 }
@@ -886,6 +891,7 @@ ROLE.advice = {
     **_SHARED_ADVICE,
     **{name: f"{name} belongs to the whole job, one level above `roles`" for name in _JOB_ONLY},
     **dict.fromkeys(("max_restarts", "max_retries", "retries"), _RETRIES),
+    **dict.fromkeys(("elastic", *_BOUNDS), f"say {_ELASTIC}"),
     "node_attributes": "say placement.node_attributes",
     "node_label": "say placement.node_label",
     **dict.fromkeys(("node_selector", "nodeselector"), "say placement.node_attributes"),

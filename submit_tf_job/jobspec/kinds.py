@@ -456,7 +456,7 @@ def group(
 
     def read(value: Value) -> Any:
         if short and not value.is_mapping:
-            key = keys.rows[short]
+            key, value.longer = keys.rows[short], keys.expected
             single = key.kind.read(value)
             return None if single is None else build(value, {key.field or short: single})
         section = Section.of(value, keys)

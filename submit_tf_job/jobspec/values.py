@@ -42,6 +42,7 @@ class Value:
         self.path = path
         self.place = place
         self.notes = notes
+        self.longer = ""  # the mapping that may stand here instead
         notes.places[path] = place
 
     def fail(self, message: str) -> AlwaysNone:
@@ -124,7 +125,8 @@ class Value:
                 if self.is_text and isinstance(node, Scalar) and _DECIMAL.fullmatch(node.text)
                 else ""
             )
-            return self.fail(f"expected a whole number, found {describe(node)}{hint}")
+            longer = f" or {self.longer}" if self.longer else ""
+            return self.fail(f"expected a whole number{longer}, found {describe(node)}{hint}")
         if not _DECIMAL.fullmatch(node.text):
             if len(node.text) > _MOST_DIGITS:
                 return self.fail(f"the number {clip(node.text)[1:-1]} is too large")

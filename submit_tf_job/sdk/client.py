@@ -387,7 +387,7 @@ class JobHandle:
         Args:
             timeout_s: Time limit in seconds; None for no limit.
             until: Returns whether to end before the job is over.
-            on_change: Called when state, reason or progress have changed.
+            on_change: Called when state, reason or progress have changed, or all tasks start again.
 
         Raises:
             DeadlinePassed: `timeout_s` passed; the job may still be running.
@@ -398,7 +398,9 @@ class JobHandle:
         def report(job: JobStatus) -> None:
             nonlocal last
             seen = Status(job)
-            key = (seen.state, seen.reason, json.dumps(seen.progress, sort_keys=True, default=str))
+            told = job.report and job.report.retried
+            progress = json.dumps(seen.progress, sort_keys=True, default=str)
+            key = (seen.state, seen.reason, progress, told and told.count)
             if on_change is not None and key != last:
                 on_change(seen)
             last = key
@@ -457,8 +459,7 @@ class JobHandle:
         from submit_tf_job.sdk.notebook import in_notebook, notebook_view
 
         if not in_notebook():
-            clock, began = self._cluster.clock, self._cluster.clock()
-            return self.wait(timeout_s, on_change=lambda seen: _print_change(seen, clock() - began))
+            return self.wait(timeout_s, on_change=_change_printer(self._cluster.clock))
         view = notebook_view(self._cluster, with_lines=lines)
         return self._follow(timeout_s, on_status=view.update, on_trouble=view.trouble)
 
@@ -569,11 +570,19 @@ class JobHandle:
         return operations.delete(self._cluster, self._job, force=force)
 
 
-def _print_change(seen: Status, elapsed_s: float) -> None:
+def _change_printer(clock: Callable[[], float]) -> Callable[[Status], None]:
     from submit_tf_job.report.job_text import change_line
+    from submit_tf_job.report.restarts import Restarts
     from submit_tf_job.report.untrusted import clean
 
-    sys.stdout.write(f"{clean(change_line(seen.job, elapsed_s))}\n")
+    restarts, began = Restarts(), clock()
+
+    def show(seen: Status) -> None:
+        lines = [f"       {text}" for text in restarts.lines(seen.job)]
+        for line in [*lines, change_line(seen.job, clock() - began)]:
+            sys.stdout.write(f"{clean(line)}\n")
+
+    return show
 
 
 # --- for a program with one cluster ---

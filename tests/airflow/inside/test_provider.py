@@ -514,10 +514,15 @@ def job_status(state: str, step: int | None = None) -> Any:
         None
         if step is None
         else SimpleNamespace(
-            state="running", missing=(), first_failure=None, progress={"step": step}, roles={}
+            state="running",
+            missing=(),
+            first_failure=None,
+            progress={"step": step},
+            roles={},
+            retried=None,
         )
     )
-    return SimpleNamespace(state=JobState(state), report=report)
+    return SimpleNamespace(state=JobState(state), report=report, application_id="application_1_1")
 
 
 def test_progress_log_writes_states_at_once(
@@ -532,11 +537,8 @@ def test_progress_log_writes_states_at_once(
     written: list[tuple[float, str]] = []
     for second in range(100):
         now[0] = float(second)
-        line = progress_log.line(
-            job_status("PENDING") if second < 5 else job_status("RUNNING", step=second)
-        )
-        if line is not None:
-            written.append((now[0], line.partition(" ")[0]))
+        seen = job_status("PENDING") if second < 5 else job_status("RUNNING", step=second)
+        written += [(now[0], line.partition(" ")[0]) for line in progress_log.lines(seen)]
     assert written == [
         (0.0, "PENDING"),
         (5.0, "RUNNING"),

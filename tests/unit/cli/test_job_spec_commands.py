@@ -86,7 +86,8 @@ def test_render_with_overrides(cli: Cli, spec: Path) -> None:
     [
         (
             ["--set", "roles.worker.instances=x"],
-            "--set: roles.worker.instances: expected a whole number, found the text 'x'\n",
+            "--set: roles.worker.instances: expected a whole number or a mapping such as "
+            "{min: 2, max: 8}, found the text 'x'\n",
         ),
         (["--set", "nonsense"], "--set"),
         (
