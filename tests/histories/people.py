@@ -363,6 +363,7 @@ def world_storage(cluster: Cluster) -> Iterator[None]:
     try:
         with (
             mock.patch.object(storage, "open_storage", opened),
+            mock.patch.object(history, "open_storage", opened),
             mock.patch.object(history, "read_report", read_report),
         ):
             yield
