@@ -752,7 +752,8 @@ _JOB_ROWS = (
         field="stop_grace_s", words="grace_period termination_grace_period "
         "termination_grace_period_seconds", more="Time to write a checkpoint. Where it is stated, "
         "`submit_tf_job stop` [waits as long](operate.md#a-stop-that-lets-them-save). Preemption "
-        "and a kill through YARN leave 250 ms, by `yarn.nodemanager.sleep-delay-before-sigkill.ms`.",
+        "and a kill through YARN leave 250 ms, by "
+        "`yarn.nodemanager.sleep-delay-before-sigkill.ms`.",
         needs_bootstrap=True),
     Key("prepare", COMMAND, "A command that runs once, in the deciding task's container, before "
         "the commands of all tasks: it fetches or converts what they read.",
