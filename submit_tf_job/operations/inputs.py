@@ -89,14 +89,18 @@ class DataCheck:
         errors.
         """
         from submit_tf_job.plan.delivery import Stage
+        from submit_tf_job.storage.staging import forget_earlier
 
         if not self.lists:
             return
+        lists = Stage.of(planned.site.staging, self.job.name).lists
+        mine = f"{lists}/{planned.submission}"
         with suppress(SubmitTFJobError):
             storage = storage_of(self.settings, planned.site.staging)
-            for found in storage.list_dir(Stage.of(planned.site.staging, self.job.name).lists):
-                if (found.name != planned.submission) == others:
-                    storage.remove(found.path, recursive=True)
+            if others:
+                forget_earlier(storage, [mine])
+            else:
+                storage.remove(mine, recursive=True)
 
     def _storage(self, uri: str) -> Storage | None:
         """Open the storage of a URI; None for one that only the tasks can reach."""

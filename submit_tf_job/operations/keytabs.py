@@ -179,15 +179,13 @@ def forget_keytab(planned: Plan, settings: Settings) -> None:
 
 def forget_other_keytabs(planned: Plan, settings: Settings) -> None:
     """Remove keytabs of earlier jobs of the name, which now belongs to this submission."""
+    from submit_tf_job.storage.staging import forget_earlier
+
     secret = secret_of(planned)
     if secret is None:
         return
-    mine = secret.uri.rpartition("/")[0]
     with suppress(SubmitTFJobError):
-        storage = storage_of(settings, secret.uri)
-        for other in storage.list_dir(mine.rpartition("/")[0]):
-            if other.path != storage.path(mine):
-                storage.remove(other.path, recursive=True)
+        forget_earlier(storage_of(settings, secret.uri), [secret.uri.rpartition("/")[0]])
 
 
 def forget_keytabs(name: str, settings: Settings, service: str, now_s: float) -> None:

@@ -109,12 +109,13 @@ def forget_staged(planned: Plan, settings: Settings, sent: tuple[Upload, ...]) -
 
 def forget_other_files(planned: Plan, settings: Settings) -> None:
     """Remove the files of earlier jobs of the name, which now belongs to this submission."""
-    from submit_tf_job.storage.staging import forget_others
+    from submit_tf_job.storage.staging import forget_earlier
 
     uploads = files_of(planned)
     if uploads:
         with suppress(SubmitTFJobError):
-            forget_others(storage_of(settings, planned.site.staging), uploads)
+            storage = storage_of(settings, planned.site.staging)
+            forget_earlier(storage, [upload.directory for upload in uploads])
 
 
 def forget_files(name: str, settings: Settings, service: str, now_s: float) -> None:

@@ -204,7 +204,7 @@ def _delete(
     deleted = stopping.delete(
         cluster.client, ref.name, user=user, copy=copy, check=check, on_wait=on_wait
     )
-    return deleted, text
+    return bool(deleted), text
 
 
 def _is_free(cluster: Cluster, name: str) -> bool:

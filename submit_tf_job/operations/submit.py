@@ -31,6 +31,8 @@ from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.room import check_room
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
+from submit_tf_job.yarn.deletion import Deleted
+from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
 from submit_tf_job.yarn.states import FinalStatus
 
 if TYPE_CHECKING:
@@ -235,8 +237,8 @@ def submit(
         planned = _replace(planned, cluster, on_wait)
     followed = _followed(planned, cluster, on_wait)
     if after:
-        found = _forget_former(planned, cluster, after, on_wait)
-        followed = _another_follows(cluster, after, 0.0 if found else FOLLOWED_S)
+        ours = _forget_former(planned, cluster, after, on_wait)
+        followed = _another_follows(cluster, after, 0.0 if ours else IN_FLIGHT_S)
     sent: list[Upload] = []
     keytabs: list[bool] = []
     waits: list[str] = []
@@ -252,7 +254,8 @@ def submit(
         )
         # Only for a job that is about to be posted: a running one takes room itself, and its
         # cluster may have changed since.
-        _check_limits(planned, cluster)
+        if not (replace or after):
+            _check_limits(planned, cluster)
         waits.append(check_room(planned, cluster))
         # Nothing is staged before the name was found free: after an error nothing has to be
         # removed that another process with this submission may need.
@@ -403,7 +406,8 @@ def _forget_former(
     same, and one of them may have submitted the next run already.
 
     Returns:
-        False if the name has no service: another client has just deleted that of the run.
+        False if the name has no service: another client has just deleted that of the run, and its
+        DELETE may still be under way.
     """
     copy = stored_copy(cluster.settings, planned.job.name, planned.submission)
 
@@ -416,9 +420,9 @@ def _forget_former(
             raise _AnotherRunError
 
     try:
-        return _delete(planned, cluster, check, on_wait)
+        return _delete(planned, cluster, check, on_wait) is Deleted.OURS
     except _AnotherRunError:
-        return True
+        return True  # it is the next run, or nothing of this lineage
 
 
 def _delete(
@@ -426,8 +430,8 @@ def _delete(
     cluster: Cluster,
     check: Callable[[ObservedService | None, AppReport | None], None],
     on_wait: Callable[[str], None],
-) -> bool:
-    """Delete the finished job that holds the name; False if there is none."""
+) -> Deleted:
+    """Delete the finished job that holds the name."""
     from submit_tf_job.yarn import stopping
 
     return stopping.delete(

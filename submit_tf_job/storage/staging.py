@@ -16,7 +16,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 
@@ -46,8 +46,8 @@ __all__ = [
     "Sent",
     "StagedFile",
     "forget",
+    "forget_earlier",
     "forget_job",
-    "forget_others",
     "pieces_of",
     "stage",
     "stage_secret",
@@ -450,12 +450,22 @@ def forget(storage: Storage, path: str) -> None:
         storage.remove(above, recursive=True)
 
 
-def forget_others(storage: Storage, uploads: Sequence[Upload]) -> None:
-    """Remove files of earlier jobs of the same name that this job does not use."""
-    mine = {storage.path(upload.directory) for upload in uploads}
+def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
+    """Remove what earlier jobs of the same name have staged, and this job does not use.
+
+    What is newer than this job's own belongs to a later one: a client may stand still for minutes
+    before it calls this.
+
+    Args:
+        storage: The storage that contains it.
+        directories: This job's own, each beside those of other jobs.
+    """
+    mine = {storage.path(directory) for directory in directories}
     for above in {parent_of(path) for path in mine}:
-        for item in storage.list_dir(above):
-            if item.is_dir and item.path not in mine:
+        items = storage.list_dir(above)
+        own = [_used(storage, item) for item in items if item.path in mine]
+        for item in items:
+            if item.is_dir and item.path not in mine and own and _used(storage, item) <= max(own):
                 storage.remove(item.path, recursive=True)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Protocol
 
 from submit_tf_job.deferred import dataclass
@@ -28,12 +29,33 @@ from submit_tf_job.yarn.resource_manager import (
     ServiceUnreadable,
 )
 
-__all__ = ["FRESH_S", "Claims", "Deletion", "Held", "StoredCopy", "delete_ended", "held_by", "live"]
+__all__ = [
+    "FRESH_S",
+    "Claims",
+    "Deleted",
+    "Deletion",
+    "Held",
+    "StoredCopy",
+    "delete_ended",
+    "held_by",
+    "live",
+]
 
 FRESH_S = 5.0  # the result of a check that took longer may be out of date
 USE_S = 30.0  # a client sends its DELETE within this time of its claim, or not at all
 CLAIM_S = USE_S + IN_FLIGHT_S  # after this time, a DELETE of a dead client cannot arrive any more
 _POLL_S, _POLL_MAX_S = 0.5, 3.0
+
+
+class Deleted(IntEnum):
+    """By whose DELETE a service is gone; false if there was none.
+
+    Another client's DELETE may still be under way: it removes the name's DNS records last.
+    """
+
+    NOTHING = 0
+    OURS = 1
+    ANOTHERS = 2
 
 
 class StoredCopy(Protocol):
@@ -175,7 +197,7 @@ def delete_ended(
     user: str,
     copy: StoredCopy | None,
     deadline: Deadline,
-) -> bool:
+) -> Deleted:
     """Delete a service that no application runs.
 
     If several clients delete it at once, one sends the DELETE, and the others return when the
@@ -191,8 +213,9 @@ def delete_ended(
         deadline: For the whole operation.
 
     Returns:
-        True if the name is free or belongs to another service now. False if a DELETE had no effect,
-        and without a stored copy it cannot be determined whether the service is still the same one.
+        Who deleted it: the name is free or belongs to another service now. `NOTHING` if a DELETE
+        had no effect, and without a stored copy it cannot be determined whether the service is
+        still the same one.
 
     Raises:
         DeadlinePassed: when it was not deleted in time.
@@ -207,7 +230,8 @@ def delete_ended(
             edition = _edition(copy)
             over = over or edition not in (None, held.edition)
         if not deletion.pending_s and (over or (sent and edition is None)):
-            return over
+            by = Deleted.OURS if sent else Deleted.ANOTHERS
+            return by if over else Deleted.NOTHING
         if (
             not (over or deletion.pending_s)
             and edition == held.edition
@@ -216,7 +240,7 @@ def delete_ended(
         ):
             sent = True
             if deletion.send(deadline):
-                return True
+                return Deleted.OURS
         if not deadline.left_s:
             raise DeadlinePassed(
                 f"{name} was not deleted in time: a DELETE may be under way, of this client or "

@@ -13,7 +13,7 @@ from submit_tf_job.errors import (
     Refused,
     UsageError,
 )
-from submit_tf_job.yarn.deletion import StoredCopy, delete_ended, held_by, live
+from submit_tf_job.yarn.deletion import Deleted, StoredCopy, delete_ended, held_by, live
 from submit_tf_job.yarn.observed import AppReport, ObservedService
 from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
 from submit_tf_job.yarn.resource_manager import (
@@ -133,7 +133,7 @@ def delete(
     deadline: Deadline | None = None,
     check: Callable[[ObservedService | None, AppReport | None], None] = lambda _s, _a: None,
     on_wait: Callable[[str], None] = lambda _line: None,
-) -> bool:
+) -> Deleted:
     """End a job if it runs, and delete its service, which frees its name.
 
     Args:
@@ -148,17 +148,17 @@ def delete(
         on_wait: Called with one line before a wait.
 
     Returns:
-        Whether the service existed.
+        By whom the service was deleted; `NOTHING` if there was none.
 
     Raises:
         DeadlinePassed: when its application had not ended, or it was not deleted, in time.
 
     Example:
         >>> delete(client, "mnist", user="alice")
-        True
+        <Deleted.OURS: 1>
     """
     deadline = deadline or client.deadline(DELETE_S)
-    found = False
+    found = Deleted.NOTHING
     while True:
         try:
             held = held_by(
@@ -166,12 +166,12 @@ def delete(
             )
         except NoSuchJob:
             return found
-        found = True
+        found = Deleted.ANOTHERS
         check(held.service, held.app)
         if held.app is not None:
             stop(client, user=user, app_id=held.app.id, deadline=deadline)
-        elif delete_ended(client, name, held, user=user, copy=copy, deadline=deadline):
-            return True
+        elif by := delete_ended(client, name, held, user=user, copy=copy, deadline=deadline):
+            return by
 
 
 def _ask_service(client: ResourceManager, app: AppReport, deadline: Deadline) -> bool:

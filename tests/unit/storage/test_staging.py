@@ -29,7 +29,7 @@ from submit_tf_job.plan import Upload
 from submit_tf_job.plan.delivery import Pack, pack
 from submit_tf_job.storage import Storage, staging
 from submit_tf_job.storage.local_files import LocalStorage
-from submit_tf_job.storage.staging import Sent, forget, forget_job, forget_others, stage, sweep
+from submit_tf_job.storage.staging import Sent, forget, forget_earlier, forget_job, stage, sweep
 
 NOW = datetime.now(timezone.utc)
 MIB = 1024 * 1024
@@ -271,14 +271,27 @@ def test_where_there_is_no_room_nothing_is_left(
 
 def test_what_is_forgotten(storage: Storage, root: str) -> None:
     old, new, other = upload(root, b"old"), upload(root, b"new"), upload(root, b"old", job="other")
-    stage([old, new], storage)
-    stage([other], storage)
-    forget_others(storage, [new])
+    stage([old], storage)
+    age(root, 1)
+    stage([new, other], storage)
+    forget_earlier(storage, [new.directory])
     assert [name.split("/")[1] for name in staged(root)] == ["mnist", "other"]
     assert not Path(storage.path(old.uri)).exists()
     forget(storage, new.directory)
     assert not Path(root, "files", "mnist").exists()
     assert Path(storage.path(other.uri)).exists()
+
+
+def test_what_a_later_job_has_staged_is_not_forgotten(storage: Storage, root: str) -> None:
+    """The client of the first one stood still between its POST and this."""
+    mine, later = upload(root, b"mine"), upload(root, b"later")
+    stage([mine], storage)
+    age(root, 1)
+    stage([later], storage)
+    forget_earlier(storage, [mine.directory])
+    assert Path(storage.path(later.uri)).exists()
+    forget_earlier(storage, [f"{root}/files/mnist/removed"])
+    assert Path(storage.path(mine.uri)).exists()
 
 
 def test_forget_job_keeps_what_another_submission_has_staged_just_now(

@@ -316,11 +316,11 @@ class YarnBehaviours:
     def test_deleting_frees_the_name(self, world: World) -> None:
         name = world.name()
         app_id = running(world, name)
-        assert delete(world.client, name, user=world.user) is True
+        assert delete(world.client, name, user=world.user)
         app = world.client.app(app_id)
         assert app is not None
         assert app.ended
-        assert delete(world.client, name, user=world.user) is False
+        assert not delete(world.client, name, user=world.user)
         assert not submitted(world, name, "s2").adopted
 
     def test_killing_is_final(self, world: World) -> None:

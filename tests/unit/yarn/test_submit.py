@@ -169,7 +169,7 @@ class World:
         start = self.clock()
         try:
             if self.trouble.ending == "delete":
-                return delete(client, NAME, user=USER)
+                return bool(delete(client, NAME, user=USER))
             return stop(client, user=USER, name=NAME)
         except (ClusterUnavailable, DeadlinePassed, Killed) as error:
             return error
