@@ -229,6 +229,7 @@ def watching(
     last_answer, last_change, pause = start, start, pace.first_s
     over_at: float | None = None
     previous: JobStatus | None = None
+    ended: JobStatus | None = None
     while True:
         try:
             status = observe()
@@ -240,6 +241,11 @@ def watching(
             last_change = clock()
         else:
             now = clock()
+            if status.app is not None and status.app.ended:
+                ended = status
+            elif status.state is JobState.UNKNOWN and ended is not None:
+                # a new leader does not return every application (docs/hadoop-facts.md#failover)
+                status = ended
             on_status(status)
             if status.state.is_final or _awaits_logs(status):
                 if over_at is None:

@@ -130,6 +130,16 @@ def test_logs_wait_for_the_collection() -> None:
     assert len(scene.looked_at) == 4
 
 
+def test_an_application_that_has_ended_is_not_forgotten_while_its_logs_are_collected() -> None:
+    """For a moment after a failover the new leader does not return some applications."""
+    gone = replace(RUNNING, app=None)
+    assert Scene(*[AWAITED] * 40, gone, AWAITED).watch() == DONE
+    scene = Scene(AWAITED, then=gone)
+    found = scene.watch(patience=Patience(verdict_s=200))
+    assert found.verdict.state is JobState.SUCCEEDED
+    assert 200 <= scene.now - 1000 < 210
+
+
 def test_watching_limits_the_wait_for_logs() -> None:
     scene = Scene(then=AWAITED)
     found = scene.watch(patience=Patience(verdict_s=200))
