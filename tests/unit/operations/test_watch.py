@@ -137,7 +137,7 @@ def test_an_application_that_has_ended_is_not_forgotten_while_its_logs_are_colle
     scene = Scene(AWAITED, then=gone)
     found = scene.watch(patience=Patience(verdict_s=200))
     assert found.verdict.state is JobState.SUCCEEDED
-    assert 200 <= scene.now - 1000 < 210
+    assert 200 <= scene.now - 1000 < 220
 
 
 def test_watching_limits_the_wait_for_logs() -> None:
