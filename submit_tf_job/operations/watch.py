@@ -229,7 +229,6 @@ def watching(
     last_answer, last_change, pause = start, start, pace.first_s
     over_at: float | None = None
     previous: JobStatus | None = None
-    ended: JobStatus | None = None
     while True:
         try:
             status = observe()
@@ -241,11 +240,7 @@ def watching(
             last_change = clock()
         else:
             now = clock()
-            if status.app is not None and status.app.ended:
-                ended = status
-            elif status.state is JobState.UNKNOWN and ended is not None:
-                # a new leader does not return every application (docs/hadoop-facts.md#failover)
-                status = ended
+            status = _still_known(status, previous)
             on_status(status)
             if status.state.is_final or _awaits_logs(status):
                 if over_at is None:
@@ -286,6 +281,14 @@ def _at_the_deadline(last: JobStatus | None, deadline_s: float) -> JobStatus:
 def _awaits_logs(status: JobStatus) -> bool:
     app = status.app
     return app is not None and app.ended and status.evidence is Evidence.COLLECTED_SOON
+
+
+def _still_known(status: JobStatus, previous: JobStatus | None) -> JobStatus:
+    """Return the previous status of an application that has ended, if the ResourceManager does not
+    return it now: a new leader does not return every one (docs/hadoop-facts.md#failover).
+    """
+    ended = previous is not None and previous.app is not None and previous.app.ended
+    return previous if previous and ended and status.state is JobState.UNKNOWN else status
 
 
 def _doubt_s(status: JobStatus, patience: Patience) -> float:
