@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
@@ -714,6 +715,8 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
             hint="ask for a longer `lifetime`",
         )
     first_line = next(iter(app.diagnostics.strip().splitlines()), "YARN does not report by whom")
+    # of two stops the ResourceManager writes the same sentence twice, without a blank
+    first_line = re.sub(r"^(.+?)\1+$", r"\1", first_line)
     # A task may have failed before; once its logs can be read, the verdict may become FAILED.
     unheard = report is None and seen.evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
     return Verdict(JobState.STOPPED, f"it was stopped: {first_line}", confirmed=not unheard)

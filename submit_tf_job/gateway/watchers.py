@@ -56,6 +56,7 @@ def change_of(status: JobStatus) -> JobChange:
             "state",
             "reason",
             "progress",
+            "retries",
             "tasks",
             "roles",
             "confirmed",

@@ -13,6 +13,7 @@ from submit_tf_job.errors import (
     NoSuchJob,
     Refused,
     SubmitTFJobError,
+    UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef, find, stored_copy
 from submit_tf_job.operations.keytabs import forget_keytabs
@@ -55,12 +56,15 @@ def stop(
             its containers are alive.
 
     Raises:
+        UsageError: `grace_s` is negative.
         Refused: With `grace_s`: its tasks cannot be asked to save (see `saving.end_gracefully`).
         DeadlinePassed: YARN reports the end of the job, but its containers are still alive.
     """
     from submit_tf_job.yarn.remains import places_of, wait_until_gone
     from submit_tf_job.yarn.stopping import stop as stop_service
 
+    if grace_s is not None and grace_s < 0:
+        raise UsageError(f"grace_s={grace_s}: a time to save is 0 seconds or more")
     ref = find(cluster, job)
     if grace_s:
         end_gracefully(cluster, ref, grace_s, on_wait)

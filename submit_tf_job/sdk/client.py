@@ -563,6 +563,20 @@ class JobHandle:
         """
         return Status(operations.stop(self._cluster, self._job, wait=wait, grace_s=grace_s))
 
+    def scale(self, role: str, count: int, *, wait: bool = True) -> operations.Change:
+        """Change the number of tasks of a sidecar or an elastic role while the job runs.
+
+        Args:
+            role: The role.
+            count: Its new number of tasks.
+            wait: Return only when so many containers of it run.
+
+        Raises:
+            UsageError: The role cannot be scaled, or not to that number.
+            Refused: The job does not run, or another command has scaled the role meanwhile.
+        """
+        return operations.scale(self._cluster, self._job, role, count, wait=wait)
+
     def delete(self, *, force: bool = False) -> bool:
         """Delete the job and free its name, with `force` also while it runs; return whether it
         existed.

@@ -211,6 +211,10 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     )
     assert page.find("progress").get_attribute("value") == "3"
     page.fits("job")
+    past = [{"generation": 0, "task": "worker-0", "message": HOSTILE, "step": 2, "duration_s": 9.4}]
+    job.tells(3, retries={"max": 3, "used": 1}, generation=1, generations=past)
+    page.sees("Retries: 1 of 3", "ended because", "9 s")
+    page.fits("retries")
     job.tells(3, served=[{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}])
     page.sees("worker-0 http", "http://node1:38123")
     assert page.find("#job a").get_attribute("href") == "http://node1:38123/"

@@ -592,3 +592,9 @@ def test_lost_witness_of_a_retried_job_does_not_make_its_success_a_failure() -> 
     assert replace(found, report=unknown).verdict.state is JobState.SUCCEEDED
     healthy = report(roles={"witness": {"wanted": 1, "arrived": 1, "ended": 1}}, **retried)
     assert replace(found, report=healthy).verdict.state is JobState.FAILED
+
+
+def test_reason_of_a_job_that_was_stopped_twice_is_said_once() -> None:
+    twice = "Stopped by user ann (auth:SIMPLE)" * 2
+    status = JobStatus("mnist", "application_1_0001", app("FINISHED", "ENDED", twice))
+    assert status.verdict.reason == "it was stopped: Stopped by user ann (auth:SIMPLE)"

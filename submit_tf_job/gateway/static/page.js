@@ -197,6 +197,12 @@ function progressCard(job) {
   return card("Progress", bar, el("p", [words, ...known].filter(Boolean).join("  ·  ")));
 }
 
+function retriesCard(job) {
+  if (!job.retries || !job.retries.generations.length) return null;
+  const rows = job.retries.generations.slice(-5).map((one) => [one.number, numeric(one.duration_s) ? `${Math.round(one.duration_s)} s` : "", one.step ?? "", one.message]);
+  return card(`Retries: ${job.retries.used} of ${job.retries.max}`, table(["generation", "duration", "last step", "ended because"], rows));
+}
+
 function rolesCard(job) {
   const counts = ["wanted", "arrived", "running", "succeeded", "failed", "ended", "lost", "restarts"];
   const rows = Object.entries(job.roles).map(([role, found]) => [role, ...counts.map((name) => found[name])]);
@@ -231,7 +237,7 @@ function jobCards(job) {
   const reason = job.reason && job.reason !== told && el("p", job.reason), hint = job.hint && el("p", job.hint, { class: "quiet" });
   const warnings = job.warnings.map((words) => el("p", words, { class: "quiet" }));
   return [title, (reason || hint || warnings.length) && card(null, reason, hint, ...warnings),
-    whyCard(job), progressCard(job), rolesCard(job), tasksCard(job), factsCard(job)].filter(Boolean);
+    whyCard(job), progressCard(job), retriesCard(job), rolesCard(job), tasksCard(job), factsCard(job)].filter(Boolean);
 }
 
 class Log {

@@ -22,6 +22,7 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.jobspec import loads
 from submit_tf_job.operations import change
+from submit_tf_job.sdk.client import Client, JobHandle
 from submit_tf_job.settings import CapSettings
 from submit_tf_job.yarn.errors import ServiceUnreadable
 from submit_tf_job.yarn.observed import AppTimeout, ComponentState, ObservedComponent
@@ -438,6 +439,15 @@ def test_scale_looks_again_while_another_command_writes_the_service() -> None:
     with pytest.raises(DeadlinePassed, match="does not have 3 running tasks yet"):
         operations.scale(stage.alice, "mnist", role, 3)  # the fake starts no containers
     assert not stage.fake.network.faults
+
+
+def test_handle_scales_as_the_command_does() -> None:
+    stage, role = elastic_stage()
+    handle = JobHandle(Client(settings=stage.alice.settings), "mnist")
+    handle.client.cluster = stage.alice
+    assert handle.scale(role, 3, wait=False).value == 3
+    with pytest.raises(UsageError, match="a time to save is 0 seconds or more"):
+        handle.stop(grace_s=-1)
 
 
 def overwritten() -> Fault:
