@@ -55,7 +55,7 @@ class Deleted(IntEnum):
 
     NOTHING = 0
     OURS = 1
-    ANOTHERS = 2
+    THEIRS = 2
 
 
 class StoredCopy(Protocol):
@@ -230,7 +230,7 @@ def delete_ended(
             edition = _edition(copy)
             over = over or edition not in (None, held.edition)
         if not deletion.pending_s and (over or (sent and edition is None)):
-            by = Deleted.OURS if sent else Deleted.ANOTHERS
+            by = Deleted.OURS if sent else Deleted.THEIRS
             return by if over else Deleted.NOTHING
         if (
             not (over or deletion.pending_s)

@@ -166,7 +166,7 @@ def delete(
             )
         except NoSuchJob:
             return found
-        found = Deleted.ANOTHERS
+        found = Deleted.THEIRS
         check(held.service, held.app)
         if held.app is not None:
             stop(client, user=user, app_id=held.app.id, deadline=deadline)
