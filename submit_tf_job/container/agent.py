@@ -288,7 +288,7 @@ class Agent(abc.ABC):
             return
         over = self.child.poll(now)
         if self.child.code is not None and not self.record and not self.ending:
-            self.child_ended = now
+            self.child_ended = time.monotonic()  # `now` may be from before a suspension
             record = self.described(self.child.code)
             stop = self.signals.stop()
             if self.renewing:

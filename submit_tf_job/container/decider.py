@@ -11,11 +11,11 @@ import time
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.agent import SILENCE, Agent
+from submit_tf_job.container.agent import SILENCE, TICK_S, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.names import Resolver, Watch
-from submit_tf_job.container.ports import Reservation, reserve
+from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
 from submit_tf_job.container.rendezvous import Rendezvous
 from submit_tf_job.container.wire import (
     EVENTS,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 HELLO_S = 10.0  # time for a connection to send its hello
 UNIDENTIFIED = 256  # connections without a hello, beyond one per task
+ACCEPTED = 2 * BACKLOG  # connections in one turn: more than the kernel keeps
+STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
 LOOKUP_S = 0.5  # between two rounds of DNS queries
 
@@ -44,7 +46,19 @@ LOOKUP_S = 0.5  # between two rounds of DNS queries
 class Peer:
     """A connection to another task."""
 
-    __slots__ = ("answered", "away", "channel", "ends", "heard", "member", "origin", "writing")
+    __slots__ = (
+        "alive",
+        "answered",
+        "away",
+        "channel",
+        "ends",
+        "heard",
+        "member",
+        "origin",
+        "pongs",
+        "told",
+        "writing",
+    )
 
     def __init__(self, channel: Channel, ends: tuple[str, str], now: float) -> None:
         """Keep a connection whose task is not yet known; `ends` are its and our address."""
@@ -52,7 +66,26 @@ class Peer:
         self.member: Member | None = None
         self.writing = False
         self.away = False  # the other task closes this connection, and lives
-        self.answered = False  # it was pinged after a failure, and has answered
+        self.told: collections.deque[float] = collections.deque([now], 9)  # `pong` and `welcome`
+        self.pongs = 0
+        self.alive = False  # it was pinged after a failure, and that has arrived
+        self.answered = False  # and it has no end of a command left to report
+
+
+def _age(now: float, peer: Peer, message: Mapping[str, Any]) -> float:
+    """Return how long ago a task's command ended.
+
+    The message may have waited in a buffer, but the task tells how long after which `pong` of ours
+    that was, too.
+    """
+    ago, after, number = (
+        float(value) if isinstance(value, (int, float)) else 0.0
+        for value in (message.get(key) for key in ("ago", "after", "number"))
+    )
+    place = int(number) - peer.pongs - 1
+    if "after" in message and -len(peer.told) <= place < 0:
+        ago = max(ago, now - peer.told[place] - after)
+    return ago
 
 
 class Decider(Agent):
@@ -77,7 +110,9 @@ class Decider(Agent):
         self.stage = self.job.stage
         self.changed = True
         self.probed = False  # whether all tasks were pinged after a failure
-        self.failed_at = 0.0
+        self.probe, self.probed_at = 0, 0.0
+        # what had arrived until then is read; also of connections that were still to be accepted
+        self.read_until = self.accepted_until = info.started
         self.saved = False  # in a graceful stop: all tasks that save have ended
         self.checked = self.looked = 0.0
         self.ticked: float | None = None
@@ -144,7 +179,7 @@ class Decider(Agent):
 
     # --- connections ------------------------------------------------------------------------------
     def _accept(self, _mask: int) -> None:
-        for _ in range(64):
+        for _ in range(ACCEPTED):
             try:
                 sock, origin = self.listener.accept()  # type: ignore[union-attr]
             except OSError as err:
@@ -189,14 +224,15 @@ class Decider(Agent):
         if peer.member and peer.member.peer is peer:
             self.changed = True
             closed = ended and not peer.away
-            self.job.gone(time.monotonic(), peer.member, closed, silent_s)
+            now = time.monotonic()
+            self._look_for_stillness(now)
+            self.job.gone(now, peer.member, closed, silent_s, peer.away)
 
     def _send(self, peer: Peer, data: bytes) -> None:
         try:
             writing = peer.channel.send(data)
-        except ChannelClosed as err:
-            self._close(peer, err.ended)
-            return
+        except ChannelClosed:
+            return  # what it sent before is still to be read; then reading fails, too
         if writing != peer.writing:
             peer.writing = writing
             self.selector.modify(
@@ -211,6 +247,7 @@ class Decider(Agent):
         try:
             for message in peer.channel.receive():
                 peer.heard = time.monotonic()
+                self._look_for_stillness(peer.heard)
                 self._message(peer, message)
         except ChannelClosed as err:
             if not err.ended and not peer.member:
@@ -224,9 +261,13 @@ class Decider(Agent):
                 raise ChannelClosed("not a hello")
             self._hello(now, peer, message)
         elif kind == "ping":
-            self._send(peer, pack("pong"))
+            peer.alive = peer.alive or message.get("probe") == self.probe
+            peer.pongs += 1
+            self._send(peer, pack("pong", number=peer.pongs))
+            peer.told.append(time.monotonic())
         elif kind == "pong":
-            peer.answered = True
+            if message.get("probe") == self.probe:
+                peer.alive = peer.answered = True
         elif kind == "progress":
             self.job.record_progress(now, m, message.get("data"))
             self.changed = True
@@ -238,7 +279,7 @@ class Decider(Agent):
         elif kind == "away":
             peer.away = True
         elif kind == "done":
-            self.job.done(now, m, message)
+            self.job.done(now, m, dict(message, ago=_age(now, peer, message)))
             self.changed = True
             self._send(peer, pack("noted"))
 
@@ -268,6 +309,12 @@ class Decider(Agent):
             **self.history(),
         }
         self._send(peer, pack("welcome", **welcome))
+        peer.told[0] = time.monotonic()
+        if self.probed:
+            job = self.job
+            self._ping(peer)
+            until = min(now + self.info.settle_s, self.probed_at + 3 * self.info.settle_s)
+            job.settle_until = max(job.settle_until, until)
         if self.job.graceful:
             self._ask_to_save(peer, m)
         else:
@@ -284,12 +331,12 @@ class Decider(Agent):
         """Return what every task remembers for a later deciding task."""
         return {}
 
-    def _check_silence(self, now: float) -> None:
+    def _check_silence(self) -> None:
         for peer in list(self.peers.values()):
-            if now > peer.heard + SILENCE * self.ping_s:
+            if self.accepted_until > peer.heard + SILENCE * self.ping_s:
                 self._close(peer, silent_s=self.silent_s())
         for peer in list(self.unidentified.values()):
-            if now <= peer.heard + HELLO_S:
+            if self.accepted_until <= peer.heard + HELLO_S:
                 break
             self._log("a connection from %s sent nothing" % peer.origin)
             self._close(peer)
@@ -297,19 +344,23 @@ class Decider(Agent):
     def _probe(self, now: float) -> None:
         """Ping all tasks after a failure, to find those that died first.
 
-        A dead node closes no connection, but its TensorFlow peers fail after ten seconds.
+        A dead node closes no connection, but its TensorFlow peers fail after ten seconds. What was
+        sent before this ping is no answer: it may have waited in a buffer.
         """
         if not self.probed:
-            self.probed, self.failed_at = True, now
+            self.probed, self.probed_at, self.probe = True, now, self.probe + 1
             for peer in list(self.peers.values()):
-                peer.answered = False
-                self._send(peer, pack("ping"))
-        elif now >= self.job.settle_until:
+                self._ping(peer)
+        elif self.read_until >= self.job.settle_until:
             for peer in list(self.peers.values()):
-                if peer.heard < self.failed_at:
+                if not peer.alive:
                     self._close(peer)
         elif all(peer.answered for peer in self.peers.values()):
-            self.job.settled(now)
+            self.job.settled()
+
+    def _ping(self, peer: Peer) -> None:
+        peer.alive = peer.answered = False
+        self._send(peer, pack("ping", probe=self.probe))
 
     # --- names ------------------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:
@@ -374,16 +425,10 @@ class Decider(Agent):
     def tick(self, now: float) -> bool:
         """Do what is due."""
         job = self.job
-        if (
-            self.ticked is not None
-            and now > self.ticked + SILENCE * self.ping_s
-            and self.info.total > 1
-        ):
-            job.record_suspension(now, now - self.ticked)
-        self.ticked = now
+        self._look_for_stillness(now)
         if now >= self.checked + 1.0:
             self.checked = now
-            self._check_silence(now)
+            self._check_silence()
             self._own_progress(now)
         if job.phase in (states.WAITING, states.RUNNING):
             self._watch_names(now)
@@ -391,7 +436,7 @@ class Decider(Agent):
             self._look_up(now)
         if job.failures and job.phase != states.ENDING:
             self._probe(now)
-        job.tick(now)
+        job.tick(now, self.read_until)
         if self.stage != job.stage:
             self.stage = job.stage
             self._enter(now, job.phase)
@@ -409,8 +454,27 @@ class Decider(Agent):
         if job.held:
             self._go(job.released(now))
         self.changed = not self.writer.write(now, self.changed, self.saved) and self.changed
-        names_late = job.phase == states.WAITING and bool(self.unknown or not job.absent)
-        return job.phase == states.ENDING or bool(job.failures) or names_late
+        late = self.unknown or not job.absent or now >= job.start_deadline
+        soon = job.phase == states.ENDING or bool(job.failures or job.away)
+        return soon or (job.phase == states.WAITING and bool(late))
+
+    def _look_for_stillness(self, now: float) -> None:
+        """Count no time in which this task was suspended as another task's silence."""
+        since, self.ticked = self.ticked, now
+        if since is None or now <= since + STILL_S or self.info.total == 1:
+            return
+        seconds = now - since
+        for peer in self.peers.values():
+            peer.heard = min(now, peer.heard + seconds)
+        self.job.stood_still(now, seconds)
+        if seconds > SILENCE * self.ping_s:
+            self.job.record_suspension(now, seconds)
+
+    def wait(self, timeout_s: float) -> None:
+        """Handle events; after a suspension, what has arrived is read before anything is judged."""
+        begun = time.monotonic()
+        super().wait(timeout_s)
+        self.read_until, self.accepted_until = self.accepted_until, begun
 
     def _enter(self, now: float, phase: str) -> None:
         job = self.job
@@ -514,6 +578,7 @@ class Decider(Agent):
 
     def command_ended(self, now: float) -> None:
         """Report the end of the command to the state machine."""
+        self._look_for_stillness(time.monotonic())
         if self.preparing:
             self._prepared(now)
             self.changed = True

@@ -65,7 +65,9 @@ class Follower(Agent):
         self.leave: int | None = None
         self.leave_by: float | None = None
         self.told_done = self.noted = False
-        self.asked = False  # the deciding task waits for an answer
+        self.asked, self.probe = False, 0  # the deciding task waits for an answer to this ping
+        self.pong, self.told_at = 0, 0.0  # the last one, and when it came
+        self.calls = 0  # how many connections this process has made
         self.news: dict[str, Any] | None = None
 
     def _resolver(self) -> Resolver:
@@ -137,6 +139,8 @@ class Follower(Agent):
             if mask & selectors.EVENT_READ and self.channel:
                 for message in channel.receive():
                     self.heard = time.monotonic()
+                    if message["t"] in ("welcome", "pong"):
+                        self.pong, self.told_at = message.get("number", 0), self.heard
                     self._message(self.heard, message)
         except ChannelClosed as err:
             self.same_place = err.ended and self.welcomed
@@ -178,12 +182,14 @@ class Follower(Agent):
             times["search_s"] = round(now - self.search_at, 3)
         if self.reserved:
             where["port"] = self.reserved.port
+        self.calls += 1
         self.writing = True  # until the selector is updated
         self._send(
             pack(
                 "hello",
                 submission=info.submission,
                 state=state,
+                call=self.calls,
                 **who,
                 **where,
                 **decider,
@@ -255,7 +261,7 @@ class Follower(Agent):
             if self.child:
                 self._send(pack("running"))
         elif kind == "ping":
-            self.asked = True
+            self._pinged(message["probe"])
         elif kind == "noted":
             self.noted = True
         elif kind in ("end", "finished") and isinstance(status, int):
@@ -268,6 +274,10 @@ class Follower(Agent):
             if self.wrong_job:
                 self.trouble = "another job's deciding task answers there"
             self._drop(busy=not self.wrong_job)
+
+    def _pinged(self, probe: int) -> None:
+        self.asked, self.probe = True, probe
+        self._send(pack("ping", probe=probe))  # a `pong` may have to wait
 
     def _asked_to_end(self, now: float, message: Mapping[str, Any], status: int) -> None:
         if self.leave is None and not self.record:
@@ -313,7 +323,13 @@ class Follower(Agent):
             self.told_done = True
             if self.news:
                 self._send(pack("progress", data=self.news))
-            self._send(pack("done", ago=now - self.child_ended, **self.done_message(self.record)))
+            ended = self.child_ended
+            message = self.done_message(self.record)
+            self._send(
+                pack(
+                    "done", ago=now - ended, after=ended - self.told_at, number=self.pong, **message
+                )
+            )
         elif now >= self.pinged + self.ping_s:
             self.pinged = now
             self._send(pack("ping"))
@@ -323,7 +339,7 @@ class Follower(Agent):
         unreported = self.ending and not self.record
         if self.asked and not unreported:  # after the end of the command, if that has come
             self.asked = False
-            self._send(pack("pong"))
+            self._send(pack("pong", probe=self.probe))
 
     def _leave_with(self, now: float, status: int) -> None:
         """Stop the command, and then end this task with `status`."""

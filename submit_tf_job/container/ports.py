@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # the ports to try where containers have addresses of their own
 OWN = {"first": 20000, "last": 32767}
+BACKLOG = 1024  # connections that the kernel keeps until they are accepted
 PATIENCE_S = 2.0  # an earlier attempt of the same task may be about to end
 CLAIM = "\0submit_tf_job-port-%d"
 
@@ -44,7 +45,7 @@ class Reservation:
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(("0.0.0.0", port))  # noqa: S104  (peers are other hosts)
-            self.socket.listen(1024)
+            self.socket.listen(BACKLOG)
         except OSError:
             self.drop()
             raise

@@ -94,11 +94,13 @@ class Member:
         self.ports: dict[str, int] = {}  # the ports that it serves, by name
         self.attempt = self.failures = 0
         self.failed_run = ""  # the process that its latest restart replaces
+        self.call = 0  # the number of its connection among those of the process
         self.status: int | None = None
         self.peer: Any = None
         self.since = 0.0  # when it was lost, or its last attempt ended
         self.stopping = False  # it reported that YARN stops it
         self.closed = False  # its kernel closed the connection that is lost
+        self.returns = False  # it announced that it closes that connection to make another
 
 
 class Rendezvous:
@@ -115,6 +117,7 @@ class Rendezvous:
         self.why = ""  # the reason of its end
         self.still_s = 0.0  # how long the deciding task was suspended
         self.trusted_at = now  # from then on a closed connection means an ended process
+        self.wary_until = now  # until then a lost connection is no cause of a failure
         self.again = False  # only this attempt of the deciding task ends
         self.graceful = False  # whoever stops the job waits until its tasks have saved
         self.members = {
@@ -236,6 +239,14 @@ class Rendezvous:
         text = "%s stood still for %d s: it was suspended (SIGSTOP, a paused container or machine)"
         self.warn(now, text % (self.me.name, seconds))
 
+    def stood_still(self, now: float, seconds: float) -> None:
+        """Count no time in which the deciding task was suspended as one of waiting for others."""
+        for m in self.away.values():
+            m.since = min(now, m.since + seconds)
+        self.wary_until = now + 2 * self.info.settle_s
+        if self.failures:
+            self.settle_until = max(self.settle_until, now + self.info.settle_s)
+
     def missing(self) -> list[str]:
         """Return the tasks that the start waits for and that have not connected."""
         return [
@@ -351,6 +362,9 @@ class Rendezvous:
         run, attempt = message.get("run"), message.get("attempt")
         if m is None or m is self.me or not isinstance(run, str) or not isinstance(attempt, int):
             return None, "bad"
+        call = _integer(message.get("call")) or 0
+        if m.run == run and call < m.call:
+            return None, "bad"  # the process has made another connection since, and gave this up
         refusal = self._refusal(now, m, peer, message)
         if refusal:
             return (None if refusal == "busy" else m), refusal
@@ -358,7 +372,7 @@ class Rendezvous:
             m.attempt += 1
             self._rename(m)
         m.attempt = max(m.attempt, attempt)
-        m.run, m.peer, m.stopping = run, peer, False
+        m.run, m.call, m.peer, m.stopping = run, call, peer, False
         self._introduce(now, m, message)
         self._locate(now, m, message, ends)
         if isinstance(message.get("ignored_image"), str):
@@ -461,7 +475,14 @@ class Rendezvous:
         if self.phase == WAITING and self.barrier > 1 and m.role_kind != contract.KIND_SIDECAR:
             self.unresolved.add(m.name)
 
-    def gone(self, now: float, m: Member, closed: bool = False, silent_s: float = 0.0) -> None:
+    def gone(
+        self,
+        now: float,
+        m: Member,
+        closed: bool = False,
+        silent_s: float = 0.0,
+        returns: bool = False,
+    ) -> None:
         """Handle the loss of a task's connection.
 
         Args:
@@ -469,8 +490,9 @@ class Rendezvous:
             m: The task.
             closed: Whether its kernel closed the connection: mostly because its process has ended.
             silent_s: How long it has been out of reach already; part of `grace`.
+            returns: Whether it announced that it makes another connection.
         """
-        m.peer, m.closed = None, closed and now >= self.trusted_at
+        m.peer, m.closed, m.returns = None, closed and now >= self.trusted_at, returns
         if m.state in OUT or m.state == RESTARTING:
             return
         if self.phase == WAITING:
@@ -579,22 +601,30 @@ class Rendezvous:
         """
         return m.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 
-    def tick(self, now: float) -> None:
-        """Handle the deadlines that have passed."""
+    def tick(self, now: float, read_until: float | None = None) -> None:
+        """Handle the deadlines that have passed.
+
+        Args:
+            now: The present time.
+            read_until: The time until which all that arrived is read: no later deadline of another
+                task has passed. None means now.
+        """
         if self.phase == ENDING:
             return
+        read = now if read_until is None else read_until
         for m in list(self.away.values()):
-            self._overdue(now, m)
+            self._overdue(now, read, m)
         if self.failures:
-            if now >= self.settle_until:
+            if read >= self.settle_until:
+                self._fail_lost(now, late=True)
                 self._name_cause(now)
         elif self.phase == WAITING:
             if self._may_start(now):
                 self._prepare_or_start(now)
-            elif now >= self.start_deadline:
+            elif read >= self.start_deadline:
                 self._peers_missing(now)
         elif self.phase == FINISHING:
-            self._finished(now)
+            self._finished(now, read)
 
     def _prepare_or_start(self, now: float) -> None:
         if self.unprepared:
@@ -700,11 +730,11 @@ class Rendezvous:
         text = "; %s had stood still for %d s, and a longer `grace` outlasts that"
         return text % (self.me.name, self.still_s)
 
-    def _overdue(self, now: float, m: Member) -> None:
+    def _overdue(self, now: float, read: float, m: Member) -> None:
         task = self.info.task
-        if m.state == LOST and now >= m.since + self._patience_s(m):
+        if m.state == LOST and read >= m.since + self._patience_s(m):
             self._failed(now, m, self._lost_record(m))
-        elif m.state == RESTARTING and now >= m.since + task["start_timeout_s"]:
+        elif m.state == RESTARTING and read >= m.since + task["start_timeout_s"]:
             m.failures = max(m.failures, self.info.roles[m.role]["max_restarts"])
             m.failed_run = ""
             text = "%s failed, and YARN did not start it again in time" % m.name
@@ -765,7 +795,7 @@ class Rendezvous:
             if not m.stopping:
                 self._fail_lost(now)
 
-    def settled(self, now: float) -> None:
+    def settled(self) -> None:
         """Wait for no earlier failure after a SIGKILL: every task that is here has answered since.
 
         No other task's failure makes a program end by SIGKILL, and a task answers after it has
@@ -774,20 +804,23 @@ class Rendezvous:
         """
         here = all(m.state not in AWAITED or not self._matters(m) for m in self.members.values())
         if self.settles_early and here:
-            self.settle_until = min(self.settle_until, now)
+            self.settle_until = min(self.settle_until, self.started)  # whatever comes next
 
     def _matters(self, m: Member) -> bool:
         """Return whether a failure of this task can end the job now."""
         over = self.phase == FINISHING and m.role_kind == contract.KIND_SERVES
         return m.role_kind != contract.KIND_SIDECAR and not over
 
-    def _fail_lost(self, now: float) -> None:
+    def _fail_lost(self, now: float, late: bool = False) -> None:
         """Count vanished tasks as failed once another failure is recorded.
 
-        One of the vanished tasks is then the cause.
+        One of the vanished tasks is then the cause. One that may well come back has time for that:
+        only if it is `late`, it has vanished.
         """
         for m in list(self.away.values()):
             if m.state != LOST or not self._matters(m):
+                continue
+            if not late and (m.returns or now < self.wary_until):
                 continue
             self._set(m, FAILED)
             self.failures.append(self._lost_record(m))
@@ -888,9 +921,9 @@ class Rendezvous:
             if m.role_kind == role_kind and m.state not in (*OUT, LEFT_OUT)
         ]
 
-    def _finished(self, now: float) -> None:
+    def _finished(self, now: float, read: float) -> None:
         trains, evaluates = self._open(contract.KIND_TRAINS), self._open(contract.KIND_EVALUATES)
-        if (trains or evaluates) and now < self.finish_deadline:
+        if (trains or evaluates) and read < self.finish_deadline:
             return
         wait = "%d s after %s" % (self.info.task["finish_timeout_s"], self._end_of_training())
         if evaluates:

@@ -5,6 +5,10 @@ running, progress, done, ping, pong, stopping (YARN stops this task), away (it c
 connection, and makes another), ready (for the next generation). Messages from it: welcome (or a
 refusal: wrong-job, busy, finished, end), go, noted (acknowledges done), again (end the command, and
 be ready for the next generation), end, grace (more time to save), ping, pong.
+
+The deciding task's pings have a number, and only what repeats it was sent after them: all else may
+have waited in a buffer. Its pongs have one, too: `done` says how long after which of them the
+command ended. `call` of a hello numbers the connections of one process.
 """
 
 from __future__ import annotations

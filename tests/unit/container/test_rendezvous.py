@@ -389,7 +389,7 @@ def test_kill_is_named_as_the_cause_once_every_task_has_answered() -> None:
     played.start()
     played.done("worker-1", 137, signal=9, reason="killed")
     assert played.after(0.1) == states.RUNNING
-    played.job.settled(played.now)
+    played.job.settled()
     assert played.after(0) == states.ENDING
     assert played.first() == ("worker-1", 137, "killed")
 
@@ -398,7 +398,7 @@ def test_answers_do_not_shorten_the_wait_for_a_program_that_still_ends() -> None
     played = chief_workers()
     played.start()
     played.done("chief-0", 1)
-    played.job.settled(played.now)
+    played.job.settled()
     assert played.after(1.0) == states.RUNNING
     played.done("worker-1", 1, ago=1.5)
     played.after(1.0)
@@ -410,7 +410,7 @@ def test_answers_do_not_shorten_the_wait_for_a_task_that_yarn_stops() -> None:
     played.start()
     played.member("worker-1").stopping = True
     played.done("worker-1", 137, signal=9)
-    played.job.settled(played.now)
+    played.job.settled()
     assert played.after(4.9) == states.RUNNING
     assert played.after(0.2) == states.ENDING
 
@@ -421,7 +421,7 @@ def test_answers_do_not_shorten_the_wait_for_a_task_that_is_away() -> None:
     played.done("worker-0", 3)
     assert played.member("worker-0").state == states.RESTARTING
     played.done("chief-0", 137, signal=9)
-    played.job.settled(played.now)
+    played.job.settled()
     assert played.after(0.1) == states.RUNNING
 
 
@@ -1015,7 +1015,7 @@ def test_any_history_ends_with_consistent_counts(
         elif step[0] == "stopping":
             played.member(step[1]).stopping = True
         elif step[0] == "settled":
-            job.settled(played.now)
+            job.settled()
         played.after(step[1] if step[0] == "after" else 0)
         assert ORDER.index(job.phase) >= phase
         phase = ORDER.index(job.phase)
