@@ -117,14 +117,18 @@ class Generations:
         return former["step"] == step and _likeness(former) == _likeness(cause)
 
     def end(
-        self, cause: Mapping[str, Any], step: float | None, started_at: float, ended_at: float
+        self,
+        cause: Mapping[str, Any],
+        step: float | None,
+        started_at: float | None,
+        ended_at: float,
     ) -> None:
         """Remember a generation that a failure has ended.
 
         Args:
             cause: The record of the failure.
             step: The last step that the job reported.
-            started_at: When its commands were started, in seconds of the epoch.
+            started_at: When its commands were started, in seconds of the epoch, if it is known.
             ended_at: When the next one was called.
         """
         kept = ("task", "host", "container", "at", "status", "signal", "reason")
@@ -135,7 +139,7 @@ class Generations:
                 "message": str(cause.get("message"))[:300],
                 "last_line": "".join(cause.get("last_lines") or [""])[-200:],
                 "step": step,
-                "duration_s": round(max(0.0, ended_at - started_at), 3),
+                "duration_s": started_at and round(max(0.0, ended_at - started_at), 3),
             }
         )
 

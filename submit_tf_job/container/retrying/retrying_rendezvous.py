@@ -212,7 +212,9 @@ class RetryingRendezvous(Rendezvous):
             self.event(now, self.refusal)
             return False
         wall = self.info.wall
-        self.generations.end(cause, step, wall + self.generation_started, wall + now)
+        # the start of a generation that a former deciding task led is not known
+        began = None if cause is self.predecessor else wall + self.generation_started
+        self.generations.end(cause, step, began, wall + now)
         text = "%s; all tasks start again (retry %d of %d)"
         most = self.generations.most
         self.event(now, text % (cause["message"], self.generations.used, most))

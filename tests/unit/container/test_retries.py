@@ -142,6 +142,13 @@ def test_report_tells_the_lost_task_from_those_that_end_their_commands() -> None
     }
 
 
+def test_duration_of_a_generation_whose_deciding_task_was_lost_is_not_known() -> None:
+    played = retrying()
+    played.job._succeed(T, {"seen_host": "n1", "seen_container": "c1"})
+    (past,) = snapshot(played.job, T, over=False)["generations"]
+    assert (past["task"], past["host"], past["duration_s"]) == ("chief-0", "n1", None)
+
+
 def test_older_container_of_a_task_ends_also_while_the_later_one_is_away() -> None:
     played = retrying(2)
     first, later = "container_e1_17_0001_01_000005", "container_e1_17_0001_02_000003"
