@@ -32,7 +32,7 @@ from submit_tf_job.operations.room import check_room
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.deletion import Deleted
-from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
+from submit_tf_job.yarn.reconcile import IN_FLIGHT_S, SETTLE_S
 from submit_tf_job.yarn.states import FinalStatus
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def submit(
 
 def _followed(
     planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]
-) -> Callable[[AppReport], bool]:
+) -> Callable[[AppReport | None], bool]:
     """Return what says whether a follower may be about to submit the run after a given one, for
     `retries.memory` (`operations.lineage`): until then the job's name is free for a moment.
     """
@@ -306,8 +306,10 @@ def _followed(
     first = first and contract.PROPERTY_RERUN_OF not in properties
     told = False
 
-    def followed(newest: AppReport) -> bool:
+    def followed(newest: AppReport | None) -> bool:
         nonlocal told
+        if newest is None:
+            return False
         age_s = cluster.wall() - (newest.finished_ms or 0) / 1000
         failed = newest.ended and newest.final_status is FinalStatus.FAILED
         if not first or not failed or not 0 <= age_s < FOLLOWED_S:
@@ -387,7 +389,9 @@ class _AnotherRunError(Exception):
     """The name is held by another run."""
 
 
-def _another_follows(cluster: Cluster, former: str, within_s: float) -> Callable[[AppReport], bool]:
+def _another_follows(
+    cluster: Cluster, former: str, within_s: float
+) -> Callable[[AppReport | None], bool]:
     """Return what says whether another follower submits the run after `former`, or has done so.
 
     Args:
@@ -395,8 +399,18 @@ def _another_follows(cluster: Cluster, former: str, within_s: float) -> Callable
             still remove the DNS records of that name.
     """
     until = cluster.clock() + within_s
-    # a later run that has no service any more has ended, and was deleted by who submits the next
-    return lambda newest: newest.id != former or cluster.clock() < until
+    unlisted_since: float | None = None
+
+    def followed(newest: AppReport | None) -> bool:
+        nonlocal unlisted_since
+        if newest is None:
+            # a new leader returns no application for a moment (docs/hadoop-facts.md#failover)
+            unlisted_since = cluster.clock() if unlisted_since is None else unlisted_since
+            return cluster.clock() - unlisted_since < SETTLE_S
+        # a later run without a service has ended, and was deleted by who submits the next one
+        return newest.id != former or cluster.clock() < until
+
+    return followed
 
 
 def _forget_former(

@@ -87,7 +87,7 @@ def submit(
     deadline: Deadline | None = None,
     stored: StoredCopy | None = None,
     before: Callable[[], None] = lambda: None,
-    followed: Callable[[AppReport], bool] = lambda _app: False,
+    followed: Callable[[AppReport | None], bool] = lambda _app: False,
 ) -> Submitted:
     """Submit a service exactly once; return the existing application if it has been submitted.
 
@@ -105,8 +105,9 @@ def submit(
             clean up after one.
         before: Called before a POST, except shortly after the last call; not called if the
             submission exists. An exception from it ends the call.
-        followed: Returns whether another client may be about to submit the next run after an
-            application, which has ended and whose service is deleted.
+        followed: Returns whether another client may be about to submit the next run after the
+            newest application of the name (None if there is none), which has ended and whose
+            service is deleted.
 
     Returns:
         The application; never a second one for the same submission.
@@ -149,7 +150,7 @@ class _Submission:
         deadline: Deadline,
         stored: StoredCopy | None,
         before: Callable[[], None],
-        followed: Callable[[AppReport], bool],
+        followed: Callable[[AppReport | None], bool],
     ) -> None:
         self._client = client
         self._body = body
@@ -306,7 +307,7 @@ class _Submission:
             reader=self._copy is not None,
             lost=self._lost,
             cleared=self._cleared,
-            followed=bool(apps) and not self._posts and self._followed(apps[0]),
+            followed=not self._posts and self._followed(next(iter(apps), None)),
             stored_age_s=self._age_s(stored),
             # from the end of the first read to the start of this one
             settled_s=max(0.0, begun - self._view_since),

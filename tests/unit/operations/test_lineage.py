@@ -6,6 +6,7 @@ import contextlib
 import sys
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from submit_tf_job.errors import DeadlinePassed, NameTaken, Refused
 from submit_tf_job.jobspec import loads
 from submit_tf_job.operations.lineage import Resubmission, next_step
 from submit_tf_job.plan import Plan
+from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.fakes.short_of_memory import OOM, SPEC, USED, Story
 
 
@@ -84,6 +87,26 @@ def test_late_follower_does_not_repeat_a_run_that_is_deleted() -> None:
     story.submit(step)
     story.fails()
     operations.delete(story.cluster, "ranker")
+    with pytest.raises(DeadlinePassed, match="next run"):
+        story.submit(step)
+    assert len(story.applications) == 2
+
+
+def test_late_follower_waits_while_a_new_leader_lists_no_application(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    step = story.step(story.fails())
+    story.submit(step)
+    story.fails()
+    operations.delete(story.cluster, "ranker")
+    apps, clock = ResourceManager.apps, story.cluster.clock
+    leads_from = clock()
+
+    def listed(*given: Any, **named: Any) -> tuple[AppReport, ...]:
+        return () if clock() - leads_from < 2.0 else apps(*given, **named)
+
+    monkeypatch.setattr(ResourceManager, "apps", listed)
     with pytest.raises(DeadlinePassed, match="next run"):
         story.submit(step)
     assert len(story.applications) == 2
