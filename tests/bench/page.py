@@ -36,8 +36,8 @@ takes 92, more than half of them for one regular expression. On a cluster, where
 The floor depends on typer's release: with 0.27.3, which brings its own click, hello world takes 5 times the CPU time of `python -c pass`; with the
 release of 2026-11-22 it took 13, `version` 14 (7 now) and `status` 26 (11 now). So the ratios to hello world are higher than they were.
 
-**The bootstrap.** A job of one task without files that runs `true`, from the start of Python to its end: 372 million instructions for the first task
-on a node, and 165 for the next ones, where the same bare Python 3.11 takes 38 (2026-11-24). More than half of the first is Python's compiler; the
+**The bootstrap.** A job of one task without files that runs `true`, from the start of Python to its end: 380 million instructions for the first task
+on a node, and 176 for the next ones, where the same bare Python 3.11 takes 40 (2026-11-24). More than half of the first is Python's compiler; the
 tasks of an application on one node share the bytecode of the bootstrap's modules. The least of all rounds is one of the next.
 
 **Size.** `specs/parameter-server.yaml` with 10 and with 10,000 workers, without a staging directory, so that all files travel inside. The
