@@ -31,8 +31,6 @@ from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.room import check_room
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
-from submit_tf_job.yarn.deletion import Deleted
-from submit_tf_job.yarn.reconcile import IN_FLIGHT_S, SETTLE_S
 from submit_tf_job.yarn.states import FinalStatus
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Sent
+    from submit_tf_job.yarn.deletion import Deleted
     from submit_tf_job.yarn.observed import AppReport, ObservedService
 
 __all__ = ["Submission", "convert", "load_job", "make_plan", "submit"]
@@ -223,9 +222,11 @@ def submit(
             still held it.
     """
     from submit_tf_job.yarn.former import wait_until_left
+    from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
     from submit_tf_job.yarn.submit import submit as post
 
     check_identity(cluster)
+    _check_version(planned, cluster)
     data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
     identity.check_keytab(planned, cluster.settings)
     if replace or after:
@@ -398,6 +399,8 @@ def _another_follows(
         within_s: How long it may take that has deleted the service of `former`: its DELETE may
             still remove the DNS records of that name.
     """
+    from submit_tf_job.yarn.reconcile import SETTLE_S
+
     until = cluster.clock() + within_s
     unlisted_since: float | None = None
 
@@ -423,6 +426,8 @@ def _forget_former(
         False if the name has no service: another client has just deleted that of the run, and its
         DELETE may still be under way.
     """
+    from submit_tf_job.yarn.deletion import Deleted
+
     copy = stored_copy(cluster.settings, planned.job.name, planned.submission)
 
     def check(service: ObservedService | None, app: AppReport | None) -> None:
@@ -459,11 +464,17 @@ def _delete(
     )
 
 
-def _check_limits(planned: Plan, cluster: Cluster) -> None:
-    from submit_tf_job.plan.limits import check_limits, check_version
+def _check_version(planned: Plan, cluster: Cluster) -> None:
+    """Check whether this Hadoop can run the job. Its request is the first one: where no
+    ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
+    """
+    from submit_tf_job.plan.limits import check_version
 
-    check_version(
-        planned.body,
-        cluster.settings.hadoop_version or cluster.client.recent_info().hadoop_version or "",
-    )
+    found = cluster.client.recent_info().hadoop_version
+    check_version(planned.body, cluster.settings.hadoop_version or found or "")
+
+
+def _check_limits(planned: Plan, cluster: Cluster) -> None:
+    from submit_tf_job.plan.limits import check_limits
+
     check_limits(planned.job, planned.site, cluster.client.maximum_resources())

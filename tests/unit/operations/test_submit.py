@@ -127,10 +127,10 @@ def test_each_request_before_a_post_has_its_reason() -> None:
     """docs/architecture.md has the reasons."""
     _another_job, *found = asked(Story())
     assert found[: found.index(("POST", SERVICES))] == [
+        ("GET", f"{CLUSTER}/info"),
         ("GET", f"{SERVICES}/ranker"),
         ("GET", f"{CLUSTER}/apps"),
         ("GET", f"{CLUSTER}/apps"),
-        ("GET", f"{CLUSTER}/info"),
         ("POST", f"{CLUSTER}/apps/new-application"),
         ("GET", f"{CLUSTER}/nodes"),
     ]
