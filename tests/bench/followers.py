@@ -162,7 +162,7 @@ class _Followers:
         if kind == "welcome":
             self.seen = message["run"], message["decider_attempt"]
         if kind in ANSWERS:
-            sock.sendall(_pack(ANSWERS[kind]))
+            sock.sendall(_pack(ANSWERS[kind], probe=message.get("probe")))
         if kind == "end":
             self._close(sock)
 

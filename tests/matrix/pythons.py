@@ -88,7 +88,7 @@ def _install_and_test(
         "install",
         "--quiet",
         "--disable-pip-version-check",
-        f"{ROOT}[dev]",
+        f"{ROOT}[dev,kerberos]",
         *pins,
     ]
     work, paths = home / "work", home / "paths"
