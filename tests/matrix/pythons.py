@@ -19,7 +19,7 @@ __all__ = ["Python", "pythons", "run_python"]
 
 ROOT = Path(__file__).parents[2]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-INSTALL_S, TESTS_S = 480, 900
+INSTALL_S, TESTS_S = 480, 1500
 
 
 @dataclass(frozen=True)
