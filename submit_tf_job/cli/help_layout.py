@@ -52,7 +52,8 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record is not None:
-            title = parameter.rich_help_panel or "Options"
+            # `--help` itself is an option of click's, before typer 0.24
+            title = getattr(parameter, "rich_help_panel", None) or "Options"
             if parameter.param_type_name == "argument":
                 title = "Arguments"
             sections[title].append(record)
