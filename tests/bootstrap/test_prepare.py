@@ -83,12 +83,13 @@ def test_prepare_that_was_lost_is_run_again_by_retries(job: Cluster) -> None:
         retries={"max": 2, "on": ["lost"]},
         grace_s=20,
     )
+    prepared = job.root / "app" / "prepared"
     job.start()
-    job.until(lambda: job.report().get("state") == "preparing")
+    job.until(lambda: prepared.exists() and prepared.read_text() == "began\n")
     job.kill("chief-0")
     job.runs["chief-0"].wait()
     job.start("chief-0")
-    job.until(lambda: job.report().get("state") == "preparing")
+    job.until(lambda: prepared.read_text() == "began\nbegan\n")
     job.go()
     assert set(job.wait_all().values()) == {0}
     assert job.stdout("worker-0") == "began\nbegan\n"

@@ -103,6 +103,7 @@ def _install_and_test(
         "--dist=loadfile",
         "--no-header",
         "--tb=short",
+        "--hypothesis-profile=gate",
         "-m",
         "not cluster and not long",
     ]
