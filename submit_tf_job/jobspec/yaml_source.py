@@ -58,6 +58,12 @@ _SYNTAX: tuple[tuple[str, str, bool], ...] = (
         "tags (!) are not read; leave it out, and put text in quotes",
         False,
     ),
+    # PyYAML's own limit, since 6.0.4: its scanner reads ahead of the check below
+    (
+        r"maximum nesting depth",
+        f"nested more than {MAX_DEPTH} levels deep; no job spec is that deep",
+        False,
+    ),
     (
         r"alphabetic or numeric",
         "an anchor (&) or alias (*) without a name; put the text in quotes if it begins so",

@@ -14,16 +14,19 @@ from __future__ import annotations
 import base64
 import importlib
 import inspect
+import io
 import pickle
 import re
 import secrets
 import sys
 import sysconfig
 import tempfile
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from submit_tf_job.container.programs import callee
@@ -340,7 +343,7 @@ def _pickled(
         UsageError: An object that it uses cannot be pickled; the message names the variable.
     """
     try:
-        return bytes(pickler.dumps((function, args, kwargs)))
+        return _dumps(pickler, (function, args, kwargs))
     except Exception as error:
         name = getattr(function, "__name__", "the function")
         what = _unpicklable(pickler, function, args, kwargs) or "something that it refers to"
@@ -348,6 +351,23 @@ def _pickled(
             f"{name} cannot be sent to the cluster: {what} cannot be pickled ({error})",
             hint="Create it inside the function, or pass what it is made of as an argument.",
         ) from error
+
+
+def _dumps(pickler: Any, value: object) -> bytes:
+    """Pickle a value; code keeps the name of its file, so that tracebacks show its lines.
+
+    cloudpickle 3.1.3 and later write `<dynamic-code>` in its place.
+    """
+    reduce_code = pickler.Pickler.dispatch_table[CodeType]
+
+    def with_its_file(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
+        make, made_of = reduce_code(code)
+        return make, tuple(code.co_filename if x == "<dynamic-code>" else x for x in made_of)
+
+    tables = ChainMap({CodeType: with_its_file}, pickler.Pickler.dispatch_table)
+    content = io.BytesIO()
+    type("Pickler", (pickler.Pickler,), {"dispatch_table": tables})(content).dump(value)
+    return content.getvalue()
 
 
 def _unpicklable(

@@ -129,7 +129,7 @@ def _changed(tool: Tool, job: str) -> None:
     assert (again["changed"], again["value"]) == (False, 2)
     fixed = tool("scale", job, "worker=3")
     assert fixed.status == 2
-    assert "reads its members from TF_CONFIG once" in fixed.stderr
+    assert "it is not a sidecar, and the job waits for each of its tasks" in fixed.stderr
     assert "did you mean web?" in tool("scale", job, "wev=1").stderr
 
     before = {
