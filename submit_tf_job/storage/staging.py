@@ -463,9 +463,10 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
     mine = {storage.path(directory) for directory in directories}
     for above in {parent_of(path) for path in mine}:
         items = storage.list_dir(above)
-        own = [_used(storage, item) for item in items if item.path in mine]
-        for item in items:
-            if item.is_dir and item.path not in mine and own and _used(storage, item) <= max(own):
+        others = [item for item in items if item.is_dir and item.path not in mine]
+        own = [_used(storage, item) for item in items if others and item.path in mine]
+        for item in others:
+            if own and _used(storage, item) <= max(own):
                 storage.remove(item.path, recursive=True)
 
 
