@@ -493,7 +493,7 @@ class Rendezvous:
             returns: Whether it announced that it makes another connection.
         """
         m.peer, m.closed, m.returns = None, closed and now >= self.trusted_at, returns
-        if m.state in OUT or m.state == RESTARTING:
+        if m.state in (*OUT, RESTARTING, LEFT_OUT):
             return
         if self.phase == WAITING:
             self._set(m, ABSENT)

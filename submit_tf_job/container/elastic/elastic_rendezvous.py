@@ -149,20 +149,6 @@ class ElasticRendezvous(RetryingRendezvous):
             self._set(m, ARRIVED)
         super().ready(m, port, ports)
 
-    def gone(
-        self,
-        now: float,
-        m: Member,
-        closed: bool = False,
-        silent_s: float = 0.0,
-        returns: bool = False,
-    ) -> None:
-        """Handle the loss of a task's connection; one that is left out is not missed."""
-        if m.state == LEFT_OUT:
-            m.peer = None
-        else:
-            super().gone(now, m, closed, silent_s, returns)
-
     def tick(self, now: float, read_until: float | None = None) -> None:
         """Handle the deadlines that have passed; take in the tasks that have come."""
         super().tick(now, read_until)
