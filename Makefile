@@ -16,9 +16,8 @@ FRAMEWORKS_REQUIREMENTS := specs/requirements-frameworks.txt
 FRAMEWORKS_ENV := $(CACHE)/frameworks-$(shell sha256sum $(FRAMEWORKS_REQUIREMENTS) | cut -c1-12)
 
 # Airflow lives there, too, in an environment of its own; every package of it is pinned.
-AIRFLOW_ENV = $(CACHE)/airflow-$(1)-$(shell cat .ci/install-airflow tests/airflow/requirements-$(1).txt | sha256sum | cut -c1-12)
-AIRFLOW3_ENV := $(call AIRFLOW_ENV,3)
-AIRFLOW2_ENV := $(call AIRFLOW_ENV,2)
+AIRFLOW_REQUIREMENTS := tests/airflow/requirements-3.txt
+AIRFLOW_ENV := $(CACHE)/airflow-3-$(shell cat .ci/install-airflow $(AIRFLOW_REQUIREMENTS) | sha256sum | cut -c1-12)
 
 # Test files side by side, each process with sandboxes of its own: most of their time they wait for YARN.
 JOBS ?= 2
@@ -70,14 +69,11 @@ $(FRAMEWORKS_ENV)/.installed:
 .PHONY: frameworks
 frameworks: $(FRAMEWORKS_ENV)/.installed ## PyTorch, JAX and Keras 3 for the containers of the sandbox
 
-$(AIRFLOW3_ENV)/.installed:
-	@bash .ci/install-airflow $(AIRFLOW3_ENV) tests/airflow/requirements-3.txt
-
-$(AIRFLOW2_ENV)/.installed:
-	@bash .ci/install-airflow $(AIRFLOW2_ENV) tests/airflow/requirements-2.txt
+$(AIRFLOW_ENV)/.installed:
+	@bash .ci/install-airflow $(AIRFLOW_ENV) $(AIRFLOW_REQUIREMENTS)
 
 .PHONY: airflow
-airflow: $(AIRFLOW3_ENV)/.installed ## an Airflow for its operator's tests
+airflow: $(AIRFLOW_ENV)/.installed ## an Airflow for its operator's tests
 
 .PHONY: demo
 demo: $(VENV)/.package java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
@@ -85,7 +81,7 @@ demo: $(VENV)/.package java tensorflow ## a trained model out of one job spec, o
 
 .PHONY: test
 test: packages venv $(VENV)/.kerberos airflow tensorflow lint ## all tests; brings up its own sandbox and takes it away
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(PYTEST) $(BY_FILE) $(PYTEST_ARGS)
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW_ENV) $(PYTEST) $(BY_FILE) $(PYTEST_ARGS)
 
 .PHONY: unit
 unit: venv ## the tests that need the virtual environment and nothing else, in under a minute
@@ -116,7 +112,7 @@ goldens: venv ## write tests/golden, the tables of keys and docs/openapi.json; r
 
 .PHONY: bench
 bench: venv $(VENV)/.kerberos java tensorflow airflow ## measure, and write docs/performance.md
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW_ENV) $(BIN)/python -m tests.bench
 
 .PHONY: screenshots
 screenshots: venv java ## draw docs/images: what the tool shows on a terminal
@@ -129,12 +125,12 @@ HADOOP_VERSIONS ?= 3.4.2,3.3.5,3.2.1,3.1.3
 PART ?=
 PART_IS_FILES := $(filter tests/%,$(PART))
 .PHONY: matrix
-matrix: venv $(VENV)/.kerberos java docker tensorflow frameworks airflow $(AIRFLOW2_ENV)/.installed ## every Hadoop and Python version, written to docs/matrix.md, and the long tests; PART=NAME for one part
+matrix: venv $(VENV)/.kerberos java docker tensorflow frameworks airflow ## every Hadoop and Python version, written to docs/matrix.md, and the long tests; PART=NAME for one part
 ifeq ($(PART_IS_FILES),)
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix $(if $(PART),--only '$(PART)')
 endif
 ifneq ($(if $(PART),$(PART_IS_FILES),all),)
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW2=$(AIRFLOW2_ENV) \
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW_ENV) \
 	  SUBMIT_TF_JOB_TEST_FRAMEWORKS=$(FRAMEWORKS_ENV) SUBMIT_TF_JOB_TEST_HADOOP=$(HADOOP_VERSIONS) \
 	  $(BIN)/python -m pytest -m long --durations=10 $(PART_IS_FILES)
 endif

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.compat import BaseOperatorLink
+from submit_tf_job.airflow.base import BaseOperatorLink
 
 if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster
@@ -22,17 +22,17 @@ class _Link(BaseOperatorLink):
 
     @property
     def xcom_key(self) -> str:
-        """The XCom's key, which Airflow 3 reads by itself."""
+        """The XCom's key, which Airflow reads by itself."""
         return f"_link_{type(self).__name__}"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address, or "" if it is not known yet."""
-        from submit_tf_job.airflow.compat import XCom
+        from airflow.sdk import BaseXCom
 
         if getattr(operator, "links_known", True) is False:
-            # Airflow 3 calls this at the end of every try, and would log missing links as an error
+            # Airflow calls this at the end of every try, and would log missing links as an error
             return ""
-        return str(XCom.get_value(ti_key=ti_key, key=self.xcom_key) or "")
+        return str(BaseXCom.get_value(ti_key=ti_key, key=self.xcom_key) or "")
 
 
 class ApplicationLink(_Link):

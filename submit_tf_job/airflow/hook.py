@@ -9,16 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from submit_tf_job.airflow.compat import BaseHook
-from submit_tf_job.airflow.form import (
-    FIELDS,
-    HIDDEN,
-    PLACEHOLDERS,
-    RELABELED,
-    ConnectionValues,
-    read_connection,
-    with_form_labels,
-)
+from submit_tf_job.airflow.base import BaseHook
+from submit_tf_job.airflow.form import ConnectionValues, read_connection, with_form_labels
 from submit_tf_job.errors import ClusterUnavailable, NameTaken, SettingsError, SubmitTFJobError
 
 if TYPE_CHECKING:
@@ -95,25 +87,6 @@ class SubmitTFJobHook(BaseHook):
     ) -> None:
         super().__init__(**kwargs)
         self.submit_tf_job_conn_id = submit_tf_job_conn_id
-
-    # Airflow before 3.2 calls the hook for its form, later versions read provider.py.
-    @classmethod
-    def get_connection_form_widgets(cls) -> dict[str, Any]:
-        """Return the fields of the connection's form."""
-        from importlib import import_module  # only Airflow 2's web server has these packages
-
-        field = import_module("wtforms").StringField
-        widget = import_module("flask_appbuilder.fieldwidgets").BS3TextFieldWidget
-        return {name: field(label, widget=widget()) for name, label in FIELDS.items()}
-
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """Return the labels and placeholders of the form's standard fields."""
-        return {
-            "hidden_fields": list(HIDDEN),
-            "relabeling": dict(RELABELED),
-            "placeholders": dict(PLACEHOLDERS),
-        }
 
     @cached_property
     def given(self) -> ConnectionValues:

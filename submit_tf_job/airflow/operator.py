@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.compat import AirflowTaskTimeout, BaseOperator, conf
+from submit_tf_job.airflow.base import BaseOperator, conf
 from submit_tf_job.airflow.extra_links import ApplicationLink, LogsLink, TensorBoardLink
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 
@@ -185,6 +185,8 @@ class SubmitTFJobOperator(BaseOperator):
 
         self.links_known = True
         if event.get("timed_out"):
+            from airflow.sdk.exceptions import AirflowTaskTimeout
+
             raise AirflowTaskTimeout(f"the job was not over within {self.execution_timeout}")
         with airflow_errors():
             self._submit_again(context, event)
@@ -266,9 +268,7 @@ def task_run(context: Any, retries: int) -> TaskRun:
     from submit_tf_job.airflow.task_run import TaskRun
 
     ti = context["ti"]
-    base_url = conf.get("api", "base_url", fallback="") or conf.get(
-        "webserver", "base_url", fallback=""
-    )
+    base_url = conf.get("api", "base_url", fallback="")
     cleared_at = max(0, (ti.max_tries or 0) - (retries or 0))
     return TaskRun(base_url, ti.dag_id, ti.task_id, ti.run_id, ti.map_index, cleared_at)
 

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.compat import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
 from submit_tf_job.airflow.form import with_form_labels
 from submit_tf_job.errors import (
     TABLE,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.compat import AirflowSensorTimeout, BaseSensorOperator, conf
+from submit_tf_job.airflow.base import BaseSensorOperator, conf
 from submit_tf_job.airflow.operator import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class SubmitTFJobSensor(BaseSensorOperator):
         from submit_tf_job.airflow.outcome import airflow_errors, error_in
 
         if event.get("timed_out"):
+            from airflow.sdk.exceptions import AirflowSensorTimeout
+
             raise AirflowSensorTimeout(f"{self.job} was not over within {self.timeout:g} s")
         with airflow_errors():
             error = error_in(event)

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from submit_tf_job.airflow.compat import AIRFLOW, BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
 from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError
 
 if TYPE_CHECKING:
@@ -87,12 +88,7 @@ class SubmitTFJobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, when the job is over or can no longer be followed."""
-        try:
-            yield JobEnded(await self._event())
-        except asyncio.CancelledError:
-            if AIRFLOW < (3,) and await _in_asgiref(self._was_killed):  # Airflow 3.3 calls on_kill
-                await self.on_kill()
-            raise
+        yield JobEnded(await self._event())
 
     async def _event(self) -> dict[str, Any]:
         await _in_thread(_load)
@@ -109,8 +105,8 @@ class SubmitTFJobTrigger(BaseTrigger):
                 and self.ends_at is not None
                 and time.time() >= self.ends_at
             )
-            if timed_out:
-                await self.on_kill()
+            if timed_out and self.own and self.stop_on_kill:
+                await self._stop()
             return {"job": None, "error": error_object(error), "timed_out": timed_out}
         return {
             "job": status.to_json(),
@@ -184,11 +180,11 @@ class SubmitTFJobTrigger(BaseTrigger):
             self.log.warning("the links of %s cannot be kept: %s", self.name, error)
 
     def _push(self, links: dict[str, str]) -> None:
-        from submit_tf_job.airflow.compat import XCom
+        from airflow.sdk import BaseXCom
 
         ti = self.task_instance
         for key, url in links.items():
-            XCom.set(
+            BaseXCom.set(
                 key=key,
                 value=url,
                 dag_id=ti.dag_id,
@@ -198,34 +194,46 @@ class SubmitTFJobTrigger(BaseTrigger):
             )
 
     async def on_kill(self) -> None:
-        """Stop the job: the task was cleared, or marked as failed or succeeded."""
+        """Stop the job, if the task was cleared, or marked as failed or succeeded."""
         if not (self.own and self.stop_on_kill):
             return
+        try:
+            if not await self._is_taken_from():
+                self.log.info("%s keeps running: its task is still deferred", self.name)
+                return
+        except Exception as error:  # noqa: BLE001 - Airflow's API may raise anything
+            self.log.warning(
+                "%s keeps running: the state of its task cannot be read: %s", self.name, error
+            )
+            return
+        await self._stop()
+
+    async def _stop(self) -> None:
         hook = await self._hook()
         await _in_thread(partial(hook.kill, self.name, self.application_id))
 
-    def _was_killed(self) -> bool:
-        """Return whether the task no longer waits for this trigger, according to Airflow 2's
-        database.
+    async def _is_taken_from(self) -> bool:
+        """Return whether a person or Airflow took the task from this trigger.
 
-        A triggerer that ends cancels its triggers, too.
+        The triggerer cancels a trigger whose row in the database is gone, and calls that a user's
+        action. `airflow dags test` removes the row of a task that it follows in its own process
+        (seen with 3.3.2): the task is still deferred then.
         """
-        from importlib import import_module
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-        if self.task_instance is None:
-            return False
-        model = import_module("airflow.models.taskinstance").TaskInstance
-        session = import_module("airflow.utils.session").create_session
         ti = self.task_instance
-        with session() as db:
-            wanted = {
-                "dag_id": ti.dag_id,
-                "task_id": ti.task_id,
-                "run_id": ti.run_id,
-                "map_index": ti.map_index,
-            }
-            found = db.query(model).filter_by(**wanted).one_or_none()
-            return found is None or found.state != "deferred"
+        answer = await _in_asgiref(
+            partial(
+                RuntimeTaskInstance.get_task_states,
+                dag_id=ti.dag_id,
+                task_ids=[ti.task_id],
+                run_ids=[ti.run_id],
+                map_index=ti.map_index,
+            )
+        )
+        # the key of a mapped task contains its index (`/task-instances/states` of Airflow's API)
+        states = answer.get(ti.run_id, {}).values()
+        return "deferred" not in states
 
 
 def _resubmission(status: JobStatus) -> str | None:
@@ -270,11 +278,9 @@ async def _in_asgiref(call: Callable[[], T]) -> T:
     The call is shielded, because asgiref drops the reason of a cancellation, and a triggerer
     without it does not call `on_kill`.
     """
-    from importlib import import_module
+    from asgiref.sync import sync_to_async
 
-    task: asyncio.Task[T] = asyncio.ensure_future(
-        import_module("asgiref.sync").sync_to_async(call)()
-    )
+    task: asyncio.Task[T] = asyncio.ensure_future(sync_to_async(call)())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

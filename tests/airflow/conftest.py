@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-collect_ignore = ["inside", "dags", "drive2.py"]
+collect_ignore = ["inside", "dags"]

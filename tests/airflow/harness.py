@@ -23,18 +23,16 @@ import requests
 
 DAGS = Path(__file__).with_name("dags")
 ROOT = Path(__file__).parents[2]
-AIRFLOW_3, AIRFLOW_2 = "SUBMIT_TF_JOB_TEST_AIRFLOW", "SUBMIT_TF_JOB_TEST_AIRFLOW2"
+VARIABLE = "SUBMIT_TF_JOB_TEST_AIRFLOW"
+PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 ENDED = ("success", "failed", "upstream_failed", "skipped", "removed")
 
 
-def environment(variable: str) -> Path:
-    """Return the virtual environment with an Airflow that a variable names."""
-    found = os.environ.get(variable)
+def environment() -> Path:
+    """Return the virtual environment with an Airflow that the variable names."""
+    found = os.environ.get(VARIABLE)
     if not found:
-        pytest.fail(
-            f"{variable} names no virtual environment with Airflow; run `make test`, or "
-            f"`make matrix`"
-        )
+        pytest.fail(f"{VARIABLE} names no virtual environment with Airflow; run `make test`")
     return Path(found)
 
 
@@ -82,11 +80,6 @@ class Airflow:
         connection: Mapping[str, Any],
     ) -> None:
         self.venv, self.home, self.database = venv, home, home / "airflow.db"
-        self.major = int(
-            next((venv / "lib").glob("python*/site-packages/apache_airflow-*.dist-info"))
-            .name.split("-")[1]
-            .split(".")[0]
-        )
         self.marks = home / "marks"
         self.marks.mkdir(parents=True)
         shutil.copy(venv / "empty.db", self.database)
@@ -121,7 +114,7 @@ class Airflow:
             "core.fernet_key": base64.urlsafe_b64encode(
                 b"the key of this test alone, 32 b"
             ).decode(),
-            "core.executor": "LocalExecutor" if self.major >= 3 else "SequentialExecutor",
+            "core.executor": "LocalExecutor",
             "core.parallelism": 6,
             "core.test_connection": "Enabled",
             "core.simple_auth_manager_all_admins": True,
@@ -143,18 +136,9 @@ class Airflow:
             "usage_data_collection.enabled": False,
         }
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The processes that make it up."""
-        return (
-            ("api-server", "scheduler", "dag-processor", "triggerer")
-            if self.major >= 3
-            else ("scheduler", "triggerer")
-        )
-
     def start(self, *parts: str) -> None:
         """Start processes; all where none is named."""
-        for part in parts or self.parts:
+        for part in parts or PARTS:
             with (self.home / f"{part}.log").open("ab") as log:
                 self.processes[part] = subprocess.Popen(
                     [self.venv / "bin/airflow", part],
@@ -284,34 +268,3 @@ class Airflow:
             f"--- {file.name}\n{file.read_text(errors='replace')[-1500:]}"
             for file in sorted(self.home.glob("*.log"))
         )
-
-
-class Airflow2(Airflow):
-    """The last Airflow 2: without an API server, asked by a program of its own environment."""
-
-    def ask(self, method: str, path: str, *, tries_s: float = 0, **options: Any) -> Any:
-        raise AssertionError((method, path))
-
-    def _drive(self, *words: str, tries_s: float = 0) -> Any:
-        give_up_at = time.monotonic() + tries_s
-        argv = [str(self.venv / "bin/python"), str(Path(__file__).with_name("drive2.py")), *words]
-        while True:
-            done = subprocess.run(
-                argv, env=self.environ, cwd=self.home, capture_output=True, text=True, timeout=120
-            )
-            if done.returncode == 0:
-                return json.loads(done.stdout.splitlines()[-1])
-            assert time.monotonic() < give_up_at, done.stderr + self.tails()
-
-    def run(self, dag: str, run: str) -> None:
-        self._drive("run", dag, run, tries_s=90)
-
-    def mark_failed(self, dag: str, run: str, task: str) -> None:
-        self._drive("fail", dag, run, task)
-
-    def xcom(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
-        return self._drive("xcom", dag, run, task, key)
-
-    def links(self, dag: str, run: str, task: str) -> dict[str, str]:
-        found: dict[str, str] = self._drive("links", dag, run, task)
-        return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.airflow.harness import AIRFLOW_2, AIRFLOW_3, ROOT, environment, install
+from tests.airflow.harness import ROOT, environment, install
 from tests.bench.airflow import measure_import
 
 pytestmark = pytest.mark.cluster
@@ -41,28 +41,22 @@ def run_inside(venv: Path, site: Path, home: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def airflow3() -> Path:
-    return environment(AIRFLOW_3)
+def venv() -> Path:
+    return environment()
 
 
 @pytest.fixture(scope="module")
-def site3(airflow3: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This package, installed for Airflow 3."""
-    return install(airflow3, tmp_path_factory.mktemp("site"))
+def site(venv: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This package, installed for Airflow."""
+    return install(venv, tmp_path_factory.mktemp("site"))
 
 
-def test_in_airflow_3(airflow3: Path, site3: Path, tmp_path: Path) -> None:
-    assert " passed" in run_inside(airflow3, site3, tmp_path)
+def test_in_airflow(venv: Path, site: Path, tmp_path: Path) -> None:
+    assert " passed" in run_inside(venv, site, tmp_path)
 
 
 def test_the_import_of_the_operator_costs_next_to_nothing_beside_airflow_s_own(
-    airflow3: Path, site3: Path, tmp_path: Path
+    venv: Path, site: Path, tmp_path: Path
 ) -> None:
-    own, ours = measure_import(airflow3, site3, tmp_path, rounds=2)
+    own, ours = measure_import(venv, site, tmp_path, rounds=2)
     assert ours <= own * SHARE, f"{ours * 1000:.0f} ms after {own * 1000:.0f} ms"
-
-
-@pytest.mark.long
-def test_in_airflow_2(tmp_path: Path) -> None:
-    venv = environment(AIRFLOW_2)
-    assert " passed" in run_inside(venv, install(venv, tmp_path / "site"), tmp_path)

@@ -20,10 +20,7 @@ _SCRIPT = """
 import json, time
 start = time.process_time()
 from airflow import DAG
-try:
-    from airflow.sdk import BaseOperator, BaseOperatorLink
-except ImportError:
-    from airflow.models.baseoperator import BaseOperator, BaseOperatorLink
+from airflow.sdk import BaseOperator, BaseOperatorLink
 DAG("any")
 own = time.process_time()
 import submit_tf_job.airflow.operator

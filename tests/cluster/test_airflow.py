@@ -4,9 +4,7 @@ killed at the worst moments.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +14,7 @@ import requests
 
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings
-from tests.airflow.harness import (
-    AIRFLOW_2,
-    AIRFLOW_3,
-    ENDED,
-    Airflow,
-    Airflow2,
-    environment,
-    install,
-)
+from tests.airflow.harness import ENDED, Airflow, environment, install
 from tests.cluster.conftest import gone
 
 pytestmark = pytest.mark.cluster
@@ -71,42 +61,12 @@ def cluster(cluster_settings: Settings) -> Cluster:
 def airflow(
     real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path
 ) -> Iterator[Airflow]:
-    """Airflow 3 in a home of its own, running."""
-    venv = environment(AIRFLOW_3)
-    yield from started(
-        Airflow(
-            venv,
-            install(venv, tmp_path / "site"),
-            tmp_path / "airflow",
-            session_environ,
-            of(real_cluster),
-        )
+    """An Airflow in a home of its own, running."""
+    venv = environment()
+    connection = {"extra": {"profile": real_cluster.profile}}
+    made = Airflow(
+        venv, install(venv, tmp_path / "site"), tmp_path / "airflow", session_environ, connection
     )
-
-
-@pytest.fixture
-def airflow_2(
-    real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path
-) -> Iterator[Airflow]:
-    """Airflow 2 in a home of its own, running."""
-    venv = environment(AIRFLOW_2)
-    yield from started(
-        Airflow2(
-            venv,
-            install(venv, tmp_path / "site"),
-            tmp_path / "airflow",
-            session_environ,
-            of(real_cluster),
-        )
-    )
-
-
-def of(cluster: SandboxInfo) -> dict[str, Any]:
-    """The connection to a cluster."""
-    return {"extra": {"profile": cluster.profile}}
-
-
-def started(made: Airflow) -> Iterator[Airflow]:
     try:
         made.start()
         yield made
@@ -114,70 +74,12 @@ def started(made: Airflow) -> Iterator[Airflow]:
         made.end()
 
 
-CANCELLED = """
-import asyncio, time
-from submit_tf_job.airflow.trigger import _in_asgiref
-
-async def main():
-    waits = asyncio.ensure_future(_in_asgiref(lambda: time.sleep(1)))
-    await asyncio.sleep(0.3)
-    waits.cancel("by a person")
-    try:
-        await waits
-    except asyncio.CancelledError as error:
-        print("cancelled", *error.args)
-    print("and then", await _in_asgiref(lambda: "another"))
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("which", [AIRFLOW_3, pytest.param(AIRFLOW_2, marks=pytest.mark.long)])
-def test_a_trigger_learns_why_it_is_cancelled(which: str, tmp_path: Path) -> None:
-    """The triggerer calls `on_kill` by the words of the cancellation alone; asgiref's own call
-    loses them.
-    """
-    venv = environment(which)
-    site = install(venv, tmp_path / "site")
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "AIRFLOW_HOME": str(tmp_path),
-        "PYTHONPATH": str(site),
-    }
-    done = subprocess.run(
-        [venv / "bin/python", "-c", CANCELLED],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout.splitlines()[-2:] == ["cancelled by a person", "and then another"], (
-        done.stderr
-    )
-
-
-def test_jobs_of_airflow_3(airflow: Airflow, cluster: Cluster) -> None:
-    jobs_of(airflow, cluster)
-
-
-@pytest.mark.long
-def test_jobs_of_airflow_2(airflow_2: Airflow, cluster: Cluster) -> None:
-    jobs_of(airflow_2, cluster)
-
-
-def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
-    """What ends well or badly, what is killed, and two crashes; all at once where the executor
-    can.
-    """
-    runs: list[str] = ["ends", "kills"] if airflow.major >= 3 else ["ends"]
-    for dag in runs:
+def test_jobs_of_airflow(airflow: Airflow, cluster: Cluster) -> None:
+    """What ends well or badly, what is killed, and two crashes; all at once."""
+    for dag in ("ends", "kills"):
         airflow.run(dag, "one")
-
-    if "kills" in runs:
-        kills(airflow, cluster)
-        airflow.run(EXAMPLE, "by-hand")
+    kills(airflow, cluster)
+    airflow.run(EXAMPLE, "by-hand")
 
     # A triggerer that dies takes nothing with it: another one goes on.
     airflow.until(
@@ -239,10 +141,6 @@ def jobs_of(airflow: Airflow, cluster: Cluster) -> None:
         for name in (waited["name"], died["name"])
     }
     assert services == {waited["name"]: 404, died["name"]: 200}
-    if "kills" not in runs:
-        airflow.run("kills", "one")
-        kills(airflow, cluster)
-        airflow.run(EXAMPLE, "by-hand")
     example(airflow, cluster)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from airflow import DAG
+from airflow.sdk import DAG
 
 from submit_tf_job.airflow.operator import SubmitTFJobOperator
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor

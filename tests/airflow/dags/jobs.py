@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from airflow import DAG
+from airflow.sdk import DAG
 
 from submit_tf_job.airflow.operator import SubmitTFJobOperator
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor

@@ -15,13 +15,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow import DAG
-from airflow.exceptions import TaskDeferred
 from airflow.providers_manager import ProvidersManager
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowTaskTimeout,
+    TaskDeferred,
+)
 
 from submit_tf_job import errors
-from submit_tf_job.airflow import compat, outcome
-from submit_tf_job.airflow.compat import AirflowException, AirflowFailException, AirflowTaskTimeout
+from submit_tf_job.airflow import outcome
 from submit_tf_job.airflow.form import FIELDS, with_form_labels
 from submit_tf_job.airflow.hook import SubmitTFJobHook
 from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
@@ -107,22 +111,6 @@ def test_the_example_is_a_dag_that_airflow_can_store_and_load() -> None:
     task = loaded.get_task("train")
     assert {"YARN application", "Logs", "TensorBoard"} <= set(task.extra_links)
     assert set(SubmitTFJobOperator.template_fields) <= set(task.template_fields)
-
-
-def test_import_checks_the_version() -> None:
-    with pytest.raises(
-        ImportError,
-        match=r"needs Airflow 2\.11 or later, and this is 2\.9\.3; .*submit_tf_job submit",
-    ):
-        compat.check("2.9.3")
-    assert compat.check("3.4.0b1") == (3, 4, 0)
-    assert compat.missing((2, 11, 2), on_kill=False) == ()
-    assert compat.missing((3, 3, 2), on_kill=True) == ()
-    (sentence,) = compat.missing((3, 1, 0), on_kill=False)
-    assert "deferrable=False" in sentence
-    assert not compat.missing(compat.AIRFLOW, on_kill=hasattr(compat.BaseTrigger, "on_kill"))
-    with pytest.raises(AttributeError):
-        _ = compat.nothing  # type: ignore[attr-defined]
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -39,9 +39,9 @@ class NotRetried(Retried):
 @pytest.fixture
 def outcome(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Airflow's mapping, which needs nothing of Airflow but its two exceptions."""
-    versions: Any = ModuleType("submit_tf_job.airflow.compat")
-    versions.AirflowException, versions.AirflowFailException = Retried, NotRetried
-    monkeypatch.setitem(sys.modules, "submit_tf_job.airflow.compat", versions)
+    exceptions: Any = ModuleType("airflow.sdk.exceptions")
+    exceptions.AirflowException, exceptions.AirflowFailException = Retried, NotRetried
+    monkeypatch.setitem(sys.modules, "airflow.sdk.exceptions", exceptions)
     before = sys.modules.pop("submit_tf_job.airflow.outcome", None)
     yield importlib.import_module("submit_tf_job.airflow.outcome")
     del sys.modules["submit_tf_job.airflow.outcome"]

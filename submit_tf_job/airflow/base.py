@@ -1,0 +1,13 @@
+"""The names of Airflow 3 that most of the provider needs; older versions are refused here."""
+
+from __future__ import annotations
+
+try:
+    from airflow.sdk import BaseHook, BaseOperator, BaseOperatorLink, BaseSensorOperator, conf
+except ImportError as error:
+    raise ImportError(
+        "submit_tf_job.airflow needs Airflow 3; with an older one call the command line from a "
+        "BashOperator: submit_tf_job submit"
+    ) from error
+
+__all__ = ["BaseHook", "BaseOperator", "BaseOperatorLink", "BaseSensorOperator", "conf"]
