@@ -64,6 +64,7 @@ class Uploader(str, Enum):
 
     DECIDING_TASK = "deciding-task"
     EVERY_TASK = "every-task"
+    ALL_THAT_WRITE = "all-that-write"
 
 
 class OnFailure(str, Enum):

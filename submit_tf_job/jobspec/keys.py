@@ -341,7 +341,9 @@ OUTPUT = Keys(
             words="publish"),
         Key("by", enum(Uploader, chief="deciding-task", all="every-task", each="every-task"),
             "Whose directory is stored: the deciding task's, or that of every task that reads, "
-            "each below its own name.", ("every-task",), otherwise="`deciding-task`", words="from"),
+            "each below its own name. `all-that-write`: as `every-task`, but a task that has "
+            "written nothing is passed over.",
+            ("every-task",), otherwise="`deciding-task`", words="from"),
         Key("on_failure", enum(OnFailure, delete="discard", drop="discard"),
             "What becomes of it when the command failed. `keep` stores it beside `uri`, as "
             "`<uri>.failed-<submission>`.", ("keep",), otherwise="`discard`", words="if_failed"),

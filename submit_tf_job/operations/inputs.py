@@ -226,7 +226,7 @@ class DataCheck:
         if not output.upload or output.overwrite:
             return []
         targets = [output.uri]
-        if output.by is Uploader.EVERY_TASK and storage.exists(output.uri):
+        if output.by is not Uploader.DECIDING_TASK and storage.exists(output.uri):
             targets = [
                 f"{output.uri}/{name}-{index}"
                 for name in readers(self.job)

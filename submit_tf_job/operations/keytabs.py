@@ -38,13 +38,16 @@ def warnings(job: Job, settings: Settings) -> list[str]:
 
 
 def _without_chief(job: Job) -> list[str]:
+    from submit_tf_job.jobspec.diagnostics import BUILT_IN
     from submit_tf_job.jobspec.job import Strategy
 
-    if job.strategy is not Strategy.PARAMETER_SERVER or "chief" in job.roles:
+    stated = job.places.get("deciding_role", BUILT_IN) != BUILT_IN
+    if job.strategy is not Strategy.PARAMETER_SERVER or "chief" in job.roles or stated:
         return []
     return [
-        "roles: without a chief worker-0 decides, as in TensorFlow 1's replicated training; "
-        "ParameterServerStrategy of TensorFlow 2 needs one: add chief: {memory: 4Gi}"
+        "roles: without a chief worker-0 decides, as in TensorFlow 1's replicated training: say so "
+        "by deciding_role: worker. ParameterServerStrategy of TensorFlow 2 needs a chief: add "
+        "chief: {memory: 4Gi}"
     ]
 
 

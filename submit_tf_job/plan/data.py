@@ -104,7 +104,7 @@ def _problems(job: Job, site: Site) -> Iterator[Problem]:
                 "leave out shard or download, and let the workers read from the file system",
             )
     for output in job.outputs:
-        if servers and output.upload and output.by is Uploader.EVERY_TASK:
+        if servers and output.upload and output.by is not Uploader.DECIDING_TASK:
             yield job.problem(
                 f"outputs.{output.name}.by",
                 "under parameter-server only the chief's command ends by itself; "

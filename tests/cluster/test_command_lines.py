@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from submit_tf_job.sandbox import SandboxInfo
+from submit_tf_job.storage import open_storage
 from tests.cluster.conftest import Tool, gone
 
 pytestmark = pytest.mark.cluster
@@ -121,19 +124,23 @@ def test_yarn_8220_s_flags(tool: Tool) -> None:
     assert '"environment":"cloud"' in output
 
 
-def test_hbox_s_command_line(tool: Tool) -> None:
+def test_hbox_s_command_line(tool: Tool, real_cluster: SandboxInfo) -> None:
+    """As the demo of XLearning: worker 0 alone writes the output."""
     (tool.cwd / "demo.py").write_text(
         f"{SHOW}import sys, time\n"
         "if os.environ['TF_ROLE'] == 'ps': time.sleep(3600)\n"
         "assert sys.argv[1:] == ['--steps', '3 4'], sys.argv\n"
         "show('TF_ROLE', 'TF_INDEX', 'TF_CLUSTER_DEF', 'LANG', 'TF_CONFIG')\n"
+        "if os.environ['TF_INDEX'] == '0': open('model/saved', 'w').write('x')\n"
     )
+    output = f"/tmp/hbox-{uuid.uuid4().hex}"
     file = convert(
         tool,
         "hbox-flags",
         *("hbox-submit", "--app-type", "tensorflow", "--app-name", "hbox_flags"),
         *("--files", "demo.py", "--worker-num", "2", "--worker-memory", "256M"),
-        *("--ps-num", "1", "--ps-memory", "256", "--conf", "hbox.container.env.LANG=C.UTF-8"),
+        *("--output", f"{output}#model", "--ps-num", "1", "--ps-memory", "256"),
+        *("--conf", "hbox.container.env.LANG=C.UTF-8"),
         *("--conf", f"hbox.docker.image={IMAGE}", "python3", "demo.py", "--steps", "3 4"),
     )
     found = submit(tool, "hbox-flags", file)
@@ -143,3 +150,9 @@ def test_hbox_s_command_line(tool: Tool) -> None:
     cluster = json.loads(worker["TF_CLUSTER_DEF"])
     assert cluster == json.loads(worker["TF_CONFIG"])["cluster"]
     assert [len(cluster[role]) for role in ("worker", "ps")] == [2, 1]
+    hdfs = open_storage(
+        real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user
+    )
+    assert [task.name for task in hdfs.list_dir(output)] == ["worker-0"]
+    assert [file.name for file in hdfs.list_dir(f"{output}/worker-0")] == ["saved"]
+    hdfs.remove(output, recursive=True)

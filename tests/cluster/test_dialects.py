@@ -60,18 +60,26 @@ def test_tfjob_whose_worker_0_decides_succeeds_and_its_ps_is_ended(tool: Tool) -
     assert "{'type': 'worker', 'index': 1}" in output
 
 
-def test_tfjob_with_chief_ps_and_workers_ends_with_its_chief(tool: Tool) -> None:
+def test_tfjob_ends_with_its_chief_beside_workers_that_serve(tool: Tool) -> None:
+    """As Kubeflow's dist-mnist does, whose workers wait for the coordinator for ever."""
     check = "import json, os; print({k: len(v) for k, v in json.loads(os.environ['TF_CONFIG'])['cluster'].items()})"
     replicas = {
         "Chief": replica(1, f'python3 -c "{check}"'),
         "PS": replica(1, FOR_EVER),
-        "Worker": replica(2, "sleep 1"),
+        "Worker": replica(2, f'[ "$TFJOB_INDEX" = 1 ] || {FOR_EVER}'),
     }
     text = tfjob("chief-decides", replicas, runPolicy={"cleanPodPolicy": "Running"})
     found = submit(tool, "chief-decides", "t.json", text, 0)
     assert (found["state"], found["confirmed"], found["reason"]) == ("SUCCEEDED", True, "")
+    assert found["roles"]["worker"]["succeeded"] == 1
     output = tool("logs", "chief-decides", "chief").stdout
     assert all(part in output for part in ("'chief': 1", "'ps': 1", "'worker': 2"))
+
+
+def test_tfjob_fails_by_a_worker_that_fails_before_its_chief_succeeds(tool: Tool) -> None:
+    replicas = {"Master": replica(1, "sleep 60"), "Worker": replica(1, "exit 7")}
+    found = submit(tool, "worker-fails", "t.json", tfjob("worker-fails", replicas), 1)
+    assert (found["state"], found["reason"]) == ("FAILED", "worker-0 exited with status 7")
 
 
 def test_tfjob_of_all_workers_waits_for_the_last_and_fails_with_it(tool: Tool) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 INPUTS, OUTPUTS = "tfjob-inputs", "tfjob-outputs"  # directories in the working directory
 SILENCE_S = 300.0  # longest time without a byte copied
 TELL_S = 30.0
+OF_EACH = ("every-task", "all-that-write")  # `by` of outputs that each task stores for itself
 FETCH_FAILED, STORE_FAILED = "input-failed", "output-failed"
 
 
@@ -182,7 +183,7 @@ class Data:
         others = [
             item
             for item in self.task["outputs"].values()
-            if item["upload"] == "every-task" and item["on_failure"] != "discard"
+            if item["upload"] in OF_EACH and item["on_failure"] != "discard"
         ]
         return float(self.info.task["finish_timeout_s"]) if others else 0.0
 
@@ -193,8 +194,11 @@ class Data:
                 continue
             folder, uri = os.path.join(self.info.cwd, OUTPUTS, name), item["uri"]
             overwrite, uploads = item["overwrite"], self.info.decides
-            if item["upload"] == "every-task":
+            if item["upload"] in OF_EACH:
                 uploads, uri = self.reads, "%s/%s" % (uri, self.info.name)
+            if item["upload"] == "all-that-write" and uploads and _is_empty(folder):
+                log("the output %s is passed over: this task wrote nothing" % name)
+                continue
             if not uploads or (failed and (item["on_failure"] == "discard" or _is_empty(folder))):
                 continue
             if failed and item["on_failure"] == "keep":
@@ -316,7 +320,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _is_empty(folder: str) -> bool:
-    return not os.path.isdir(folder) or not os.listdir(folder)
+    return not any(files for _, _, files in os.walk(folder))
 
 
 def _amount(size: float) -> str:

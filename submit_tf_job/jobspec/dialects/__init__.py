@@ -8,6 +8,7 @@ first flag` instead of `recognise`.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -73,6 +74,10 @@ _PLACEHOLDER = re.compile(
 _TEMPLATE_MESSAGE = (
     "a template ({{ }} or {% %} of Helm, Jinja or Go); fill it in first, as `helm template` does"
 )
+_SCRIPT = re.compile(
+    r"\A#!|\A(?:yarn|java|hadoop|gcloud)\s|^(?:\S*/)?(?:hbox-submit|xl-submit|spark-submit|ydl-tf)\s",
+    re.MULTILINE,
+)
 _PROGRAMS = (
     (
         re.compile(
@@ -82,10 +87,20 @@ _PROGRAMS = (
         "(`submit_tf_job help python`), and run the program",
     ),
     (
-        re.compile(r"\A#!|\A(?:yarn|java|hadoop|gcloud|hbox-submit|xl-submit|spark-submit)\s"),
+        _SCRIPT,
         "a script; its command line is read by `submit_tf_job convert -- COMMAND`",
     ),
 )
+# launchers in whose command line there is no job
+_LAUNCHERS = {
+    "spark-submit": "the job of spark-submit is in its program: import TFCluster from "
+    "submit_tf_job.compat there, give `TFCluster.run` the image and memory as job={…}, and run the "
+    "program by python (`submit_tf_job help python`, `submit_tf_job help dialects`)",
+    "ydl-tf": "ydl-tf starts servers, and the program is started by hand; a job spec has both: "
+    "`submit_tf_job init --strategy parameter-server`, with a command that takes the addresses, "
+    "such as python train.py --ps_hosts=$TFJOB_HOSTS_PS (`submit_tf_job help dialects`)",
+}
+_LAUNCHER = re.compile(rf"^(?!\s*#).*?(?<![\w.-])({'|'.join(_LAUNCHERS)})\s", re.MULTILINE)
 _SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*$", re.MULTILINE)
 
 
@@ -239,6 +254,9 @@ def read_command(
             dialect.read(at, reading)
             reading.check_names(at, dialect.KEYS, dialect.PREFIX)
             return reading.tree(at.place), reading
+    for index, word in enumerate(words, 1):
+        if message := _LAUNCHERS.get(posixpath.basename(word)):
+            raise Unreadable(Location(f"argument {index}"), message)
     raise Unreadable(
         Location("argument 1"),
         f"{clip(words[0])} begins no command line that is read; name one by --from: "
@@ -297,7 +315,10 @@ def refuse_program(text: str, notes: Diagnostics) -> None:
     """
     for pattern, message in _PROGRAMS:
         if found := pattern.search(text):
-            raise Unreadable(_place_of(text, found.start(), notes), message)
+            start = found.start()
+            if launcher := pattern is _SCRIPT and _LAUNCHER.search(text):
+                start, message = launcher.start(1), _LAUNCHERS[launcher[1]]
+            raise Unreadable(_place_of(text, start, notes), message)
 
 
 def _place_of(text: str, index: int, notes: Diagnostics) -> Location:

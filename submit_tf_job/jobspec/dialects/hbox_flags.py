@@ -63,7 +63,7 @@ _FLAGS = f"""
 = --output | `outputs` with `upload`, linked as `#NAME` before the command
 = --s3output | as --output
 = --output-strategy | UPLOAD, the default; STREAM is refused
-= --output-index | 0: the deciding task's output alone; without, every task's
+= --output-index | 0: the deciding task's output alone; without, that of every task that wrote
 = --queue | `queue`
 = --priority | `priority`, 0 (DEFAULT) to 5 (VERY_HIGH)
 ~ --duration | says how long another system lends nodes; say `lifetime`
@@ -399,7 +399,7 @@ def _read_data(job: _Flags) -> None:
         key = _put_data(job, at, "outputs", source, name or "output")
         job.reading.put(f"outputs.{key}.upload", True, at)
         if index is None or index.text() != "0":
-            job.reading.put(f"outputs.{key}.by", "every-task", at)
+            job.reading.put(f"outputs.{key}.by", "all-that-write", at)
         _link(job, f"TFJOB_OUTPUT_{key.upper()}", name or "output")
 
 

@@ -166,6 +166,11 @@ def read(root: At, reading: Translation) -> None:
         replica = replicas[role]
         count = replica.at.get("replicas") or replica.at
         reading.put(f"roles.{role}.instances", replica.instances, count)
+        if role == "worker" and deciding == "chief":
+            # UpdateJobStatus of tfjob_controller.go: with a Chief or Master a worker counts only by
+            # a failure before the chief's success
+            reading.put_under("custom", "roles.worker.kind", "serves", replica.at)
+            replica.at.note("the chief's success is the job's, as there", "roles.worker.kind")
         if replica.template is None:
             replica.at.fail("there is no template; say template.spec.containers")
             continue
@@ -230,7 +235,7 @@ def _stated_replicas(spec: At) -> Iterator[tuple[str, At, At | None]]:
 def _read_strategy(
     spec: At, replicas: dict[str, _Replica], reading: Translation
 ) -> tuple[Strategy, str | None]:
-    """Choose the strategy, which a TFJob does not state."""
+    """Choose the strategy, which a TFJob does not state, and who ends the job."""
     termination = spec.find("terminationPolicy.chief.replicaName")
     index = spec.find("terminationPolicy.chief.replicaIndex")
     if index is not None and index.text() != "0":
@@ -243,28 +248,21 @@ def _read_strategy(
         reading.put("strategy", "single", first.at)
         return Strategy.SINGLE, deciding
     reading.put("variables", "cloud", spec)
+    reading.put("strategy", "custom", spec)
+    reading.put("tf_config", "counts", spec)
+    spec.note(
+        "a TFJob does not say how its tasks train together; multi-worker, parameter-server "
+        "and estimator check more",
+        "strategy",
+    )
     chief = replicas.get("chief")
-    if chief is not None and chief.master and "evaluator" not in replicas:
-        strategy = Strategy.ESTIMATOR
-        reading.put("strategy", "estimator", chief.at)
+    if chief is not None and chief.master:
         reading.put("legacy_master", True, chief.at)
         chief.at.note("TF_CONFIG calls the task master, as there", "legacy_master")
-    else:
-        strategy = Strategy.CUSTOM
-        reading.put("strategy", "custom", spec)
-        reading.put("tf_config", "counts", spec)
-        spec.note(
-            "a TFJob does not say how its tasks train together; multi-worker, parameter-server "
-            "and estimator check more",
-            "strategy",
-        )
-        if chief is not None and chief.master:
-            reading.put("legacy_master", True, chief.at)
-            chief.at.note("TF_CONFIG calls the task master, as there", "legacy_master")
     if termination is not None:
         deciding = _ROLES.get(termination.text().lower(), termination.text())
         reading.put("deciding_role", deciding, termination)
-    return strategy, deciding
+    return Strategy.CUSTOM, deciding
 
 
 def _read_policy(spec: At, replicas: dict[str, _Replica], reading: Translation) -> None:

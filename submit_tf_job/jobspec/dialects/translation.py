@@ -214,6 +214,7 @@ class Translation:
         self.inputs: dict[str, str] = {}  # name -> URI
         self._tree: _Tree = {}
         self._needs: list[_Need] = []
+        self._under: list[tuple[str, str, Node]] = []  # strategy, path, value
 
     # --- the foreign tree ---
 
@@ -333,6 +334,12 @@ class Translation:
             tree = inner
         tree[last] = _node(value, place)
 
+    def put_under(self, strategy: str, path: str, value: object, at: At) -> None:
+        """Set a value of the native tree, unless the overrides choose another strategy."""
+        node = _node(value, at.place)
+        self.put(path, node, at)
+        self._under.append((strategy, path, node))
+
     def check_local(self, name: str, at: At) -> None:
         """Report a name of a fetched file or an output that leads out of the working directory."""
         if posixpath.normpath(name).startswith(("/", "..")):
@@ -406,6 +413,12 @@ class Translation:
         Raises:
             JobSpecError: The translation has problems.
         """
+        chosen = _find(root, "strategy")
+        for strategy, path, node in self._under:
+            other = isinstance(chosen, Scalar) and chosen.text != strategy
+            if other and _find(root, path) == node:  # not one of the overrides
+                root = _without(root, path.split("."))
+                self.remarks = [remark for remark in self.remarks if remark.ours != path]
         missing = []
         for need in self._needs:
             key = need.ours.rpartition(".")[2]
@@ -469,6 +482,15 @@ def _with(table: Table, names: list[str], value: Node) -> Table:
         inner = entry.value if entry else None
         value = _with(inner if isinstance(inner, Table) else Table((), value.place), rest, value)
     return table.with_entry(Pair(name, value.place, value))
+
+
+def _without(table: Table, names: list[str]) -> Table:
+    """Return a copy of a tree without the value at a path."""
+    name, *rest = names
+    entry = table.find(name)
+    if not rest or entry is None or not isinstance(entry.value, Table):
+        return table.without(name)
+    return table.with_entry(Pair(name, entry.place, _without(entry.value, rest)))
 
 
 def _find(root: Table, path: str) -> Node | None:

@@ -33,7 +33,7 @@ _SERVICE = f"""
 = queue | `queue`
 = lifetime | `lifetime`
 = docker_client_config | `docker_client_config`
-= kerberos_principal.principal_name | `kerberos.principal`
+= kerberos_principal.principal_name | `kerberos.principal`; one without a host is asked for
 = kerberos_principal.keytab | `kerberos.keytab`
 ~ quicklinks | say `ports` of the role
 . version | a job spec has no version
@@ -134,10 +134,7 @@ def read(root: At, reading: Translation) -> None:
     lifetime = root.get("lifetime")
     if lifetime is not None and (seconds := lifetime.whole()):
         reading.put("lifetime", f"{seconds}s", lifetime)
-    for theirs, ours in (("principal_name", "principal"), ("keytab", "keytab")):
-        value = root.find(f"kerberos_principal.{theirs}")
-        if value is not None:
-            reading.put(f"kerberos.{ours}", value.text(), value)
+    _read_kerberos(root, reading)
     components = root.get("components")
     roles = _roles(components.items() if components else [], reading)
     if not roles:
@@ -146,6 +143,24 @@ def read(root: At, reading: Translation) -> None:
     strategy, deciding = _read_strategy(root, roles, reading)
     for role, at in roles.items():
         _read_component(root, at, role, strategy, deciding, reading)
+
+
+def _read_kerberos(root: At, reading: Translation) -> None:
+    principal = root.find("kerberos_principal.principal_name")
+    keytab = root.find("kerberos_principal.keytab")
+    name, _, realm = principal.text().partition("@") if principal else ("", "", "")
+    if principal is not None and realm and "/" not in name:  # as in YARN-8220's own examples
+        option = f"kerberos.principal={name}/_HOST@{realm}"
+        why = (
+            f"{clip(principal.text())} has no host, and YARN refuses the principal of a service "
+            "without; leave kerberos_principal out where the cluster has no Kerberos, else say one "
+            "that the keytab has"
+        )
+        reading.need("kerberos.principal", option, principal, why)
+    elif principal is not None:
+        reading.put("kerberos.principal", principal.text(), principal)
+    if keytab is not None:
+        reading.put("kerberos.keytab", keytab.text(), keytab)
 
 
 def _roles(components: list[At], reading: Translation) -> dict[str, At]:

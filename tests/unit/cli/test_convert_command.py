@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,50 @@ def test_from_forces_a_format_for_every_reader_of_a_job_spec(
     assert "Yarnfile has no key 'apiVersion'" in done.out + done.err
     done = cli(command, "theirs.yaml", "--from", "jobspec")
     assert "unknown key 'apiVersion'" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "way"),
+    [
+        ("#!/bin/sh\n# spark-submit it\nexec $SPARK/bin/spark-submit --a b.py\n", 3, "TFCluster"),
+        ("export A=b\nspark-submit --master yarn train.py\n", 2, "TFCluster"),
+        ("ydl-tf launch --num_worker 2 --num_ps 1\n", 1, "init --strategy parameter-server"),
+    ],
+)
+def test_launcher_without_a_job_is_named_with_the_way_on(
+    cli: Callable[..., Done], tmp_path: Path, script: str, line: int, way: str
+) -> None:
+    (tmp_path / "run.sh").write_text(script)
+    of_file = cli("validate", "run.sh")
+    of_command = cli("convert", "--", *shlex.split(script.splitlines()[line - 1]))
+    assert (of_file.status, of_command.status) == (2, 2)
+    assert of_file.out.startswith(f"run.sh:{line}:")
+    place, _, message = of_command.err.strip().partition(": ")
+    assert place.startswith("argument ")
+    assert message in of_file.out
+    assert way in message
+    assert "convert --" not in message
+
+
+def test_principal_without_a_host_is_asked_for_with_one(
+    cli: Callable[..., Done], tmp_path: Path
+) -> None:
+    """YARN-8220's own example has such a principal."""
+    part = {"number_of_containers": 1, "resource": {"memory": "256"}, "launch_command": "x"}
+    tree = {
+        "name": "distributed-tf",
+        "components": [{"name": name, **part} for name in ("master", "worker", "ps")],
+        "kerberos_principal": {"principal_name": "me@EXAMPLE.COM", "keytab": "file:///k"},
+    }
+    (tmp_path / "tf.json").write_text(json.dumps(tree, indent=1))
+    line = ("submit_tf_job.py", "--input_spec", "tf.json", "--docker_image", "i", "--distributed")
+    done = cli("convert", "--", *line)
+    assert (done.status, done.out) == (2, "")
+    assert "kerberos_principal.principal_name: 'me@EXAMPLE.COM' has no host" in done.err
+    option = "kerberos.principal=me/_HOST@EXAMPLE.COM"
+    assert f"add --set {option}\n" in done.err
+    done = cli("convert", "--set", option, "--", *line)
+    assert (done.status, "principal: me/_HOST@EXAMPLE.COM\n" in done.out) == (0, True)
 
 
 def test_memory_comes_from_the_settings_where_the_file_states_none(

@@ -103,8 +103,11 @@ roles: {worker: {instances: 3, memory: 1Gi}, ps: {memory: 1Gi}}
     assert list(
         json.loads(Info(task, {"TFJOB_INSTANCE": "ps-0", **HOSTNAME}, "/").tf_config())["cluster"]
     ) == ["worker", "ps"]
-    [warning] = operations.warnings(job, load_settings(environ={"HOME": "/nowhere"}, cwd=Path("/")))
+    site = load_settings(environ={"HOME": "/nowhere"}, cwd=Path("/"))
+    [warning] = operations.warnings(job, site)
     assert warning.startswith("roles: without a chief worker-0 decides")
+    said = jobspec.loads(text, source="train.yaml", base=None, overrides=["deciding_role=worker"])
+    assert operations.warnings(said, site) == []
 
 
 def test_quick_links_of_each_task_and_fixed_port() -> None:

@@ -15,7 +15,7 @@ from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import tfjob
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
-from submit_tf_job.jobspec.job import Ending, Job, Restart, Strategy
+from submit_tf_job.jobspec.job import Ending, Job, Restart, RoleKind, Strategy
 from tests.examples import examples
 from tests.unit.jobspec.dialects import eachkey
 
@@ -204,7 +204,7 @@ def problems(tree: dict[str, Any], *overrides: str) -> list[str]:
         ({"Worker": {"replicas": 2}}, "worker", Strategy.CUSTOM),
         ({"PS": {}, "Worker": {"replicas": 2}}, "worker", Strategy.CUSTOM),
         ({"PS": {}, "Worker": {}, "Chief": {}}, "chief", Strategy.CUSTOM),
-        ({"ps": {}, "WORKER": {}, "master": {}}, "chief", Strategy.ESTIMATOR),
+        ({"ps": {}, "WORKER": {}, "master": {}}, "chief", Strategy.CUSTOM),
         ({"Master": {}, "Worker": {}, "Evaluator": {}}, "chief", Strategy.CUSTOM),
         ({"Chief": {"replicas": 0}, "Worker": {"replicas": 2}}, "worker", Strategy.CUSTOM),
     ],
@@ -217,6 +217,23 @@ def test_deciding_role_is_the_one_whose_end_ends_the_tfjob(
     assert job.legacy_master is (
         "master" in map(str.lower, replicas) and strategy is not Strategy.SINGLE
     )
+
+
+@pytest.mark.parametrize(
+    ("replicas", "overrides", "kind"),
+    [
+        ({"Chief": {}, "Worker": {}}, (), RoleKind.SERVES),
+        ({"Master": {}, "Worker": {}, "PS": {}}, (), RoleKind.SERVES),
+        ({"Worker": {"replicas": 2}, "PS": {}}, (), RoleKind.TRAINS),
+        ({"Chief": {}, "Worker": {}}, ("strategy=multi-worker",), RoleKind.TRAINS),
+        ({"Chief": {}, "Worker": {}}, ("roles.worker.kind=trains",), RoleKind.TRAINS),
+        ({"Chief": {}, "Worker": {}}, ("strategy=torch", "roles.worker.kind=serves"), "serves"),
+    ],
+)
+def test_worker_beside_a_chief_counts_only_by_its_failure(
+    replicas: dict[str, Any], overrides: tuple[str, ...], kind: RoleKind
+) -> None:
+    assert read(tfjob_of(**replicas), *overrides).roles["worker"].kind == kind
 
 
 def test_restart_of_the_deciding_role_is_a_warning_and_of_a_ps_is_kept() -> None:
