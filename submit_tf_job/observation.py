@@ -43,6 +43,8 @@ __all__ = [
     "verdict",
 ]
 
+# in the diagnostics of each application that a ResourceManager has recovered (RMAppAttemptImpl)
+RECOVERED = "Attempt recovered after RM restart"
 # in the diagnostics of an application that a client killed because it could never start
 GIVEN_UP = "submit_tf_job gave it up: "
 
@@ -714,7 +716,9 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
             confirmed=True,
             hint="ask for a longer `lifetime`",
         )
-    first_line = next(iter(app.diagnostics.strip().splitlines()), "YARN does not report by whom")
+    # the ResourceManager joins diagnostics without a blank
+    said = app.diagnostics.replace(RECOVERED, "").strip()
+    first_line = next(iter(said.splitlines()), "YARN does not report by whom")
     # of two stops the ResourceManager writes the same sentence twice, without a blank
     first_line = re.sub(r"^(.+?)\1+$", r"\1", first_line)
     # A task may have failed before; once its logs can be read, the verdict may become FAILED.
@@ -731,5 +735,5 @@ def _diagnostics(app: AppReport) -> str:
         for line in app.diagnostics.splitlines()
         if line.strip() and not line.lstrip().startswith("at ")
     ]
-    text = " ".join(line for line in lines if "Attempt recovered after RM restart" not in line)
+    text = " ".join(lines).replace(RECOVERED, "").strip()
     return text and f": {text[:600]}"

@@ -22,6 +22,7 @@ from submit_tf_job.errors import (
     EXIT_TERMINATED,
     InternalError,
     JobSpecError,
+    NoSuchJob,
     OutputError,
     SubmitTFJobError,
     UsageError,
@@ -87,6 +88,7 @@ class Context:
     quiet: bool = False
     verbose: bool = False
     interrupted: str = ""
+    asked: Settings | None = field(default=None, init=False)
 
     def settings(self) -> Settings:
         """Read the settings, with these options applied."""
@@ -99,6 +101,7 @@ class Context:
         settings = load_settings(arguments=given, profile=self.profile)
         if settings.auth != "simple":
             leave_no_core()
+        self.asked = settings
         return settings
 
     @property
@@ -305,6 +308,10 @@ def guard(context: Context, call: Callable[[], int | None]) -> int:
         drop_output()
         return _show(context, error)
     except SubmitTFJobError as error:
+        if context.asked and isinstance(error, NoSuchJob) and "name" in error.details:
+            from submit_tf_job.operations.listing import suggested
+
+            error.hint = suggested(context.asked, str(error.details["name"])) or error.hint
         return _show(context, error)
     except (KeyboardInterrupt, _TerminatedError) as event:
         if context.interrupted:

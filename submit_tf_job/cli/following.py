@@ -55,6 +55,8 @@ class ChangePrinter:
         if self._failing:
             self._context.say("the cluster answers again")
             self._failing = False
+        if not status.state.is_final:
+            self._context.interrupted = _still(status.name, status.state.value.lower())
         line = change_line(status, time.monotonic() - self._start)
         self._print_attempt(status)
         for text in self._restarts.lines(status):
@@ -128,10 +130,7 @@ def follow_printing(
     Raises:
         DeadlinePassed: The time to follow has passed; the message states that the job continues.
     """
-    context.interrupted = (
-        f"Job {ref.name} is still running. Reattach: submit_tf_job wait {ref.name}    Stop: "
-        f"submit_tf_job stop {ref.name}"
-    )
+    context.interrupted = _still(ref.name, "running")
     try:
         return watch(ChangePrinter(context, why, progress_every_s=progress_every_s))
     except DeadlinePassed as error:
@@ -141,6 +140,13 @@ def follow_printing(
             f"{error.message}; {ref.name} may still be running",
             hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}",
         ) from None
+
+
+def _still(name: str, doing: str) -> str:
+    return (
+        f"Job {name} is still {doing}. Reattach: submit_tf_job wait {name}    Stop: "
+        f"submit_tf_job stop {name}"
+    )
 
 
 def finish(context: Context, status: JobStatus, cause: Cause | None = None) -> int:

@@ -13,10 +13,11 @@ from submit_tf_job.cli.context import Context, JobArgument, command, completed
 from submit_tf_job.report.job_text import link_object
 
 RoleArgument = Annotated[
-    str,
+    str | None,
     typer.Argument(
-        metavar="ROLE",
-        help="The role that serves the port, such as tensorboard, or one of its tasks.",
+        metavar="[ROLE]",
+        help="The role that serves the port, such as tensorboard, or one of its tasks; not needed "
+        "where only one does.",
         autocompletion=completed("role"),
     ),
 ]
@@ -34,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def open_link(
     context: Context,
     job: JobArgument,
-    role: RoleArgument,
+    role: RoleArgument = None,
     port: PortOption = None,
     browser: Annotated[
         bool, typer.Option("--browser", "-b", help="Open it in a browser, too.")
@@ -46,7 +47,7 @@ def open_link(
 
     \b
     Examples:
-      submit_tf_job open mnist tensorboard
+      submit_tf_job open mnist
       submit_tf_job open mnist tensorboard --browser
     """
     link, *others = operations.find_links(operations.connect(context.settings()), job, role, port)
@@ -61,11 +62,12 @@ def open_link(
         context.say(
             f"{link.host} is an address of Docker's network on {link.via}, which this "
             f"machine does not reach; "
-            f"try: submit_tf_job tunnel {job} {role}"
+            f"try: submit_tf_job tunnel {job} {link.task}"
         )
     elif not reachable:
         context.say(
-            f"{link.host}:{link.port} does not answer here; try: submit_tf_job tunnel {job} {role}"
+            f"{link.host}:{link.port} does not answer here yet, or cannot be reached from here; "
+            f"try again, or: submit_tf_job tunnel {job} {link.task}"
         )
     elif browser:
         import webbrowser
@@ -77,7 +79,7 @@ def open_link(
 def tunnel(
     context: Context,
     job: JobArgument,
-    role: RoleArgument,
+    role: RoleArgument = None,
     port: PortOption = None,
     via: Annotated[
         str | None,

@@ -12,9 +12,10 @@ from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.container_patterns import CONTAINER
-from submit_tf_job.diagnose.patterns import PROGRAM, recognise
+from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise
 from submit_tf_job.diagnose.statuses import LOST, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import OF_TORCHRUN, PythonError, python_error
+from submit_tf_job.jobspec.units import memory_text
 from submit_tf_job.yarn.amlog import ContainerEnd
 
 __all__ = [
@@ -44,6 +45,8 @@ _OF_CHILD = re.compile(r"^Root Cause [^\n]*\n(?:[^\n]*\n){0,5}? +exitcode +: (-?
 _PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 _MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
 _GRAIN = 256
+# of bash, in a command that goes on after it
+_NO_COMMAND = re.compile(r"^(?:\S+: )?line \d+: ([^\s:]+): command not found$", re.MULTILINE)
 BOOTSTRAP_SAYS = "[submit_tf_job] "
 _NOT_THE_PROGRAM = (BOOTSTRAP_SAYS, contract.OUTCOME_MARK)
 
@@ -142,13 +145,9 @@ def _more_memory(task: str, asked_mib: int | None, used_mib: float | None = None
     wanted = max(2 * asked_mib, 1.25 * (used_mib or 0))
     rounded = -int(-wanted // _GRAIN) * _GRAIN
     return (
-        f"{key} is {_spec(asked_mib)}: try {_spec(rounded)}, or make the batch or the model smaller"
+        f"{key} is {memory_text(asked_mib)}: try {memory_text(rounded)}, or make the batch or the "
+        f"model smaller"
     )
-
-
-def _spec(mib: int) -> str:
-    """Format an amount of memory as in a job spec."""
-    return f"{mib // 1024}Gi" if mib % 1024 == 0 else f"{mib}Mi"
 
 
 # --- a container whose command never ran ---
@@ -294,8 +293,17 @@ def by_missing_task(task: str, stderr: str) -> Cause | None:
     )
 
 
-def by_bootstrap(reason: str, message: str, status: int | None) -> Cause | None:
-    """Return the cause that the bootstrap reports; None if the program exited by itself."""
+def by_bootstrap(
+    reason: str, message: str, status: int | None, stderr: str = "", task: str = ""
+) -> Cause | None:
+    """Return the cause that the bootstrap reports; None if the program exited by itself.
+
+    Of a task that had not finished, its last lines may say what it waited for.
+    """
+    if reason == "not-finished":
+        waits = recognise(_telling(stderr, None), STILL_RUNS, task=task)
+        if waits:
+            return replace(waits, sentence=f"{waits.sentence}: {message}")
     if (
         status in (contract.EXIT_DECIDER_LOST, contract.EXIT_JOB_FAILED)
         and reason not in _BY_BOOTSTRAP
@@ -332,7 +340,9 @@ def by_program(
     error = python_error(stderr)
     found = recognise(_telling(stderr, error), PROGRAM, task=task, status=status)
     if found:
-        if found.code == "out-of-memory":
+        if found.code in ("program-missing", "file-missing"):
+            found = _without_command(found, task, stderr)
+        elif found.code == "out-of-memory":
             found = replace(
                 found,
                 sentence=f"{found.sentence}: {error.last_line}" if error else found.sentence,
@@ -350,6 +360,20 @@ def by_program(
             "python-exception", f"{task} ended by a Python exception: {error.last_line}"
         ), error
     return None, None
+
+
+def _without_command(found: Cause, task: str, stderr: str) -> Cause:
+    """Return the command that the shell lacked as the cause of a file that it was to bring."""
+    lacked = _NO_COMMAND.search(stderr)
+    if lacked is None:
+        return found
+    then = found.sentence.removeprefix(f"{task} ")
+    return Cause(
+        "command-not-found",
+        f"{task} did not find the command {lacked[1]}, and after that {then}",
+        f"is {lacked[1]} in the image, and on its PATH? `set -e` ends a command at its first error",
+        {**found.facts, "command": lacked[1], "code": found.code},
+    )
 
 
 def _status_below_torchrun(stderr: str) -> int | None:

@@ -277,6 +277,8 @@ _OF_IMAGE = frozenset(
         ),
     )
 )
+# of these, what is mostly the user's own file, which no image would have
+_OF_USER = ("file-missing", "program-missing")
 # container-executor's operations: 1 launches a plain process, 4 a Docker container (main.c).
 _PLAIN_LAUNCH = re.compile(r"^main : command provided 1$", re.MULTILINE)
 
@@ -288,6 +290,8 @@ def _without_image(clues: Clues, suspect: Suspect, end: ContainerEnd | None, cau
     ignored = _list(clues.seen.report.raw.get("image_ignored")) if clues.seen.report else []
     launched_plain = end is not None and bool(_PLAIN_LAUNCH.search(end.diagnostics))
     if cause.code not in _OF_IMAGE or not (suspect.task in ignored or launched_plain):
+        return cause
+    if clues.sandbox and cause.code in _OF_USER:
         return cause
     facts = {**cause.facts, "code": cause.code}
     if clues.sandbox:
@@ -333,7 +337,7 @@ def _weigh(
         return cause or by_status(suspect.task, suspect.status, asked), error
     if suspect.reason == "lost" and end is not None and end.status == 137:
         return by_status(suspect.task, end.status, asked), error
-    said = by_bootstrap(suspect.reason, suspect.message, suspect.status)
+    said = by_bootstrap(suspect.reason, suspect.message, suspect.status, stderr, suspect.task)
     cause = said or program or by_status(suspect.task, suspect.status, asked)
     return cause and _from_outside(clues, suspect, end, cause), error
 

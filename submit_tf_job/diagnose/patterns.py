@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.cause import Cause
 
-__all__ = ["PROGRAM", "Pattern", "recognise"]
+__all__ = ["PROGRAM", "STILL_RUNS", "Pattern", "recognise"]
 
 _LONGEST = 200
 # the working directory of a task, which never is in a job spec
@@ -205,6 +205,13 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     # --- the other tasks ---
     _p(
+        "steps-differ",  # TensorFlow's collective_param_resolver_local.cc
+        r"expected type \d+ and data_type \d+|Shape mismatch in the collective instance",
+        "the tasks run different steps: {task} and another one did not exchange the same values",
+        "start every worker from the same program, model and checkpoint, with the same number of "
+        "steps; a worker that restored nothing, or runs another branch, does this",
+    ),
+    _p(
         "rendezvous-failed",
         r"RendezvousTimeoutError|RendezvousConnectionError|DistStoreError: Timed out after [^\n]*waiting for clients"  # noqa: E501
         r"|DistNetworkError: The client socket has [^\n]*?connect to (?:any of the specified network addresses|\((?P<peer>[^)]+)\))",  # noqa: E501
@@ -367,5 +374,17 @@ PROGRAM: tuple[Pattern, ...] = (
         "make it executable before it is shipped, or start it with its interpreter: bash "
         "{command}, python {command}",
         when=(126,),
+    ),
+)
+
+# what a program that had not ended logs while it waits
+STILL_RUNS: tuple[Pattern, ...] = (
+    _p(
+        "session-waits",
+        r"CreateSession still waiting for response from worker: /job:(?P<peer>\w+)/(?:replica:\d+/)?task:(?P<index>\d+)",  # noqa: E501
+        "TensorFlow's session in {task} waited for {peer}-{index}",
+        "a session begins when every task of the cluster answers, and one that has ended does not; "
+        'give it config=tf.compat.v1.ConfigProto(device_filters=["/job:ps", '
+        '"/job:worker/task:%d" % task_index]), MonitoredTrainingSession too',
     ),
 )

@@ -7,7 +7,7 @@ import re
 from submit_tf_job.jobspec.nodes import Scalar, ScalarKind, clip
 from submit_tf_job.jobspec.values import Value
 
-__all__ = ["DURATION", "MEMORY", "duration", "memory"]
+__all__ = ["DURATION", "MEMORY", "duration", "memory", "memory_text"]
 
 MEMORY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|Ti)")
 DURATION = re.compile(
@@ -35,6 +35,12 @@ def memory(value: Value) -> int | None:
     if match:
         return int(match.group(1)) * _MIB[match.group(2)]
     return value.fail(_wrong_memory(text))
+
+
+def memory_text(mib: int) -> str:
+    """Format an amount of memory as in a job spec, in the largest unit that needs no fraction."""
+    unit = next(unit for unit in ("Ti", "Gi", "Mi") if mib % _MIB[unit] == 0)
+    return f"{mib // _MIB[unit]}{unit}"
 
 
 def _wrong_memory(text: str) -> str:

@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
+from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, find
 from submit_tf_job.operations.status import status_of
@@ -19,16 +20,18 @@ __all__ = ["find_link", "find_links", "is_reachable", "log_page", "tunnel_comman
 CONNECT_S = 2.0
 
 
-def find_link(cluster: Cluster, job: str, role: str, port: str | None = None) -> Link:
+def find_link(cluster: Cluster, job: str, role: str | None = None, port: str | None = None) -> Link:
     """Return the first of `find_links`."""
     return find_links(cluster, job, role, port)[0]
 
 
-def find_links(cluster: Cluster, job: str, role: str, port: str | None = None) -> tuple[Link, ...]:
+def find_links(
+    cluster: Cluster, job: str, role: str | None = None, port: str | None = None
+) -> tuple[Link, ...]:
     """Return the links to the servers of a role's tasks, in the order of the tasks.
 
     Args:
-        role: The role, or one of its tasks.
+        role: The role, or one of its tasks; None for the only one that serves.
         port: Name of the port, if the role has several.
 
     Raises:
@@ -42,9 +45,10 @@ def find_links(cluster: Cluster, job: str, role: str, port: str | None = None) -
     if seen.app is None or seen.app.ended:
         raise Refused(
             f"{seen.name} does not run; nothing is served any more",
-            hint=f"what it wrote: submit_tf_job logs {seen.name} {role}",
+            hint=f"what it wrote: submit_tf_job logs {seen.name}{clause(' {}', role)}",
         )
     roles = {task.role for task in tasks_of(seen)}
+    role = role or _only_role(seen, roles)
     own = [link for link in links_of(seen) if role in (link.task, link.task.rpartition("-")[0])]
     if not own:
         raise _why_none(seen, role, roles)
@@ -60,6 +64,19 @@ def find_links(cluster: Cluster, job: str, role: str, port: str | None = None) -
             f"{role} serves several ports", hint=f"name one with --port: {', '.join(sorted(names))}"
         )
     return tuple(sorted(named, key=lambda link: int(link.task.rpartition("-")[2] or 0)))
+
+
+def _only_role(seen: JobStatus, roles: set[str]) -> str:
+    """Return the role that serves ports, if there is one."""
+    serving = sorted(c.name for c in seen.components if contract.PROPERTY_PORTS in c.properties)
+    if len(serving) == 1:
+        return serving[0]
+    if serving:
+        raise UsageError(f"{seen.name} has several roles that serve", hint=", ".join(serving))
+    raise Refused(
+        f"no role of {seen.name} serves ports",
+        hint=f"Add them to the job spec: roles.{min(roles, default='ROLE')}.ports: {{http: auto}}",
+    )
 
 
 def _why_none(seen: JobStatus, role: str, roles: set[str]) -> SubmitTFJobError:

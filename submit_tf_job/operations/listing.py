@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from submit_tf_job.deferred import dataclass
-from submit_tf_job.errors import ClusterUnavailable
+from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, JobState
 from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.late import jitter
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
 __all__ = ["JobSelection", "ListedJob", "Listing", "list_jobs", "listed_job", "open_listing"]
 
+_NAMES_S = 5.0  # for a hint
 ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
 
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
@@ -330,3 +332,20 @@ def open_listing(cluster: Cluster, selection: JobSelection) -> Listing:
     a job has ended.
     """
     return Listing(_Polls(cluster, selection), clock=cluster.clock, sleep=cluster.sleep)
+
+
+def suggested(settings: Settings, name: str) -> str:
+    """Return a hint with the user's jobs whose names are like one that does not exist, or ""."""
+    import difflib
+
+    from submit_tf_job.operations.cluster import connect
+
+    client = connect(settings).client
+    try:
+        apps = client.apps(user=settings.user, deadline=client.deadline(_NAMES_S))
+    except SubmitTFJobError:
+        return ""
+    names = list(dict.fromkeys(app.name for app in apps if app.name))
+    longer = [other for other in names if other.startswith(name)]
+    near = dict.fromkeys([*difflib.get_close_matches(name, names, n=3), *longer])
+    return f"did you mean {' or '.join(list(near)[:3])}?" if near else ""

@@ -169,7 +169,7 @@ def _mounts_allowed(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -
             how = "read-only" if mount.read_only else "writable"
             message = (
                 f"this site does not allow mounting {mount.source!r} {how}; it allows "
-                f"{', '.join(allowed) or 'nothing'}"
+                f"{', '.join(dict.fromkeys(allowed)) or 'nothing'}"
             )
             if index < len(role.mounts):
                 yield _mount_problem(job, role, index, message)

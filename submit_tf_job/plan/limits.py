@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from submit_tf_job.errors import Refused
 from submit_tf_job.jobspec.job import Job
+from submit_tf_job.jobspec.units import memory_text
 from submit_tf_job.plan.planner import MAX_SERVICE_BYTES
 from submit_tf_job.plan.site import Site
 from submit_tf_job.yarn.observed import MaximumResources
@@ -87,8 +88,8 @@ def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[s
         if maximum.memory_mib is not None and role.memory_mib > maximum.memory_mib:
             yield (
                 f"{path}.memory",
-                f"{role.memory_mib} MiB is more than the {maximum.memory_mib} MiB one "
-                f"container may have here",
+                f"{memory_text(role.memory_mib)} is more than the "
+                f"{memory_text(maximum.memory_mib)} one container may have here",
             )
         if maximum.vcores is not None and role.cpus > maximum.vcores:
             yield (

@@ -199,7 +199,7 @@ def no_such_service(reply: Reply, name: str) -> NoSuchJob:
     return NoSuchJob(
         f"No job named {name}.",
         hint="Names are per user. See: submit_tf_job list --all-users",
-        details=reply.details(),
+        details={**reply.details(), "name": name},
     )
 
 

@@ -272,8 +272,8 @@ def test_a_missing_task_is_named_at_the_start_deadline(tool: Tool) -> None:
         (
             "too-large",
             {"roles": {"worker": {"memory": "999Gi"}}},
-            "too-large.yaml:7:5: roles.worker.memory: 1022976 MiB is more than the 12288 "
-            "MiB one container may have here",
+            "too-large.yaml:7:5: roles.worker.memory: 999Gi is more than the 12Gi "
+            "one container may have here",
         ),
         (
             "too-many",

@@ -257,6 +257,12 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
         Evidence.UNREADABLE,
         Verdict(FAILED, "the application failed", False),
     ),
+    (
+        app("KILLED", "KILLED", "Attempt recovered after RM restartStopped by user root"),
+        None,
+        Evidence.UNREADABLE,
+        Verdict(STOPPED, "it was stopped: Stopped by user root", True),
+    ),
     # It says that somebody ended it.
     (
         app(final="ENDED"),

@@ -29,7 +29,7 @@ from submit_tf_job.diagnose.failure import (
     suspect_of,
     suspects,
 )
-from submit_tf_job.diagnose.patterns import PROGRAM
+from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS
 from submit_tf_job.diagnose.statuses import EXECUTOR, LOST, YARN, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import python_error
 from submit_tf_job.observation import Evidence, JobReport, JobStatus
@@ -318,6 +318,11 @@ PROGRAMS = [
         "peer-failed",
     ),
     (
+        f"{TF}.InternalError: Collective ops is aborted by: Collective instance 1 expected type 1 "
+        "and data_type 9 but got type 0 and data_type 1",
+        "steps-differ",
+    ),
+    (
         "[rank1]: torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection "
         "was likely closed. Did the remote server shutdown or crash?",
         "peer-failed",
@@ -531,6 +536,40 @@ def test_by_program_of_known_texts(line: str, code: str) -> None:
     assert "worker-1" in found.sentence
     assert not re.search(r"[{}]|  ", found.sentence + found.hint.replace("{conf: inline}", "")), (
         found
+    )
+
+
+def test_conclude_says_what_a_task_waited_for_that_had_not_finished() -> None:
+    # seen with TensorFlow 1's between-graph replication, when worker-0 ended first
+    waits = (
+        "2026-11-24 18:38:02.115: I tensorflow/core/distributed_runtime/master.cc:267] CreateSession "
+        "still waiting for response from worker: /job:worker/replica:0/task:0\n"
+    )
+    late = "not finished 600 s after worker-0 was done: worker-2"
+    told = Suspect("worker-2", C3, "node1", None, "not-finished", late)
+    seen = JobStatus("imagenet", "application_1_1", None)
+    cause = conclude(Clues(seen, told, stderr=waits * 20))
+    assert cause is not None
+    assert cause.code == "session-waits"
+    assert cause.sentence.startswith("TensorFlow's session in worker-2 waited for worker-0")
+    assert late in cause.sentence
+    assert "device_filters" in cause.hint
+    other = conclude(Clues(seen, told, stderr="epoch 3\n"))
+    assert other is not None
+    assert (other.code, other.sentence) == ("not-finished", late)
+
+
+def test_by_program_puts_a_missing_command_before_the_file_that_it_was_to_bring() -> None:
+    said = (
+        "bash: line 1: curl: command not found\n"
+        "python3: can't open file '/x/container_1_0001_01_000002/imagenet.py': [Errno 2] No such "
+        "file or directory\n"
+    )
+    cause, _ = by_program("ps-1", 2, said)
+    assert cause is not None
+    assert (cause.code, cause.facts["code"]) == ("command-not-found", "program-missing")
+    assert cause.sentence == (
+        "ps-1 did not find the command curl, and after that did not find its program imagenet.py"
     )
 
 
@@ -762,6 +801,11 @@ def test_conclude_puts_an_image_that_the_node_ignored_first() -> None:
     assert in_sandbox is not None
     assert in_sandbox.code == "module-missing"
     assert "this sandbox has no Docker, and the image is not used" in in_sandbox.hint
+    no_file = ("FileNotFoundError: [Errno 2] No such file or directory: '/data/part-7'",)
+    seen = observed(failure("worker-0", 1, lines=no_file), image_ignored=["worker-0"])
+    own_file = conclude(Clues(seen, suspects(seen)[0], sandbox=True))
+    assert own_file is not None
+    assert "sandbox" not in own_file.hint, "no image would have that file"
     elsewhere = weigh(
         observed(failure("worker-1", 1, lines=NO_PANDAS), image_ignored=["chief-0", "worker-0"])
     )
@@ -1190,9 +1234,9 @@ def test_codes_of_failures_are_documented() -> None:
     cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
     documented = {code for cell in cells for code in re.findall(r"`([a-z0-9-]+)`", cell)}
     tables = (evidence._BY_YARN, evidence._BY_BOOTSTRAP, evidence._BY_STATUS)
-    produced = {pattern.code for pattern in (*PROGRAM, *CONTAINER, *MASTER, *NEVER_GRANTED)} | {
-        row[0] for table in tables for row in table.values()
-    }
+    produced = {
+        pattern.code for pattern in (*PROGRAM, *STILL_RUNS, *CONTAINER, *MASTER, *NEVER_GRANTED)
+    } | {row[0] for table in tables for row in table.values()}
     source = "".join(
         (ROOT / "submit_tf_job" / "diagnose" / name).read_text("utf-8")
         for name in ("failure.py", "evidence.py")

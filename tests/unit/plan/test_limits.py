@@ -84,7 +84,7 @@ LIMITS: list[tuple[dict[str, Any], MaximumResources, str]] = [
     (
         {"memory_mib": 8193},
         CLUSTER,
-        "roles.worker.memory: 8193 MiB is more than the 8192 MiB one container may have here",
+        "roles.worker.memory: 8193Mi is more than the 8Gi one container may have here",
     ),
     (
         {"cpus": 5},
@@ -112,7 +112,7 @@ LIMITS: list[tuple[dict[str, Any], MaximumResources, str]] = [
     (
         {"memory_mib": 9000, "cpus": 9, "gpus": 9},
         CLUSTER,
-        "roles.worker.memory: 9000 MiB is more than the 8192 MiB one container may have here\n"
+        "roles.worker.memory: 9000Mi is more than the 8Gi one container may have here\n"
         "roles.worker.cpus: 9 is more than the 4 cores one container may have here\n"
         "roles.worker.gpus: 9 is more than the 2 yarn.io/gpu one container may have here",
     ),
@@ -143,8 +143,8 @@ def test_check_limits_reports_all_roles() -> None:
     with pytest.raises(Refused) as error:
         check_limits(job, SITE, CLUSTER)
     assert error.value.message == (
-        "t.yaml:3:5: roles.chief.memory: 9000 MiB is more than the 8192 MiB one container "
+        "t.yaml:3:5: roles.chief.memory: 9000Mi is more than the 8Gi one container "
         "may have here\n"
-        "t.yaml:7:1: roles.worker.memory: 9001 MiB is more than the 8192 MiB one "
+        "t.yaml:7:1: roles.worker.memory: 9001Mi is more than the 8Gi one "
         "container may have here"
     )

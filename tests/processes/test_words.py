@@ -1,0 +1,116 @@
+"""What the command line says of a job, asked of a fake cluster behind a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from submit_tf_job.container import contract
+from submit_tf_job.yarn.auth import SimpleAuth
+from submit_tf_job.yarn.records import Configuration, dumps
+from submit_tf_job.yarn.resource_manager import ResourceManager
+from tests.fakes.command_line import Cli, Done
+from tests.fakes.served import Served, served_cluster
+from tests.fakes.services import service_of
+
+CONTAINER = "container_1700000000000_0001_01_{:06}"
+
+
+class World:
+    """A job `line` of alice with some workers, of which worker-0 decides."""
+
+    def __init__(self, served: Served, cli: Cli) -> None:
+        self.served, self.cluster, self._cli = served, served.cluster, cli
+        self.yarn, self.clock = served.cluster.yarn, served.cluster.clock
+        self.properties = {
+            contract.PROPERTY_SUBMISSION: "s1",
+            contract.PROPERTY_DECIDING: "worker-0",
+            contract.PROPERTY_BOOTSTRAP: "true",
+        }
+
+    def post(self, name: str = "line", *, workers: int = 2, ports: str = "") -> None:
+        service = service_of(name, "s1", "sleep 60")
+        [worker] = service.components
+        more = {contract.PROPERTY_PORTS: ports} if ports else {}
+        worker = replace(worker, configuration=Configuration(more))
+        service = replace(
+            service, components=(worker,), configuration=Configuration(self.properties)
+        )
+        ResourceManager([self.served.url], SimpleAuth("alice")).post_service(dumps(service))
+        self.yarn.containers["worker"] = [
+            {
+                "id": CONTAINER.format(2 + index),
+                "component_instance_name": f"worker-{index}",
+                "bare_host": "node1",
+                "state": "READY",
+            }
+            for index in range(workers)
+        ]
+
+    def starts(self) -> None:
+        """Let the ApplicationMaster start."""
+        self.clock.sleep(6)
+
+    def report(self, **fields: Any) -> None:
+        """Write worker-0's report."""
+        now = self.clock.epoch_ms() / 1000
+        told = {
+            "version": 1,
+            "submission": "s1",
+            "state": "running",
+            "deciding": "worker-0",
+            "wanted": 2,
+            "arrived": 2,
+            "updated_at": now,
+            "roles": {"worker": {"wanted": 2, "arrived": 2, "running": 2}},
+            **fields,
+        }
+        key = CONTAINER.format(2), contract.REPORT_FILE
+        self.cluster.node.logs[key] = json.dumps(told).encode()
+
+    def __call__(self, *argv: str) -> Done:
+        return self._cli(*argv, "--rm", self.served.url)
+
+
+@pytest.fixture
+def world(cli: Cli) -> Iterator[World]:
+    with served_cluster() as served:
+        yield World(served, cli)
+
+
+def test_a_name_that_is_nearly_a_jobs_gets_that_as_a_hint(world: World) -> None:
+    world.post()
+    assert "hint: did you mean line?" in world("status", "lin").err
+    assert "hint: did you mean line?" in world("stop", "linee").err
+    assert "submit_tf_job list --all-users" in world("describe", "mnist").err
+
+
+def test_open_takes_the_only_role_that_serves(world: World) -> None:
+    world.post(ports="http=6006")
+    world.starts()
+    done = world("open", "line")
+    assert (done.status, done.out) == (0, "http://node1:6006\n")
+    assert "try again, or: submit_tf_job tunnel line worker-0" in done.err
+
+
+def test_open_without_a_role_says_that_none_serves(world: World) -> None:
+    world.post()
+    world.starts()
+    done = world("open", "line")
+    assert (done.status, done.err.splitlines()[0]) == (9, "error: no role of line serves ports")
+
+
+def test_an_interrupt_tells_the_state(world: World) -> None:
+    world.yarn.hold_accepted = True
+    world.post()
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    done = world("wait", "line")
+    assert done.status == 130
+    assert "Job line is still pending. Reattach: submit_tf_job wait line" in done.err
