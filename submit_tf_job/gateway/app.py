@@ -73,11 +73,10 @@ def document() -> dict[str, Any]:
         version="1",
         openapi_version="3.1.0",
         description=ABOUT,
+        servers=[{"url": "/"}],
         routes=app.routes,
     )
-    components = found.setdefault("components", {})
-    components["schemas"] = openapi.schemas()
-    return found
+    return openapi.finish(found)
 
 
 async def _healthz() -> Response:

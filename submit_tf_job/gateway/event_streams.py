@@ -60,7 +60,7 @@ async def logs(
     ] = False,
     follow: Annotated[bool, Query(description="Continue until the job is over.")] = False,
     accept: Annotated[
-        str, Header(description="`application/x-ndjson` for a JSON object per line.")
+        str, Header(include_in_schema=False)  # OpenAPI ignores a parameter of this name
     ] = "text/plain",
 ) -> StreamingResponse:
     """Read the logs of a job as text with a task before each line, or as JSON lines."""
@@ -147,7 +147,11 @@ async def events(
     name: Name,
     last_event_id: Annotated[
         str | None,
-        Header(max_length=64, description="Id of the last event received; browsers send it."),
+        Header(
+            alias="Last-Event-ID",
+            max_length=64,
+            description="Id of the last event received; browsers send it.",
+        ),
     ] = None,
 ) -> Response:
     """Follow a job as server-sent events: its present state, then every change, until its end."""

@@ -7,6 +7,7 @@ from typing import Any
 from submit_tf_job.gateway.shapes import Shape, ref, schemas
 
 __all__ = [
+    "CURSOR",
     "DELETE",
     "DESCRIPTION",
     "EVENTS",
@@ -18,8 +19,11 @@ __all__ = [
     "SUBMIT",
     "WEBHOOKS",
     "WEBHOOK_KEY",
+    "finish",
     "schemas",
 ]
+
+CURSOR = r"^application_\d{1,19}_\d{1,19}$"
 
 _PROBLEM = {
     "description": "A problem.",
@@ -40,16 +44,56 @@ def _route(operation: str, summary: str, **responses: Shape) -> dict[str, Any]:
     }
 
 
-def _json(description: str, name: str) -> Shape:
-    return {"description": description, "content": {"application/json": {"schema": ref(name)}}}
+def _json(description: str, name: str, links: Shape | None = None) -> Shape:
+    shape = {"description": description, "content": {"application/json": {"schema": ref(name)}}}
+    return {**shape, "links": links} if links else shape
 
 
+def _links_to_job(name: str) -> Shape:
+    """Return links to each operation on a job, whose name is in the response at `name`."""
+    return {
+        operation: {"operationId": operation, "parameters": {"name": f"$response.body#/{name}"}}
+        for operation in (
+            "get_job",
+            "describe_job",
+            "read_logs",
+            "follow_job",
+            "stop_job",
+            "delete_job",
+        )
+    }
+
+
+def finish(document: Shape) -> Shape:
+    """Complete the document that FastAPI derived from the handlers.
+
+    A parameter that may be left out is None to a handler, but a query and a header cannot be null;
+    and FastAPI's titles only repeat the names.
+    """
+    for operation in (one for path in document["paths"].values() for one in path.values()):
+        for parameter in operation.get("parameters", ()):
+            shape = parameter["schema"]
+            kinds = [kind for kind in shape.pop("anyOf", ()) if kind != {"type": "null"}]
+            shape.update(*kinds)
+            for repeated in ("title", "description"):
+                shape.pop(repeated, None)
+    document.setdefault("components", {})["schemas"] = schemas()
+    return document
+
+
+_SMALLEST: Shape = {
+    "name": "mnist",
+    "image": "library/python:3.11",
+    "command": "python3 -c 'print(42)'",
+    "strategy": "single",
+    "roles": {"worker": {"memory": "512Mi"}},
+}
 SUBMIT = {
     **_route(
         "submit_job",
         "Submit a job",
-        s201=_json("Submitted.", "Submission"),
-        s200=_json("It was submitted before.", "Submission"),
+        s201=_json("Submitted.", "Submission", _links_to_job("name")),
+        s200=_json("It was submitted before.", "Submission", _links_to_job("name")),
     ),
     "openapi_extra": {
         "requestBody": {
@@ -60,16 +104,30 @@ SUBMIT = {
             " It must not use files of the gateway's host. As multipart/form-data the "
             "request contains the files of the job spec.",
             "content": {
-                "application/json": {"schema": ref("JobSpec")},
+                "application/json": {"schema": ref("JobSpec"), "example": _SMALLEST},
                 "multipart/form-data": {
                     "schema": ref("JobWithFiles"),
+                    # OpenAPI has no way to write the name of a file, which a job spec with files
+                    # needs.
+                    "example": {"job": _SMALLEST, "files": []},
                     "encoding": {"job": {"contentType": "application/json, application/yaml"}},
                 },
             },
         }
     },
 }
-LIST = _route("list_jobs", "List jobs", s200=_json("One page.", "JobList"), s304=_UNCHANGED)
+_NEXT_PAGE: Shape = {
+    "next_page": {
+        "operationId": "list_jobs",
+        "parameters": {"cursor": "$response.body#/next_cursor"},
+    }
+}
+LIST = _route(
+    "list_jobs",
+    "List jobs",
+    s200=_json("One page.", "JobList", {**_NEXT_PAGE, **_links_to_job("jobs/0/application_id")}),
+    s304=_UNCHANGED,
+)
 JOB = _route("get_job", "Get a job", s200=_json("The job.", "Job"), s304=_UNCHANGED)
 DESCRIPTION = _route(
     "describe_job",
@@ -106,7 +164,8 @@ LOGS = _route(
     "read_logs",
     "Read logs",
     s200={
-        "description": "Lines, as they come.",
+        "description": "Lines, as they come; a JSON object each with the header "
+        "`Accept: application/x-ndjson`.",
         "content": {
             "text/plain": {"schema": {"type": "string"}},
             "application/x-ndjson": {"schema": {"type": "string"}},
@@ -121,7 +180,8 @@ EVENTS = _route(
         "content": {
             "text/event-stream": {
                 "schema": {"type": "string"},
-                "itemSchema": ref("ServerSentEvent"),
+                # `itemSchema` of OpenAPI 3.2, which generators for 3.1 refuse
+                "x-itemSchema": ref("ServerSentEvent"),
             }
         },
     },

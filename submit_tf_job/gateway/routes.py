@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -18,7 +19,7 @@ from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_
 from submit_tf_job.gateway import openapi, submission
 from submit_tf_job.gateway.bodies import received
 from submit_tf_job.gateway.database import DatabaseFailure
-from submit_tf_job.gateway.paging import page
+from submit_tf_job.gateway.paging import MOMENT, moment_ms, page, selected
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
@@ -116,6 +117,7 @@ async def submit(
     idempotency_key: Annotated[
         str | None,
         Header(
+            alias="Idempotency-Key",
             description="Id of this submission, such as a run's id: the same key and body find the "
             "same job.",
             pattern=r"^[!-~]{1,255}$",
@@ -124,6 +126,7 @@ async def submit(
     webhook_url: Annotated[
         str | None,
         Header(
+            alias="Webhook-Url",
             description="Gets a POST when the job is over, if this gateway sends webhooks.",
             max_length=2000,
         ),
@@ -186,16 +189,43 @@ async def listing(
     queue: Annotated[
         str | None, Query(pattern=r"^[A-Za-z0-9_.-]{1,200}$", description="Only in this queue.")
     ] = None,
+    name: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[A-Za-z0-9*][A-Za-z0-9._*-]{0,99}$",
+            description="Only jobs of this name; `*` stands for any text: `train-*`.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        Query(
+            pattern=MOMENT,
+            description="Only jobs submitted in the last 90m, 24h, 7d, or at or after an instant "
+            "in UTC: 2026-05-04T09:30:00Z.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, Query(pattern=MOMENT, description="Only jobs submitted before it, as `since`.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Size of a page, at most.")] = 100,
     cursor: Annotated[
-        str | None, Query(max_length=60, description="`next_cursor` of the previous page.")
+        str | None,
+        Query(pattern=openapi.CURSOR, description="`next_cursor` of the previous page."),
     ] = None,
 ) -> Response:
     """List jobs, the newest first, by YARN's state only."""
-    states = frozenset(JobState(item) for item in state or ())
-    wanted = JobSelection(user=None if user == "*" else user or caller, queue=queue, states=states)
-    jobs = await _work(request, caller, lambda cluster: operations.list_jobs(cluster, wanted))
-    rows, following = page(jobs, limit, cursor)
+    now_ms = int(time.time() * 1000)
+    wanted = JobSelection(
+        user=None if user == "*" else user or caller,
+        queue=queue,
+        states=frozenset(JobState(item) for item in state or ()),
+        within_s=(now_ms - moment_ms(since, now_ms)) / 1000 if since else None,
+    )
+    until_ms = moment_ms(until, now_ms) if until else None
+    jobs = await _work(
+        request, caller, lambda cluster: operations.list_jobs(cluster, wanted, now_ms=now_ms)
+    )
+    rows, following = page(selected(jobs, name, until_ms), limit, cursor)
     return _json(request, {**listing_object(rows), "next_cursor": following, "caller": caller})
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +39,28 @@ def gateway(tmp_path: Path, options: list[str]) -> Iterator[Process]:
     made.end()
 
 
+def node(directory: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["npx", "--no-install", *words], cwd=directory, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def typescript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with two generated TypeScript clients and a type-checked program for each."""
+    made = tmp_path_factory.mktemp("typescript")
+    shutil.copytree(Path(__file__).parent / "typescript", made, dirs_exist_ok=True)
+    subprocess.run(["npm", "install", "--no-audit", "--no-fund"], cwd=made, check=True, timeout=300)
+    node(made, "openapi-typescript", str(generated.DOCUMENT), "-o", "schema.d.ts")
+    node(made, "openapi-ts", "-i", str(generated.DOCUMENT), "-o", "client")
+    options = "--strict --noEmit --skipLibCheck --target es2022 --module preserve"
+    types = "--moduleResolution bundler --types node openapi_fetch.ts openapi_ts.ts"
+    node(made, "tsc", *options.split(), *types.split())
+    return made
+
+
 def test_generated_client_has_types(client: Path) -> None:
     assert generated.check_types(client) == ""
 
@@ -55,6 +80,17 @@ def test_generated_client_sends_files(client: Path, gateway: Process, cluster: S
     (client / "train.py").write_text("print('trained')")
     spec = {**JOB, "name": "with-files", "files": ["train.py"]}
     assert generated.run(client, gateway.url, TOKEN, spec, "train.py")["state"] == "SUCCEEDED"
+
+
+@pytest.mark.long  # npm installs 60 MB of packages
+@pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
+@pytest.mark.parametrize("program", ["openapi_fetch", "openapi_ts"])
+def test_typescript_client_submits(
+    typescript: Path, gateway: Process, cluster: Served, program: str
+) -> None:
+    spec = json.dumps({**JOB, "name": program.replace("_", "-")})
+    said = node(typescript, "tsx", f"{program}.ts", gateway.url, TOKEN, spec)
+    assert json.loads(said) == {"status": 201, "job": program.replace("_", "-"), "listed": 1}
 
 
 def test_generated_job_spec_keeps_every_key(client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
