@@ -23,6 +23,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
@@ -102,6 +103,8 @@ class SubmitTFJobError(Exception):
         self.message = shorten(message, _MESSAGE_MAX)
         super().__init__(self.message)
         self.hint = shorten(hint, _DETAIL_MAX)
+        if self.hint and sys.version_info >= (3, 11):
+            self.add_note(f"hint: {self.hint}")  # what a program's traceback shows
         self.details: dict[str, object] = {
             name: _short(value) for name, value in (details or {}).items()
         }

@@ -9,7 +9,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, coloured, command
-from submit_tf_job.cli.following import ChangePrinter, finish, seconds
+from submit_tf_job.cli.following import finish, seconds
 from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, read_job
 from submit_tf_job.settings import Settings, process_environment
 
@@ -59,6 +59,7 @@ def local(
     """
     from submit_tf_job.container.contract import OUTCOME_MARK
     from submit_tf_job.local import run_local
+    from submit_tf_job.report.following import ChangePrinter
     from submit_tf_job.report.log_text import TaskPrinter
 
     settings = context.settings()
@@ -85,7 +86,7 @@ def local(
         timeout_s=seconds(timeout),
         keep=keep,
         on_line=show,
-        on_status=ChangePrinter(context).update,
+        on_status=ChangePrinter(context.say).update,
         lists=data.lists,
         runner=_containers(context, settings, job) if docker else None,
     )

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, command
-from submit_tf_job.cli.following import ChangePrinter, finish, follow_printing, seconds
+from submit_tf_job.cli.following import finish, follow_printing, seconds
 from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, SubmissionOption, read_job
 from submit_tf_job.cli.progress import upload_progress
 from submit_tf_job.errors import UsageError
 from submit_tf_job.report.change_text import submission_object, submitted_lines
-from submit_tf_job.report.log_text import output_lines
+from submit_tf_job.report.following import PROGRESS_EVERY_S, ChangePrinter, with_output
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
-    from submit_tf_job.logs.entries import Run
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
-
-_TAIL = 20  # lines shown of a job that was running already
-_PROGRESS_EVERY_S = 30.0  # the output shows the progress, too
 
 
 def register(app: typer.Typer) -> None:
@@ -180,37 +175,13 @@ def _follow(
     def why(status: JobStatus) -> tuple[Cause, ...]:
         return operations.why_pending(cluster, status)
 
-    if not logs or context.quiet:
-        return follow_printing(
-            context,
-            done.ref,
-            lambda printer: operations.follow(
-                cluster,
-                done.ref,
-                own=True,
-                bootstrap=done.plan.job.bootstrap,
-                timeout_s=timeout_s,
-                on_status=printer.update,
-                on_trouble=printer.failure,
-            ),
-            why=why,
-        )
-
-    def show(runs: Iterable[Run]) -> None:
-        for run in runs:
-            for line in output_lines(run):
-                context.say(line)
-
-    output = operations.OutputFollower(
-        cluster, show, context.say, tail=_TAIL if done.adopted else None
-    )
+    output = logs and not context.quiet
 
     def watch(printer: ChangePrinter) -> JobStatus:
-        def on_status(status: JobStatus) -> None:
-            output.update(status)
-            printer.update(status)
-
-        reading = replace(cluster, sleep=output.sleep)
+        reading = cluster
+        on_status: Callable[[JobStatus], None] = printer.update
+        if output:
+            reading, on_status = with_output(cluster, printer, context.say, adopted=done.adopted)
         return operations.follow(
             reading,
             done.ref,
@@ -221,4 +192,6 @@ def _follow(
             on_trouble=printer.failure,
         )
 
-    return follow_printing(context, done.ref, watch, why=why, progress_every_s=_PROGRESS_EVERY_S)
+    return follow_printing(
+        context, done.ref, watch, why=why, progress_every_s=PROGRESS_EVERY_S if output else 0.0
+    )

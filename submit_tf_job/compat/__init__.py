@@ -42,8 +42,9 @@ def with_roles(
     stated = dict(job or {})
     more = stated.pop("roles", {})
     if unknown := sorted(set(more) - set(roles)):
+        way = "; master_node='chief' makes the first task the chief" * (unknown[0] == "chief")
         raise UsageError(
-            f"the call has no role {unknown[0]}", hint=f"its roles are {', '.join(roles)}"
+            f"the call has no role {unknown[0]}", hint=f"its roles are {', '.join(roles)}{way}"
         )
     merged = {name: {**role, **more.get(name, {})} for name, role in roles.items()}
     return {**keys, **stated, "roles": merged}

@@ -1,12 +1,39 @@
-"""What tasks of other systems' calls run; pickled by value, so each function imports for itself."""
+"""What tasks of other systems' calls run and use.
+
+This file travels with each call (`container.programs.callee`): it imports the standard library
+alone, and each function imports for itself what the image has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["TFNodeContext", "call_with_context", "run_experiment"]
+__all__ = [
+    "Experiment",
+    "InputMode",
+    "TFNodeContext",
+    "call_in_parallel",
+    "call_with_context",
+    "compat",
+    "run_experiment",
+]
+
+
+class Experiment(NamedTuple):
+    """What `experiment_fn` of tf-yarn returns: an estimator, its TrainSpec and its EvalSpec."""
+
+    estimator: Any
+    train_spec: Any
+    eval_spec: Any
+
+
+class InputMode:
+    """Who reads the data, in TensorFlowOnSpark."""
+
+    TENSORFLOW = 0
+    SPARK = 1
 
 
 def run_experiment(experiment_fn: Callable[[], Any]) -> None:
@@ -25,6 +52,30 @@ def run_experiment(experiment_fn: Callable[[], Any]) -> None:
             f"estimator, a TrainSpec and an EvalSpec is run here"
         )
     tf.estimator.train_and_evaluate(*parts)
+
+
+class compat:  # noqa: N801 - a module there
+    """`tensorflowonspark.compat`, for TensorFlow 2.1 and later."""
+
+    @staticmethod
+    def export_saved_model(model: Any, export_dir: str, is_chief: bool = False) -> None:
+        """Save a Keras model; tasks besides the chief save theirs on their local disk."""
+        model.save(export_dir if is_chief else "worker_model", save_format="tf")
+
+    @staticmethod
+    def disable_auto_shard(options: Any) -> None:
+        """Give every task the whole of a `tf.data.Dataset`."""
+        import tensorflow as tf
+
+        policy = tf.data.experimental.AutoShardPolicy.OFF
+        options.experimental_distribute.auto_shard_policy = policy
+
+    @staticmethod
+    def is_gpu_available() -> bool:
+        """Return whether TensorFlow sees a GPU."""
+        import tensorflow as tf
+
+        return len(tf.config.list_physical_devices("GPU")) > 0
 
 
 @dataclass
@@ -121,3 +172,23 @@ def call_with_context(
         working_dir=os.getcwd(),  # noqa: PTH109 - a text, as there
     )
     return main_fun(tf_args, context)
+
+
+def call_in_parallel(
+    map_fn: Callable[[Any, TFNodeContext], Any], tf_args: Any, tasks: int, default_fs: str
+) -> None:
+    """Call a function of `TFParallel.run` in its task, which knows nothing of the others."""
+    import os
+
+    number = int(os.environ["TFJOB_INDEX"])
+    context = TFNodeContext(
+        executor_id=number,
+        worker_num=number,
+        job_name="",
+        task_index=0,
+        cluster_spec={},
+        num_workers=tasks,
+        defaultFS=default_fs,
+        working_dir=os.getcwd(),  # noqa: PTH109 - a text, as there
+    )
+    map_fn(tf_args, context)

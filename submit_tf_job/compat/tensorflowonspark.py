@@ -1,5 +1,5 @@
-"""`TFCluster` of TensorFlowOnSpark, for programs that read their data themselves: `from
-submit_tf_job.compat import tensorflowonspark as TFCluster`.
+"""TensorFlowOnSpark, for programs that read their data themselves: `from
+submit_tf_job.compat.tensorflowonspark import TFCluster, TFParallel`.
 """
 
 from __future__ import annotations
@@ -8,24 +8,22 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.compat import refuse, with_roles
-from submit_tf_job.compat.in_task import call_with_context
+from submit_tf_job.compat.in_task import (
+    InputMode,
+    call_in_parallel,
+    call_with_context,
+    compat,
+)
 from submit_tf_job.errors import UsageError
 from submit_tf_job.sdk.client import Client
-from submit_tf_job.sdk.functions import Call, start
+from submit_tf_job.sdk.functions import Call, start_as
 
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import JobHandle
 
-__all__ = ["InputMode", "TFCluster", "run"]
+__all__ = ["InputMode", "TFCluster", "TFParallel", "compat"]
 
 _THREE_DAYS_S = 259200
-
-
-class InputMode:
-    """Who reads the data."""
-
-    TENSORFLOW = 0
-    SPARK = 1
 
 
 class TFCluster:
@@ -34,6 +32,70 @@ class TFCluster:
     Attributes:
         handle: The job.
     """
+
+    InputMode = InputMode
+
+    @staticmethod
+    def run(
+        sc: object,
+        map_fun: Callable[..., Any],
+        tf_args: Any,
+        num_executors: int,
+        num_ps: int,
+        tensorboard: bool = False,
+        input_mode: int = InputMode.TENSORFLOW,
+        log_dir: str | None = None,
+        driver_ps_nodes: bool = False,
+        master_node: str | None = None,
+        reservation_timeout: float = 600,
+        queues: object = None,
+        eval_node: bool = False,
+        release_port: bool = True,
+        *,
+        job: Mapping[str, Any] | None = None,
+        client: Client | None = None,
+    ) -> TFCluster:
+        """Start a job whose tasks call `map_fun(tf_args, ctx)`, and return at once.
+
+        Args:
+            sc: Anything; there is no Spark context.
+            map_fun: The function.
+            tf_args: Its first argument.
+            num_executors: Number of tasks, of all roles.
+            num_ps: How many of them are parameter servers.
+            input_mode: `InputMode.TENSORFLOW`.
+            log_dir: Not used: it is TensorBoard's.
+            master_node: `chief` or `master`, where the first task has that role; both are chief
+                here.
+            reservation_timeout: Seconds that the tasks wait for one another (`start_timeout`).
+            eval_node: Whether one of them is the evaluator.
+            job: Keys of a job spec, such as `{"image": …, "roles": {"worker": {"memory": "8Gi"}}}`.
+            client: The client; default: one with the settings.
+
+        Raises:
+            UsageError: An argument has no meaning here.
+        """
+        if input_mode != InputMode.TENSORFLOW:
+            raise _no_spark("InputMode.SPARK")
+        refuse(
+            "TFCluster.run",
+            "add a sidecar: job={'roles': {'tensorboard': …}} of a job spec",
+            tensorboard=tensorboard,
+        )
+        refuse("TFCluster.run", driver_ps_nodes=driver_ps_nodes, queues=queues)
+        refuse("TFCluster.run", release_port=not release_port)
+        client = client or Client()
+        counts = _counts(num_executors, num_ps, master_node, eval_node)
+        spec = with_roles(
+            job,
+            {role: {"instances": count} for role, count in counts.items()},
+            strategy="custom",
+            tf_config="counts",
+            variables=["cloud"],
+            start_timeout=f"{max(int(reservation_timeout), 1)}s",
+        )
+        arguments = (map_fun, tf_args, list(counts.items()), _default_fs(client))
+        return TFCluster(start_as(map_fun, call_with_context, arguments, {}, spec, client))
 
     def __init__(self, call: Call[Any]) -> None:
         self._call = call
@@ -83,65 +145,45 @@ class TFCluster:
         return None
 
 
-def run(
-    sc: object,
-    map_fun: Callable[..., Any],
-    tf_args: Any,
-    num_executors: int,
-    num_ps: int,
-    tensorboard: bool = False,
-    input_mode: int = InputMode.TENSORFLOW,
-    log_dir: str | None = None,
-    driver_ps_nodes: bool = False,
-    master_node: str | None = None,
-    reservation_timeout: float = 600,
-    queues: object = None,
-    eval_node: bool = False,
-    release_port: bool = True,
-    *,
-    job: Mapping[str, Any] | None = None,
-    client: Client | None = None,
-) -> TFCluster:
-    """Start a job whose tasks call `map_fun(tf_args, ctx)`, and return at once.
+class TFParallel:
+    """Calls a function in tasks that know nothing of one another."""
 
-    Args:
-        sc: Anything; there is no Spark context.
-        map_fun: The function.
-        tf_args: Its first argument.
-        num_executors: Number of tasks, of all roles.
-        num_ps: How many of them are parameter servers.
-        input_mode: `InputMode.TENSORFLOW`.
-        master_node: `chief` or `master`, where the first task has that role; both are chief here.
-        reservation_timeout: Seconds that the tasks wait for one another (`start_timeout`).
-        eval_node: Whether one of them is the evaluator.
-        job: Keys of a job spec, such as `{"image": …, "roles": {"worker": {"memory": "8Gi"}}}`.
-        client: The client; default: one with the settings.
+    @staticmethod
+    def run(
+        sc: object,
+        map_fn: Callable[..., Any],
+        tf_args: Any,
+        num_executors: int,
+        use_barrier: bool = True,
+        *,
+        job: Mapping[str, Any] | None = None,
+        client: Client | None = None,
+    ) -> None:
+        """Call `map_fn(tf_args, ctx)` in every task, and wait for the end of all.
 
-    Raises:
-        UsageError: An argument has no meaning here.
-    """
-    if input_mode != InputMode.TENSORFLOW:
-        raise _no_spark("InputMode.SPARK")
-    refuse(
-        "TFCluster.run",
-        "add a sidecar: job={'roles': {'tensorboard': …}} of a job spec",
-        tensorboard=tensorboard,
-        log_dir=log_dir,
-    )
-    refuse("TFCluster.run", driver_ps_nodes=driver_ps_nodes, queues=queues)
-    refuse("TFCluster.run", release_port=not release_port)
-    client = client or Client()
-    counts = _counts(num_executors, num_ps, master_node, eval_node)
-    spec = with_roles(
-        job,
-        {role: {"instances": count} for role, count in counts.items()},
-        strategy="custom",
-        tf_config="counts",
-        variables=["cloud"],
-        start_timeout=f"{max(int(reservation_timeout), 1)}s",
-    )
-    arguments = (map_fun, tf_args, list(counts.items()), _default_fs(client))
-    return TFCluster(start(call_with_context, arguments, job=spec, client=client))
+        Args:
+            sc: Anything; there is no Spark context.
+            map_fn: The function; `ctx.worker_num` is its task's number, of `ctx.num_workers`.
+            tf_args: Its first argument.
+            num_executors: Number of tasks.
+            use_barrier: Not used: the tasks begin together.
+            job: Keys of a job spec, such as `{"image": …, "roles": {"worker": {"memory": "8Gi"}}}`.
+            client: The client; default: one with the settings.
+
+        Raises:
+            UsageError: An argument has no meaning here.
+            BaseException: The first exception of the function.
+            JobFailed: The job failed without a Python exception.
+        """
+        client = client or Client()
+        spec = with_roles(
+            job,
+            {"worker": {"instances": num_executors}},
+            strategy="custom",
+            ends_with="all-that-train",
+        )
+        arguments = (map_fn, tf_args, num_executors, _default_fs(client))
+        start_as(map_fn, call_in_parallel, arguments, {}, spec, client).result()
 
 
 def _counts(tasks: int, ps: int, master_node: str | None, evaluates: bool) -> dict[str, int]:

@@ -5,19 +5,17 @@ Experiment, TaskSpec, run_on_yarn`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from submit_tf_job.compat import refuse, with_roles
-from submit_tf_job.compat.in_task import run_experiment
+from submit_tf_job.compat.in_task import Experiment, run_experiment
 from submit_tf_job.errors import JobFailed as RunFailed
 from submit_tf_job.errors import UsageError
-from submit_tf_job.sdk.functions import start
-
-if TYPE_CHECKING:
-    from submit_tf_job.sdk.client import Client
+from submit_tf_job.sdk.client import Client
+from submit_tf_job.sdk.functions import start_as
 
 __all__ = ["Experiment", "NodeLabel", "RunFailed", "TaskSpec", "run_on_yarn"]
 
@@ -30,14 +28,6 @@ class NodeLabel(Enum):
 
     CPU = ""
     GPU = "gpu"
-
-
-class Experiment(NamedTuple):
-    """What `experiment_fn` returns: an estimator, its TrainSpec and its EvalSpec."""
-
-    estimator: Any
-    train_spec: Any
-    eval_spec: Any
 
 
 @dataclass(frozen=True)
@@ -75,7 +65,7 @@ def run_on_yarn(
     env: Mapping[str, str] | None = None,
     queue: str = "default",
     acls: object = None,
-    file_systems: object = None,
+    file_systems: Sequence[str] | None = None,
     eval_monitor_log_thresholds: object = None,
     nb_retries: int = 0,
     custom_task_module: str | None = None,
@@ -94,6 +84,7 @@ def run_on_yarn(
         files: Local files by the name that the tasks find them under.
         env: Variables of all tasks.
         queue: The queue.
+        file_systems: Other file systems that tasks use; without Kerberos nothing is needed for it.
         name: The job's name; characters that YARN's services refuse become hyphens.
         job: Further keys of a job spec, such as `{"image": …}`.
         client: The client; default: one with the settings.
@@ -107,13 +98,14 @@ def run_on_yarn(
         hint="leave it out, or write a job spec (submit_tf_job help job-spec)",
         skein_client=skein_client,
         acls=acls,
-        file_systems=file_systems,
         eval_monitor_log_thresholds=eval_monitor_log_thresholds,
         nb_retries=nb_retries,
         custom_task_module=custom_task_module,
         pre_script_hook=pre_script_hook,
         cuda_runtime_hdfs_path=cuda_runtime_hdfs_path,
     )
+    client = client or Client()
+    _check_file_systems(file_systems or (), client)
     if isinstance(pyenv_zip_path, Mapping):
         refuse(
             "run_on_yarn",
@@ -129,7 +121,31 @@ def run_on_yarn(
     if name != "RunOnYarn":
         keys["name"] = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     made = with_roles(job, {role: _role(role, spec) for role, spec in task_specs.items()}, **keys)
-    start(run_experiment, (experiment_fn,), job=made, client=client).result()
+    start_as(experiment_fn, run_experiment, (experiment_fn,), {}, made, client).result()
+
+
+def _check_file_systems(addresses: Sequence[str], client: Client) -> None:
+    """Refuse file systems for which a job with Kerberos has no token."""
+    from submit_tf_job.storage import default_fs
+
+    conf = client.settings.hadoop_conf
+    own = default_fs(conf).rstrip("/") if conf else ""
+    others = [address for address in addresses if address.rstrip("/") != own]
+    if others and client.settings.auth in ("kerberos", "delegation-token"):
+        raise UsageError(
+            f"tasks get a token for {own or 'fs.defaultFS'} alone, not for {others[0]}",
+            hint="leave file_systems out; job={'kerberos': {'login': 'always', …}} logs tasks in",
+        )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "KerasExperiment":
+        raise UsageError(
+            "KerasExperiment trains with Horovod (gloo), and run_on_yarn trains estimators here",
+            hint="from submit_tf_job.compat.horovod_runner import HorovodRunner; "
+            "HorovodRunner(np=N).run(train), where train calls hvd.init() and model.fit",
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _role(name: str, spec: TaskSpec) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -405,11 +404,18 @@ class JobHandle:
                 on_change(seen)
             last = key
 
+        return self._follow_runs(
+            timeout_s, lambda left_s: self._follow(left_s, until, on_status=report)
+        )
+
+    def _follow_runs(
+        self, timeout_s: float | None, follow: Callable[[float | None], Status]
+    ) -> Status:
+        """Follow the job, and each run of it that `retries.memory` submits."""
         begun = time.monotonic()
-        found = self._follow(timeout_s, until, on_status=report)
+        found = follow(timeout_s)
         while self._submit_again(found):
-            left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
-            found = self._follow(left_s, until, on_status=report)
+            found = follow(timeout_s and max(1.0, timeout_s - (time.monotonic() - begun)))
         return found
 
     def _submit_again(self, ended: Status) -> bool:
@@ -459,14 +465,57 @@ class JobHandle:
         from submit_tf_job.sdk.notebook import in_notebook, notebook_view
 
         if not in_notebook():
-            return self.wait(timeout_s, on_change=_change_printer(self._cluster.clock))
+            return self.show(timeout_s, print)
         view = notebook_view(self._cluster, with_lines=lines)
         return self._follow(timeout_s, on_status=view.update, on_trouble=view.trouble)
+
+    def show(
+        self, timeout_s: float | None, say: Callable[[str], None], *, output: bool = False
+    ) -> Status:
+        """Wait until it is over, and print what `submit_tf_job submit` prints.
+
+        Args:
+            timeout_s: Time limit in seconds; None for no limit.
+            say: Prints one line.
+            output: Whether to show what the deciding task prints.
+
+        Raises:
+            KeyboardInterrupt: The user interrupted; the message says how to reach and stop the job.
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+        """
+        from submit_tf_job.report.following import PROGRESS_EVERY_S, ChangePrinter, with_output
+        from submit_tf_job.report.untrusted import clean
+
+        def harmless(line: str) -> None:
+            say(clean(line))
+
+        printer = ChangePrinter(
+            harmless,
+            lambda job: operations.why_pending(self._cluster, job),
+            progress_every_s=PROGRESS_EVERY_S if output else 0.0,
+        )
+        reading = self._cluster
+        on_status: Callable[[JobStatus], None] = printer.update
+        if output:
+            reading, on_status = with_output(
+                reading, printer, harmless, adopted=self.submission is None or self.adopted
+            )
+
+        def follow(left_s: float | None) -> Status:
+            return self._follow(
+                left_s, cluster=reading, on_status=on_status, on_trouble=printer.failure
+            )
+
+        try:
+            return self._follow_runs(timeout_s, follow)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(printer.still(self.name)) from None
 
     def _follow(
         self,
         timeout_s: float | None,
         until: Callable[[Status], bool] | None = None,
+        cluster: operations.Cluster | None = None,
         **callbacks: Any,
     ) -> Status:
         ref, own, bootstrap = operations.JobRef(self.name, self.application_id), False, None
@@ -474,7 +523,7 @@ class JobHandle:
             ref, own = self.submission.ref, True
             bootstrap = self.submission.plan.job.bootstrap
         found = operations.follow(
-            self._cluster,
+            cluster or self._cluster,
             ref,
             until=lambda job: until is not None and until(Status(job)),
             own=own,
@@ -488,12 +537,11 @@ class JobHandle:
         """Return the status, with the first cause if the job has failed."""
         return Status(job, operations.why_failed(self._cluster, job))
 
-    def result(self, timeout_s: float | None = None, *, watch: bool = False) -> Status:
+    def result(self, timeout_s: float | None = None) -> Status:
         """Wait until it is over and return its status, if it succeeded.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
-            watch: Show its status meanwhile, as `watch` does.
 
         Raises:
             JobFailed: The job failed; the message is the first cause.
@@ -501,7 +549,7 @@ class JobHandle:
             NoSuchJob: YARN has no record of its end.
             DeadlinePassed: `timeout_s` passed; the job may still be running.
         """
-        found = self.watch(timeout_s) if watch else self.wait(timeout_s)
+        found = self.wait(timeout_s)
         if found.error is not None:
             raise found.error
         return found
@@ -582,21 +630,6 @@ class JobHandle:
         existed.
         """
         return operations.delete(self._cluster, self._job, force=force)
-
-
-def _change_printer(clock: Callable[[], float]) -> Callable[[Status], None]:
-    from submit_tf_job.report.job_text import change_line
-    from submit_tf_job.report.restarts import Restarts
-    from submit_tf_job.report.untrusted import clean
-
-    restarts, began = Restarts(), clock()
-
-    def show(seen: Status) -> None:
-        lines = [f"       {text}" for text in restarts.lines(seen.job)]
-        for line in [*lines, change_line(seen.job, clock() - began)]:
-            sys.stdout.write(f"{clean(line)}\n")
-
-    return show
 
 
 # --- for a program with one cluster ---

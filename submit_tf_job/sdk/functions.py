@@ -12,32 +12,31 @@ Example:
 from __future__ import annotations
 
 import base64
-import importlib
-import inspect
-import io
 import pickle
-import re
-import secrets
 import sys
-import sysconfig
 import tempfile
-from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from submit_tf_job.container.programs import callee
-from submit_tf_job.errors import JobFailed, NoSuchJob, SettingsError, SubmitTFJobError, UsageError
-from submit_tf_job.sdk.client import Client, JobHandle
+from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
+from submit_tf_job.sdk.client import Client, JobHandle, Status
+from submit_tf_job.sdk.names import call_name
+from submit_tf_job.sdk.pickling import cloudpickle, pickled_call
 from submit_tf_job.settings import process_environment
 
-__all__ = ["Call", "RemoteTraceback", "remote", "run", "start"]
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+
+__all__ = ["Call", "RemoteTraceback", "remote", "run", "start", "start_as"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_CALLEE = "tfjob_callee.py"
+_IN_TASK = Path(__file__).parents[1] / "compat" / "in_task.py"
 SETTLE_S = 60.0  # the logs of a job that has just ended are collected in that time
 
 
@@ -61,8 +60,10 @@ class Call(Generic[R]):
     _done: bool = field(default=False, repr=False)
 
     def result(self, timeout_s: float | None = None) -> R:
-        """Wait until the job is over and return the function's result in the deciding task; a
-        notebook shows the job meanwhile.
+        """Wait until the job is over and return the function's result in the deciding task.
+
+        Meanwhile changes are printed to stderr, as by `submit_tf_job submit`; a notebook shows the
+        job. A job that has failed is kept, so that `status` and `logs` can be asked for it.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit. The job keeps running.
@@ -73,25 +74,28 @@ class Call(Generic[R]):
             JobFailed: The job failed without a Python exception.
             JobStopped: The job was stopped.
             DeadlinePassed: `timeout_s` passed.
+            KeyboardInterrupt: The user interrupted. The job keeps running; the message says how to
+                reach and stop it.
         """
-        from submit_tf_job.sdk.notebook import in_notebook
-
-        try:
-            self.handle.result(timeout_s, watch=in_notebook())
-        except JobFailed:
-            found, raised, task = self.handle.why_failed(), None, ""
-            if found and found.task:
-                task = found.task
-                raised = self._left(task, needed=False)
-            self._forget()
-            if raised is None:
-                raise
-            raise _raised(raised, task)  # noqa: B904 - its cause is the task's traceback
+        ended = self._followed(timeout_s)
+        if ended.error is not None:
+            cause, name = ended.root_cause, self.handle.name
+            packed = self._left(cause.task, needed=False) if cause and cause.task else None
+            if cause is None or packed is None:
+                raise ended.error
+            raise _noted(_raised(packed, str(cause.task)), name, cause)
         packed = self._left(self._deciding, needed=True)
-        self._forget()
         assert packed is not None
         value: R = _value(packed, self._deciding)
+        self._forget()
         return value
+
+    def _followed(self, timeout_s: float | None) -> Status:
+        from submit_tf_job.sdk.notebook import in_notebook
+
+        if in_notebook():
+            return self.handle.watch(timeout_s)
+        return self.handle.show(timeout_s, say, output=sys.stderr.isatty())
 
     @property
     def _deciding(self) -> str:
@@ -136,6 +140,22 @@ def _raised(packed: bytes, task: str) -> BaseException:
     return error
 
 
+def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
+    """Add to an exception of a task what `status` says of it, and where to look further."""
+    hint = f"\nhint: {cause.hint}" if cause.hint else ""
+    note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"
+    if sys.version_info >= (3, 11):
+        error.add_note(note)
+    elif error.__cause__ is not None:
+        error.__cause__.args = (f"{error.__cause__}\n{note}",)
+    return error
+
+
+def say(line: str) -> None:
+    """Print a line about a job; stdout is the script's own."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - a script says what it does
+
+
 def _value(packed: bytes, task: str) -> Any:
     kind, value, _text = pickle.loads(packed)
     if kind != callee.VALUE:
@@ -169,10 +189,58 @@ def start(
         JobSpecError: The job spec is not valid.
         SettingsError: cloudpickle is not installed.
     """
+    return start_as(function, function, args, kwargs or {}, job, client, keep=keep)
+
+
+def start_as(
+    user_function: Callable[..., Any],
+    function: Callable[..., R],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    job: Mapping[str, Any],
+    client: Client | None,
+    *,
+    keep: bool = False,
+) -> Call[R]:
+    """Submit a call as `start` does; the job is named after `user_function`."""
     client = client or Client()
-    with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
-        handle = client.submit(_job(function, args, dict(kwargs or {}), job, Path(directory)))
+    given = {"name": call_name(user_function, client.settings.user), **job}
+    name = str(given["name"])
+    try:
+        with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
+            spec = _job(function, args, dict(kwargs), given, Path(directory))
+            handle = _submitted(client, spec, keep=keep)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"{name} may have been submitted: submit_tf_job status {name}"
+        ) from None
+    what = f"{name} was submitted before" if handle.adopted else f"Submitted {name}"
+    address = f"{client.settings.resource_managers[0]}/cluster/app/{handle.application_id}"
+    say(f"{what} ({handle.application_id})  {address}")
     return Call(handle, keep)
+
+
+def _submitted(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHandle:
+    """Submit a call: find the same call if its job still runs, and replace a job that has ended.
+
+    Raises:
+        NameTaken: Another call of that name still runs.
+    """
+    if keep:
+        return client.submit(spec)
+    with suppress(NameTaken):
+        handle = client.submit(spec)
+        if not (handle.adopted and handle.status().is_over):
+            return handle
+    name = spec["name"]
+    try:
+        return client.submit(spec, replace=True)
+    except NameTaken as error:
+        raise NameTaken(
+            error.message,
+            hint=f"An earlier start of this script may run: submit_tf_job watch {name}, or stop "
+            f"{name}; to run another one beside it, give it a name: job={{'name': …}}",
+        ) from None
 
 
 def run(
@@ -266,7 +334,8 @@ def _run_here(
     environ = process_environment()
     environ["PATH"] = f"{Path(sys.executable).parent}:{environ.get('PATH', '')}"
     with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
-        spec = {"image": "local", **job, "python": sys.executable}
+        name = call_name(function, client.settings.user)
+        spec = {"name": name, "image": "local", **job, "python": sys.executable}
         loaded = client.load(_job(function, args, dict(kwargs), spec, Path(directory)))
         data = operations.DataCheck(loaded, client.settings, here=True)
         data.look()
@@ -311,123 +380,23 @@ def _job(
         raise UsageError(
             "a job that calls a function has no command of its own", hint="leave command out"
         )
-    module = _cloudpickle()
-    with _own_modules_by_value(module):
-        packed = base64.b64encode(_pickled(module, function, args, kwargs)).decode("ascii")
+    packed = base64.b64encode(pickled_call(function, args, kwargs)).decode("ascii")
     version = ".".join(map(str, sys.version_info[:2]))
     (directory / callee.CALL_FILE).write_text(f"{version}\n{packed}", encoding="ascii")
-    (directory / callee.PICKLE_FILE).write_bytes(Path(str(module.__file__)).read_bytes())
-    (directory / "tfjob_callee.py").write_bytes(Path(callee.__file__).read_bytes())
-    files = [
-        str(directory / name) for name in (callee.CALL_FILE, callee.PICKLE_FILE, "tfjob_callee.py")
-    ]
+    sources = {
+        callee.PICKLE_FILE: str(cloudpickle().__file__),
+        callee.COMPAT_FILE: str(_IN_TASK),
+        _CALLEE: callee.__file__,
+    }
+    for name, source in sources.items():
+        (directory / name).write_bytes(Path(source).read_bytes())
+    files = [str(directory / name) for name in (callee.CALL_FILE, *sources)]
     python = job.get("python", "python3")
     if isinstance(python, Mapping):
         python = python.get("interpreter", "python3")
     return {
-        # A unique name: a function that is called twice is run twice.
-        "name": f"{_slug(function)}-{secrets.token_hex(4)}",
         "strategy": "single",
         **job,
-        "command": [str(python), "tfjob_callee.py"],
+        "command": [str(python), _CALLEE],
         "files": [*job.get("files", []), *files],
     }
-
-
-def _pickled(
-    pickler: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> bytes:
-    """Pickle a call.
-
-    Raises:
-        UsageError: An object that it uses cannot be pickled; the message names the variable.
-    """
-    try:
-        return _dumps(pickler, (function, args, kwargs))
-    except Exception as error:
-        name = getattr(function, "__name__", "the function")
-        what = _unpicklable(pickler, function, args, kwargs) or "something that it refers to"
-        raise UsageError(
-            f"{name} cannot be sent to the cluster: {what} cannot be pickled ({error})",
-            hint="Create it inside the function, or pass what it is made of as an argument.",
-        ) from error
-
-
-def _dumps(pickler: Any, value: object) -> bytes:
-    """Pickle a value; code keeps the name of its file, so that tracebacks show its lines.
-
-    cloudpickle 3.1.3 and later write `<dynamic-code>` in its place.
-    """
-    reduce_code = pickler.Pickler.dispatch_table[CodeType]
-
-    def with_its_file(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
-        make, made_of = reduce_code(code)
-        return make, tuple(code.co_filename if x == "<dynamic-code>" else x for x in made_of)
-
-    tables = ChainMap({CodeType: with_its_file}, pickler.Pickler.dispatch_table)
-    content = io.BytesIO()
-    type("Pickler", (pickler.Pickler,), {"dispatch_table": tables})(content).dump(value)
-    return content.getvalue()
-
-
-def _unpicklable(
-    pickler: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> str:
-    """Return the first variable or argument that cannot be pickled, such as `its argument 1 of type
-    socket`; "" if each of them can be pickled by itself.
-    """
-    candidates: list[tuple[str, Any]] = []
-    if inspect.isroutine(function):
-        used = inspect.getclosurevars(inspect.unwrap(function))
-        candidates += ((f"variable {name!r}", value) for name, value in used.nonlocals.items())
-        candidates += ((f"global variable {name!r}", value) for name, value in used.globals.items())
-    candidates += ((f"argument {number}", value) for number, value in enumerate(args, 1))
-    candidates += ((f"argument {name!r}", value) for name, value in kwargs.items())
-    for what, value in candidates:
-        try:
-            pickler.dumps(value)
-        except Exception:  # noqa: BLE001, PERF203 - as above, and a few values
-            return f"its {what} of type {type(value).__qualname__}"
-    return ""
-
-
-@contextmanager
-def _own_modules_by_value(pickler: Any) -> Iterator[None]:
-    """Pickle code of the user's own files by value: a container does not have these modules."""
-    installed = {
-        Path(sysconfig.get_path(name)).resolve()
-        for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    }
-    mine = []
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if not file or module.__name__ not in sys.modules:
-            continue
-        own = not any(Path(file).resolve().is_relative_to(path) for path in installed)
-        if own or module.__name__ == "submit_tf_job.compat.in_task":
-            mine.append(module)
-    for module in mine:
-        pickler.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in mine:
-            pickler.unregister_pickle_by_value(module)
-
-
-def _cloudpickle() -> Any:
-    try:
-        return importlib.import_module("cloudpickle.cloudpickle")
-    except ImportError:
-        raise SettingsError(
-            "to run a function its code is pickled by cloudpickle, which is not installed here",
-            hint="pip install 'cloudpickle>=3'",
-        ) from None
-
-
-def _slug(function: Callable[..., Any]) -> str:
-    name = getattr(function, "__name__", None) or type(getattr(function, "func", function)).__name__
-    words = re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-")
-    if not words[:1].isalpha():
-        words = f"call-{words}"
-    return words.strip("-")[:40].rstrip("-")

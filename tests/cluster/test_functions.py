@@ -1,147 +1,245 @@
-"""A Python function as a job: what it returns or raises comes back, from the cluster and from this
-machine alike.
+"""Python functions as jobs, as users call them: this package as a wheel in a fresh environment, a
+script in a directory of its own, and containers without the package.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
-import traceback
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import cloudpickle.cloudpickle
 import pytest
 
-from submit_tf_job import Client, JobFailed, NoSuchJob, UsageError
-from submit_tf_job.sdk import functions
-from submit_tf_job.sdk.functions import RemoteTraceback, remote, run, start
-from submit_tf_job.settings import Settings
+from submit_tf_job.container.programs import callee
+from submit_tf_job.sandbox import SandboxInfo
 
-ONE = {"image": "library/python:3.11", "roles": {"worker": {"memory": "256Mi"}}}
-TWO = {
-    "image": "library/python:3.11",
-    "strategy": "multi-worker",
-    "roles": {"worker": {"instances": 2, "memory": "256Mi"}},
-}
+ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).parent / "user_script"
+ON_THE_CLUSTER = (
+    "run",
+    "raises",
+    "leaves",
+    "cannot be sent back",
+    "remote",
+    "TFCluster",
+    "TFCluster raises",
+    "TFParallel",
+    "HorovodRunner",
+    "run_on_yarn",
+)
+CALL_S = 300  # nine jobs side by side, on two busy cores
 
 
-class Unlucky(Exception):
-    """An exception of this very file, which no container has."""
+@dataclass
+class User:
+    """Somebody who has installed the wheel, and starts scripts in a directory.
+
+    Attributes:
+        python: The Python of the environment.
+    """
+
+    python: Path
+    environ: dict[str, str]
+    cwd: Path
+    jobs: list[str] = field(default_factory=list)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
+        made = subprocess.Popen(
+            [self.python, *words],
+            env={**self.environ, **environ},
+            cwd=self.cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(made)
+        return made
+
+    def result(self, process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
+        """Return the JSON object that a script prints, and its stderr."""
+        stdout, stderr = process.communicate(timeout=CALL_S)
+        self.jobs += re.findall(r"^Submitted (\S+)", stderr, re.MULTILINE)
+        assert process.returncode == 0, stderr
+        found: dict[str, Any] = json.loads(stdout.splitlines()[-1])
+        return found, stderr
+
+    def tool(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.python), "-m", "submit_tf_job", *words]
+        return subprocess.run(
+            command, env=self.environ, cwd=self.cwd, capture_output=True, text=True, timeout=120
+        )
 
 
-def where(word: str, *, times: int = 1) -> dict[str, Any]:
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}")
-    return {
-        "said": word * times,
-        "task": f"{os.environ['TFJOB_ROLE']}-{os.environ['TFJOB_INDEX']}",
-        "peers": len(cluster.get("cluster", {}).get("worker", [])),
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory, tensorflow: Path) -> Path:
+    """The Python of a fresh environment that has the wheel; TensorFlow and what the package needs
+    come from other environments by a .pth file.
+    """
+    base = tmp_path_factory.mktemp("installed")
+    quiet: dict[str, Any] = {"check": True, "timeout": 120, "capture_output": True}
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", base], cwd=ROOT, **quiet
+    )
+    environment = base / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], **quiet)
+    packages = next((environment / "lib").glob("python3.*/site-packages"))
+    shutil.unpack_archive(next(base.glob("*.whl")), packages, "zip")
+    others = [*(tensorflow / "lib").glob("python3.*/site-packages")]
+    others += [Path(path) for path in sys.path if path.endswith("site-packages")]
+    (packages / "others.pth").write_text("".join(f"{path}\n" for path in others))
+    return environment / "bin" / "python"
+
+
+@pytest.fixture
+def user(installed: Path, session_environ: dict[str, str], tmp_path: Path) -> Iterator[User]:
+    """A user without a cluster."""
+    environ = {**session_environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    for path in SCRIPT.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    made = User(installed, environ, tmp_path)
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    for job in made.jobs:
+        made.tool("delete", job, "--force")
+
+
+@pytest.fixture
+def cluster_user(user: User, real_cluster: SandboxInfo) -> User:
+    """A user of the sandbox."""
+    user.environ["SUBMIT_TF_JOB_PROFILE"] = real_cluster.profile
+    return user
+
+
+def raised(end: Any, kind: str, *words: str) -> str:
+    """Return the traceback of a call that raised."""
+    assert isinstance(end, dict), end
+    assert end.get("raised") == kind, end
+    for word in words:
+        assert word in end["words"], end["words"]
+    return str(end["words"])
+
+
+def interrupted(process: subprocess.Popen[str], after: str) -> str:
+    """Interrupt a script once it has printed a line with a text; return its stderr."""
+    lines = []
+    assert process.stderr is not None
+    for line in process.stderr:
+        lines.append(line)
+        if after in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _stdout, rest = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    return "".join(lines) + rest
+
+
+@pytest.mark.cluster
+def test_a_script_that_makes_every_call(cluster_user: User) -> None:
+    ends, said = cluster_user.result(cluster_user.start("calls.py", *ON_THE_CLUSTER))
+    assert ends["run"] == {
+        "said": "hahaha",
+        "tensorflow": 3,
+        "task": "worker-0",
+        "peers": 0,
+        "has_the_package": False,
     }
-
-
-def unlucky(limit: int) -> int:
-    if int(os.environ["TFJOB_INDEX"]) == limit:
-        raise Unlucky(f"{limit} is too much")
-    import time
-
-    time.sleep(60)
-    return limit
-
-
-def leaves(status: int) -> None:
-    sys.exit(status)
-
-
-@pytest.fixture
-def client(cluster_settings: Settings) -> Iterator[Client]:
-    with Client(settings=cluster_settings) as made:
-        yield made
-
-
-@pytest.mark.cluster
-def test_what_a_function_returns_comes_back_and_nothing_is_left(client: Client) -> None:
-    call = start(where, ("ha",), {"times": 3}, job=TWO, client=client)
-    assert call.handle.name.startswith("where-")
-    assert call.result(240) == {"said": "hahaha", "task": "worker-0", "peers": 2}
-    with pytest.raises(NoSuchJob):
-        client.attach(call.handle.name)
+    assert ends["remote"] == 42
+    assert ends["HorovodRunner"] == "rank 0 of 2"
+    assert (ends["TFCluster"], ends["run_on_yarn"]) == (None, None)
+    unlucky = raised(ends["raises"], "Unlucky", "in task worker-1:", "raise own_module.Unlucky")
+    raised(ends["TFCluster raises"], "ValueError", "has not 2 workers")
+    raised(ends["TFParallel"], "Unlucky", "in task worker-1:", "shard 1")
+    raised(ends["leaves"], "JobFailed", "worker-0 ended with exit status 5")
+    raised(ends["cannot be sent back"], "JobFailed", "what the function returned cannot be sent")
+    names = dict(
+        re.findall(r"^Submitted (calls-[a-z-]+)-([0-9a-f]{4}(?:-\d)?) ", said, re.MULTILINE)
+    )
+    assert {"calls-where", "calls-unlucky", "calls-map-fun", "calls-experiment-fn"} <= set(names)
+    assert re.search(
+        r"^Submitted \S+ \(application_\S+\)  http://\S+/app/application_", said, re.MULTILINE
+    )
+    assert re.search(r"^\d\d:\d\d  RUNNING", said, re.MULTILINE)
+    # what has failed can be asked for by the name that the exception has
+    failed = f"calls-unlucky-{names['calls-unlucky']}"
+    if sys.version_info >= (3, 11):
+        assert f"{failed} failed: worker-1 ended by a Python exception" in unlucky
+        assert f"submit_tf_job status {failed}" in unlucky
+    assert "first cause" in cluster_user.tool("status", failed).stdout
+    # what has succeeded has left nothing
+    assert cluster_user.tool("status", f"calls-where-{names['calls-where']}").returncode == 5
 
 
 @pytest.mark.cluster
-def test_the_first_exception_comes_back_with_its_traceback(client: Client) -> None:
-    with pytest.raises(Unlucky, match="1 is too much") as caught:
-        run(unlucky, 1, job=TWO, client=client, timeout_s=240)
-    cause = caught.value.__cause__
-    assert isinstance(cause, RemoteTraceback)
-    words = "".join(traceback.format_exception(caught.value))
-    assert "in task worker-1" in words
-    assert "raise Unlucky" in words
+def test_second_start_of_a_script_that_was_interrupted(cluster_user: User) -> None:
+    said = interrupted(cluster_user.start("calls.py", "waits", WAIT_S="100"), "RUNNING")
+    found = re.search(r"^Submitted (\S+) \((\S+)\)", said, re.MULTILINE)
+    assert found is not None, said
+    name, application = found.groups()
+    cluster_user.jobs.append(name)
+    last = said.splitlines()[-1]
+    assert last.startswith(f"KeyboardInterrupt: Job {name} is still running. Reattach: ")
+    assert f"submit_tf_job stop {name}" in last
+    again = interrupted(cluster_user.start("calls.py", "waits", WAIT_S="100"), application)
+    assert f"{name} was submitted before ({application})" in again
+    ends, _said = cluster_user.result(cluster_user.start("calls.py", "waits", WAIT_S="0"))
+    taken = raised(ends["waits"], "NameTaken", f"{name} is still running")
+    if sys.version_info >= (3, 11):  # since then an exception can have notes
+        assert f"hint: An earlier start of this script may run: submit_tf_job watch {name}" in taken
+    assert cluster_user.tool("stop", name).returncode == 0
+    ends, said = cluster_user.result(cluster_user.start("calls.py", "waits", WAIT_S="0"))
+    assert ends == {"waits": "done"}
+    assert f"Submitted {name} (" in said
 
 
-@pytest.mark.cluster
-def test_a_function_that_leaves(client: Client) -> None:
-    with pytest.raises(JobFailed, match="status 5"):
-        run(leaves, 5, job=ONE, client=client, timeout_s=240)
-
-
-# --- the same call on this machine ----------------------------------------------------------------
-
-
-@pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, session_environ: dict[str, str]) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in [
-        name
-        for name in os.environ
-        if name.startswith(("SUBMIT_TF_JOB_", "HADOOP_")) and "_TEST_" not in name
-    ]:
-        monkeypatch.delenv(name)
-
-
-@pytest.mark.usefixtures("nobody")
-def test_the_same_call_here() -> None:
-    assert run(where, "ho", times=2, job=TWO, local=True) == {
+def test_a_script_that_calls_its_functions_on_this_machine(user: User) -> None:
+    calls = ("local", "local remote", "local raises", "local leaves", "local cannot be sent back")
+    refused = ("local too large", "lock", "argument", "command", "KerasExperiment")
+    ends, _said = user.result(user.start("calls.py", *calls, *refused))
+    assert ends["local"] == {
         "said": "hoho",
+        "tensorflow": 3,
         "task": "worker-0",
         "peers": 2,
+        "has_the_package": False,
     }
-    with pytest.raises(Unlucky, match="1 is too much") as caught:
-        run(unlucky, 1, job=TWO, local=True)
-    assert "in task worker-1" in str(caught.value.__cause__)
-    with pytest.raises(JobFailed, match="status 5"):
-        run(leaves, 5, job=ONE, local=True)
+    assert ends["local remote"] == 28
+    raised(ends["local raises"], "Unlucky", "1 is too much", "in task worker-1:")
+    raised(ends["local leaves"], "JobFailed", "status 5")
+    raised(ends["local cannot be sent back"], "JobFailed", "cannot be sent back")
+    raised(ends["local too large"], "JobFailed", "at most 16777216 are sent back")
+    raised(ends["lock"], "UsageError", "uses_a_lock cannot be sent", "variable 'LOCK' of type lock")
+    raised(ends["argument"], "UsageError", "its argument 1 of type lock cannot be pickled")
+    raised(ends["KerasExperiment"], "UsageError", "HorovodRunner(np=N).run(train)")
+    raised(ends["command"], "UsageError", "no command of its own")
 
 
-@pytest.mark.usefixtures("nobody")
-def test_a_decorated_function() -> None:
-    factor = 3
-
-    @remote(**ONE)
-    def triple(number: int) -> int:
-        """Multiply."""
-        return number * factor
-
-    assert triple.local(14) == 42
-    assert triple.__doc__ == "Multiply."
-
-
-@pytest.mark.usefixtures("nobody")
-def test_what_cannot_be_sent_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(JobFailed, match="cannot be sent back"):
-        run(lambda: (item for item in "abc"), job=ONE, local=True)
-    with pytest.raises(JobFailed, match="at most 16777216 are sent back"):
-        run(lambda: bytes(17 * 1024 * 1024), job=ONE, local=True)
-    with pytest.raises(UsageError, match="no command of its own"):
-        run(where, "x", job={**ONE, "command": "true"}, local=True)
-    monkeypatch.setattr("submit_tf_job.sdk.functions.sys.version_info", (3, 7))
-    with pytest.raises(JobFailed, match=r"made by Python 3\.7"):
-        run(where, "x", job=ONE, local=True)
-
-
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [(where, "where"), (lambda: None, "lambda"), (Unlucky, "unlucky"), (print, "print")],
-    ids=["def", "lambda", "class", "builtin"],
-)
-def test_names_of_jobs(function: Any, name: str) -> None:
-    assert functions._slug(function) == name
+def test_a_call_that_another_python_pickled(tmp_path: Path) -> None:
+    """The program of the container, as a process."""
+    shutil.copy(callee.__file__, tmp_path)
+    shutil.copy(str(cloudpickle.cloudpickle.__file__), tmp_path / callee.PICKLE_FILE)
+    (tmp_path / callee.COMPAT_FILE).write_text("")
+    (tmp_path / callee.CALL_FILE).write_text("3.7\nAAAA")
+    done = subprocess.run(
+        [sys.executable, "callee.py"],
+        cwd=tmp_path,
+        env={**os.environ, "LOG_DIRS": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == callee.EXIT_CANNOT_CALL
+    assert "the call was made by Python 3.7, and this task runs" in done.stderr
+    assert (tmp_path / callee.RESULT_FILE).is_file()

@@ -18,6 +18,7 @@ from typing import Any
 
 CALL_FILE = "tfjob-call.txt"  # first line: the Python version that pickled the call; then base64
 PICKLE_FILE = "tfjob_cloudpickle.py"
+COMPAT_FILE = "tfjob_in_task.py"
 RESULT_FILE = "tfjob-result.txt"
 RESULT_MAX = 16 * 1024 * 1024
 VALUE, ERROR = "value", "error"
@@ -26,17 +27,42 @@ EXIT_CANNOT_CALL = 97
 LINE = 76
 
 
-def cloudpickle() -> ModuleType:
-    """Load the cloudpickle module that travels with the call, under the names that pickles use."""
-    name = "cloudpickle.cloudpickle"
-    location = importlib.util.spec_from_file_location(name, os.path.join(os.getcwd(), PICKLE_FILE))
+def module_of(name: str, file: str) -> ModuleType:
+    """Load a module that travels with the call, under the name that pickles use."""
+    location = importlib.util.spec_from_file_location(name, os.path.join(os.getcwd(), file))
     assert location is not None
     assert location.loader is not None
-    module = importlib.util.module_from_spec(location)
-    package = ModuleType("cloudpickle")
-    package.__path__ = []
-    sys.modules["cloudpickle"], sys.modules[name] = package, module
+    module = sys.modules[name] = importlib.util.module_from_spec(location)
     location.loader.exec_module(module)
+    return module
+
+
+def package_of(name: str) -> ModuleType:
+    """Make a package without files."""
+    package = sys.modules[name] = ModuleType(name)
+    package.__path__ = []
+    return package
+
+
+def compat() -> None:
+    """Load what tasks use of `submit_tf_job.compat`, in images without the package under the names
+    of all its modules.
+    """
+    package = "submit_tf_job.compat"
+    missing = importlib.util.find_spec("submit_tf_job") is None
+    module = module_of(package + ".in_task", COMPAT_FILE)
+    if missing:
+        package_of("submit_tf_job")
+        made = package_of(package)
+        for name in ("tensorflowonspark", "tf_yarn"):
+            sys.modules["%s.%s" % (package, name)] = module
+            setattr(made, name, module)
+
+
+def cloudpickle() -> ModuleType:
+    """Load the cloudpickle module that travels with the call."""
+    package = package_of("cloudpickle")
+    module = module_of("cloudpickle.cloudpickle", PICKLE_FILE)
     package.__dict__.update(
         {key: value for key, value in vars(module).items() if not key.startswith("__")}
     )
@@ -82,6 +108,7 @@ def main() -> int:
     """Call the function, and return the exit status."""
     try:
         pack = cloudpickle().dumps
+        compat()
         function, args, kwargs = read_call()
     except Exception as error:
         traceback.print_exc()

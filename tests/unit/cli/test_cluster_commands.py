@@ -339,7 +339,9 @@ def test_submit_with_logs_shows_the_output(
             )
 
     monkeypatch.setattr(operations, "OutputFollower", Printed)
-    monkeypatch.setattr("submit_tf_job.cli.submit.replace", lambda cluster, **_values: cluster)
+    monkeypatch.setattr(
+        "submit_tf_job.report.following.replace", lambda cluster, **_values: cluster
+    )
     submits(stage, adopted=True)
     lines = cli("submit", "train.yaml", "--logs").err.splitlines()
     assert lines[3:5] == ["chief-0 | Epoch 1/3", "chief-0 | 2/2 [==] FAILED tests"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
-from submit_tf_job.compat import in_task, kubeflow, refuse, tensorflowonspark, with_roles
+from submit_tf_job.compat import kubeflow, refuse, with_roles
 from submit_tf_job.compat.horovod_runner import HorovodRunner
+from submit_tf_job.compat.in_task import call_with_context
 from submit_tf_job.compat.kubeflow import TrainingClient
-from submit_tf_job.compat.tf_yarn import Experiment, NodeLabel, TaskSpec, run_on_yarn
+from submit_tf_job.compat.tensorflowonspark import InputMode, TFCluster, TFParallel
+from submit_tf_job.compat.tf_yarn import NodeLabel, TaskSpec, run_on_yarn
 from submit_tf_job.errors import DeadlinePassed, NoSuchJob, UsageError
 from submit_tf_job.jobspec.job import Job
 from submit_tf_job.observation import JobState, JobStatus, Verdict
@@ -75,7 +77,7 @@ def test_tfcluster_run_makes_the_roles_of_its_executors(client: Recorder) -> Non
         "image": "tf:2.15",
         "roles": {role: {"memory": "1Gi"} for role in ("ps", "chief", "worker", "evaluator")},
     }
-    cluster = tensorflowonspark.run(
+    cluster = TFCluster.run(
         None,
         main,
         {},
@@ -101,8 +103,8 @@ def test_tfcluster_run_makes_the_roles_of_its_executors(client: Recorder) -> Non
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"input_mode": tensorflowonspark.InputMode.SPARK}, "there is no Spark here"),
-        ({"tensorboard": True, "log_dir": "hdfs:///logs"}, "tensorboard and no log_dir"),
+        ({"input_mode": InputMode.SPARK}, "there is no Spark here"),
+        ({"tensorboard": True, "log_dir": "hdfs:///logs"}, "takes no tensorboard here"),
         ({"driver_ps_nodes": True}, "driver_ps_nodes"),
         ({"queues": ["input"]}, "queues"),
         ({"release_port": False}, "release_port"),
@@ -113,20 +115,26 @@ def test_tfcluster_run_refuses_what_has_no_equal(
     client: Recorder, options: dict[str, Any], word: str
 ) -> None:
     with pytest.raises(UsageError, match=word):
-        tensorflowonspark.run(None, main, {}, 2, 0, job=SIZED, client=client, **options)
+        TFCluster.run(None, main, {}, 2, 0, job=SIZED, client=client, **options)
     assert client.jobs_made == []
 
 
 def test_tfcluster_refuses_too_few_executors_and_feeding(client: Recorder) -> None:
     with pytest.raises(UsageError, match="num_executors is 2"):
-        tensorflowonspark.run(None, main, {}, 2, 2, job=SIZED, client=client)
-    cluster = tensorflowonspark.run(None, main, {}, 2, 0, job=SIZED, client=client)
+        TFCluster.run(None, main, {}, 2, 2, job=SIZED, client=client)
+    cluster = TFCluster.run(None, main, {}, 2, 0, job=SIZED, client=client)
     for feed in (cluster.train, cluster.inference):
         with pytest.raises(UsageError, match="feeds data from Spark"):
             feed([1, 2])
     with pytest.raises(UsageError, match="ssc"):
         cluster.shutdown(ssc=object())
     assert cluster.tensorboard_url() is None
+
+
+def test_tfparallel_ends_with_the_last_task(client: Recorder) -> None:
+    TFParallel.run(None, main, {}, 3, job=SIZED, client=client)
+    job = job_of(client)
+    assert (job.roles["worker"].instances, job.ends_with.value) == (3, "all-that-train")
 
 
 def test_context_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +145,7 @@ def test_context_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
         "TFJOB_HOSTS_WORKER": "b:1,c:1",
     }.items():
         monkeypatch.setenv(name, value)
-    args, context = in_task.call_with_context(
+    args, context = call_with_context(
         lambda *both: both, {"x": 1}, [("ps", 1), ("chief", 1), ("worker", 2)], "hdfs://nn:8020"
     )
     assert args == {"x": 1}
@@ -195,7 +203,6 @@ def test_run_on_yarn_makes_an_estimator_job(client: Recorder, tmp_path: Path) ->
     [
         ({"skein_client": object()}, "skein_client"),
         ({"acls": object()}, "acls"),
-        ({"file_systems": ["hdfs://b"]}, "file_systems"),
         ({"eval_monitor_log_thresholds": {"x": (1, 2)}}, "eval_monitor_log_thresholds"),
         ({"nb_retries": 2}, "nb_retries"),
         ({"cuda_runtime_hdfs_path": "hdfs:///cuda"}, "cuda_runtime_hdfs_path"),
@@ -233,16 +240,20 @@ def test_run_on_yarn_refuses_roles_that_it_cannot_run(
         run_on_yarn(main, {role: spec}, client=client)
 
 
-def test_run_experiment_trains_the_estimator(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-    estimator = SimpleNamespace(train_and_evaluate=lambda *parts: seen.append(parts))
-    monkeypatch.setitem(
-        __import__("sys").modules, "tensorflow", SimpleNamespace(estimator=estimator)
+def test_run_on_yarn_takes_file_systems_for_which_nothing_is_needed(client: Recorder) -> None:
+    run_on_yarn(
+        main,
+        {"chief": TaskSpec(512, 1)},
+        file_systems=["viewfs://root"],
+        job={"image": "tf:2.15"},
+        client=client,
     )
-    in_task.run_experiment(lambda: Experiment("e", "t", "v"))
-    assert seen == [("e", "t", "v")]
-    with pytest.raises(TypeError, match="only an Experiment"):
-        in_task.run_experiment(lambda: "a model")
+    assert job_of(client).strategy.value == "estimator"
+    kerberos = Client(settings=replace(client.settings, auth="kerberos"))
+    with pytest.raises(UsageError, match="alone, not for viewfs://root"):
+        run_on_yarn(
+            main, {"chief": TaskSpec(512, 1)}, file_systems=["viewfs://root"], client=kerberos
+        )
 
 
 # --- Kubeflow -------------------------------------------------------------------------------------
@@ -429,6 +440,8 @@ def test_refuse_names_every_argument_that_was_given() -> None:
         refuse("call", a=1, b="x", c=None)
 
 
-def test_with_roles_refuses_a_role_that_the_call_does_not_have() -> None:
-    with pytest.raises(UsageError, match="no role boss"):
-        with_roles({"roles": {"boss": {}}}, {"worker": {}})
+@pytest.mark.parametrize(("role", "way"), [("boss", "worker"), ("chief", "master_node='chief'")])
+def test_with_roles_refuses_a_role_that_the_call_does_not_have(role: str, way: str) -> None:
+    with pytest.raises(UsageError, match=f"no role {role}") as caught:
+        with_roles({"roles": {role: {}}}, {"worker": {}})
+    assert way in caught.value.hint

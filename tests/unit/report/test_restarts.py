@@ -1,13 +1,10 @@
-"""A line for each time that all tasks start again: on a terminal, in a program, in Airflow's log."""
+"""A line for each time that all tasks start again: on a terminal, in Airflow's log."""
 
 from __future__ import annotations
-
-import pytest
 
 from submit_tf_job.airflow.progress_log import ProgressLog
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.report.restarts import Restarts
-from submit_tf_job.sdk import client
 from tests.fakes.statuses import app, report
 
 
@@ -32,13 +29,6 @@ def test_next_application_of_a_job_counts_anew() -> None:
     restarts = Restarts()
     restarts.lines(status(2))
     assert restarts.lines(status(1, "application_1_0002")) == [line(0)]
-
-
-def test_watch_in_a_program_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    show = client._change_printer(lambda: 0.0)
-    for count in (0, 1, 1):
-        show(client.Status(status(count)))
-    assert capsys.readouterr().out.count(f"       {line(0)}\n") == 1
 
 
 def test_log_of_an_airflow_task_has_it_at_once() -> None:

@@ -1,9 +1,8 @@
-"""The Python interface in a shell and a notebook: signatures, reprs, tables, and pickling errors."""
+"""The Python interface in a shell and a notebook: signatures, reprs, tables."""
 
 from __future__ import annotations
 
 import inspect
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +14,9 @@ from submit_tf_job.observation import JobReport, JobState, JobStatus, Verdict
 from submit_tf_job.operations.cluster import JobRef
 from submit_tf_job.operations.listing import ListedJob
 from submit_tf_job.sdk import client as sdk
-from submit_tf_job.sdk import functions
 from submit_tf_job.sdk.notebook import ListedJobs, html_table
 from submit_tf_job.settings import load_settings
 
-LOCK = threading.Lock()
 JOBS = ListedJobs(
     [
         ListedJob(
@@ -121,48 +118,6 @@ def test_listed_jobs_repr_and_html() -> None:
     )
     assert repr(ListedJobs()) == "no jobs"
     assert html_table([["A"]]).endswith("<tbody></tbody></table>")
-
-
-def uses_a_global() -> Any:
-    return LOCK
-
-
-def takes(_first: Any, _second: Any = None) -> None:
-    """Do nothing."""
-
-
-def test_start_of_a_function_that_cannot_be_pickled(tmp_path: Path) -> None:
-    lock = threading.Lock()
-
-    def closes_over() -> Any:
-        return lock
-
-    job = {"image": "tf", "roles": {"worker": {"memory": "1Gi"}}}
-    cases: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
-        (
-            closes_over,
-            (),
-            {},
-            "closes_over cannot be sent to the cluster: its variable 'lock' of type lock",
-        ),
-        (
-            uses_a_global,
-            (),
-            {},
-            "uses_a_global cannot be sent to the cluster: its global variable 'LOCK' of type lock",
-        ),
-        (takes, (1, lock), {}, "takes cannot be sent to the cluster: its argument 2 of type lock"),
-        (takes, (1,), {"_second": lock}, "its argument '_second' of type lock"),
-    ]
-    for function, args, kwargs, message in cases:
-        with pytest.raises(UsageError) as caught:
-            functions._job(function, args, kwargs, job, tmp_path)
-        assert message in caught.value.message
-        assert "cannot be pickled" in caught.value.message
-        assert (
-            caught.value.hint
-            == "Create it inside the function, or pass what it is made of as an argument."
-        )
 
 
 def test_load_downloads_files_of_a_mapping_into_the_cache(
