@@ -183,6 +183,14 @@ CONTAINER: tuple[Pattern, ...] = (
         "{task} did not find the command {command}",
         "is it in the image, and on its PATH?",
     ),
+    # hadoop.tmp.dir of the ApplicationMasters is one directory for all users: ServiceScheduler
+    _p(
+        "hdfs-permission",
+        r"Permission denied: user=(?P<user>[^,\s]+), access=\w+, inode=\"(?P<path>[^\"]*/\.yarn/services/(?P<name>[^/\"]+))[^\"]*\":(?P<owner>[^:\s]+):",  # noqa: E501
+        "YARN could not launch {task}: {owner} has, or had, a job {name}, and {user} may not write "
+        "to its directory {path}",
+        "use another name; or {owner} deletes that job: submit_tf_job delete {name}",
+    ),
     _p(
         "hdfs-permission",
         r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\"(?P<path>[^\"]+)\"",  # noqa: E501

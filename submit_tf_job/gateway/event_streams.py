@@ -179,11 +179,12 @@ async def _first_look(
     """Get a job's status without a watch; concurrent requests share the query."""
     gateway = gateway_of(request)
 
-    def status() -> JobStatus:
+    def look() -> tuple[operations.Cluster, JobStatus]:
         with gateway.requests.one(caller):
-            return operations.status(gateway.cluster(caller), name)
+            cluster = gateway.cluster(caller)
+            return cluster, operations.status(cluster, name)
 
-    return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, status)))
+    return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, look)))
 
 
 async def _events(first: JobChange, listener: Listener, seen: str | None) -> AsyncIterator[str]:

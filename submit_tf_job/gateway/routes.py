@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPBearer
 
 from submit_tf_job import operations
+from submit_tf_job.diagnose.cause import Diagnosis
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway import openapi, submission
 from submit_tf_job.gateway.bodies import received
@@ -231,11 +232,14 @@ async def listing(
 
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)
 async def status(request: Request, caller: Caller, name: Name) -> Response:
-    """Get a job: its state and, once it is over, its verdict."""
-    return _json(
-        request,
-        job_object(await _work(request, caller, lambda cluster: operations.status(cluster, name))),
-    )
+    """Get a job: its state and, once it is over, its verdict, and why it failed."""
+    causes = gateway_of(request).causes
+
+    def look(cluster: operations.Cluster) -> Any:
+        found = operations.status(cluster, name)
+        return job_object(found, cause=causes.of(cluster, found))
+
+    return _json(request, await _work(request, caller, look))
 
 
 @router.get("/jobs/{name}/description", tags=["jobs"], **openapi.DESCRIPTION)
@@ -244,10 +248,12 @@ async def description(request: Request, caller: Caller, name: Name) -> Response:
 
     It takes several requests to the cluster; do not poll it.
     """
+    causes = gateway_of(request).causes
 
     def describe(cluster: operations.Cluster) -> Any:
         found = operations.describe(cluster, name)
-        return description_object(found, operations.diagnose(cluster, found))
+        pending = operations.why_pending(cluster, found) if operations.is_waiting(found) else ()
+        return description_object(found, Diagnosis(pending, causes.of(cluster, found)))
 
     return _json(request, await _work(request, caller, describe))
 

@@ -12,6 +12,7 @@ from typing import Any
 from submit_tf_job import operations
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway.callers import CallersFile, token_of
+from submit_tf_job.gateway.causes import Causes
 from submit_tf_job.gateway.clusters import Clusters
 from submit_tf_job.gateway.metrics import Metrics
 from submit_tf_job.gateway.slots import Limits, Slots
@@ -65,7 +66,8 @@ class Gateway:
             self.delivery = WebhookDelivery(
                 self.store, self.webhooks, self.cluster, self.log, count=self.metrics.webhook
             )
-        self.watches = Watches(limits.watches)
+        self.causes = Causes()
+        self.watches = Watches(limits.watches, self.causes)
         self._endings: set[Callable[[], None]] = set()
         self._checked_at, self._checking = float("-inf"), threading.Lock()
         self._why_not = "no ResourceManager was queried yet"

@@ -17,6 +17,8 @@ from typing import Any
 
 from submit_tf_job import operations
 from submit_tf_job.container.contract import PROPERTY_RESUBMISSIONS_MAX
+from submit_tf_job.diagnose.cause import Cause
+from submit_tf_job.gateway.causes import Causes
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.threads import Closed, breakable
 from submit_tf_job.observation import JobStatus
@@ -43,12 +45,12 @@ class JobChange:
     error: Exception | None = None
 
 
-def change_of(status: JobStatus) -> JobChange:
-    """Return the change that a status represents.
+def change_of(status: JobStatus, cause: Cause | None = None) -> JobChange:
+    """Return the change that a status represents, with the cause of a failure.
 
     Two statuses without differences for listeners have the same id.
     """
-    job = job_object(status)
+    job = job_object(status, cause=cause)
     relevant = {
         name: job[name]
         for name in (
@@ -99,10 +101,11 @@ class Watches:
 
     Args:
         most: Limit of watched jobs.
+        causes: Why jobs failed.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, causes: Causes) -> None:
+        self._most, self._causes = most, causes
         self._lock = threading.Lock()
         self._watches: dict[tuple[str, operations.JobRef], _Watch] = {}
         self._first: dict[tuple[str, str], Future[tuple[operations.JobRef, JobChange]]] = {}
@@ -129,14 +132,14 @@ class Watches:
         return None
 
     def first(
-        self, user: str, job: str, status: Callable[[], JobStatus]
+        self, user: str, job: str, look: Callable[[], tuple[operations.Cluster, JobStatus]]
     ) -> Future[tuple[operations.JobRef, JobChange]]:
         """Get the status of a job without a watch; concurrent calls share one query.
 
         Args:
             user: The caller.
             job: A name, or an application id.
-            status: Returns the status.
+            look: Returns the caller's cluster, and the status.
         """
         key = (user, job)
         with self._lock:
@@ -146,9 +149,9 @@ class Watches:
 
         def run() -> None:
             try:
-                seen = status()
+                cluster, seen = look()
                 ref = operations.JobRef(seen.name, seen.application_id)
-                found.set_result((ref, change_of(seen)))
+                found.set_result((ref, change_of(seen, self._causes.of(cluster, seen))))
             except Exception as error:  # noqa: BLE001 - raised again in the awaiting coroutine
                 found.set_exception(error)
             finally:
@@ -176,7 +179,7 @@ class Watches:
                         "too many jobs are watched here at the moment",
                         hint="try again later, or poll",
                     )
-                watch = self._watches[key] = _Watch(cluster, ref)
+                watch = self._watches[key] = _Watch(cluster, ref, self._causes)
                 threading.Thread(
                     target=self._run, args=(key, watch), daemon=True, name="gateway watch"
                 ).start()
@@ -228,11 +231,11 @@ class Watches:
 class _Watch:
     """A watched job."""
 
-    def __init__(self, cluster: operations.Cluster, ref: operations.JobRef) -> None:
+    def __init__(self, cluster: operations.Cluster, ref: operations.JobRef, causes: Causes) -> None:
         self.listeners: list[Listener] = []
         self.last: JobChange | None = None
         self.over = threading.Event()
-        self._ref = ref
+        self._ref, self._causes = ref, causes
         self._cluster = replace(cluster, sleep=breakable(cluster.sleep, self.over))
 
     def follow(self, tell: Callable[[JobChange], None]) -> JobChange:
@@ -247,11 +250,11 @@ class _Watch:
                 on_status=lambda status: None if status.state.is_final else tell(change_of(status)),
             )
             ref = self._next_run(status)
-        return change_of(status)
+        return change_of(status, self._causes.of(self._cluster, status))
 
     def _next_run(self, status: JobStatus) -> operations.JobRef | None:
         properties = status.service.properties if status.service else {}
         if PROPERTY_RESUBMISSIONS_MAX not in properties:
             return None
-        cause = operations.why_failed(self._cluster, status)
+        cause = self._causes.of(self._cluster, status)
         return operations.next_run(self._cluster, status, cause)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.observation import Failure, JobReport, JobState, Retried, RoleCounts
+from submit_tf_job.observation import Failure, JobReport, JobState, Retried, RoleCounts, Verdict
 from submit_tf_job.operations.detail import Link, links_of
 from submit_tf_job.report.cause_text import (
     cause_lines,
@@ -60,7 +60,7 @@ def job_object(
         "state": verdict.state.value,
         "reason": verdict.reason,
         "confirmed": verdict.confirmed,
-        "hint": verdict.hint,
+        "hint": _hint(verdict, cause),
         "failure": _failure_object(verdict.failure),
         "root_cause": root_cause_object(cause),
         "pending": [cause_object(cause) for cause in pending],
@@ -72,6 +72,11 @@ def job_object(
         "started_at": app and instant(app.started_ms),
         "finished_at": app and instant(app.finished_ms),
     }
+
+
+def _hint(verdict: Verdict, cause: Cause | None) -> str:
+    """Return what to do next: by the cause, because without one the verdict's hint is a guess."""
+    return cause.hint if cause else verdict.hint
 
 
 def _report_object(status: JobStatus) -> dict[str, Any]:
@@ -309,7 +314,7 @@ def job_lines(
         yield from _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
         yield f"  Confirmed by YARN and by {_deciding(status)}"
-    if verdict.hint and not (cause and cause.hint):
+    if verdict.hint and not cause:
         yield f"  hint: {verdict.hint}"
     yield from cause_lines(pending)
     if report is not None:

@@ -223,15 +223,15 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     job.fake.node.logs[job.container, "stdout.txt"] += b"the last line\n"
     page.sees("the last line")
     job.fails()
-    page.sees("FAILED", "Why it failed", f"worker-0 failed: {HOSTILE}")
+    page.sees("FAILED", "Why it failed", "the program failed", HOSTILE)
     page.fits("failed")
     assert page.run("return [document.images.length, document.scripts.length]") == [0, 1], (
         "what a job says is text"
     )
     assert browser.title == "failed: mnist"
     browser.refresh()
-    # this gateway knows no HDFS, where the logs of a job are that is over
-    page.sees("FAILED", "its log has the reason")
+    page.sees("FAILED", "Why it failed", "the program failed")
+    assert "did it start at all" not in page.text, "the cause is there, and no other advice"
 
     cluster.cluster.yarn.hold_accepted = True
     waiting = Job(cluster, gateway, "patient")
@@ -241,6 +241,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.fits("waiting")
     browser.get(f"{gateway.url}/#/job/application_1_0404")
     page.sees("does not list application_1_0404")
+    assert browser.title == "application_1_0404"
     page.find("#leave").click()
     page.sees("Token")
     assert page.run("return sessionStorage.length") == 0

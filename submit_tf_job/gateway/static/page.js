@@ -125,6 +125,7 @@ function enter() {
   trouble(sessionStorage.getItem("token") ? "this token is not valid" : "");
   sessionStorage.removeItem("token");
   at("connection").textContent = "";
+  document.title = "Token";
   show("enter");
   at("token").focus();
 }
@@ -221,8 +222,8 @@ function tasksCard(job) {
 }
 
 function factsCard(job) {
-  const rows = [["application", job.application_id], ["user", job.user], ["queue", job.queue], ["started", local(job.started_at)],
-    ["finished", local(job.finished_at)], ["YARN", job.yarn && `${job.yarn.state}, ${job.yarn.final_status}`]].filter((row) => row[1]);
+  const rows = [["application", job.application_id], ["user", job.user], ["queue", job.queue], ["submitted", local(job.started_at)],
+    ["finished", local(job.finished_at)], ["YARN", job.yarn && [job.yarn.state, job.yarn.final_status].filter((word) => word !== "UNDEFINED").join(", ")]].filter((row) => row[1]);
   const links = (job.links || []).map((link) => {
     const words = `${link.task} ${link.name}  ${link.url}${link.via ? ` (from ${link.via})` : ""}`;
     const web = /^https?:\/\//.test(link.url);
@@ -233,8 +234,8 @@ function factsCard(job) {
 
 function jobCards(job) {
   const title = el("div", null, { class: "title" }, el("h1", job.name), state(job.state));
-  const told = job.root_cause ? job.root_cause.sentence : job.failure && job.failure.message;
-  const reason = job.reason && job.reason !== told && el("p", job.reason), hint = job.hint && el("p", job.hint, { class: "quiet" });
+  const cause = job.root_cause, told = job.failure && job.failure.message;  // a cause says it better, in a card of its own
+  const reason = !cause && job.reason && job.reason !== told && el("p", job.reason), hint = !cause && job.hint && el("p", job.hint, { class: "quiet" });
   const warnings = job.warnings.map((words) => el("p", words, { class: "quiet" }));
   return [title, (reason || hint || warnings.length) && card(null, reason, hint, ...warnings),
     whyCard(job), progressCard(job), retriesCard(job), rolesCard(job), tasksCard(job), factsCard(job)].filter(Boolean);
@@ -256,8 +257,13 @@ class Log {
     insist("log", async () => {
       this.lines = [];
       this.rest = "";
-      const answer = await ask(`${this.path}/logs?tail=100${over ? "" : "&follow=true"}`, this.signal);
-      for await (const piece of pieces(answer)) this.add(piece);
+      try {
+        const answer = await ask(`${this.path}/logs?tail=100${over ? "" : "&follow=true"}`, this.signal);
+        for await (const piece of pieces(answer)) this.add(piece);
+      } catch (error) {
+        if (error.status !== 404) throw error;
+        this.add(`${error.message}\n`);  // there is no log: no trouble of the page
+      }
       return true;
     }, RETRY_MS, this.signal);
   }
@@ -276,6 +282,7 @@ class Log {
 function job(name, signal) {
   const path = `/v1/jobs/${encodeURIComponent(name)}`;
   const cards = el("div"), log = new Log(path, signal);
+  document.title = name;
   at("job").replaceChildren(cards, card("Log", log.out));
   show("job");
   let now = null, more = {}, asked = "", askedAt = 0;

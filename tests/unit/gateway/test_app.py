@@ -119,6 +119,22 @@ def test_a_job_from_post_to_delete(world: World) -> None:
     refused(world.ask("GET", "/v1/jobs/mnist"), 404, "no-such-job")
 
 
+def test_failed_job_has_its_root_cause_everywhere(world: World) -> None:
+    app = world.fake.yarn.apps[world.post().json()["application_id"]]
+    world.fake.yarn._end(app, "FAILED", "FAILED", "AM Container exited with  exitCode: -104")
+    job = world.ask("GET", "/v1/jobs/mnist").json()
+    assert is_a("Job", job)
+    assert (job["state"], job["root_cause"]["status"]) == ("FAILED", -104)
+    assert job["hint"] == job["root_cause"]["hint"] != ""
+
+    app.diagnostics = ""  # what was found is kept
+    for path in ("", "/description"):
+        seen = world.ask("GET", f"/v1/jobs/mnist{path}").json()
+        assert seen["root_cause"] == job["root_cause"], path
+    [(kind, event)] = events_of(world.ask("GET", "/v1/jobs/mnist/events").text)
+    assert (kind, event["root_cause"]) == ("job", job["root_cause"])
+
+
 def test_callers_have_clusters_of_their_own(world: World) -> None:
     for caller in ("alice", "bob", "etl", "alice"):
         world.post(caller)

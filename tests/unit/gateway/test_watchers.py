@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job import operations
+from submit_tf_job.gateway.causes import Causes
 from submit_tf_job.gateway.watchers import JobChange, _Watch
 from submit_tf_job.observation import JobState, JobStatus, Verdict
 from tests.fakes.short_of_memory import OOM, SPEC, Story
@@ -29,7 +30,7 @@ def last_of(story: Story, monkeypatch: pytest.MonkeyPatch, failed: JobStatus) ->
     monkeypatch.setattr(operations, "follow", follow)
     monkeypatch.setattr(operations, "why_failed", lambda _cluster, _status: OOM)
     ref = operations.JobRef("ranker", failed.application_id)
-    return _Watch(story.cluster, ref).follow(lambda _change: None)
+    return _Watch(story.cluster, ref, Causes()).follow(lambda _change: None)
 
 
 def test_watch_follows_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
