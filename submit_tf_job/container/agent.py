@@ -68,6 +68,10 @@ class Agent(abc.ABC):
         """Log a warning that does not fail the task."""
         log(text)
 
+    def warn_later(self, text: str) -> None:
+        """Warn in the event loop; any thread may call this."""
+        self.post(lambda: self.warn(text))
+
     def outcome(self) -> dict[str, Any]:
         """Return the fields of the outcome line beyond those of this task."""
         return {}

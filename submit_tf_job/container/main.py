@@ -154,7 +154,9 @@ def _prepare(
         # travels only with jobs that declare inputs or outputs
         from submit_tf_job.container.data.task_data import Data
 
-        agent.data = Data(info, env, signals.stop)
+        agent.data = Data(
+            info, env, signals.stop, lambda text: agent.post(lambda: agent.warn(text))
+        )
         agent.data.prepare()
 
 
@@ -184,7 +186,7 @@ def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
         info.credentials.append(
             {"kind": "kerberos-ticket", "owner": login.principal, "until": login.until}
         )
-        login.keep(lambda text: agent.post(lambda: agent.warn(text)))
+        login.keep(agent.warn_later)
     try:
         if tokens:
             tokens.install(env, info.cwd, own_login=login is not None)

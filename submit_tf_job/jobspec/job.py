@@ -36,6 +36,7 @@ __all__ = [
     "Location",
     "Mount",
     "OnFailure",
+    "OnRetry",
     "Output",
     "OwnLogin",
     "PackageKind",
@@ -75,6 +76,13 @@ class OnFailure(str, Enum):
     UPLOAD = "upload"
 
 
+class OnRetry(str, Enum):
+    """What a restart of all tasks (`retries`) finds in the directory of an output."""
+
+    EMPTY = "empty"
+    KEEP = "keep"  # what the generation before has written
+
+
 @dataclass(frozen=True)
 class Input:
     """An input of a job.
@@ -106,6 +114,7 @@ class Output:
             when the command has ended.
         by: The tasks whose directory is uploaded.
         on_failure: What happens to it when the command failed.
+        on_retry: What a restart of all tasks finds in its directory.
         overwrite: Whether existing data at `uri` may be replaced.
     """
 
@@ -114,6 +123,7 @@ class Output:
     upload: bool = False
     by: Uploader = Uploader.DECIDING_TASK
     on_failure: OnFailure = OnFailure.DISCARD
+    on_retry: OnRetry = OnRetry.EMPTY
     overwrite: bool = False
 
 

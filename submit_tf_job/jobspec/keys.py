@@ -25,6 +25,7 @@ from submit_tf_job.jobspec.job import (
     Input,
     KerasMode,
     OnFailure,
+    OnRetry,
     Output,
     OwnLogin,
     Placement,
@@ -322,8 +323,11 @@ INPUT = Keys(
 )
 
 
+_OF_UPLOADS = ("by", "on_failure", "on_retry", "overwrite")
+
+
 def _output(value: Value, values: dict[str, Any]) -> dict[str, Any]:
-    for key in ("by", "on_failure", "overwrite"):
+    for key in _OF_UPLOADS:
         if key in values and values.get("upload", False) is False:
             value.fail(f"{key} is about what is uploaded; say upload: true, or leave {key} out")
             break
@@ -340,18 +344,21 @@ OUTPUT = Keys(
             "bootstrap stores when the command has ended.", (True,), otherwise="`false`",
             words="publish"),
         Key("by", enum(Uploader, chief="deciding-task", all="every-task", each="every-task"),
-            "Whose directory is stored: the deciding task's, or that of every task that reads, "
+            "Whose directory is stored: the deciding task's, or that of every task that trains, "
             "each below its own name. `all-that-write`: as `every-task`, but a task that has "
             "written nothing is passed over.",
             ("every-task",), otherwise="`deciding-task`", words="from"),
         Key("on_failure", enum(OnFailure, delete="discard", drop="discard"),
             "What becomes of it when the command failed. `keep` stores it beside `uri`, as "
             "`<uri>.failed-<submission>`.", ("keep",), otherwise="`discard`", words="if_failed"),
+        Key("on_retry", enum(OnRetry), "What a restart of all tasks (`retries`) finds in its "
+            "directory: nothing, or what the task has written, if its container is the same.",
+            ("keep",), otherwise="`empty`"),
         Key("overwrite", FLAG, "Whether existing data at `uri` may be replaced.", (True,),
             otherwise="`false`", words="replace"),
     ],
     rules={
-        "if": {"anyOf": [{"required": [key]} for key in ("by", "on_failure", "overwrite")]},
+        "if": {"anyOf": [{"required": [key]} for key in _OF_UPLOADS]},
         "then": {"required": ["upload"], "properties": {"upload": {"const": True}}},
     },
 )

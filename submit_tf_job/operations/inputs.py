@@ -221,7 +221,7 @@ class DataCheck:
     def _taken(self, output: Output, storage: Storage, path: str) -> list[Problem]:
         """Return the existing data that an upload would replace."""
         from submit_tf_job.jobspec.job import Uploader
-        from submit_tf_job.plan.data import readers
+        from submit_tf_job.plan.targets import writers
 
         if not output.upload or output.overwrite:
             return []
@@ -229,7 +229,7 @@ class DataCheck:
         if output.by is not Uploader.DECIDING_TASK and storage.exists(output.uri):
             targets = [
                 f"{output.uri}/{name}-{index}"
-                for name in readers(self.job)
+                for name in writers(self.job)
                 for index in range(self.job.roles[name].instances)
             ]
         for target in targets:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import Input, Job, Output, RoleKind, Strategy, Uploader
+from submit_tf_job.plan import targets
 from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Site
 
@@ -75,6 +76,7 @@ def _output(item: Output) -> dict[str, object]:
         "uri": item.uri,
         "upload": item.by.value,
         "on_failure": item.on_failure.value,
+        "on_retry": item.on_retry.value,
         "overwrite": item.overwrite,
     }
 
@@ -110,7 +112,23 @@ def _problems(job: Job, site: Site) -> Iterator[Problem]:
                 "under parameter-server only the chief's command ends by itself; "
                 "use deciding-task, or leave by out",
             )
+        elif output.upload and output.by is not Uploader.DECIDING_TASK:
+            yield from _ended(job, output)
     yield from _twice(job)
+    yield from targets.problems(job, site)
+
+
+def _ended(job: Job, output: Output) -> Iterator[Problem]:
+    """Yield a problem if the job ends a task that would have to store an output."""
+    for name in ("chief", "worker"):
+        role = job.roles.get(name)
+        if role and role.kind is not RoleKind.TRAINS:
+            yield job.problem(
+                f"outputs.{output.name}.by",
+                f"every task is to store an output, and {name} has the kind {role.kind.value}: the "
+                "job ends it, and its output is lost; leave by out, have the program write to a "
+                "URI itself, or give the role kind: trains",
+            )
 
 
 def _twice(job: Job) -> Iterator[Problem]:

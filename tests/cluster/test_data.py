@@ -28,6 +28,7 @@ pytestmark = pytest.mark.cluster
 
 RECORDS = "/data/digits-tfrecord"
 MODEL = "/models/digits-tfrecord"
+MARK = ".submit_tf_job"  # of each stored output
 TRAINING = 1437  # of scikit-learn's 1,797 digits
 ALL = 1797
 SMALL = {"strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
@@ -110,7 +111,7 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     metrics = json.loads(hdfs.read(f"{MODEL}/metrics.json"))
     assert (metrics["epochs"], metrics["resumed_from"]) == (12, left)
     assert metrics["test_accuracy"] > 0.85
-    assert [item.name for item in hdfs.list_dir(MODEL)] == ["metrics.json", "model.keras"]
+    assert [item.name for item in hdfs.list_dir(MODEL)] == [MARK, "metrics.json", "model.keras"]
     shares = [
         int(re.findall(r"(\d+) files are this task's", tool("logs", "tfrecord", task).stdout)[0])
         for task in ("chief-0", "worker-0")
@@ -122,6 +123,8 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     found: dict[str, list[str]] = {}
     for task in hdfs.list_dir("/predictions/digits"):
         for file in hdfs.list_dir(task.path):
+            if file.name == MARK:
+                continue
             assert file.name not in found
             found[file.name] = hdfs.read(file.path).decode().splitlines()[1:]
     assert sorted(found) == sorted(
@@ -249,7 +252,7 @@ def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) ->
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [str(python), "-m", "submit_tf_job.container.data.transfer"],
-        input=json.dumps({"steps": [step]}),
+        input=json.dumps({"steps": [step], "patience_s": 5}),
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": root, **environ},
         capture_output=True,
         text=True,
@@ -314,18 +317,28 @@ def test_a_task_copies_with_and_without_a_library(
             "uri": uri.removesuffix(place) + target,
             "from": str(local),
             "overwrite": False,
-            "mark": "x",
+            "submission": "s",
+            "task": "chief-0",
+            "mark": f"x{number}",
         }
         assert copied(python, own, up) == {"t": "done", "files": 2, "bytes": len(big)}
         assert hdfs.read(f"{target}/deep/big") == big
         assert hdfs.stat(f"{target}/empty").size == 0
-        assert copied(python, own, up)["why"].endswith(
-            ": exists already; set overwrite: true to replace it"
+        other = {**up, "submission": "other"}
+        assert copied(python, own, other)["why"].endswith(
+            ": exists already; set overwrite: true to replace it; the output is at "
+            f"{target}.failed-other"
         )
+        assert hdfs.read(f"{target}.failed-other/deep/big") == big
         (local / "empty").unlink()
+        assert copied(python, own, {**other, "overwrite": True})["t"] == "done"
+        assert [item.name for item in hdfs.list_dir(target)] == [MARK, "deep"]
+        hdfs.remove(f"{target}/{MARK}")  # then it is no output of ours, and goes to the trash
         assert copied(python, own, {**up, "overwrite": True})["t"] == "done"
-        assert [item.name for item in hdfs.list_dir(target)] == ["deep"]
-        hdfs.remove(target, recursive=True)
+        trash = f"/user/{real_cluster.user}/.Trash/Current{target}"
+        assert hdfs.read(f"{trash}/deep/big") == big
+        for path in (target, f"{target}.failed-other", trash):
+            hdfs.remove(path, recursive=True)
     assert [item.name for item in hdfs.list_dir(place) if item.name.startswith(".")] == []
 
     stranger = {"HADOOP_CONF_DIR": str(real_cluster.client_conf), "HADOOP_USER_NAME": "alice"}

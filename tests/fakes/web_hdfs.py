@@ -1,51 +1,159 @@
-"""A NameNode that keeps directories, by WebHDFS: a small real server, for faults at its hands."""
+"""An HDFS by WebHDFS, as a small real server in memory, for faults at its hands.
+
+What it does is what the real one does: `tests/cluster/test_data.py` runs the same copies there.
+"""
 
 from __future__ import annotations
 
 import json
+import posixpath
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 PREFIX = "/webhdfs/v1"
+CLOSE = 0  # a status: the connection is closed without an answer
+
+
+class Fault(Exception):
+    """A response that is an error; of `CLOSE` the connection is closed without one."""
+
+    def __init__(self, status: int, kind: str = "", said: str = "") -> None:
+        super().__init__(kind)
+        self.status, self.kind, self.said = status, kind, said or f"{kind}: said"
+
+
+def _error(fault: Fault) -> tuple[int, Any]:
+    return fault.status, {"RemoteException": {"exception": fault.kind, "message": fault.said}}
 
 
 class WebNameNode:
     """What it has, was asked for, and does wrong.
 
     Attributes:
-        directories: Every directory.
+        directories: Every directory, and when something was last put into it (milliseconds).
+        files: The content of every file.
         asked: Method, operation and user of each request.
         fault: HTTP status and exception of every answer; None for proper answers.
+        before: Called with operation and path before each request is served; it may change
+            what is here, wait, or raise `Fault`. CREATE and OPEN are followed by `DATA`; `CONTENT`
+            comes before what CREATE sends is read.
     """
 
     def __init__(self) -> None:
-        self.directories: set[str] = set()
+        self.directories: dict[str, int] = {}
+        self.files: dict[str, bytes] = {}
         self.asked: list[tuple[str, str, str]] = []
         self.fault: tuple[int, str] | None = None
+        self.before: Callable[[str, str], object] = lambda _operation, _path: None
         self.address = ""
+        self.lock = threading.RLock()
 
-    def answer(self, method: str, target: str) -> tuple[int, Any]:
-        """Return status and JSON for one request."""
+    def answer(self, method: str, target: str, body: bytes = b"") -> tuple[int, Any]:
+        """Return status and JSON, content or address for one request."""
         parts = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        path = parts.path.removeprefix(PREFIX)
-        self.asked.append((method, query["op"], query.get("user.name", "")))
-        if self.fault:
-            status, kind = self.fault
-            return status, {"RemoteException": {"exception": kind, "message": f"{kind}: said"}}
-        if query["op"] == "MKDIRS":
-            names = path.split("/")
-            self.directories |= {"/".join(names[:end]) for end in range(2, len(names) + 1)}
-        elif query["op"] == "DELETE":
-            gone = {name for name in self.directories if f"{name}/".startswith(f"{path}/")}
-            self.directories -= gone
+        path = unquote(parts.path.removeprefix(PREFIX)) or "/"
+        operation = "DATA" if "data" in query else query["op"]
+        self.asked.append((method, operation, query.get("user.name", "")))
+        try:
+            if self.fault:
+                raise Fault(*self.fault)
+            self.before(operation, path)
+            with self.lock:
+                return self._serve(operation, path, query, body)
+        except Fault as fault:
+            return _error(fault)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Put a file with its directories here."""
+        self.make(posixpath.dirname(path))
+        self.files[path] = content
+
+    def make(self, path: str) -> None:
+        """Make a directory and its parents."""
+        names, now = path.split("/"), int(time.time() * 1000)
+        for end in range(2, len(names) + 1):
+            self.directories.setdefault("/".join(names[:end]), now)
+
+    def below(self, path: str) -> dict[str, bytes]:
+        """Return the files below a directory, by their paths from there."""
+        return {
+            name[len(path) + 1 :]: content
+            for name, content in self.files.items()
+            if name.startswith(f"{path}/")
+        }
+
+    def children(self, path: str) -> list[str]:
+        """Return the names of what a directory holds."""
+        everything = [*self.directories, *self.files]
+        return sorted(posixpath.basename(it) for it in everything if posixpath.dirname(it) == path)
+
+    def _serve(
+        self, operation: str, path: str, query: dict[str, str], body: bytes
+    ) -> tuple[int, Any]:
+        user = query.get("user.name", "alice")
+        if operation == "MKDIRS":
+            self.make(path)
+        elif operation == "DELETE":
+            self._move(path, None)
+        elif operation == "RENAME":
+            self._rename(path, query["destination"])
+        elif operation == "GETTRASHROOT":
+            return 200, {"Path": f"/user/{user}/.Trash"}
+        elif operation == "CREATE":
+            return 307, f"http://{self.address}{PREFIX}{path}?op=CREATE&data=1&user.name={user}"
+        elif operation == "OPEN":
+            self._status(path)
+            return 307, f"http://{self.address}{PREFIX}{path}?op=OPEN&data=1"
+        elif operation == "DATA" and query["op"] == "OPEN":
+            return 200, self.files[path]
+        elif operation == "DATA":
+            if path in self.files:
+                raise Fault(403, "FileAlreadyExistsException")
+            self.put(path, body)
+            return 201, ""
+        elif operation == "GETFILESTATUS":
+            return 200, {"FileStatus": self._status(path)}
         else:
-            return self._list(path)
+            self._status(path)
+            rows = [
+                {**self._status(posixpath.join(path, name)), "pathSuffix": name}
+                for name in self.children(path)
+            ]
+            return 200, {"FileStatuses": {"FileStatus": rows}}
         return 200, {"boolean": True}
+
+    def _status(self, path: str) -> dict[str, Any]:
+        if path in self.files:
+            return {"type": "FILE", "length": len(self.files[path]), "modificationTime": 1}
+        if path in self.directories:
+            changed = self.directories[path]
+            return {"type": "DIRECTORY", "length": 0, "modificationTime": changed}
+        raise Fault(404, "FileNotFoundException", f"{path} does not exist")
+
+    def _rename(self, source: str, target: str) -> None:
+        """As with renameoptions=NONE."""
+        self._status(source)
+        if target in self.files or target in self.directories:
+            raise Fault(
+                403, "FileAlreadyExistsException", f"rename destination {target} already exists"
+            )
+        self._status(posixpath.dirname(target))
+        self._move(source, target)
+
+    def _move(self, source: str, target: str | None) -> None:
+        """Move a tree; remove it without a target."""
+        here: Any
+        for here in (self.directories, self.files):
+            for name in [name for name in here if f"{name}/".startswith(f"{source}/")]:
+                kept = here.pop(name)
+                if target is not None:
+                    here[target + name[len(source) :]] = kept
 
     def connection(self) -> Any:
         """Return a connection of http.client's kind, without a socket."""
@@ -68,18 +176,6 @@ class WebNameNode:
 
         return Connection()
 
-    def _list(self, path: str) -> tuple[int, Any]:
-        if path not in self.directories:
-            said = {"exception": "FileNotFoundException", "message": f"{path} does not exist"}
-            return 404, {"RemoteException": said}
-        names = [
-            name.rpartition("/")[2]
-            for name in sorted(self.directories)
-            if name.rpartition("/")[0] == path
-        ]
-        rows = [{"pathSuffix": name, "type": "DIRECTORY", "length": 0} for name in names]
-        return 200, {"FileStatuses": {"FileStatus": rows}}
-
 
 @contextmanager
 def web_name_node() -> Iterator[WebNameNode]:
@@ -88,12 +184,27 @@ def web_name_node() -> Iterator[WebNameNode]:
 
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:
-            status, value = node.answer(self.command, self.path)
-            body = json.dumps(value).encode()
+            self.close_connection = True
+            try:
+                if self.command == "PUT" and "data=1" in self.path:
+                    # a DataNode may refuse before it has read the content
+                    node.before("CONTENT", unquote(urlsplit(self.path).path.removeprefix(PREFIX)))
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            except Fault as fault:
+                self._reply(*_error(fault))
+                return
+            self._reply(*node.answer(self.command, self.path, body))
+
+        def _reply(self, status: int, value: Any) -> None:
+            if status == CLOSE:
+                return
+            content = value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
+            if status == 307:
+                self.send_header("Location", value)
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(content)
 
         do_GET = do_PUT = do_DELETE = _serve  # noqa: N815
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
+import time
 from abc import ABC, abstractmethod
 
 TYPE_CHECKING = False
@@ -11,23 +13,39 @@ if TYPE_CHECKING:
     from typing import Any
 
     Entry = tuple[str, bool, int]  # path, whether it is a directory, bytes
+    Version = list[int]  # milliseconds of the last change by the store's clock, and an id or 0
 
 PIECE = 4 << 20
+LONGEST_PAUSE_S = 30.0
 MISSING = ("FileNotFound", "No such file", "does not exist", "not found")
-TRANSIENT = (
-    "IOError",
-    "timed out",
-    "Connection ",
-    "SafeMode",
-    "safe mode",
-    "StandbyException",
-    "RetriableException",
-    "could only be",
+# What trying again cannot change. Everything else may pass, whatever it is called: a server that
+# restarts, safe mode, a broken pipe, a quota that somebody raises.
+LASTING = (
+    "AccessControl",
+    "AlreadyExists",
+    "Authorization",
+    "IllegalArgument",
+    "InvalidPath",
+    "InvalidToken",
+    "NotDirectory",
+    "Permission denied",
+    "Unsupported",
+)
+LASTING_ERRNOS = (
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.ENOTEMPTY,
+    errno.EPERM,
+    errno.EROFS,
 )
 
 
 class StoreError(Exception):
-    """A read or write failed; `passing` marks transient errors."""
+    """A read or write failed; `transient` marks what may succeed later."""
 
     def __init__(self, why: str, *, transient: bool = False) -> None:
         """Keep one sentence."""
@@ -46,7 +64,7 @@ class FileStore(ABC):
 
     @abstractmethod
     def stat(self, path: str) -> Entry:
-        """Return the entry of a path, or raise `NotThere`."""
+        """Return the entry of a path, or raise `NotFound`."""
 
     @abstractmethod
     def list(self, path: str) -> list[Entry]:
@@ -57,16 +75,27 @@ class FileStore(ABC):
         """Yield a file's contents."""
 
     @abstractmethod
-    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
-        """Write a new file from an open one."""
+    def write(self, path: str, content: Iterable[bytes], size: int) -> None:
+        """Write a new file of `size` bytes."""
 
     @abstractmethod
-    def mkdirs(self, path: str) -> None:
-        """Create a directory and its parents."""
+    def mkdirs(self, path: str, permission: str = "") -> None:
+        """Create a directory and its parents; `permission` is octal, and for HDFS only."""
 
     def rename(self, source: str, target: str) -> None:
         """Rename to a path that does not exist; only if `renames` is true."""
         raise StoreError("%s: what is in an object store cannot be moved to %s" % (source, target))
+
+    def version(self, path: str) -> Version | None:
+        """Return what changes when something else is put at a path; None if nothing is there.
+
+        A rename does not change it.
+        """
+        return [0, 0] if self.exists(path) else None
+
+    def trash(self, path: str) -> str:  # noqa: ARG002 - used in subclasses
+        """Return the directory of the user's trash for a path, "" if the store has none."""
+        return ""
 
     @abstractmethod
     def remove(self, path: str) -> None:
@@ -103,13 +132,47 @@ class store_errors:  # noqa: N801  (used like a statement)
                 raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error
             return
         text = _words(error)
-        kind_name = type(error).__name__
         if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
             raise NotFound("%s: no such file or directory" % self.path) from error
         raise StoreError(
             "%s: %s" % (self.path, text),
-            transient=any(word in kind_name + " " + text for word in TRANSIENT),
+            transient=getattr(error, "errno", None) not in LASTING_ERRNOS
+            and may_pass("%s %s" % (type(error).__name__, error)),
         ) from error
+
+
+def may_pass(error: str) -> bool:
+    """Return whether an error with this text and class may be gone later."""
+    return not any(word in error for word in LASTING)
+
+
+def retry(
+    call: Callable[[], Any],
+    patience_s: float,
+    wait: Callable[[float], object],
+    waiting: Callable[[StoreError, float], None],
+) -> Any:
+    """Call a function, and again after errors that may pass.
+
+    Args:
+        call: The function.
+        patience_s: Seconds from the first error to the last attempt.
+        wait: Waits for some seconds; returns true to try no more.
+        waiting: Called with the error, and the seconds since the first one, before each wait.
+    """
+    first, pause_s = None, 1.0
+    while True:
+        try:
+            return call()
+        except StoreError as err:
+            now = time.monotonic()
+            first = now if first is None else first
+            if not err.transient or now + pause_s > first + patience_s:
+                raise
+            waiting(err, now - first)
+            if wait(pause_s):
+                raise
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 def _words(error: BaseException) -> str:
@@ -123,6 +186,17 @@ def _words(error: BaseException) -> str:
     if text.startswith(("RPCError(", "FatalRPCError(")) and '", "' in text:
         text = text.partition('", "')[2].rstrip('")').replace('\\"', '"').replace("\\n", "\n")
     return text.partition("\n")[0][:500]
+
+
+def pieces(source: Any, size: int, tick: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the first `size` bytes of an open file: a program may still append to it."""
+    while size:
+        piece = source.read(min(size, PIECE))
+        if not piece:
+            return
+        yield piece
+        tick(len(piece))
+        size -= len(piece)
 
 
 def files_below(store: FileStore, path: str) -> Iterable[Entry]:

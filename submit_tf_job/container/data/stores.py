@@ -6,13 +6,15 @@ memory affects that process only.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import posixpath
 import shutil
 import socket
 from importlib import import_module
 
-from submit_tf_job.container.data.store import PIECE, FileStore, StoreError, store_errors
+from submit_tf_job.container.data.store import PIECE, FileStore, NotFound, StoreError, store_errors
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
 from submit_tf_job.container.hadoop import (
     RPC_PORT,
@@ -24,10 +26,10 @@ from submit_tf_job.container.hadoop import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from submit_tf_job.container.data.store import Entry
+    from submit_tf_job.container.data.store import Entry, Version
 
 CONNECT_S = 10.0
 FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what fsspec calls s3
@@ -53,14 +55,12 @@ class Disk(FileStore):
         with store_errors(path), open(path, "rb") as source:
             yield from iter(lambda: source.read(PIECE), b"")
 
-    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+    def write(self, path: str, content: Iterable[bytes], size: int) -> None:  # noqa: ARG002
         """Write a new file."""
         with store_errors(path), open(path, "xb") as sink:
-            for piece in iter(lambda: source.read(PIECE), b""):
-                sink.write(piece)
-                tick(len(piece))
+            sink.writelines(content)
 
-    def mkdirs(self, path: str) -> None:
+    def mkdirs(self, path: str, permission: str = "") -> None:  # noqa: ARG002
         """Create a directory and its parents."""
         with store_errors(path):
             os.makedirs(path, exist_ok=True)
@@ -68,7 +68,17 @@ class Disk(FileStore):
     def rename(self, source: str, target: str) -> None:
         """Rename a file or directory."""
         with store_errors(target):
+            if os.path.lexists(target):  # the kernel replaces an empty directory
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             os.rename(source, target)
+
+    def version(self, path: str) -> Version | None:
+        """Return the time of the last change, and the inode."""
+        with store_errors(path):
+            if not os.path.lexists(path):
+                return None
+            found = os.lstat(path)
+            return [found.st_mtime_ns // 1000000, found.st_ino]
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with its contents."""
@@ -107,24 +117,34 @@ class Native(FileStore):
             for start in range(0, len(reader), PIECE):
                 yield reader.read_range(start, min(PIECE, len(reader) - start))
 
-    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+    def write(self, path: str, content: Iterable[bytes], size: int) -> None:  # noqa: ARG002
         """Write a new file."""
         with store_errors(path):
             writer = self.client.create(path, self.options(overwrite=False, create_parent=False))
-            for piece in iter(lambda: source.read(PIECE), b""):
+            for piece in content:
                 writer.write(piece)
-                tick(len(piece))
             writer.close()
 
-    def mkdirs(self, path: str) -> None:
+    def mkdirs(self, path: str, permission: str = "") -> None:
         """Create a directory and its parents."""
         with store_errors(path):
-            self.client.mkdirs(path, create_parent=True)
+            self.client.mkdirs(path, int(permission or "755", 8), create_parent=True)
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or directory."""
         with store_errors(target):
             self.client.rename(source, target)
+
+    def version(self, path: str) -> Version | None:
+        """Return the time of the last change; the library does not tell the inode."""
+        with contextlib.suppress(NotFound), store_errors(path):
+            return [self.client.get_file_info(path).modification_time, 0]
+        return None
+
+    def trash(self, path: str) -> str:
+        """Return the trash of the user, who owns what this process has just written."""
+        with store_errors(path):
+            return "/user/%s/.Trash" % self.client.get_file_info(path).owner
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with its contents."""
@@ -168,14 +188,13 @@ class ByFsspec(FileStore):
         with store_errors(path), self.fs.open(self.bucket + path, "rb") as source:
             yield from iter(lambda: source.read(PIECE), b"")
 
-    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+    def write(self, path: str, content: Iterable[bytes], size: int) -> None:  # noqa: ARG002
         """Write an object; it becomes visible when it is complete."""
         with store_errors(path), self.fs.open(self.bucket + path, "wb") as sink:
-            for piece in iter(lambda: source.read(PIECE), b""):
+            for piece in content:
                 sink.write(piece)
-                tick(len(piece))
 
-    def mkdirs(self, path: str) -> None:
+    def mkdirs(self, path: str, permission: str = "") -> None:
         """Do nothing: a prefix exists once an object has it."""
 
     def remove(self, path: str) -> None:

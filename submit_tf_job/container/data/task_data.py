@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
+import threading
 import time
 
 from submit_tf_job.container import contract
+from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
 from submit_tf_job.container.info import BootstrapProblem, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from submit_tf_job.container.info import Info
 
 INPUTS, OUTPUTS = "tfjob-inputs", "tfjob-outputs"  # directories in the working directory
-SILENCE_S = 300.0  # longest time without a byte copied
+SILENCE_S = 300.0  # longest time without a message of the copying process
 TELL_S = 30.0
 OF_EACH = ("every-task", "all-that-write")  # `by` of outputs that each task stores for itself
+FETCH_PATIENCE_S = 60.0  # how long a download is tried again
+# how long a task stays for an output that could not be stored within `finish_timeout`
+KEPT_S = 1800.0
 FETCH_FAILED, STORE_FAILED = "input-failed", "output-failed"
 
 
@@ -34,9 +42,22 @@ class Stopped(Exception):
 class Data:
     """The inputs and outputs of one task."""
 
-    def __init__(self, info: Info, env: dict[str, str], stopped: Callable[[], object]) -> None:
-        """Keep the arguments; `env` is the program's, `stopped` returns whether to stop."""
-        self.info, self.env, self.stopped = info, env, stopped
+    def __init__(
+        self,
+        info: Info,
+        env: dict[str, str],
+        stopped: Callable[[], object],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Keep the arguments.
+
+        Args:
+            info: The task.
+            env: The program's environment.
+            stopped: Returns whether to stop.
+            warn: Puts a sentence into the job's report; any thread may call it.
+        """
+        self.info, self.env, self.stopped, self.warn = info, env, stopped, warn
         self.task: Mapping[str, Any] = info.task["data"]
         self.reads = info.role in self.task["readers"]
         self.reads_all = info.role in self.task["onlookers"]  # no share, but all files
@@ -78,6 +99,24 @@ class Data:
             path = os.path.join(self.info.cwd, OUTPUTS, name)
             found[contract.ENV_OUTPUT + name.upper()] = path if item["upload"] else item["uri"]
         return found
+
+    def renew(self) -> None:
+        """Give the next start of the command empty outputs, unless they are kept (`on_retry`).
+
+        What a killed command has left may be half a file. Removing it may take long, so that a
+        thread does it.
+        """
+        for name, item in self.task["outputs"].items():
+            if item["upload"] and item["on_retry"] == "empty":
+                folder = self._folder(OUTPUTS, name)
+                gone = os.path.join(self.info.cwd, OUTPUTS, ".%s.gone" % name)
+                os.rename(folder, "%s-%d" % (gone, time.monotonic() * 1000))
+                self._folder(OUTPUTS, name)
+        threading.Thread(target=self._remove_former, name="remover", daemon=True).start()
+
+    def _remove_former(self) -> None:
+        for path in glob.glob(os.path.join(glob.escape(self.info.cwd), OUTPUTS, ".*.gone-*")):
+            shutil.rmtree(path, ignore_errors=True)
 
     def _folder(self, kind: str, name: str) -> str:
         path = os.path.join(self.info.cwd, kind, name)
@@ -145,7 +184,7 @@ class Data:
         )
         started = time.monotonic()
         try:
-            done = self._copy(steps)
+            done = self._copy(steps, FETCH_PATIENCE_S)
         except Stopped:
             return  # the event loop handles the signal and ends this task
         if done["t"] != "done":
@@ -172,10 +211,9 @@ class Data:
         """
         failed = bool(record["status"]) or end_requested
         steps = self._steps(failed)
-        limit_s = float(self.info.task["finish_timeout_s"]) if failed else None
         if not steps:
             return None
-        return lambda record: self._store(steps, record, limit_s)
+        return lambda record: self._store(steps, record, failed)
 
     @property
     def patience_s(self) -> float:
@@ -195,7 +233,7 @@ class Data:
             folder, uri = os.path.join(self.info.cwd, OUTPUTS, name), item["uri"]
             overwrite, uploads = item["overwrite"], self.info.decides
             if item["upload"] in OF_EACH:
-                uploads, uri = self.reads, "%s/%s" % (uri, self.info.name)
+                uploads, uri = self._trains(), "%s/%s" % (uri, self.info.name)
             if item["upload"] == "all-that-write" and uploads and _is_empty(folder):
                 log("the output %s is passed over: this task wrote nothing" % name)
                 continue
@@ -203,7 +241,7 @@ class Data:
                 continue
             if failed and item["on_failure"] == "keep":
                 uri, overwrite = "%s.failed-%s" % (uri, self.info.submission), True
-            mark = "%s-%s" % (self.info.submission, self.info.name)
+            me = (self.info.submission, self.info.name, self.info.container.rpartition("_")[2])
             steps.append(
                 {
                     "do": "upload",
@@ -211,18 +249,26 @@ class Data:
                     "uri": uri,
                     "from": folder,
                     "overwrite": overwrite,
-                    "mark": mark,
+                    "submission": self.info.submission,
+                    "task": self.info.name,
+                    "mark": "%s-%s-%s" % me,
                 }
             )
         return steps
 
+    def _trains(self) -> bool:
+        return bool(self.info.roles[self.info.role]["kind"] == contract.KIND_TRAINS)
+
     def _store(
-        self, steps: list[dict[str, Any]], record: dict[str, Any], limit_s: float | None
+        self, steps: list[dict[str, Any]], record: dict[str, Any], failed: bool
     ) -> dict[str, Any]:
         log("uploading %s" % ", ".join("%s to %s" % (step["name"], step["uri"]) for step in steps))
-        started = time.monotonic()
+        started, limit_s = time.monotonic(), float(self.info.task["finish_timeout_s"])
         try:
-            done = self._copy(steps, limit_s)
+            if failed:
+                done = self._copy(steps, limit_s, limit_s)
+            else:
+                done = self._copy(steps, limit_s + KEPT_S)
         except Stopped:
             done = _failed(steps, "this task was stopped meanwhile")
         if done["t"] == "done":
@@ -239,12 +285,42 @@ class Data:
         return dict(record, status=contract.EXIT_DATA, reason=STORE_FAILED, message=message)
 
     # --- the copying process ---
-    def _copy(self, steps: list[dict[str, Any]], limit_s: float | None = None) -> dict[str, Any]:
-        """Copy in a separate process, and return its last message.
+    def _copy(
+        self, steps: list[dict[str, Any]], patience_s: float, limit_s: float = float("inf")
+    ) -> dict[str, Any]:
+        """Copy in a separate process, in another one if that dies; return its last message.
+
+        Args:
+            steps: What to copy.
+            patience_s: How long an operation that fails is tried again.
+            limit_s: How long all of it may take.
 
         Raises:
             Stopped: This task must end.
         """
+        telling = _Telling(self, steps, patience_s)
+        end = time.monotonic() + limit_s
+
+        def copy() -> dict[str, Any]:
+            request = {"steps": steps, "patience_s": patience_s}
+            return self._copy_once(request, telling, end, limit_s)
+
+        try:
+            done: dict[str, Any] = retry(copy, patience_s, self._wait, telling.waiting)
+        except StoreError as err:
+            return _failed(steps, str(err))
+        return done
+
+    def _wait(self, pause_s: float) -> None:
+        end = time.monotonic() + pause_s
+        while time.monotonic() < end:
+            if self.stopped():
+                raise Stopped
+            time.sleep(0.2)
+
+    def _copy_once(
+        self, request: dict[str, Any], telling: _Telling, end: float, limit_s: float
+    ) -> dict[str, Any]:
         root = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
         env = dict(self.env)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [root, env.get("PYTHONPATH")]))
@@ -259,47 +335,101 @@ class Data:
         )
         try:
             assert process.stdin is not None
-            with process.stdin as sink:
-                sink.write(json.dumps({"steps": steps}).encode("ascii"))
-            return self._follow(process, steps, limit_s)
-        except OSError as err:  # the process ended before it had read its steps
-            return _failed(steps, "the copying process ended at once: %s" % err)
+            with contextlib.suppress(BrokenPipeError), process.stdin as sink:
+                sink.write(json.dumps(request).encode("ascii"))
+            for message in self._messages(process):
+                if time.monotonic() > end:
+                    why = "it was not done within %d s (finish_timeout)" % limit_s
+                    return _failed(request["steps"], why)
+                if message.get("t") in ("done", "failed"):
+                    return message
+                telling.message(message)
+            died = process.wait()
         finally:
             process.kill()
             process.wait()
             if process.stdout:
                 process.stdout.close()
+        text = "the copying process died (%s)"
+        if died >= 0:  # its own failure, which is in the log
+            raise StoreError(text % ("exit status %d" % died))
+        raise StoreError(text % "killed, or out of memory", transient=True)
 
-    def _follow(
-        self, process: subprocess.Popen[bytes], steps: list[dict[str, Any]], limit_s: float | None
-    ) -> dict[str, Any]:
+    def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+        """Yield the messages of the copying process, and {} while there is none, to its end.
+
+        Raises:
+            StoreError: It hangs.
+            Stopped: This task must end.
+        """
         assert process.stdout is not None
-        handle, rest = process.stdout.fileno(), b""
-        started = heard = told = time.monotonic()
+        handle, rest, heard = process.stdout.fileno(), b"", time.monotonic()
         while True:
             if self.stopped():
                 raise Stopped
-            now = time.monotonic()
-            if now > heard + SILENCE_S:
-                return _failed(steps, "nothing was copied for %d s" % SILENCE_S)
-            if limit_s is not None and now > started + limit_s:
-                return _failed(steps, "it was not done within %d s (finish_timeout)" % limit_s)
+            if time.monotonic() > heard + SILENCE_S:
+                raise StoreError("nothing was copied for %d s" % SILENCE_S, transient=True)
             if not select.select([handle], [], [], 0.5)[0]:
+                yield {}
                 continue
             data = os.read(handle, 65536)
             if not data:
-                return _failed(steps, "the copying process died (killed, or out of memory)")
-            heard = now
+                return
+            heard = time.monotonic()
             *lines, rest = (rest + data).split(b"\n")
-            for message in map(_message, lines):
-                if message.get("t") in ("done", "failed"):
-                    return message
-                if message.get("t") == "copied" and now > told + TELL_S:
-                    told = now
-                    log(
-                        "copied so far: %d files, %s"
-                        % (message["files"], _amount(message["bytes"]))
-                    )
+            yield from map(_message, lines)
+
+
+class _Telling:
+    """Tells how the copying goes: in the log, and in the report what its readers should know."""
+
+    def __init__(self, data: Data, steps: list[dict[str, Any]], patience_s: float) -> None:
+        """Start silent."""
+        self.data, self.steps = data, steps
+        self.limit_s = min(patience_s, float(data.info.task["finish_timeout_s"]))
+        self.patience_s, self.told, self.stages = patience_s, 0.0, 0
+
+    def message(self, message: Mapping[str, Any]) -> None:
+        """Handle a message of the copying process."""
+        kind = message.get("t")
+        if kind == "found":
+            for step in self.steps:
+                if step["name"] == message["name"]:
+                    step["was"] = message["was"]
+        elif kind == "note":
+            self.data.warn(str(message["text"]))
+        elif kind == "waiting":
+            self.waiting(StoreError(str(message["why"])), message["since_s"])
+        elif kind == "copied" and self._is_due():
+            log("copied so far: %d files, %s" % (message["files"], _amount(message["bytes"])))
+
+    def _is_due(self) -> bool:
+        due = time.monotonic() > self.told + TELL_S
+        if due:
+            self.told = time.monotonic()
+        return due
+
+    def waiting(self, err: StoreError, since_s: float) -> None:
+        """Tell that the copying is tried again, and where the output is meanwhile."""
+        step = self.steps[0]
+        if step["do"] == "download":
+            if self._is_due():
+                log("still fetching: %s" % err)
+            return
+        stage = 2 if since_s >= self.limit_s else 1
+        if stage <= self.stages:
+            if self._is_due():
+                log("not stored yet: %s" % err)
+            return
+        self.stages, self.told = stage, time.monotonic()
+        where = "it is in %s on %s" % (step["from"], self.data.info.node)
+        last_s = (self.limit_s if stage == 1 else self.patience_s) - since_s
+        until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() + last_s))
+        text = "the output %s cannot be stored at %s yet; it is tried again until %s: %s"
+        if stage == 2:
+            text = "the output %s could not be stored at %s within finish_timeout; "
+            text += where + " until %s, and is tried again: %s"
+        self.data.warn(text % (step["name"], step["uri"], until, err))
 
 
 def _failed(steps: list[dict[str, Any]], why: str) -> dict[str, Any]:

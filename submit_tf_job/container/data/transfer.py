@@ -16,9 +16,17 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from submit_tf_job.container.data.store import NotFound, StoreError, files_below, store_errors
+from submit_tf_job.container.data.store import (
+    NotFound,
+    StoreError,
+    files_below,
+    retry,
+    store_errors,
+)
 from submit_tf_job.container.data.stores import open_store
+from submit_tf_job.container.data.upload import SIDE_BY_SIDE, Upload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,19 +35,19 @@ if TYPE_CHECKING:
 
     from submit_tf_job.container.data.store import Entry, FileStore
 
-ATTEMPTS_S = (0.0, 1.0, 5.0)  # pauses before each attempt, for transient errors
-SIDE_BY_SIDE = 4
 TELL_S = 1.0
 MAGIC = re.compile(r"[*?\[]")
 
 
-class CopyCounter:
-    """Counts what has been copied, and reports it from time to time; used by several threads."""
+class Copying:
+    """What the steps share: counts, reports to the task, and trying again; for several threads."""
 
-    def __init__(self, tell: Callable[..., None]) -> None:
-        """Start at zero."""
+    def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
+        """Start at zero; `patience_s` is how long an operation is tried again."""
         self.files = self.bytes = 0
-        self.tell, self.lock, self.told = tell, threading.Lock(), 0.0
+        self.tell, self.patience_s = tell, patience_s
+        self.lock, self.told = threading.Lock(), 0.0
+        self.failed = threading.Event()  # one thread has given up
 
     def tick(self, size: int, files: int = 0) -> None:
         """Add to the counts."""
@@ -50,36 +58,41 @@ class CopyCounter:
                 self.told = time.monotonic()
                 self.tell(t="copied", files=self.files, bytes=self.bytes)
 
+    def note(self, text: str) -> None:
+        """Report something that does not fail the copying."""
+        self.tell(t="note", text=text)
 
-def retry(call: Callable[[], Any]) -> Any:
-    """Call a function, with retries after transient errors."""
-    for number, pause_s in enumerate(ATTEMPTS_S):
-        time.sleep(pause_s)
+    def retry(self, call: Callable[[], Any]) -> Any:
+        """Call a function, and again after errors that may pass."""
         try:
-            return call()
-        except StoreError as err:
-            if not err.transient or number + 1 == len(ATTEMPTS_S):
-                raise
-    raise AssertionError("the last attempt returns or raises")
+            return retry(call, self.patience_s, self.failed.wait, self._waiting)
+        except StoreError:
+            self.failed.set()
+            raise
+
+    def _waiting(self, err: StoreError, since_s: float) -> None:
+        with self.lock:
+            self.tell(t="waiting", why=str(err), since_s=since_s)
 
 
 # --- downloads ------------------------------------------------------------------------------------
-def download(step: Mapping[str, Any], account: CopyCounter) -> None:
+def download(step: Mapping[str, Any], copying: Copying) -> None:
     """Download an input: the files of a list, the matches of a pattern, a directory, or one file.
 
     The step's `file` gets the paths on this disk, one per line.
     """
-    store, path = retry(lambda: open_store(step["uri"], os.environ))
+    store, path = copying.retry(lambda: open_store(step["uri"], os.environ))
     pattern = MAGIC.search(path)
     base = path
     if pattern:
         base = posixpath.dirname(path[: pattern.start()])
     if step.get("share") is not None:
-        found: Iterable[Entry] = [_stat(store, _same(step["uri"], uri)) for uri in step["share"]]
+        paths = [_same(step["uri"], uri) for uri in step["share"]]
+        found: Iterable[Entry] = [copying.retry(partial(store.stat, path)) for path in paths]
     elif pattern:
-        found = retry(lambda: matching(store, path))
+        found = copying.retry(lambda: matching(store, path))
     else:
-        found = retry(lambda: files_below(store, path))
+        found = copying.retry(lambda: files_below(store, path))
     if not pattern and [entry[0] for entry in found] == [path]:  # a single file
         base = posixpath.dirname(path)
     pairs = [
@@ -89,14 +102,9 @@ def download(step: Mapping[str, Any], account: CopyCounter) -> None:
         with store_errors(target):
             os.makedirs(os.path.dirname(target), exist_ok=True)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        list(pool.map(lambda pair: _fetch(store, pair[0], pair[1], account), pairs))
+        list(pool.map(lambda pair: _fetch(store, pair[0], pair[1], copying), pairs))
     with store_errors(step["file"]), open(step["file"], "w", encoding="utf-8") as out:
         out.write("".join(target + "\n" for _, target in pairs))
-
-
-def _stat(store: FileStore, path: str) -> Entry:
-    found: Entry = retry(lambda: store.stat(path))
-    return found
 
 
 def _same(uri: str, listed: str) -> str:
@@ -139,131 +147,38 @@ def matching(store: FileStore, pattern: str) -> list[Entry]:
     return files
 
 
-def _fetch(store: FileStore, entry: Entry, target: str, account: CopyCounter) -> None:
-    retry(lambda: _fetch_once(store, entry, target, account))
-    account.tick(0, 1)
+def _fetch(store: FileStore, entry: Entry, target: str, copying: Copying) -> None:
+    copying.retry(lambda: _fetch_once(store, entry, target, copying))
+    copying.tick(0, 1)
 
 
-def _fetch_once(store: FileStore, entry: Entry, target: str, account: CopyCounter) -> None:
+def _fetch_once(store: FileStore, entry: Entry, target: str, copying: Copying) -> None:
     path, size = entry[0], entry[2]
     have = 0
     with store_errors(target), open(target, "wb") as sink:
         for piece in store.read(path):
             sink.write(piece)
             have += len(piece)
-            account.tick(len(piece))
+            copying.tick(len(piece))
     if have != size:
         raise StoreError("%s: %d bytes came, and it has %d" % (path, have, size), transient=True)
-
-
-# --- uploads --------------------------------------------------------------------------------------
-def upload(step: Mapping[str, Any], account: CopyCounter) -> None:
-    """Upload a directory to an output's URI.
-
-    It gets a temporary name first and is then renamed, so that no reader sees a part of it.
-    """
-    store, target = retry(lambda: open_store(step["uri"], os.environ))
-    local = step["from"]
-    directories, files = _tree(local)
-    if not files:
-        raise StoreError("nothing was written to %s" % local)
-    if not step["overwrite"] and store.exists(target):
-        raise StoreError("%s: exists already; set overwrite: true to replace it" % target)
-    beside = posixpath.join(
-        posixpath.dirname(target), ".%s.%s" % (posixpath.basename(target), step["mark"])
-    )
-    place = beside + ".tmp" if store.renames else target
-    retry(lambda: store.remove(place))
-    try:
-        for name in [""] + directories:
-            _make(store, posixpath.join(place, name).rstrip("/"))
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            list(
-                pool.map(
-                    lambda name: _send(
-                        store, os.path.join(local, name), posixpath.join(place, name), account
-                    ),
-                    files,
-                )
-            )
-        if store.renames:
-            _move_to_target(store, place, target, beside + ".old")
-    except BaseException:
-        if store.renames:
-            with contextlib.suppress(StoreError):
-                store.remove(place)
-        raise
-
-
-def _make(store: FileStore, path: str) -> None:
-    retry(lambda: store.mkdirs(path))
-
-
-def _tree(local: str) -> tuple[list[str], list[str]]:
-    directories, files = [], []
-    for folder, below, names in os.walk(local, followlinks=False):
-        directories += [os.path.relpath(os.path.join(folder, name), local) for name in below]
-        files += [os.path.relpath(os.path.join(folder, name), local) for name in names]
-    return sorted(directories), sorted(files)
-
-
-def _send(store: FileStore, source: str, target: str, account: CopyCounter) -> None:
-    retry(lambda: _send_once(store, source, target, account))
-    account.tick(0, 1)
-
-
-def _send_once(store: FileStore, source: str, target: str, account: CopyCounter) -> None:
-    with store_errors(source):
-        size = os.path.getsize(source)
-        file = open(source, "rb")  # noqa: SIM115 - closed below; what goes wrong in between is about the target
-    with file:
-        try:
-            store.write(target, file, account.tick)
-        except StoreError:
-            with contextlib.suppress(StoreError):
-                store.remove(target)
-            raise
-    if store.stat(target)[2] != size:
-        raise StoreError("%s: is not as long as what was written" % target, transient=True)
-
-
-def _move_to_target(store: FileStore, place: str, target: str, old: str) -> None:
-    """Rename an upload to its target; if that fails, restore the previous target."""
-    replaced = store.exists(target)
-    if replaced:
-        store.remove(old)
-        store.rename(target, old)
-    try:
-        retry(lambda: _rename(store, place, target))
-    except BaseException:
-        if replaced:
-            with contextlib.suppress(StoreError):
-                store.rename(old, target)
-        raise
-    if replaced:
-        store.remove(old)
-
-
-def _rename(store: FileStore, place: str, target: str) -> None:
-    try:
-        store.rename(place, target)
-    except StoreError:
-        # otherwise the rename succeeded, and its response was lost
-        if store.exists(place) or not store.exists(target):
-            raise
 
 
 # --- the program ----------------------------------------------------------------------------------
 def run(request: Mapping[str, Any], tell: Callable[..., None]) -> int:
     """Run the steps, report progress and the result, and return the exit status."""
-    account = CopyCounter(tell)
+    copying = Copying(tell, request["patience_s"])
     for step in request["steps"]:
         try:
-            (download if step["do"] == "download" else upload)(step, account)
+            if step["do"] == "download":
+                download(step, copying)
+            else:
+                store, target = copying.retry(partial(open_store, step["uri"], os.environ))
+                Upload(store, target, step, copying).run()
         except StoreError as err:
             tell(t="failed", name=step["name"], uri=step["uri"], why=str(err))
             return 1
-    tell(t="done", files=account.files, bytes=account.bytes)
+    tell(t="done", files=copying.files, bytes=copying.bytes)
     return 0
 
 

@@ -10,19 +10,30 @@ import os
 import posixpath
 from urllib.parse import quote, urlencode, urlsplit
 
-from submit_tf_job.container.data.store import PIECE, FileStore, NotFound, StoreError, store_errors
+from submit_tf_job.container.data.store import (
+    PIECE,
+    FileStore,
+    NotFound,
+    StoreError,
+    may_pass,
+    store_errors,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from submit_tf_job.container.data.store import Entry
+    from submit_tf_job.container.data.store import Entry, Version
 
 TIMEOUT_S = 60.0
 # YARN's own token file: a program with a login of its own gets another one
 GIVEN_TOKENS = "TFJOB_GIVEN_TOKENS"
 FAILOVER = ("StandbyException", "RetriableException", "SafeModeException")
+
+
+class _Inactive(StoreError):
+    """A NameNode that does not answer, is not the active one, or not ready."""
 
 
 class WebHdfs(FileStore):
@@ -54,24 +65,30 @@ class WebHdfs(FileStore):
         problem = StoreError("%s: no NameNode" % path)
         for address in list(self.addresses):
             try:
-                with store_errors("%s (%s)" % (path, address)):
-                    connection = self._connect(self.protocol, address)
-                    connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
-                    answer = connection.getresponse()
-                    body = answer.read(64 << 20)
-                    connection.close()
+                answer, body = self._ask(method, address, path, query)
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.headers["Location"]
                 return _value(path, answer, body)
-            except NotFound:
-                raise
-            except StoreError as err:
+            except _Inactive as err:
                 problem = err
-                if not err.transient:
-                    raise
                 # the other NameNode may be the active one
                 self.addresses = self.addresses[1:] + self.addresses[:1]
         raise problem
+
+    def _ask(
+        self, method: str, address: str, path: str, query: str
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        try:
+            with store_errors("%s (%s)" % (path, address)):
+                connection = self._connect(self.protocol, address)
+                connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
+                answer = connection.getresponse()
+                body = answer.read(64 << 20)
+                connection.close()
+                return answer, body
+        except StoreError as err:
+            raise _Inactive(str(err), transient=True) from err
+        raise AssertionError("the block returns or raises")
 
     def _to(self, location: Any, path: str) -> tuple[http.client.HTTPConnection, str]:
         parts = urlsplit(str(location or ""))
@@ -104,29 +121,29 @@ class WebHdfs(FileStore):
             yield from iter(lambda: answer.read(PIECE), b"")
             connection.close()
 
-    def write(self, path: str, source: Any, tick: Callable[[int], None]) -> None:
+    def write(self, path: str, content: Iterable[bytes], size: int) -> None:
         """Write a new file."""
         connection, target = self._to(self._send("PUT", path, "CREATE", overwrite="false"), path)
-
-        def pieces() -> Iterator[bytes]:
-            for piece in iter(lambda: source.read(PIECE), b""):
-                yield piece
-                tick(len(piece))
-
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         with store_errors(path):
-            headers = {
-                "Content-Type": "application/octet-stream",
-                "Content-Length": str(os.fstat(source.fileno()).st_size),
-            }
-            connection.request("PUT", target, body=pieces(), headers=headers)
-            answer = connection.getresponse()
+            try:
+                connection.request("PUT", target, body=content, headers=headers)
+            except (BrokenPipeError, ConnectionResetError) as broken:
+                # a DataNode answers why it reads no further (a quota), and closes the connection
+                try:
+                    answer = connection.getresponse()
+                except (OSError, http.client.HTTPException):
+                    raise broken from None
+            else:
+                answer = connection.getresponse()
             body = answer.read(65536)
             connection.close()
         if answer.status != 201:
             _value(path, answer, body)
 
-    def mkdirs(self, path: str, **options: str) -> None:
-        """Create a directory and its parents; `permission` is an option of HDFS."""
+    def mkdirs(self, path: str, permission: str = "") -> None:
+        """Create a directory and its parents."""
+        options = {"permission": permission} if permission else {}
         self._send("PUT", path, "MKDIRS", **options)
 
     def rename(self, source: str, target: str) -> None:
@@ -134,6 +151,18 @@ class WebHdfs(FileStore):
         (RenameOptionSetParam).
         """
         self._send("PUT", source, "RENAME", destination=target, renameoptions="NONE")
+
+    def version(self, path: str) -> Version | None:
+        """Return the time of the last change, and the inode."""
+        try:
+            found = self._send("GET", path, "GETFILESTATUS")["FileStatus"]
+        except NotFound:
+            return None
+        return [found["modificationTime"], found.get("fileId", 0)]
+
+    def trash(self, path: str) -> str:
+        """Return the user's trash, which an encryption zone has of its own."""
+        return str(self._send("GET", path, "GETTRASHROOT")["Path"])
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with its contents."""
@@ -156,16 +185,16 @@ def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
         raise StoreError(why % path)
     remote = isinstance(value, dict) and value.get("RemoteException")
     if not isinstance(remote, dict):
-        raise StoreError(
-            "%s: HTTP %d %s" % (path, answer.status, answer.reason), transient=answer.status >= 500
-        )
+        kind_of = _Inactive if answer.status >= 500 else StoreError
+        why = "%s: HTTP %d %s" % (path, answer.status, answer.reason)
+        raise kind_of(why, transient=answer.status >= 500)
     kind, message = str(remote.get("exception")), str(remote.get("message") or "").strip()
     first = (message or kind).splitlines()[0][:500]
     if kind == "FileNotFoundException":
         raise NotFound("%s: no such file or directory" % path)
-    raise StoreError(
-        "%s: %s" % (path, first), transient=any(word in kind + message for word in FAILOVER)
-    )
+    if any(word in kind + message for word in FAILOVER):
+        raise _Inactive("%s: %s" % (path, first), transient=True)
+    raise StoreError("%s: %s" % (path, first), transient=may_pass(kind + message))
 
 
 def _token(path: str) -> str:

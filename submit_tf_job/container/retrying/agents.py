@@ -103,6 +103,8 @@ class Renewing(Agent):
         if self.child:
             self._free()
             self.env = dict(self.prepared)
+            if self.data:
+                self.data.renew()
         self.child = self.record = self.close_servers = self.signals.forward = None
         try:
             if not self.reserved:

@@ -245,6 +245,63 @@ def test_validate_with_an_override(cli: Cli, spec: Path) -> None:
     )
 
 
+OUTPUTS = """name: mnist
+image: none
+strategy: custom
+command: "true"
+roles:
+  chief: {memory: 1Gi}
+  worker: {memory: 1Gi, kind: serves}
+inputs:
+  train: hdfs:///data/clicks/2026-*/x.tfrecord
+outputs:
+  %s
+"""
+REPLACED = (
+    "train.yaml:11:3: outputs.m: %s is %s, and all that is there would be replaced; name a "
+    "directory of its own, as in %s/m"
+)
+
+
+@pytest.mark.parametrize(
+    ("uri", "what"),
+    [
+        ("hdfs://nn:8020/tmp", "everybody's directory for temporary files"),
+        ("webhdfs://nn:9870//user", "the directory of all homes"),
+        ("viewfs:///user/carol", "a home directory"),
+        ("file:///home/carol", "a home directory"),
+        ("hdfs:///data", "or holds the input train"),
+        ("hdfs://nn/data/clicks", "or holds the input train"),
+    ],
+)
+def test_validate_refuses_outputs_that_would_replace_more(
+    cli: Cli, spec: Path, uri: str, what: str
+) -> None:
+    spec.write_text(OUTPUTS % f'm: {{uri: "{uri}", upload: true, overwrite: true}}')
+    done = cli("validate", "train.yaml")
+    assert done == Done(2, REPLACED % (uri, what, uri) + "\n", "")
+
+
+def test_validate_refuses_an_output_above_another(cli: Cli, spec: Path) -> None:
+    other = 'other: "hdfs:///models/m/checkpoints"'
+    spec.write_text(OUTPUTS % f'm: {{uri: "hdfs:///models/m", upload: true}}\n  {other}')
+    told = REPLACED % ("hdfs:///models/m", "or holds the output other", "hdfs:///models/m")
+    assert cli("validate", "train.yaml").out == told + "\n"
+    spec.write_text(
+        OUTPUTS % 'm: {uri: "hdfs:///data/clicks/out", upload: true}\n  o: hdfs:///data'
+    )
+    assert cli("validate", "train.yaml") == Done(0, "train.yaml: ok\n", "")
+
+
+def test_validate_refuses_outputs_of_tasks_that_the_job_ends(cli: Cli, spec: Path) -> None:
+    spec.write_text(OUTPUTS % "m: {uri: hdfs:///m, upload: true, by: every-task}")
+    assert cli("validate", "train.yaml").out == (
+        "train.yaml:11:37: outputs.m.by: every task is to store an output, and worker has the kind "
+        "serves: the job ends it, and its output is lost; leave by out, have the program write to "
+        "a URI itself, or give the role kind: trains\n"
+    )
+
+
 # --- schema, init ---------------------------------------------------------------------------------
 
 

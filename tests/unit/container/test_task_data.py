@@ -8,7 +8,6 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ def data_of(
     }
     env = {contract.ENV_INSTANCE: f"{role}-{index}", "PATH": os.environ["PATH"]}
     made = dict(env)
-    return Data(Info(task, env, str(cwd)), made, lambda: False), made
+    return Data(Info(task, env, str(cwd)), made, lambda: False, lambda _text: None), made
 
 
 def lines(path: str) -> list[str]:
@@ -203,195 +202,12 @@ def test_prepare_when_the_copying_process_dies(
         data.prepare()
 
 
-# --- up -------------------------------------------------------------------------------------------
-
-UPLOAD = {"uri": "", "upload": "deciding-task", "on_failure": "discard", "overwrite": False}
-GOOD, BAD = (
-    {"status": 0, "reason": "exited", "message": ""},
-    {"status": 3, "reason": "exited", "message": "own"},
-)
-
-
-def finish(data: Data, record: dict[str, Any], *, end_requested: bool = False) -> dict[str, Any]:
-    upload = data.uploads(record, end_requested)
-    return upload(dict(record)) if upload else record
-
-
-def an_output(cwd: Path, role: str, target: Path, **more: Any) -> Data:
-    data, env = data_of(cwd, role, outputs={"m": {**UPLOAD, "uri": f"file://{target}", **more}})
-    data.prepare()
-    folder = Path(env["TFJOB_OUTPUT_M"])
-    assert folder == cwd / "tfjob-outputs/m"
-    (folder / "deep/er").mkdir(parents=True, exist_ok=True)
-    (folder / "deep/er/x").write_text("new")
-    (folder / ".hidden").write_text("h")
-    return data
-
-
-def below(path: Path) -> list[str]:
-    return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
-
-
-def test_uploads_only_in_the_deciding_task(tmp_path: Path) -> None:
-    target = tmp_path / "out/model"
-    assert finish(an_output(tmp_path, "worker", target), GOOD) == GOOD
-    assert not target.exists()
-    assert finish(an_output(tmp_path, "evaluator", target, upload="every-task"), GOOD) == GOOD
-    assert not target.exists()
-    assert finish(an_output(tmp_path, "chief", target), GOOD) == GOOD
-    assert below(tmp_path / "out") == ["model/.hidden", "model/deep/er/x"]
-
-
-def test_uploads_leaves_an_output_that_the_program_writes_itself(tmp_path: Path) -> None:
-    own = {"uri": f"file://{tmp_path}/own", "upload": None}
-    for role in ("chief", "worker"):
-        data, _env = data_of(tmp_path, role, outputs={"m": own})
-        assert data.uploads(GOOD, False) is None
-        assert data.uploads(BAD, False) is None
-
-
-@pytest.mark.parametrize(
-    ("more", "record", "told", "left"),
-    [
-        (
-            {"upload": "every-task"},
-            GOOD,
-            False,
-            ["model/chief-0/.hidden", "model/chief-0/deep/er/x"],
-        ),
-        ({}, BAD, False, []),
-        ({}, GOOD, True, []),
-        ({"on_failure": "upload"}, BAD, False, ["model/.hidden", "model/deep/er/x"]),
-        (
-            {"on_failure": "keep"},
-            BAD,
-            False,
-            ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"],
-        ),
-        (
-            {"on_failure": "keep"},
-            GOOD,
-            True,
-            ["model.failed-0123/.hidden", "model.failed-0123/deep/er/x"],
-        ),
-    ],
-)
-def test_uploads_after_success_and_failure(
-    tmp_path: Path, more: dict[str, Any], record: dict[str, Any], told: bool, left: list[str]
-) -> None:
-    data = an_output(tmp_path, "chief", tmp_path / "out/model", **more)
-    assert finish(data, record, end_requested=told) == record
-    assert below(tmp_path / "out") == left
-
-
-def test_upload_replaces_a_target_only_with_overwrite(tmp_path: Path) -> None:
-    target = tmp_path / "out/model"
-    target.mkdir(parents=True)
-    (target / "old").write_text("old")
-    done = finish(an_output(tmp_path, "chief", target), GOOD)
-    why = (
-        f"the output m could not be stored at file://{target}: {target}: exists already; "
-        f"set overwrite: true to replace it"
-    )
-    assert (done["status"], done["reason"]) == (97, "output-failed")
-    assert done["message"].endswith(why)
-    assert below(tmp_path / "out") == ["model/old"]
-    data, _ = data_of(
-        tmp_path, "chief", outputs={"m": {**UPLOAD, "uri": f"file://{target}", "overwrite": True}}
-    )
-    assert finish(data, GOOD) == GOOD
-    assert below(tmp_path / "out") == ["model/.hidden", "model/deep/er/x"]
-
-
-def test_upload_of_an_empty_output(tmp_path: Path) -> None:
-    data, _ = data_of(
-        tmp_path,
-        "chief",
-        outputs={"m": {**UPLOAD, "uri": "file:///proc/version/x", "on_failure": "upload"}},
-    )
-    data.prepare()
-    assert finish(data, GOOD)["message"].endswith(
-        f": nothing was written to {tmp_path}/tfjob-outputs/m"
-    )
-    assert finish(data, BAD) == BAD
-    (tmp_path / "tfjob-outputs/m/x").write_text("x")
-    assert finish(data, BAD) == BAD
-    assert finish(data, GOOD)["message"].endswith(": /proc/version/x: Not a directory")
-
-
-# --- the copying itself ---------------------------------------------------------------------------
+# --- object stores (all else about uploads: tests/bootstrap/test_outputs.py) ----------------------
 
 
 class Told(list[dict[str, Any]]):
     def __call__(self, **what: Any) -> None:
         self.append(what)
-
-
-def upload_step(local: Path, uri: str, **more: Any) -> dict[str, Any]:
-    return {
-        "do": "upload",
-        "name": "m",
-        "uri": uri,
-        "from": str(local),
-        "overwrite": False,
-        "mark": "x",
-        **more,
-    }
-
-
-def test_upload_failure_restores_the_target(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local, target = tmp_path / "local", tmp_path / "out/model"
-    local.mkdir()
-    (local / "x").write_text("new")
-    target.mkdir(parents=True)
-    (target / "old").write_text("old")
-    told = Told()
-
-    def full(_self: stores.Disk, path: str, _source: Any, _tick: Any) -> None:
-        with store.store_errors(path):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stores.Disk, "write", full)
-        assert (
-            transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told)
-            == 1
-        )
-    assert told[-1]["why"] == f"{tmp_path}/out/.model.x.tmp/x: No space left on device"
-    assert below(tmp_path / "out") == ["model/old"]
-
-    rename = stores.Disk.rename
-
-    def unlucky(self: stores.Disk, source: str, to: str) -> None:
-        if source.endswith(".tmp"):
-            raise store.StoreError("no")
-        rename(self, source, to)
-
-    monkeypatch.setattr(stores.Disk, "rename", unlucky)
-    assert (
-        transfer.run({"steps": [upload_step(local, f"file://{target}", overwrite=True)]}, told) == 1
-    )
-    assert below(tmp_path / "out") == ["model/old"]
-
-
-def test_retry_after_transient_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("submit_tf_job.container.data.transfer.time.sleep", pauses.append)
-    outcomes: Iterator[Any] = iter([store.StoreError("standby", transient=True), "done"])
-
-    def call() -> Any:
-        found = next(outcomes)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    assert transfer.retry(call) == "done"
-    assert pauses == [0.0, 1.0]
-    outcomes = iter([store.StoreError("never")])
-    with pytest.raises(store.StoreError, match="never"):
-        transfer.retry(call)
 
 
 def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,19 +226,23 @@ def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (local / "deep/x").write_text("new")
     memory.pipe_file("/bucket/m/old", b"old")
     told = Told()
-    assert transfer.run({"steps": [upload_step(local, "s3://bucket/m")]}, told) == 1
-    assert told[-1]["why"] == "/m: exists already; set overwrite: true to replace it"
-    assert transfer.run({"steps": [upload_step(local, "s3://bucket/m", overwrite=True)]}, told) == 0
-    assert sorted(memory.find("/bucket")) == ["/bucket/m/deep/x"]
-    down = {
-        "do": "download",
-        "name": "d",
-        "uri": "s3://bucket/m",
-        "to": str(tmp_path / "down"),
-        "file": str(tmp_path / "list"),
-        "share": None,
-    }
-    assert transfer.run({"steps": [down]}, told) == 0
+    step: dict[str, Any] = {"do": "upload", "name": "m", "uri": "s3://bucket/m", "mark": "x"}
+    step.update({"from": str(local), "overwrite": False, "submission": "0123", "task": "chief-0"})
+
+    def run(step: dict[str, Any]) -> int:
+        return transfer.run({"steps": [step], "patience_s": 0}, told)
+
+    assert run(step) == 1
+    assert told[-1]["why"] == (
+        "/m: exists already; set overwrite: true to replace it; the output is at /m.failed-0123"
+    )
+    aside = ["/bucket/m.failed-0123/.submit_tf_job", "/bucket/m.failed-0123/deep/x"]
+    assert sorted(memory.find("/bucket")) == [*aside, "/bucket/m/old"]
+    assert run({**step, "overwrite": True}) == 0
+    new = ["/bucket/m/.submit_tf_job", "/bucket/m/deep/x"]
+    assert sorted(memory.find("/bucket")) == [*aside, *new]
+    down = {"do": "download", "name": "d", "uri": "s3://bucket/m", "to": str(tmp_path / "down")}
+    assert run({**down, "file": str(tmp_path / "list"), "share": None}) == 0
     assert (tmp_path / "down/deep/x").read_text() == "new"
     assert told[-1] == {"t": "done", "files": 1, "bytes": 3}
     memory.store.clear()
@@ -510,7 +330,6 @@ class FakeWeb(webhdfs_client.WebHdfs):
     def __init__(self, env: dict[str, str], *expected: tuple[str, str, Answer]) -> None:
         super().__init__("http", ["one:9870", "two:9870"], env)
         self.expected = list(expected)
-        self.sent = b""
 
     def _connect(self, protocol: str, address: str) -> Any:
         web = self
@@ -521,8 +340,6 @@ class FakeWeb(webhdfs_client.WebHdfs):
             ) -> None:
                 wanted, start, self.answer = web.expected.pop(0)
                 assert (method, f"{address}{target}"[: len(start)]) == (wanted, start)
-                web.sent = b"".join(body)
-                assert not headers or headers["Content-Length"] == str(len(web.sent))
 
             def getresponse(self) -> Answer:
                 return self.answer
@@ -560,17 +377,6 @@ def test_webhdfs_remembers_the_active_name_node() -> None:
     web.expected = [("GET", "two:9870" + path, Answer(200, STATUS))]
     assert web.stat("/a b") == ("/a b", False, 3)
     assert web.expected == []
-
-
-def test_webhdfs_write_follows_the_redirect(tmp_path: Path) -> None:
-    to = "http://data:9864/webhdfs/v1/x?op=CREATE&delegation=D"
-    first = ("PUT", "one:9870/webhdfs/v1/x?op=CREATE&user.name=", Answer(307, b"", to))
-    web = FakeWeb({}, first, ("PUT", "data:9864/webhdfs/v1/x?op=CREATE&delegation=D", Answer(201)))
-    (tmp_path / "f").write_bytes(b"12345")
-    counted: list[int] = []
-    with (tmp_path / "f").open("rb") as source:
-        web.write("/x", source, counted.append)
-    assert (web.sent, counted, web.expected) == (b"12345", [5], [])
 
 
 @pytest.mark.parametrize("where", ["t", "none"])  # the second: a program that logs in itself

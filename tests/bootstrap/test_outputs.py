@@ -1,0 +1,431 @@
+"""Outputs that are stored when a command has ended: by real bootstraps, on an HDFS with faults.
+
+`tests/cluster/test_outputs.py` does the same on the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bootstrap.harness import HOLD, WITNESS, Cluster, role
+from tests.fakes.web_hdfs import CLOSE, Fault, WebNameNode, web_name_node
+
+WRITE = "mkdir $TFJOB_OUTPUT_M/deep; echo new > $TFJOB_OUTPUT_M/deep/x"
+NEW = {"deep/x": b"new\n"}
+MARK = ".submit_tf_job"
+SOON = {"finish_timeout_s": 4}
+
+
+@pytest.fixture
+def hdfs() -> Iterator[WebNameNode]:
+    with web_name_node() as made:
+        made.make("/models")
+        yield made
+
+
+def storing(
+    job: Cluster, uri: str, command: Any = WRITE, *, task: dict[str, Any] | None = None, **more: Any
+) -> None:
+    """Start a job of one task that stores the output `m`."""
+    output = {
+        "uri": uri,
+        "upload": "deciding-task",
+        "on_failure": "discard",
+        "on_retry": "empty",
+        "overwrite": False,
+        **more,
+    }
+    data = {"readers": ["chief"], "onlookers": [], "inputs": {}, "outputs": {"m": output}}
+    job.job({"chief": role(1, "trains", command)}, data=data, **(task or {}))
+    job.start(env={"HADOOP_USER_NAME": "alice"})
+
+
+def on(hdfs: WebNameNode, path: str = "/models/m") -> str:
+    return f"webhdfs://{hdfs.address}{path}"
+
+
+def stored(hdfs: WebNameNode, path: str = "/models/m") -> dict[str, bytes]:
+    """Return the files of a stored output without its mark, which must be there."""
+    files = hdfs.below(path)
+    assert json.loads(files.pop(MARK)).keys() == {"submission", "task"}
+    return files
+
+
+def aside(job: Cluster) -> str:
+    return f"/models/m.failed-{job.task['submission']}"
+
+
+def lost(job: Cluster) -> str:
+    """Wait for a job whose output is not at its place; return the message."""
+    assert job.wait("chief-0") == 97
+    failure = job.report()["first_failure"]
+    assert failure["reason"] == "output-failed"
+    return str(failure["message"])
+
+
+def copying(job: Cluster) -> int:
+    """Return the process that copies."""
+    parent = job.runs["chief-0"].pid
+
+    def find() -> int | None:
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                words = stat.read_text().rpartition(")")[2].split()
+                line = stat.with_name("cmdline").read_bytes()
+            except OSError:
+                continue
+            if words[1] == str(parent) and b"data.transfer" in line:
+                return int(stat.parent.name)
+        return None
+
+    return int(job.until(find))
+
+
+# --- what stands there ----------------------------------------------------------------------------
+
+
+def test_upload_stores_everything_and_leaves_nothing_else(
+    any_job: Cluster, hdfs: WebNameNode
+) -> None:
+    storing(any_job, on(hdfs))
+    assert any_job.wait("chief-0") == 0, any_job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+    assert hdfs.children("/models") == ["m"]
+    assert any_job.report()["warnings"] == []
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+def test_upload_replaces_nothing_that_came_during_the_copy(
+    job: Cluster, hdfs: WebNameNode, overwrite: bool, before: bool
+) -> None:
+    if before:
+        hdfs.put("/models/m/old", b"old")
+
+    def another_job_stores(operation: str, path: str) -> None:
+        if operation == "DATA" and path.endswith("/x"):
+            hdfs.before = lambda _operation, _path: None
+            hdfs._move("/models/m", None)
+            time.sleep(0.005)
+            hdfs.put("/models/m/theirs", b"theirs")
+
+    hdfs.before = another_job_stores
+    storing(job, on(hdfs), overwrite=overwrite)
+    told = lost(job)
+    assert hdfs.below("/models/m") == {"theirs": b"theirs"}
+    assert stored(hdfs, aside(job)) == NEW
+    assert told.endswith(f"; the output is at {aside(job)}")
+    was_there = before and not overwrite
+    why = "exists already" if was_there else "something else was stored there during the upload"
+    assert f"/models/m: {why}" in told or was_there
+    assert hdfs.children("/models") == ["m", aside(job).rpartition("/")[2]]
+
+
+def test_upload_without_overwrite_leaves_what_is_there_and_the_output_beside_it(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    hdfs.put("/models/m/old", b"old")
+    storing(job, on(hdfs))
+    assert lost(job).endswith(
+        f"the output m could not be stored at {on(hdfs)}: /models/m: exists already; set "
+        f"overwrite: true to replace it; the output is at {aside(job)}"
+    )
+    assert hdfs.below("/models/m") == {"old": b"old"}
+    assert stored(hdfs, aside(job)) == NEW
+
+
+def test_overwrite_moves_a_foreign_tree_to_the_trash_and_removes_outputs_of_jobs(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    hdfs.put("/models/m/2020/thesis", b"thesis")
+    trash = "/user/alice/.Trash/Current/models/m"
+    hdfs.put(f"{trash}/x", b"an earlier one")
+    storing(job, on(hdfs), overwrite=True)
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+    [kept] = [name for name in hdfs.children("/user/alice/.Trash/Current/models") if name != "m"]
+    place = f"/user/alice/.Trash/Current/models/{kept}"
+    assert hdfs.below(place) == {"2020/thesis": b"thesis"}
+    assert job.report()["warnings"] == [
+        f"what stood at /models/m was no output of an earlier job, and is now at {place}"
+    ]
+    storing(job, on(hdfs), "echo newer > $TFJOB_OUTPUT_M/y", overwrite=True)
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == {"y": b"newer\n"}
+    assert hdfs.children("/models") == ["m"]
+    assert sorted(hdfs.children("/user/alice/.Trash/Current/models")) == sorted(["m", kept])
+    assert job.report()["warnings"] == []
+
+
+def test_a_foreign_tree_stays_beside_the_output_where_there_is_no_trash(
+    job: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "out/m").mkdir(parents=True)
+    (tmp_path / "out/m/old").write_text("old")
+    storing(job, f"file://{tmp_path}/out/m", overwrite=True)
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    beside = tmp_path / f"out/m.replaced-{job.task['submission']}"
+    assert (beside / "old").read_text() == "old"
+    assert (tmp_path / "out/m/deep/x").read_text() == "new\n"
+
+
+def test_what_earlier_uploads_have_left_is_swept(job: Cluster, hdfs: WebNameNode) -> None:
+    long_ago = int(time.time() * 1000) - 25 * 3600 * 1000
+    for name in (".m.a-chief-0-01.tfjob-tmp", ".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp"):
+        hdfs.put(f"/models/{name}/x", b"left")
+        hdfs.directories[f"/models/{name}"] = long_ago
+    hdfs.directories["/models/.m.b-chief-0-01.tfjob-tmp"] += 2 * 3600 * 1000  # may be under way
+    storing(job, on(hdfs))
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert hdfs.children("/models") == [".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp", "m"]
+
+
+def test_a_later_container_of_the_same_task_replaces_its_own_output(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    """Its first container stored the output, and was lost before it could say so."""
+    storing(job, on(hdfs))
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    for marker in (job.root / "app").glob("tfjob-done-*"):
+        marker.unlink()
+    job.start("chief-0", env={"HADOOP_USER_NAME": "alice"})
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+
+
+# --- odd contents ---------------------------------------------------------------------------------
+
+
+def test_links_are_followed_and_what_holds_nothing_is_told(job: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "scratch/model").mkdir(parents=True)
+    (tmp_path / "scratch/model/weights").write_text("far")
+    program = (
+        "cd $TFJOB_OUTPUT_M; mkdir v1; echo near > v1/weights; ln -s v1 latest; ln -s .. v1/up; "
+        f"ln -s {tmp_path}/scratch/model model; ln -s v1/weights file; mkfifo pipe"
+    )
+    storing(job, f"file://{tmp_path}/out/m", program)
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    out = tmp_path / "out/m"
+    found = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    assert found == {MARK, "v1/weights", "latest/weights", "model/weights", "file"}
+    assert (out / "model/weights").read_text() == "far"
+    assert not any(path.is_symlink() for path in out.rglob("*"))
+    folder = f"{job.places['chief-0'][0]}/tfjob-outputs/m"
+    assert sorted(job.report()["warnings"]) == [
+        f"{folder}/latest/up is a link to a directory around it; it is not stored",
+        f"{folder}/pipe is neither a file nor a directory; it is not stored",
+        f"{folder}/v1/up is a link to a directory around it; it is not stored",
+    ]
+
+
+def test_a_broken_link_fails_the_job_and_the_rest_is_kept(job: Cluster, hdfs: WebNameNode) -> None:
+    storing(job, on(hdfs), WRITE + "; ln -s /no/such $TFJOB_OUTPUT_M/model")
+    told = lost(job)
+    assert told.endswith(f"/m/model is a link to nothing; the output is at {aside(job)}")
+    assert stored(hdfs, aside(job)) == NEW
+    assert hdfs.children("/models") == [aside(job).rpartition("/")[2]]
+
+
+@pytest.mark.parametrize("on_retry", ["empty", "keep"])
+def test_each_generation_begins_with_an_empty_output(
+    job: Cluster, hdfs: WebNameNode, on_retry: str
+) -> None:
+    chief = f"echo part > $TFJOB_OUTPUT_M/part-$TFJOB_GENERATION; {HOLD}"
+    output = {
+        "uri": on(hdfs),
+        "upload": "deciding-task",
+        "on_failure": "discard",
+        "on_retry": on_retry,
+        "overwrite": False,
+    }
+    data = {"readers": ["chief"], "onlookers": [], "inputs": {}, "outputs": {"m": output}}
+    job.job(
+        {"chief": role(1, "trains", chief), "worker": role(1, "trains", HOLD), "witness": WITNESS},
+        retries={"max": 3, "on": ["lost"]},
+        grace_s=20,
+        data=data,
+    )
+    job.start()
+    job.printed("chief-0", "generation 0")
+    job.printed("worker-0", "generation 0")
+    job.kill("worker-0")
+    job.runs["worker-0"].wait()
+    job.start("worker-0")
+    job.printed("chief-0", "generation 1")
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+    both = {"part-0": b"part\n", "part-1": b"part\n"}
+    assert stored(hdfs) == (both if on_retry == "keep" else {"part-1": b"part\n"})
+
+
+# --- an HDFS that is away -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [(403, "SafeModeException"), (500, "Whatever"), (CLOSE, "")])
+def test_upload_is_tried_until_hdfs_is_back_and_that_is_told(
+    job: Cluster, hdfs: WebNameNode, fault: tuple[int, str]
+) -> None:
+    def away(operation: str, _path: str) -> None:
+        if operation == "CREATE" and not hdfs.fault:
+            hdfs.fault = fault
+
+    hdfs.before = away
+    storing(job, on(hdfs), task=SOON)
+    warnings = job.until(lambda: job.report().get("warnings"))
+    assert warnings[0].startswith(f"the output m cannot be stored at {on(hdfs)} yet; it is tried")
+    # past finish_timeout, and the six seconds after which it used to give up
+    job.until(lambda: len(job.report()["warnings"]) == 2)
+    told = job.report()["warnings"][1]
+    assert "could not be stored" in told
+    assert "within finish_timeout" in told
+    assert f"it is in {job.places['chief-0'][0]}/tfjob-outputs/m on node-of-chief-0 until" in told
+    assert job.report()["state"] == "running"
+    hdfs.before, hdfs.fault = (lambda _operation, _path: None), None
+    assert job.wait("chief-0") == 0
+    assert stored(hdfs) == NEW
+    assert hdfs.children("/models") == ["m"]
+
+
+def test_a_task_that_is_stopped_while_it_waits_for_hdfs_ends_at_once(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    hdfs.before = lambda operation, _path: setattr(
+        hdfs, "fault", (403, "SafeModeException") if operation == "CREATE" else hdfs.fault
+    )
+    storing(job, on(hdfs))
+    job.until(lambda: job.report().get("warnings"))
+    job.kill("chief-0", signal.SIGTERM)
+    begun = time.monotonic()
+    assert job.wait("chief-0") == 143
+    assert time.monotonic() < begun + 10
+
+
+def test_a_copy_that_is_killed_is_tried_again(job: Cluster, hdfs: WebNameNode) -> None:
+    hdfs.put(f"/models/m/{MARK}", b"{}")
+    hdfs.put("/models/m/old", b"old")
+    arrived, may_go = threading.Event(), threading.Event()
+
+    def hold(operation: str, path: str) -> None:
+        # in the middle of the replacement: the old output is renamed, the new one is not
+        if operation == "RENAME" and path.endswith("tfjob-tmp"):
+            arrived.set()
+            may_go.wait(30)
+            raise Fault(CLOSE)
+
+    hdfs.before = hold
+    storing(job, on(hdfs), overwrite=True)
+    assert arrived.wait(30)
+    assert hdfs.children("/models")[-1].endswith(".tfjob-tmp")  # nothing is at /models/m
+    os.kill(copying(job), signal.SIGKILL)
+    hdfs.before = lambda _operation, _path: None
+    may_go.set()
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+    assert hdfs.children("/models") == ["m"]
+    assert "the copying process died (killed, or out of memory)" in job.report()["warnings"][0]
+
+
+def test_a_full_quota_is_told_as_one_and_the_output_is_stored_once_there_is_room(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    said = "The DiskSpace quota of /models is exceeded: quota = 104857600 B = 100 MB"
+
+    def full(operation: str, path: str) -> None:
+        if operation == "CONTENT" and path.endswith("/big"):
+            raise Fault(403, "DSQuotaExceededException", said)
+
+    hdfs.before = full
+    storing(job, on(hdfs), "head -c 50000000 /dev/zero > $TFJOB_OUTPUT_M/big")
+    told = job.until(lambda: job.report().get("warnings"))[0]
+    assert told.endswith(f"/big: {said}")
+    hdfs.before = lambda _operation, _path: None
+    assert job.wait("chief-0") == 0
+    assert {name: len(content) for name, content in stored(hdfs).items()} == {"big": 50_000_000}
+
+
+def test_a_lost_response_of_the_last_step_is_no_failure(job: Cluster, hdfs: WebNameNode) -> None:
+    def lose(operation: str, path: str) -> None:
+        if operation == "RENAME" and path.endswith(".tfjob-tmp"):
+            hdfs.before = lambda _operation, _path: None
+            hdfs._rename(path, "/models/m")
+            raise Fault(CLOSE)
+
+    hdfs.before = lose
+    storing(job, on(hdfs))
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+
+
+def test_what_trying_again_cannot_change_fails_at_once(job: Cluster, hdfs: WebNameNode) -> None:
+    def denied(operation: str, _path: str) -> None:
+        if operation == "MKDIRS":
+            raise Fault(403, "AccessControlException", "Permission denied: user=alice")
+
+    hdfs.before = denied
+    storing(job, on(hdfs))
+    assert lost(job).endswith("/.m." + _mark(job) + ".tfjob-tmp: Permission denied: user=alice")
+
+
+def _mark(job: Cluster) -> str:
+    container = job.places["chief-0"][0].name.rpartition("_")[2]
+    return f"{job.task['submission']}-chief-0-{container}"
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "left"), [("discard", ""), ("keep", "m.failed-"), ("upload", "m")]
+)
+def test_output_of_a_failed_command(
+    job: Cluster, hdfs: WebNameNode, on_failure: str, left: str
+) -> None:
+    storing(job, on(hdfs), WRITE + "; exit 3", on_failure=on_failure)
+    assert job.wait("chief-0") == 3
+    names = [
+        name + job.task["submission"] if name.endswith("-") else name for name in [left] if name
+    ]
+    assert hdfs.children("/models") == names
+    assert all(stored(hdfs, f"/models/{name}") == NEW for name in names)
+
+
+def test_a_command_that_writes_nothing_fails(job: Cluster, hdfs: WebNameNode) -> None:
+    storing(job, on(hdfs), "true")
+    assert lost(job).endswith(
+        f": nothing was written to {job.places['chief-0'][0]}/tfjob-outputs/m"
+    )
+
+
+def test_every_task_that_trains_stores_its_own(job: Cluster, hdfs: WebNameNode) -> None:
+    output = {
+        "uri": on(hdfs),
+        "upload": "every-task",
+        "on_failure": "discard",
+        "on_retry": "empty",
+        "overwrite": False,
+    }
+    data = {"readers": ["chief"], "onlookers": [], "inputs": {}, "outputs": {"m": output}}
+    trains = role(2, "trains", WRITE)
+    job.job({"chief": role(1, "trains", WRITE), "learner": trains}, data=data)
+    job.start()
+    assert set(job.wait_all().values()) == {0}
+    for name in ("chief-0", "learner-0", "learner-1"):
+        assert stored(hdfs, f"/models/m/{name}") == NEW
+
+
+def test_hdfs_that_nothing_answers_for(job: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    storing(job, f"webhdfs://{address}/models/m", WRITE + "; exit 3", on_failure="keep", task=SOON)
+    assert job.wait("chief-0") == 3  # after finish_timeout, at most
+    assert "not stored yet" in job.stderr("chief-0") or "cannot be stored" in job.stderr("chief-0")
