@@ -1,8 +1,8 @@
 """Read logs of ended applications from a cluster's log server over HTTP.
 
 The MapReduce JobHistoryServer (`/ws/v1/history`, HsWebServices) and the ApplicationHistoryServer
-(`/ws/v1/applicationhistory`, AHSWebServices) have the same API, and frame contents as NodeManagers
-do. They do not list containers.
+(`/ws/v1/applicationhistory`, AHSWebServices) have the same API, but for the shapes of their lists,
+and frame contents as NodeManagers do. They do not list containers.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob
 from submit_tf_job.yarn.nodemanager import (
+    WORDLESS,
     ContainerGone,
     LogStream,
     NodeLogFile,
     log_file_path,
+    log_files_of,
     size_params,
 )
-from submit_tf_job.yarn.observed import items
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError
@@ -78,25 +79,17 @@ class LogServer:
             answer = json.loads(outcome.body)
         except ValueError:
             raise _failure(outcome, container_id) from None
-        groups = items(
-            answer.get("containerLogsInfo")
-            if isinstance(answer, dict) and "containerLogsInfo" in answer
-            else answer
-        )
-        files = {
-            file.name: file
-            for group in groups
-            for file in map(NodeLogFile.from_json, items(group.get("containerLogInfo")))
-        }
+        files = log_files_of(answer)
         if not files:
             raise ContainerGone(f"The log server has no logs of {container_id}.")
-        return tuple(files[name] for name in sorted(files))
+        return files
 
     def stream_log(
         self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None
     ) -> LogStream:
         """Open a log file, or its end; arguments and errors are those of `list_logs`."""
-        base, path = _split(address, f"/containers/{container_id}/logs/{log_file_path(file)}")
+        # the only path for contents that the JobHistoryServer has; the other server has it too
+        base, path = _split(address, f"/containerlogs/{container_id}/{log_file_path(file)}")
         outcome = self._client.http.download(base, path, params=size_params(tail_bytes))
         if isinstance(outcome, TransportError):
             raise _silent(address, outcome)
@@ -128,9 +121,13 @@ def _failure(reply: Reply, container_id: str) -> NoSuchJob | AuthError | Cluster
             f"The log server does not give out the logs of {container_id}: {words}",
             details=reply.details(),
         )
-    # An unknown container or application gets 503 with a NotFoundException and this text (seen on
-    # 3.4.2).
-    if reply.status in (200, 404) or re.search("(?i)can ?not (find|get) ", words):
+    # An unknown container or application gets 503 with a NotFoundException and this text, which
+    # Hadoop 3.5 leaves out (docs/hadoop-facts.md#lists-of-logs).
+    if (
+        reply.status in (200, 404)
+        or words == WORDLESS
+        or re.search("(?i)can ?not (find|get) ", words)
+    ):
         return ContainerGone(
             f"The log server has no logs of {container_id}: {words or f'HTTP {reply.status}'}",
             details=reply.details(),

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import file_lock
-from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line
+from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line, services_version
 
 __all__ = [
     "MAVEN_TIMEOUT_S",
@@ -51,11 +51,12 @@ _SERVICES = ("hadoop-yarn-services-core", "hadoop-yarn-services-api")
 # log4j.properties would shadow the sandbox's.
 _SERVICES_EXCLUDES = ((_HADOOP, "hadoop-common"),)
 
-# file name pattern -> the reason why such a jar conflicts
+# file name pattern → the reason why such a jar conflicts, with Jersey 1 and always
+_JAX_RS_2 = dict.fromkeys(
+    (r"jersey-server-2.*", r"javax\.ws\.rs-api-2.*"), "breaks the ResourceManager's Jersey 1"
+)
 _FORBIDDEN = {
     r".*-tests\.jar": "holds test configuration that shadows the sandbox's",
-    r"jersey-server-2.*": "breaks the ResourceManager's Jersey 1",
-    r"javax\.ws\.rs-api-2.*": "breaks the ResourceManager's Jersey 1",
     r"hadoop-client-(api|runtime|minicluster)-.*": "is a shaded copy of Hadoop",
 }
 
@@ -128,10 +129,11 @@ def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str,
         jars = work / "jars"
         goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
         _run_maven([mvn, "-q", "-B", *goal, "-DincludeScope=runtime"], jars, environ)
+        services = services_version(version)
         if line.services_alone:
             for artifact in _SERVICES:
-                copy_artifact(mvn, f"{_HADOOP}:{artifact}:{version}", jars, environ)
-        check_jars(jars, version)
+                copy_artifact(mvn, f"{_HADOOP}:{artifact}:{services}", jars, environ)
+        check_jars(jars, version, services)
         if not line.services_classpath:
             _pack(jars, work / "service-dep.tar.gz")
         work.rename(home)
@@ -215,18 +217,30 @@ def _dependency(coordinate: Coordinate) -> str:
 
 
 def check_jars(
-    directory: Path, version: str, hint: str = "remove the directory and try again"
+    directory: Path,
+    version: str,
+    services: str | None = None,
+    hint: str = "remove the directory and try again",
 ) -> None:
     """Check for missing and conflicting jars, which make daemons fail with unrelated errors.
+
+    Args:
+        directory: The directory with the jars.
+        version: Hadoop version.
+        services: Version of the services API's jars; None for that of Hadoop.
+        hint: Hint of the error.
 
     Raises:
         SandboxError: A jar is missing or conflicts; the message names it.
     """
     names = sorted(jar.name for jar in directory.glob("*.jar"))
-    for artifact in (*_COMMON, *_SERVICES):
-        if f"{artifact}-{version}.jar" not in names:
-            raise SandboxError(f"{artifact}-{version}.jar is missing in {directory}", hint=hint)
-    for pattern, reason in _FORBIDDEN.items():
+    wanted = [f"{artifact}-{version}.jar" for artifact in _COMMON]
+    wanted += [f"{artifact}-{services or version}.jar" for artifact in _SERVICES]
+    for jar in wanted:
+        if jar not in names:
+            raise SandboxError(f"{jar} is missing in {directory}", hint=hint)
+    forbidden = _FORBIDDEN | (_JAX_RS_2 if line_of(version).jersey_1 else {})
+    for pattern, reason in forbidden.items():
         for name in names:
             if re.fullmatch(pattern, name):
                 raise SandboxError(f"{name} in {directory} {reason}", hint=hint)

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from submit_tf_job.errors import SandboxError
 
-__all__ = ["DEFAULT_VERSION", "MAVEN_VERSIONS", "Coordinate", "Line", "line_of", "maven_line"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "MAVEN_VERSIONS",
+    "Coordinate",
+    "Line",
+    "line_of",
+    "maven_line",
+    "services_version",
+]
 
 DEFAULT_VERSION = "3.4.2"
 
-# `hadoop-yarn-services-api` was published for few versions only; of those, these four are tested.
-MAVEN_VERSIONS = ("3.4.2", "3.3.5", "3.2.1", "3.1.3")
+# Version → the version of the two jars of the services API. They were published for few versions
+# only; those of 3.4.2 run in the daemons of 3.4.3 and 3.5.0 as well (tried).
+_SERVICES_VERSIONS = {
+    "3.4.2": "3.4.2",
+    "3.5.0": "3.4.2",
+    "3.4.3": "3.4.2",
+    "3.3.5": "3.3.5",
+    "3.2.1": "3.2.1",
+    "3.1.3": "3.1.3",
+}
+MAVEN_VERSIONS = tuple(_SERVICES_VERSIONS)
 
 
 @dataclass(frozen=True)
@@ -34,10 +51,12 @@ class Line:
         log_backend: The slf4j backend; Hadoop's bill of materials excludes it, and without one
             nothing is logged.
         services_alone: Whether to download services-core and services-api without their
-            descriptors: their parent pom was never published for 3.3.5.
+            descriptors: their parent pom was never published for 3.3.5, and the two are those of
+            another version for 3.4.3 and 3.5.0.
         extra: Artifacts that newer JDKs need and this line does not include.
         services_classpath: Whether the service AM supports `yarn.service.classpath`; before 3.3 it
             supports an uploaded tarball only.
+        jersey_1: Whether the daemons use Jersey 1, which JAX-RS 2 breaks.
         am_java_opts: Whether `yarn.service.am.java.opts` may contain `--add-opens=java.base/...`;
             3.2 rejects the slash, so JDK_JAVA_OPTIONS is used there.
     """
@@ -48,6 +67,7 @@ class Line:
     services_alone: bool = False
     extra: tuple[Coordinate, ...] = ()
     services_classpath: bool = True
+    jersey_1: bool = True
     am_java_opts: bool = True
 
 
@@ -59,19 +79,18 @@ _OLD_LINE_EXTRA = (
     Coordinate("org.apache.zookeeper", "zookeeper-jute", "3.5.10", (("*", "*"),)),
 )
 
+# The dependencies that the two descriptors of the services API declare.
+_SERVICES_EXTRA = (
+    Coordinate("io.swagger", "swagger-annotations", "1.5.4"),
+    Coordinate("org.yaml", "snakeyaml"),
+)
+
 _LINES = {
     line.name: line
     for line in (
+        Line("3.5", services_alone=True, extra=_SERVICES_EXTRA, jersey_1=False),
         Line("3.4"),
-        Line(
-            "3.3",
-            services_alone=True,
-            # The dependencies that the two descriptors declare.
-            extra=(
-                Coordinate("io.swagger", "swagger-annotations", "1.5.4"),
-                Coordinate("org.yaml", "snakeyaml"),
-            ),
-        ),
+        Line("3.3", services_alone=True, extra=_SERVICES_EXTRA),
         Line(
             "3.2",
             "hadoop-yarn-registry",
@@ -120,4 +139,12 @@ def maven_line(version: str) -> Line:
             hint=f"choose one of {', '.join(MAVEN_VERSIONS)}, or give the directory of an "
             f"unpacked Hadoop of that version",
         )
-    return line_of(version)
+    line = line_of(version)
+    if services_version(version) != version and not line.services_alone:
+        return replace(line, services_alone=True, extra=_SERVICES_EXTRA)
+    return line
+
+
+def services_version(version: str) -> str:
+    """Return the version of the services API's jars for a version that Maven can download."""
+    return _SERVICES_VERSIONS[version]

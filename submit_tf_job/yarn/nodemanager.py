@@ -20,6 +20,7 @@ from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError
 
 __all__ = [
+    "WORDLESS",
     "ContainerGone",
     "LogStream",
     "LogText",
@@ -28,6 +29,7 @@ __all__ = [
     "NodeManagers",
     "NodeUnreachable",
     "log_file_path",
+    "log_files_of",
     "size_params",
 ]
 
@@ -35,6 +37,9 @@ NODES_KEPT_S = 30.0
 REFRESH_S = 2.0
 FRAME_MAX = 8192
 _FRAME = rb"LogLength:(\d+)\r?\nLogContents:\r?\n"
+# all that Hadoop 3.5 says of an unknown container, application or log file
+# (docs/hadoop-facts.md#lists-of-logs)
+WORDLESS = "HTTP 404 Not Found"
 # with an epoch after a restart of the RM: docs/hadoop-facts.md#container-ids
 _CONTAINER = r"container_(?:e\d+_)?\d+_\d+_\d+_\d+"
 
@@ -177,11 +182,7 @@ class NodeManagers:
         reply = self._get(node_http, f"{_logs(container_id)}", {}, deadline)
         if reply.status != 200:
             raise _failure(reply, container_id, None)
-        answer = reply.json_object().get("containerLogsInfo")
-        found = [file for group in items(answer) for file in items(group.get("containerLogInfo"))]
-        return tuple(
-            sorted((NodeLogFile.from_json(file) for file in found), key=lambda file: file.name)
-        )
+        return log_files_of(reply.json_value())
 
     def containers(
         self, node_http: str, *, deadline: Deadline | None = None
@@ -249,7 +250,7 @@ class NodeManagers:
             deadline,
         )
         if reply.status != 200:
-            raise _failure(reply, container_id, file)
+            raise self._failure_of_file(reply, node_http, container_id, file, deadline)
         return _unframed(reply.body, tail_bytes)
 
     def stream_log(
@@ -276,8 +277,25 @@ class NodeManagers:
         if isinstance(outcome, TransportError):
             raise _unreachable(base, path, outcome)
         if isinstance(outcome, Reply):
-            raise _failure(outcome, container_id, file)
+            raise self._failure_of_file(outcome, node_http, container_id, file, deadline)
         return LogStream(outcome, tail_bytes)
+
+    def _failure_of_file(
+        self,
+        reply: Reply,
+        node_http: str,
+        container_id: str,
+        file: str,
+        deadline: Deadline | None,
+    ) -> Exception:
+        """Return the error for a file that cannot be read.
+
+        Hadoop 3.5 reports an unknown container and a missing file alike; its list tells them apart.
+        """
+        if reply.words != WORDLESS:
+            return _failure(reply, container_id, file)
+        self.list_logs(node_http, container_id, deadline=deadline)
+        return _no_such_file(reply, container_id, file)
 
     def _get(
         self, node_http: str, path: str, params: Mapping[str, str], deadline: Deadline | None
@@ -335,6 +353,19 @@ class NodeManagers:
         return self._known
 
 
+def log_files_of(answer: object) -> tuple[NodeLogFile, ...]:
+    """Parse a list of a container's log files (docs/hadoop-facts.md#lists-of-logs)."""
+    groups = items(answer)
+    for key in ("containerLogsInfoes", "containerLogsInfo"):
+        groups = tuple(item for group in groups for item in items(group.get(key, group)))
+    files = {
+        file.name: file
+        for group in groups
+        for file in map(NodeLogFile.from_json, items(group.get("containerLogInfo")))
+    }
+    return tuple(files[name] for name in sorted(files))
+
+
 def _logs(container_id: str) -> str:
     if not re.fullmatch(_CONTAINER, container_id):
         raise UsageError(
@@ -380,22 +411,26 @@ def _failure(reply: Reply, container_id: str, file: str | None) -> Exception:
             f"The NodeManager does not serve {container_id} any more; its log server does.",
             details=details,
         )
-    if "Unknown container" in words or "Unknown application" in words:
+    if "Unknown container" in words or "Unknown application" in words or words == WORDLESS:
         return ContainerGone(
             f"The NodeManager does not know {container_id}: it has not started, or it is over.",
             details=details,
         )
     if "Cannot find this log" in words and file:
-        return NoSuchLogFile(
-            f"{container_id} has no log file {file}.",
-            hint="It may not have written to it yet.",
-            details=details,
-        )
+        return _no_such_file(reply, container_id, file)
     if "not authorized to view the logs" in words or reply.status == 403:
         return AuthError(f"The logs of {container_id} may not be read: {words}", details=details)
     return ContainerGone(
         f"The logs of {container_id} cannot be read: {words or f'HTTP {reply.status}'}",
         details=details,
+    )
+
+
+def _no_such_file(reply: Reply, container_id: str, file: str) -> NoSuchLogFile:
+    return NoSuchLogFile(
+        f"{container_id} has no log file {file}.",
+        hint="It may not have written to it yet.",
+        details=reply.details(),
     )
 
 

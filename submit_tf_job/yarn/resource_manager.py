@@ -37,7 +37,7 @@ from submit_tf_job.yarn.observed import (
     text_of,
     whole_of,
 )
-from submit_tf_job.yarn.response import Reply
+from submit_tf_job.yarn.response import Reply, xml_fields
 from submit_tf_job.yarn.states import AppState, ServiceState
 
 if TYPE_CHECKING:
@@ -207,7 +207,12 @@ class ResourceManager:
         )
         if reply.status in (400, 403, 404):
             return None
-        answer = self._ok(reply, f"ask for access to queue {queue}").json_object()
+        reply = self._ok(reply, f"ask for access to queue {queue}")
+        answer: Mapping[str, object]
+        if "xml" in reply.content_type:  # docs/hadoop-facts.md#answers-as-xml
+            answer = xml_fields(reply.text, ("allowed", "diagnostics"))
+        else:
+            answer = reply.json_object()
         return QueueAccess(
             str(answer.get("allowed")).lower() == "true", str(answer.get("diagnostics") or "")
         )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer
 
-__all__ = ["Reply", "clean"]
+__all__ = ["Reply", "clean", "xml_fields"]
 
 _WORDS_MAX = 600  # maximum number of characters of Hadoop's message in an error message
 
@@ -82,8 +82,8 @@ class Reply:
         name = str(answer.get("javaClassName") or answer.get("exception") or "")
         return name.rpartition(".")[2]
 
-    def json_object(self) -> dict[str, object]:
-        """Return the JSON object in the response.
+    def json_value(self) -> object:
+        """Return the JSON object or list in the response.
 
         Raises:
             BadAnswer: when it contains anything else, whatever its status; a standby may respond
@@ -93,11 +93,21 @@ class Reply:
             kind = self.content_type or "no content type"
             raise self.bad(f"{self.url} answered {self.status} with {kind} instead of JSON.")
         value = self._json()
-        if not isinstance(value, dict):
-            raise self.bad(
-                f"{self.url} answered {self.status} with JSON that is cut off or of another shape."
-            )
+        if not isinstance(value, (dict, list)):
+            raise self._bad_shape()
         return value
+
+    def json_object(self) -> dict[str, object]:
+        """Return the JSON object in the response; raises as `json_value`."""
+        value = self.json_value()
+        if not isinstance(value, dict):
+            raise self._bad_shape()
+        return value
+
+    def _bad_shape(self) -> BadAnswer:
+        return self.bad(
+            f"{self.url} answered {self.status} with JSON that is cut off or of another shape."
+        )
 
     def bad(self, message: str) -> BadAnswer:
         """Return the error for a response that no working ResourceManager would send."""
@@ -152,11 +162,14 @@ def clean(words: str) -> str:
 
 
 def _xml_error(text: str) -> dict[str, object]:
-    """Parse `<RemoteException>` without an XML parser, which crafted entities could attack."""
     if "<RemoteException>" not in text:
         return {}
-    fields = ("exception", "message", "javaClassName")
-    found = {name: re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL) for name in fields}
+    return xml_fields(text, ("exception", "message", "javaClassName"))
+
+
+def xml_fields(text: str, names: Iterable[str]) -> dict[str, object]:
+    """Return the text of elements, without an XML parser, which crafted entities could attack."""
+    found = {name: re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL) for name in names}
     return {name: _unescaped(match[1]) for name, match in found.items() if match}
 
 

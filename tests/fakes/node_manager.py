@@ -17,6 +17,8 @@ class FakeNM:
         self.ended: set[str] = set()  # containers that have ended
         self.address = address
         self.log_server: str | None = None
+        # docs/hadoop-facts.md#lists-of-logs: the shape of lists, and whether errors have no words
+        self.listed, self.wordless = "object", False
         self.process: object = address
 
     def serve(self, asked: Asked) -> Answer:
@@ -42,16 +44,13 @@ class FakeNM:
             ]
             # seen: a container that never was, of a living application
             listed = {"containerLogInfo": files} if files else {}
-            return Answer.json(
-                {
-                    "containerLogsInfo": {
-                        **listed,
-                        "logAggregationType": "LOCAL",
-                        "containerId": container,
-                    }
-                }
-            )
+            info = {**listed, "logAggregationType": "LOCAL", "containerId": container}
+            if self.listed == "wrapped":
+                return Answer.json([{"containerLogsInfo": info}])
+            return Answer.json({"containerLogsInfo": [info] if self.listed == "array" else info})
         if unquote(file) not in logs:
+            if self.wordless:
+                return Answer.text("HTTP 404 Not Found", 404)
             return Answer.text("java.lang.Exception: Cannot find this log on the local disk.", 404)
         return Answer(
             200,
@@ -72,6 +71,10 @@ class FakeNM:
                 307,
                 Location=f"{self.log_server}/containers/{container}/logs?redirected_from_node=true",
             )
+        if self.wordless and file is None:
+            return remote_exception("WebApplicationException", "HTTP 404 Not Found", 503)
+        if self.wordless:
+            return Answer.text("HTTP 404 Not Found", 404)
         words = (
             "Unknown container. Container either has not started or has already completed or "
             "doesn't belong to this node at all."

@@ -16,7 +16,7 @@ import requests
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.resource_manager import FakeCluster
-from tests.fakes.transport import Answer, Asked
+from tests.fakes.transport import Answer, Asked, Server
 
 __all__ = ["Served", "served_cluster"]
 
@@ -46,6 +46,8 @@ class Served:
     def __init__(self, cluster: FakeCluster, url: str) -> None:
         self.cluster, self.url = cluster, url
         self.delay_s = 0.0  # before every answer
+        # what answers below a path, where it is not a ResourceManager
+        self.servers: dict[str, Server] = {"/ws/v1/node/": cluster.node}
         self.asked: list[tuple[float, str, str]] = []  # when, method, path
 
 
@@ -65,10 +67,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.served.asked.append((time.monotonic(), self.command, parts.path))
         time.sleep(self.served.delay_s)
         asked = Asked(self.command, parts.path, query, body, dict(self.headers.items()), 60.0)
-        server = (
-            self.served.cluster.node
-            if parts.path.startswith("/ws/v1/node/")
-            else self.served.cluster.rms[0]
+        servers = self.served.servers.items()
+        server = next(
+            (server for prefix, server in servers if parts.path.startswith(prefix)),
+            self.served.cluster.rms[0],
         )
         try:
             answer = server.serve(asked)

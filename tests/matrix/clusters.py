@@ -51,6 +51,7 @@ class Cluster:
 CLUSTERS = (
     Cluster("3.4.2", "system", trains=True),
     Cluster("3.4.2", "direct", trains=True),
+    Cluster("3.5.0", "auto", trains=False),
     Cluster("3.3.5", "auto", trains=False),
     Cluster("3.2.1", "auto", trains=False),
     Cluster("3.1.3", "auto", trains=True),

@@ -5,27 +5,23 @@ what is said where there are none.
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
 import submit_tf_job.operations.logs  # noqa: F401 - looked up in sys.modules: the package has a function of this name
 from submit_tf_job import operations
-from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob
+from submit_tf_job.errors import ClusterUnavailable, NoSuchJob
 from submit_tf_job.logs import archive
 from submit_tf_job.logs.collected import AggregatedLogs, NoLogs
 from submit_tf_job.logs.entries import TaskContainer
 from submit_tf_job.logs.logserver import LogServer, log_server_of
-from submit_tf_job.yarn.nodemanager import ContainerGone
 from tests.fakes.logged_job import Job
 from tests.fakes.recorded_logs import DATA, container, recorded, recording
 from tests.fakes.resource_manager import FakeCluster
-from tests.fakes.transport import Answer, Asked
 
 SCRIPT = b'#!/bin/bash\nexport TFJOB_INSTANCE="%s"\n'
 
@@ -211,96 +207,7 @@ def test_left_on_disk_reads_the_log_directories(tmp_path: Path) -> None:
 # --- a log server ---------------------------------------------------------------------------------
 
 
-class HistoryServer:
-    """An ApplicationHistoryServer as it was seen to answer (verified-security-ha 7)."""
-
-    def __init__(self, logs: dict[tuple[str, str], bytes]) -> None:
-        self.logs = logs
-        self.denied = False
-        self.process: object = "history"
-
-    def serve(self, asked: Asked) -> Answer:
-        match = re.fullmatch(
-            r"/ws/v1/applicationhistory/containers/([^/]+)/logs(?:/([^/]+))?", asked.path
-        )
-        assert match, asked.path
-        if self.denied:
-            return Answer.json(
-                {
-                    "RemoteException": {
-                        "message": 'Permission denied: user=rm, inode="/tmp/logs/alice"'
-                    }
-                },
-                500,
-            )
-        files = {name: data for (owner, name), data in self.logs.items() if owner == match[1]}
-        if match[2] is None and not files:
-            words = (
-                "org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: Can "
-                "not get log meta for request."
-            )
-            java = "javax.ws.rs.WebApplicationException"
-            return Answer.json(
-                {"exception": "WebApplicationException", "message": words, "javaClassName": java},
-                503,
-            )
-        if match[2] is None:
-            infos = [
-                {"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": ""}
-                for name, data in files.items()
-            ]
-            return Answer.json(
-                [
-                    {
-                        "containerLogInfo": infos,
-                        "logAggregationType": "AGGREGATED",
-                        "containerId": match[1],
-                    }
-                ]
-            )
-        data = files.get(unquote(match[2]))
-        if data is None:
-            return Answer.text(f"Can not find logs for container:{match[1]}")
-        size = asked.query.get("size")
-        part = data if size is None else data[int(size) :] if int(size) < 0 else data[: int(size)]
-        return Answer(
-            200,
-            b"Container: x\nLogType:y\nLogLength:%d\nLogContents:\n%s\nEnd of LogType:y\n"
-            % (len(data), part),
-            "text/plain",
-        )
-
-
 SERVER = "http://history:8188/ws/v1/applicationhistory"
-
-
-def test_logs_from_the_log_server_without_hdfs(tmp_path: Path) -> None:
-    properties = {
-        "yarn.nodemanager.remote-app-log-dir": (tmp_path / "nothing").as_uri(),
-        "yarn.log.server.web-service.url": SERVER,
-    }
-    job = over(tmp_path, properties)
-    job.cluster.network.servers["history:8188"] = server = HistoryServer(
-        {
-            ("container_1700000000000_0001_01_000001", "serviceam.log"): b"am\n",
-            ("container_1700000000000_0001_01_000002", "launch_container.sh"): SCRIPT % b"worker-0",
-            ("container_1700000000000_0001_01_000002", "stdout.txt"): b"one\ntwo\xff\n",
-            ("container_1700000000000_0001_01_000009", "launch_container.sh"): SCRIPT % b"worker-1",
-            ("container_1700000000000_0001_01_000009", "stdout.txt"): b"three\n",
-        }
-    )
-    assert job.logs() == ["worker-0 one", "worker-0 two\\xff", "worker-1 three"]
-    assert job.logs("am") == ["am am"]
-    assert operations.log_files(job.api, "mnist").source == "log-server"
-    server.logs.clear()
-    with pytest.raises(NoLogs, match="its logs were collected, but are not in"):
-        job.logs()
-    client = LogServer(job.api.client)
-    with pytest.raises(ContainerGone):
-        client.stream_log(SERVER, "container_1700000000000_0001_01_000002", "nosuch")
-    server.denied = True
-    with pytest.raises(AuthError, match="Permission denied"):
-        client.list_logs(SERVER, "container_1700000000000_0001_01_000002")
 
 
 def test_logs_from_an_unreachable_log_server(tmp_path: Path) -> None:
