@@ -11,85 +11,94 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/submit_tf_job
 TF_REQUIREMENTS := specs/requirements-tensorflow.txt
 TF_ENV := $(CACHE)/tensorflow-$(shell sha256sum $(TF_REQUIREMENTS) | cut -c1-12)
 
+# What generates clients from the gateway's document holds typer at an older version than users get.
+TOOLS_REQUIREMENTS := tests/requirements-tools.txt
+TOOLS_ENV := $(CACHE)/tools-$(shell sha256sum $(TOOLS_REQUIREMENTS) | cut -c1-12)
+
 # PyTorch, JAX, Keras 3 and the newest TensorFlow: 9 GB, only for the tests of `make matrix`.
 FRAMEWORKS_REQUIREMENTS := specs/requirements-frameworks.txt
 FRAMEWORKS_ENV := $(CACHE)/frameworks-$(shell sha256sum $(FRAMEWORKS_REQUIREMENTS) | cut -c1-12)
 
 # Airflow lives there, too, in an environment of its own; every package of it is pinned.
-AIRFLOW_REQUIREMENTS := tests/airflow/requirements-3.txt
-AIRFLOW_ENV := $(CACHE)/airflow-3-$(shell cat .ci/install-airflow $(AIRFLOW_REQUIREMENTS) | sha256sum | cut -c1-12)
+AIRFLOW_ENV = $(CACHE)/airflow-$(1)-$(shell cat .ci/install-airflow tests/airflow/requirements-$(1).txt | sha256sum | cut -c1-12)
+AIRFLOW3_ENV := $(call AIRFLOW_ENV,3)
 
-# Test files side by side, each process with sandboxes of its own: most of their time they wait for YARN.
-JOBS ?= 2
-# A random test that fails is reported as it is: to shrink it may take five minutes. The ten slowest tests are printed.
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile=gate --durations=10
-# One process for each file, in the order of the folders: sandboxes first, unit tests last, so that both processes end together.
-BY_FILE := --dist loadfile --no-loadscope-reorder
+# A random test that fails is reported as it is: to shrink it may take five minutes.
+PYTEST := $(BIN)/python -m pytest --hypothesis-profile=gate
+# What tests on real clusters get.
+TESTED_WITH = SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) SUBMIT_TF_JOB_TEST_TOOLS=$(TOOLS_ENV)
+# KEEP=1 leaves the clusters of the tests running for the next run; `make clean` ends them.
+KEEP ?=
+export KEEP
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
 $(VENV)/.package: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
 	@echo "installing submit_tf_job into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; apt-get install python3-venv"; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@.ci/pip-install $(VENV) -e .
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.package
 	@echo "installing the development tools into $(VENV)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@.ci/pip-install $(VENV) -e '.[dev]'
 	@touch $@
 
-# The extra `kerberos` is compiled against MIT's headers; only what tests Kerberos needs it.
-$(VENV)/.kerberos: $(VENV)/.installed | kerberos
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[kerberos]'
+# The extra `kerberos` is compiled against MIT's headers, once per machine; only what tests Kerberos needs it.
+$(VENV)/.kerberos: $(VENV)/.installed | packages
+	@echo "installing the extra kerberos (compiled the first time: a minute)"
+	@.ci/pip-install $(VENV) -e '.[kerberos]'
 	@touch $@
 
 .PHONY: venv
-venv: $(VENV)/.installed ## the virtual environment with the package and the development tools
+venv: $(VENV)/.installed # the virtual environment with the package and the development tools
 
-.PHONY: kerberos java docker gateway packages
-kerberos java docker gateway: ## Debian's packages for one part of the tests, installed by apt where that is possible
-	@bash .ci/install-packages $(PYTHON) $@
-
-packages: ## Debian's packages for all tests
-	@bash .ci/install-packages $(PYTHON) kerberos java docker gateway
+# Debian's packages for one part of the tests, installed by apt where that is possible
+.PHONY: java packages packages-all
+java:
+	@bash .ci/install-packages $(PYTHON) java
+packages:
+	@bash .ci/install-packages $(PYTHON) java kerberos docker
+packages-all:
+	@bash .ci/install-packages $(PYTHON) java kerberos docker gateway
 
 $(TF_ENV)/.installed:
 	@bash .ci/install-environment $(TF_ENV) $(TF_REQUIREMENTS) tensorflow hdfs_native fsspec sklearn
 
-.PHONY: tensorflow
-tensorflow: $(TF_ENV)/.installed ## TensorFlow for the containers of the sandbox
-
 $(FRAMEWORKS_ENV)/.installed:
 	@bash .ci/install-environment $(FRAMEWORKS_ENV) $(FRAMEWORKS_REQUIREMENTS) torch jax tf_keras keras_tuner xgboost ray
 
-.PHONY: frameworks
-frameworks: $(FRAMEWORKS_ENV)/.installed ## PyTorch, JAX and Keras 3 for the containers of the sandbox
+$(AIRFLOW3_ENV)/.installed:
+	@bash .ci/install-airflow $(AIRFLOW3_ENV) tests/airflow/requirements-3.txt
 
-$(AIRFLOW_ENV)/.installed:
-	@bash .ci/install-airflow $(AIRFLOW_ENV) $(AIRFLOW_REQUIREMENTS)
+# Development tools that need other packages than users get.
+$(TOOLS_ENV)/.installed:
+	@bash .ci/install-environment $(TOOLS_ENV) $(TOOLS_REQUIREMENTS)
 
-.PHONY: airflow
-airflow: $(AIRFLOW_ENV)/.installed ## an Airflow for its operator's tests
+.PHONY: tensorflow frameworks airflow tools
+tensorflow: $(TF_ENV)/.installed # TensorFlow for the containers of the sandbox
+frameworks: $(FRAMEWORKS_ENV)/.installed # PyTorch, JAX and Keras 3, for `make matrix`
+airflow: $(AIRFLOW3_ENV)/.installed
+tools: $(TOOLS_ENV)/.installed
 
 .PHONY: demo
 demo: $(VENV)/.package java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: packages venv $(VENV)/.kerberos airflow tensorflow lint ## all tests; brings up its own sandbox and takes it away
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW_ENV) $(PYTEST) $(BY_FILE) $(PYTEST_ARGS)
+test: ## every promise once, on real clusters: 10 minutes; the first time installs 3 GB in 5 more; KEEP=1 keeps the clusters
+	@$(TESTED_WITH) $(PYTHON) .ci/stages test $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: ## all tests but those of `make matrix`: an hour; PART=tests/cluster runs a part
+	@$(TESTED_WITH) $(PYTHON) .ci/stages test-all $(PART) $(PYTEST_ARGS)
 
 .PHONY: unit
-unit: venv ## the tests that need the virtual environment and nothing else, in under a minute
-	$(PYTEST) -m 'not cluster and not long' tests/unit tests/golden $(PYTEST_ARGS)
-
-.PHONY: integration
-integration: venv $(VENV)/.kerberos gateway ## the tests with servers of other kinds: PostgreSQL, Chromium, a KDC, nginx, a shell
-	$(PYTEST) $(BY_FILE) -m 'not cluster and not long' tests/processes tests/property tests/histories tests/bootstrap tests/hostile tests/gateway tests/kerberos $(PYTEST_ARGS)
+unit: venv ## the tests that need no server and no cluster: half a minute
+	$(PYTEST) -n 2 -q -m 'not long' tests/unit tests/golden $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: venv ## ruff, mypy, import rules, spelling
@@ -111,11 +120,11 @@ goldens: venv ## write tests/golden, the tables of keys and docs/openapi.json; r
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden -q
 
 .PHONY: bench
-bench: venv $(VENV)/.kerberos java tensorflow airflow ## measure, and write docs/performance.md
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW_ENV) $(BIN)/python -m tests.bench
+bench: $(VENV)/.kerberos tensorflow airflow ## measure, and write docs/performance.md
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
 
 .PHONY: screenshots
-screenshots: venv java ## draw docs/images: what the tool shows on a terminal
+screenshots: venv java # draw docs/images: what the tool shows on a terminal
 	$(BIN)/python -m tests.screenshots
 
 # The versions of Hadoop on which the long tests of versions run.
@@ -125,21 +134,22 @@ HADOOP_VERSIONS ?= 3.4.2,3.3.5,3.2.1,3.1.3
 PART ?=
 PART_IS_FILES := $(filter tests/%,$(PART))
 .PHONY: matrix
-matrix: venv $(VENV)/.kerberos java docker tensorflow frameworks airflow ## every Hadoop and Python version, written to docs/matrix.md, and the long tests; PART=NAME for one part
+matrix: $(VENV)/.kerberos packages-all tools tensorflow frameworks airflow ## every Hadoop and Python version, written to docs/matrix.md, and the long tests; PART=NAME for one part
 ifeq ($(PART_IS_FILES),)
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix $(if $(PART),--only '$(PART)')
 endif
 ifneq ($(if $(PART),$(PART_IS_FILES),all),)
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW_ENV) \
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) \
 	  SUBMIT_TF_JOB_TEST_FRAMEWORKS=$(FRAMEWORKS_ENV) SUBMIT_TF_JOB_TEST_HADOOP=$(HADOOP_VERSIONS) \
 	  $(BIN)/python -m pytest -m long --durations=10 $(PART_IS_FILES)
 endif
 
 .PHONY: matrix-parts
-matrix-parts: venv ## list what PART of `make matrix` may be
+matrix-parts: venv # list what PART of `make matrix` may be
 	@$(BIN)/python -m tests.matrix --list
 	@grep -rlE 'mark\.long' tests --include='test_*.py' | sort
 
 .PHONY: clean
-clean: ## remove what the checkout holds beside its sources
+clean: ## end the tests' clusters, and remove what the checkout holds beside its sources
+	@[ ! -x $(BIN)/python ] || $(BIN)/python -m tests.clusters down
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

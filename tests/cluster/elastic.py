@@ -10,6 +10,8 @@ from typing import Any
 from tests.cluster.calls import call
 from tests.cluster.conftest import (
     SPECS,
+)
+from tests.tool import (
     Tool,
     gone,
     kill,

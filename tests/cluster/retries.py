@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.sandbox import Sandbox
-from tests.cluster.conftest import (
+from tests.tool import (
     Tool,
     bootstrap_of,
     gone,

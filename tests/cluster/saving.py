@@ -6,7 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.conftest import Tool, bootstrap_of
+from tests.tool import (
+    Tool,
+    bootstrap_of,
+)
 
 # Says when it begins to save, and that it has; takes much longer than YARN's own 250 ms.
 PROGRAM = """

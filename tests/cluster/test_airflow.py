@@ -15,7 +15,9 @@ import requests
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings
 from tests.airflow.harness import ENDED, Airflow, environment, install
-from tests.cluster.conftest import gone
+from tests.tool import (
+    gone,
+)
 
 pytestmark = pytest.mark.cluster
 

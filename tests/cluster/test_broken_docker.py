@@ -17,7 +17,12 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxOptions
 from tests.cluster.calls import call, until
-from tests.cluster.conftest import DockerCluster, Tool
+from tests.cluster.conftest import (
+    DockerCluster,
+)
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = [
     pytest.mark.cluster,

@@ -17,8 +17,14 @@ import pytest
 
 from submit_tf_job.container.login import keytab
 from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import Profiled, Result, Tool
-from tests.cluster.proxy import Proxy
+from tests.cluster.conftest import (
+    Profiled,
+)
+from tests.proxy import Proxy
+from tests.tool import (
+    Result,
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -16,7 +16,10 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.storage import open_storage
-from tests.cluster.conftest import Tool, gone
+from tests.tool import (
+    Tool,
+    gone,
+)
 
 pytestmark = pytest.mark.cluster
 

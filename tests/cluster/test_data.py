@@ -22,7 +22,15 @@ from submit_tf_job.container import environment
 from submit_tf_job.container.info import Info
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.storage import Storage, open_storage
-from tests.cluster.conftest import SPECS, Tool, bare_python, gone, processes_of
+from tests.cluster.conftest import (
+    SPECS,
+    bare_python,
+)
+from tests.tool import (
+    Tool,
+    gone,
+    processes_of,
+)
 
 pytestmark = pytest.mark.cluster
 

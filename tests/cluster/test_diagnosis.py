@@ -14,8 +14,11 @@ import pytest
 
 from submit_tf_job.container import tfconfig
 from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import Result, Tool
-from tests.cluster.programs import script
+from tests.tool import (
+    Result,
+    Tool,
+    script,
+)
 
 pytestmark = pytest.mark.cluster
 

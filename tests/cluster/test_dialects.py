@@ -11,7 +11,10 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from tests.cluster.conftest import Tool, gone
+from tests.tool import (
+    Tool,
+    gone,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -24,7 +24,14 @@ from submit_tf_job.sandbox import SandboxOptions
 from submit_tf_job.storage import Storage, open_storage
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends
 from tests.cluster.calls import call, until
-from tests.cluster.conftest import SPECS, DockerCluster, Result, Tool
+from tests.cluster.conftest import (
+    SPECS,
+    DockerCluster,
+)
+from tests.tool import (
+    Result,
+    Tool,
+)
 
 pytestmark = [
     pytest.mark.cluster,

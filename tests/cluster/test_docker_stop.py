@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import DockerCluster, Tool
+from tests.cluster.conftest import (
+    DockerCluster,
+)
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = [
     pytest.mark.cluster,

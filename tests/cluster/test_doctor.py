@@ -12,7 +12,10 @@ import pytest
 
 from submit_tf_job.container.programs.probe import CHECKS
 from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import Result, Tool
+from tests.tool import (
+    Result,
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -11,8 +11,6 @@ import pytest
 from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import (
     DockerCluster,
-    Tool,
-    kill,
 )
 from tests.cluster.elastic import (
     SMALL,
@@ -20,6 +18,10 @@ from tests.cluster.elastic import (
     program,
     shrinks_and_grows,
     starts_with_fewer,
+)
+from tests.tool import (
+    Tool,
+    kill,
 )
 
 pytestmark = pytest.mark.cluster

@@ -16,9 +16,15 @@ import pytest
 import requests
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from tests.cluster.conftest import Tool, bootstrap_of, gone, warned_of_room
-from tests.cluster.programs import script
-from tests.cluster.victims import application_master, command_of
+from tests.tool import (
+    Tool,
+    application_master,
+    bootstrap_of,
+    command_of,
+    gone,
+    script,
+    warned_of_room,
+)
 
 pytestmark = pytest.mark.cluster
 

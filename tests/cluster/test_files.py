@@ -26,7 +26,9 @@ from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.storage import Storage, open_storage
 from submit_tf_job.storage.staging import Sent, stage
-from tests.cluster.conftest import Tool
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

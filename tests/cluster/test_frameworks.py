@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.conftest import SPECS, DockerCluster, Result, Tool, gone
+from tests.cluster.conftest import (
+    SPECS,
+    DockerCluster,
+)
+from tests.tool import (
+    Result,
+    Tool,
+    gone,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 PROGRAMS = SPECS / "programs"

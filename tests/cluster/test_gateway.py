@@ -21,9 +21,12 @@ import pytest
 import requests
 
 from submit_tf_job.gateway.callers import line_of, new_token
-from tests.cluster.conftest import Tool, gone
 from tests.gateway import generated
 from tests.gateway.conftest import Receiver, receiver, until
+from tests.tool import (
+    Tool,
+    gone,
+)
 
 __all__ = ["receiver"]
 

@@ -23,7 +23,14 @@ from submit_tf_job.sandbox import SandboxOptions
 from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
 from submit_tf_job.yarn.states import AppState
-from tests.cluster.conftest import Profiled, Tool, a_sandbox_of, gone
+from tests.cluster.conftest import (
+    Profiled,
+    a_sandbox_of,
+)
+from tests.tool import (
+    Tool,
+    gone,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -17,7 +17,9 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.storage import open_storage
-from tests.cluster.conftest import Tool
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

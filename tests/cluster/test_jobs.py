@@ -13,8 +13,15 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import SPECS, Result, Tool, gone
+from tests.cluster.conftest import (
+    SPECS,
+)
 from tests.conftest import DockerHost
+from tests.tool import (
+    Result,
+    Tool,
+    gone,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -25,9 +25,15 @@ from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.transport import RequestsTransport
-from tests.cluster.conftest import Profiled, Result, Tool
+from tests.cluster.conftest import (
+    Profiled,
+)
 from tests.gateway.conftest import Process
 from tests.pages import DOCS, blocks
+from tests.tool import (
+    Result,
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

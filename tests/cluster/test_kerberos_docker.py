@@ -18,8 +18,15 @@ import pytest
 import yaml
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
-from tests.cluster.conftest import ROOT, DockerCluster, Tool, processes_below
+from tests.cluster.conftest import (
+    ROOT,
+    DockerCluster,
+    processes_below,
+)
 from tests.fakes.sandbox import sandbox_dirs
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = [
     pytest.mark.cluster,

@@ -20,8 +20,14 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxOptions
 from submit_tf_job.sandbox.port_blocks import port_is_free
-from tests.cluster.conftest import Profiled, Tool, bare_python
+from tests.cluster.conftest import (
+    Profiled,
+    bare_python,
+)
 from tests.fakes.keytabs import keytab
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -18,7 +18,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.conftest import SPECS, Result, gone
+from tests.cluster.conftest import (
+    SPECS,
+)
+from tests.tool import (
+    Result,
+    gone,
+)
 
 PYTHON = {
     "image": "library/python:3.11",

@@ -20,8 +20,11 @@ from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from tests.cluster.conftest import Result, Tool
-from tests.cluster.proxy import Fault, Proxy
+from tests.proxy import Fault, Proxy
+from tests.tool import (
+    Result,
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

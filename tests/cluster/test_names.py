@@ -15,7 +15,11 @@ import pytest
 from submit_tf_job.container import contract
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.sandbox.saved_state import Layout, load_state
-from tests.cluster.conftest import Result, Tool, processes_of
+from tests.tool import (
+    Result,
+    Tool,
+    processes_of,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -19,7 +19,9 @@ import pytest
 
 from submit_tf_job.operations.listing import ANSWER_S
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
-from tests.cluster.conftest import Tool
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

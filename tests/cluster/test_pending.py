@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from tests.cluster.conftest import Refresh, Tool, scheduler_of, warned_of_room
+from tests.cluster.conftest import (
+    Refresh,
+    scheduler_of,
+)
+from tests.tool import (
+    Tool,
+    warned_of_room,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import SandboxOptions
-from tests.cluster.conftest import Tool, another, gone, processes_of
+from tests.cluster.conftest import (
+    another,
+)
+from tests.tool import (
+    Tool,
+    gone,
+    processes_of,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 

@@ -15,7 +15,16 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.sandbox import Mode
-from tests.cluster.conftest import SPECS, DockerCluster, Profiled, Tool, a_sandbox_of, gone
+from tests.cluster.conftest import (
+    SPECS,
+    DockerCluster,
+    Profiled,
+    a_sandbox_of,
+)
+from tests.tool import (
+    Tool,
+    gone,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -17,11 +17,7 @@ from tests.cluster.calls import until
 from tests.cluster.conftest import (
     SPECS,
     DockerCluster,
-    Tool,
     another,
-    gone,
-    kill,
-    processes_of,
 )
 from tests.cluster.retries import (
     SEED,
@@ -34,7 +30,13 @@ from tests.cluster.retries import (
     survives_worker_and_chief,
     training,
 )
-from tests.cluster.victims import application_master
+from tests.tool import (
+    Tool,
+    application_master,
+    gone,
+    kill,
+    processes_of,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import Result, Tool
+from tests.tool import (
+    Result,
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

@@ -37,7 +37,9 @@ from submit_tf_job.sandbox.processes import end
 from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.sandbox.web import ask_dns
 from tests.cluster.calls import call, until
-from tests.cluster.conftest import processes_below
+from tests.cluster.conftest import (
+    processes_below,
+)
 from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = pytest.mark.cluster

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxOptions
-from tests.cluster.conftest import HADOOP_VERSIONS
+from tests.cluster.conftest import (
+    HADOOP_VERSIONS,
+)
 from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

@@ -8,8 +8,12 @@ import time
 
 import pytest
 
-from tests.cluster.conftest import Tool, gone, processes_of
 from tests.cluster.saving import SMALL, running, saved
+from tests.tool import (
+    Tool,
+    gone,
+    processes_of,
+)
 
 pytestmark = pytest.mark.cluster
 

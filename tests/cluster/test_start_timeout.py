@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.conftest import Tool, gone
+from tests.tool import (
+    Tool,
+    gone,
+)
 
 pytestmark = pytest.mark.cluster
 

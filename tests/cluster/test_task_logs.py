@@ -21,8 +21,10 @@ from submit_tf_job.operations import history
 from submit_tf_job.sandbox import Sandbox
 from submit_tf_job.settings import Settings
 from submit_tf_job.storage import open_storage
-from tests.cluster.conftest import Tool
 from tests.cluster.counting import Counting
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

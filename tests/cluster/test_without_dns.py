@@ -14,8 +14,14 @@ import pytest
 
 from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.sandbox.options import Mode
-from tests.cluster.conftest import ROOT, SPECS, Tool
+from tests.cluster.conftest import (
+    ROOT,
+    SPECS,
+)
 from tests.fakes.sandbox import sandbox_dirs
+from tests.tool import (
+    Tool,
+)
 
 pytestmark = pytest.mark.cluster
 

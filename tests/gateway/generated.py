@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 PACKAGE = "tfjobs"
+# an environment of its own: the generator needs an older typer than users get
+PYTHON = Path(os.environ.get("SUBMIT_TF_JOB_TEST_TOOLS", "run-make-tools")) / "bin/python"
 PROGRAM = '''
 """Submit a job and wait for its end."""
 
@@ -129,14 +130,14 @@ def run(directory: Path, url: str, token: str, spec: dict[str, Any], *files: str
 
 
 def _python(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    beside = str(Path(sys.executable).parent)  # the generator calls ruff
+    beside = str(PYTHON.parent)  # the generator calls ruff
     environ = {
         **os.environ,
         "PATH": f"{beside}:{os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
-        [sys.executable, *words],
+        [str(PYTHON), *words],
         cwd=directory,
         env=environ,
         capture_output=True,

@@ -16,12 +16,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from submit_tf_job.sandbox import Sandbox, profile_name
-from tests.cluster.conftest import SPECS, Tool, gone
+from tests.cluster.conftest import (
+    SPECS,
+)
 from tests.cluster.elastic import shrinks_and_grows, starts_with_fewer
 from tests.cluster.retries import is_tried_once, survives_worker_and_chief
 from tests.cluster.saving import saves_where_hadoop_signals
 from tests.fakes.sandbox import sandbox_dirs
 from tests.matrix.page import Cell
+from tests.tool import (
+    Tool,
+    gone,
+)
 
 __all__ = ["CHECKS", "CLUSTERS", "Cluster", "run_cluster"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import yaml
 
-from submit_tf_job.gateway.callers import line_of, new_token
-from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import Tool, gone
-from tests.gateway.conftest import Process
+from tests import clusters
+from tests.clusters import Cluster
 from tests.pages import blocks
+from tests.promises.gateways import Gateway
+from tests.tool import Tool, gone
 
 pytestmark = pytest.mark.cluster
 PAGE = Path(__file__).parents[2] / "docs" / "schedulers.md"
@@ -93,18 +93,21 @@ def host(tool: Tool) -> Host:
 
 
 @pytest.fixture
-def gateway(tool: Tool, real_cluster: SandboxInfo) -> Iterator[tuple[Process, str]]:
-    token, callers = new_token(), tool.cwd / "callers"
-    callers.write_text(line_of(real_cluster.user, token))
-    callers.chmod(0o600)
-    made = Process(
-        tool.cwd, "--profile", tool.profile, "--callers", str(callers), environ=dict(tool.environ)
+def gateway(tool: Tool, simple: Cluster) -> Iterator[Gateway]:
+    made = Gateway(tool, _user(simple))
+    yield made
+    made.kill()
+
+
+def _user(cluster: Cluster) -> str:
+    """Return whose jobs the profile submits."""
+    profile = Path(clusters.environment()["HOME"]) / (
+        f".config/submit_tf_job/profiles/{cluster.profile}.yaml"
     )
-    yield made, token
-    made.end(signal.SIGKILL)
+    return str(yaml.safe_load(profile.read_text()).get("user") or getpass.getuser())
 
 
-def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: SandboxInfo) -> None:
+def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     """Six schedulers have the same run, and so the same job; two that have HTTP alone have jobs of
     their own.
     """
@@ -114,10 +117,7 @@ def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: Sa
     [container] = [template["container"] for template in argo["spec"]["templates"]]
     assert container["command"] == ["bash", "-c"]
     command, cron = (block.text for block in blocks(PAGE) if block.mark == "runs: cli")
-    served, token = gateway
     host.tool.jobs += [f"train-{RUN}", "train-http", "train-files", "train-rm"]
-    # other tests have the cluster before
-    before = {job["application_id"] for job in host.tool("list", "-o", "json").json["jobs"]}
 
     steps: dict[str, Callable[[], subprocess.CompletedProcess[str]]] = {
         "command": lambda: host.step("command", "train", command, RUN=RUN),
@@ -139,23 +139,23 @@ def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: Sa
             "train-http",
             f"set -e\n{recipe('gateway')}",
             RUN=RUN,
-            GATEWAY=served.url,
-            token=token,
+            GATEWAY=gateway.url,
+            token=gateway.token,
         ),
         "files": lambda: host.step(
             "files",
             "train-files",
             recipe("gateway-files"),
             RUN=RUN,
-            GATEWAY=served.url,
-            token=token,
+            GATEWAY=gateway.url,
+            token=gateway.token,
         ),
         "rm": lambda: host.step(
             "rm",
             "train-rm",
             f"set -e\n{recipe('rm')}",
-            RM=real_cluster.rm_url,
-            USER=real_cluster.user,
+            RM=str(simple.info["rm_url"]),
+            USER=_user(simple),
         ),
     }
     with ThreadPoolExecutor(len(steps)) as pool:
@@ -177,9 +177,7 @@ def test_every_recipe(host: Host, gateway: tuple[Process, str], real_cluster: Sa
     assert "trained" in done["gateway"].stdout
     assert '"state": "SUCCEEDED"' in (host.tool.cwd / "gateway" / "events").read_text()
     jobs = [
-        job
-        for job in host.tool("list", "-o", "json").json["jobs"]
-        if job["application_id"] not in before
+        job for job in host.tool("list", "-o", "json").json["jobs"] if job["name"] in host.tool.jobs
     ]
     assert sorted(job["name"] for job in jobs) == [
         f"train-{RUN}",

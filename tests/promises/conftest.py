@@ -1,0 +1,80 @@
+"""What users are promised, each promise once, through the doors that they use, on real clusters.
+
+The jobs of a file are submitted together (`fleet`) and read at their ends: most of a job's time is
+YARN's own. Nothing here imports the package: docs/internals/promises.md lists what is proven.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import clusters
+from tests.clusters import Cluster
+from tests.tool import Result, Tool
+
+AT_ONCE = 4  # jobs of one file; each ApplicationMaster is a Java of its own
+SMALL = {"memory": "128Mi"}
+
+Fleet = Callable[[Mapping[str, dict[str, Any]]], Mapping[str, Future[Result]]]
+
+
+@pytest.fixture(scope="session")
+def clusters_of_session() -> Iterator[None]:
+    """Hold the clusters of this checkout for as long as this process tests."""
+    with clusters.used():
+        yield
+
+
+@pytest.fixture(scope="session")
+def simple(clusters_of_session: None) -> Cluster:
+    """A cluster without security, whose containers are processes."""
+    return clusters.started("simple")
+
+
+@pytest.fixture(scope="session")
+def secure(clusters_of_session: None) -> Cluster:
+    """A cluster with Kerberos, TLS, two ResourceManagers and Docker, all at once."""
+    return clusters.started("secure")
+
+
+@pytest.fixture(scope="module")
+def tool(simple: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
+    """The tool on the simple cluster, in a directory that the tests of a file share."""
+    made = Tool(clusters.environment(), simple.profile, tmp_path_factory.mktemp("user"))
+    yield made
+    made.tidy()
+
+
+@pytest.fixture(scope="session")
+def unique() -> str:
+    """What makes the job names of this process its own on a cluster that others use, too."""
+    return secrets.token_hex(2)
+
+
+@pytest.fixture(scope="module")
+def fleet(tool: Tool, unique: str) -> Iterator[Fleet]:
+    """Give a function that submits many job specs at once: name → the result of `submit`."""
+    pool = ThreadPoolExecutor(AT_ONCE)
+
+    def submit_all(specs: Mapping[str, dict[str, Any]]) -> Mapping[str, Future[Result]]:
+        paths = {name: tool.spec(f"{name}-{unique}", **spec) for name, spec in specs.items()}
+        return {
+            name: pool.submit(tool, "submit", path, "-o", "json") for name, path in paths.items()
+        }
+
+    yield submit_all
+    pool.shutdown(cancel_futures=True)
+
+
+def readable(path: Path) -> Path:
+    """Let containers of other users reach a path of the test."""
+    for place in (path, *path.parents):
+        if place.owner() == path.owner() and str(place) not in ("/", "/tmp"):
+            place.chmod(place.stat().st_mode | 0o055)
+    return path

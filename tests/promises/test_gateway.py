@@ -1,0 +1,118 @@
+"""REST, by programs that have nothing but HTTP: a job from POST to DELETE, and a gateway that is
+killed in the middle of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from tests.clusters import Cluster
+from tests.promises.conftest import SMALL
+from tests.promises.gateways import Gateway
+from tests.tool import Tool, gone
+
+pytestmark = pytest.mark.cluster
+
+JOB: dict[str, Any] = {
+    "image": "library/python:3.11",
+    "strategy": "single",
+    "roles": {"worker": SMALL},
+}
+
+
+@pytest.fixture(scope="module")
+def user(tool: Tool) -> str:
+    """Return whose jobs the profile submits."""
+    return str(tool("config", "show", "-o", "json").json["settings"]["user"]["value"])
+
+
+@pytest.fixture(scope="module")
+def gateway(tool: Tool, user: str, simple: Cluster) -> Iterator[Gateway]:
+    made = Gateway(tool, user)
+    yield made
+    made.kill()
+    assert made.token not in made.log.read_text()
+
+
+def post(gateway: Gateway, key: str, job: dict[str, Any]) -> requests.Response:
+    return gateway.ask("POST", "/v1/jobs", json=job, headers={"Idempotency-Key": key})
+
+
+def test_job_from_post_to_delete(gateway: Gateway, tool: Tool, user: str, unique: str) -> None:
+    name = f"rest-{unique}"
+    tool.jobs.append(name)
+    command = "for n in 1 2 3 4; do echo line $n; sleep 1; done"
+    posted = post(gateway, name, {**JOB, "name": name, "command": command})
+    assert posted.status_code == 201, posted.text
+    events = gateway.ask("GET", f"/v1/jobs/{name}/events", stream=True)
+    logs = gateway.ask(
+        "GET",
+        f"/v1/jobs/{name}/logs?follow=true&file=stdout.txt",
+        stream=True,
+        headers={"Accept": "application/x-ndjson"},
+    )
+    lines = [json.loads(line) for line in logs.iter_lines()]
+    texts = [line["text"] for line in lines if line["kind"] == "LogLine"]
+    assert texts == [f"line {n}" for n in range(1, 5)], lines
+    seen = [
+        json.loads(line[6:])
+        for line in events.iter_lines(decode_unicode=True)
+        if line.startswith("data: ")
+    ]
+    last = seen[-1]
+    assert (last["state"], last["confirmed"], last["user"]) == ("SUCCEEDED", True, user)
+    assert gateway.ask("GET", f"/v1/jobs/{name}").json()["state"] == "SUCCEEDED"
+    assert gateway.ask("DELETE", f"/v1/jobs/{name}").json()["deleted"] is True
+    assert gateway.ask("GET", f"/v1/jobs/{name}").status_code == 404
+    gone(name)
+
+
+def test_bad_job_and_stranger_get_a_problem(gateway: Gateway, unique: str) -> None:
+    bad = post(gateway, f"bad-{unique}", {**JOB, "name": f"bad-{unique}", "memroy": 1})
+    assert bad.status_code == 422, bad.text
+    assert bad.headers["content-type"] == "application/problem+json"
+    assert "memroy" in bad.text
+    stranger = requests.get(
+        f"{gateway.url}/v1/jobs", headers={"Authorization": "Bearer nobody"}, timeout=30
+    )
+    assert stranger.status_code == 401
+
+
+def test_killed_gateway_loses_nothing_and_makes_nothing_twice(
+    gateway: Gateway, tool: Tool, simple: Cluster, unique: str
+) -> None:
+    """Killed at two moments of the same request; a scheduler repeats itself with its key."""
+    name = f"once-{unique}"
+    tool.jobs.append(name)
+    job = {**JOB, "name": name, "command": "sleep 300"}
+
+    def quietly(call: Callable[[], object]) -> None:
+        with contextlib.suppress(requests.RequestException):
+            call()
+
+    for delay_s in (0.5, 1.5):
+        asking = threading.Thread(target=quietly, args=(lambda: post(gateway, name, job),))
+        asking.start()
+        time.sleep(delay_s)
+        gateway.kill()
+        asking.join(60)
+        gateway.start()
+    first = post(gateway, name, job)
+    assert first.status_code in (200, 201), first.text
+    again = post(gateway, name, job)
+    assert again.json()["application_id"] == first.json()["application_id"]
+    other = post(gateway, name, {**job, "command": "sleep 301"})
+    assert other.json()["code"] == "key-reused"
+    url = f"{simple.info['rm_url']}/ws/v1/cluster/apps"
+    found = requests.get(url, params={"applicationTags": f"name: {name}"}, timeout=30).json()
+    assert [app["id"] for app in found["apps"]["app"]] == [first.json()["application_id"]]
+    assert gateway.ask("DELETE", f"/v1/jobs/{name}?force=true").json()["deleted"] is True
+    gone(name)

@@ -1,0 +1,130 @@
+"""One submission is one application: the client is killed around its POST, answers are lost, and
+two clients submit at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.clusters import Cluster
+from tests.promises.conftest import SMALL
+from tests.proxy import Fault, Proxy
+from tests.tool import Tool
+
+pytestmark = pytest.mark.cluster
+
+SERVICES = "/app/v1/services"
+
+
+@pytest.fixture
+def proxy(simple: Cluster) -> Iterator[Proxy]:
+    with Proxy(str(simple.info["rm_url"])).listening() as made:
+        yield made
+
+
+class Judge:
+    """The ResourceManager itself, asked without the tool and without the proxy."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._url = f"{cluster.info['rm_url']}/ws/v1/cluster/apps"
+
+    def applications(self, name: str) -> list[str]:
+        """Return the ids of all applications of a name."""
+        found = requests.get(self._url, params={"applicationTags": f"name: {name}"}, timeout=30)
+        return [app["id"] for app in (found.json()["apps"] or {}).get("app", [])]
+
+
+@pytest.fixture
+def judge(simple: Cluster) -> Judge:
+    return Judge(simple)
+
+
+def tiny(tool: Tool, name: str) -> Path:
+    """Write a job that stays until it is deleted."""
+    return tool.spec(name, strategy="single", command="sleep 300", roles={"worker": SMALL})
+
+
+def submitted(tool: Tool, path: Path) -> dict[str, Any]:
+    """Give the command again, without a proxy."""
+    done = tool("submit", path, "--detach", "-o", "json")
+    assert done.status == 0, done
+    return done.json
+
+
+@pytest.mark.parametrize("held", ["hold-request", "hold"])
+def test_client_killed_around_its_post_finds_its_job(
+    tool: Tool, proxy: Proxy, judge: Judge, unique: str, held: str
+) -> None:
+    """`hold-request`: the POST has not arrived; `hold`: it has, and its answer has not."""
+    name = f"{held}-{unique}"
+    path = tiny(tool, name)
+    proxy.faults[:] = [Fault(held, "POST", path=SERVICES)]
+    process = tool.start("submit", path, "--rm", proxy.url)
+    assert proxy.held.wait(60), proxy.seen
+    process.kill()
+    process.communicate()
+    before = judge.applications(name)
+    assert len(before) == (1 if held == "hold" else 0)
+    found = submitted(tool, path)
+    assert found["adopted"] is bool(before)
+    assert judge.applications(name) == [found["application_id"]]
+    tool("delete", name, "--force")
+
+
+def test_client_killed_as_soon_as_its_application_exists(
+    tool: Tool, judge: Judge, unique: str
+) -> None:
+    name = f"born-{unique}"
+    path = tiny(tool, name)
+    process = tool.start("submit", path)
+    deadline = time.monotonic() + 60
+    while not judge.applications(name):
+        assert time.monotonic() < deadline, "no application"
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    found = submitted(tool, path)
+    assert (found["adopted"], judge.applications(name)) == (True, [found["application_id"]])
+    tool("delete", name, "--force")
+
+
+def test_lost_answer_is_not_posted_twice(
+    tool: Tool, proxy: Proxy, judge: Judge, unique: str
+) -> None:
+    name = f"lost-{unique}"
+    path = tiny(tool, name)
+    proxy.faults[:] = [Fault("lost", "POST", path=SERVICES)]
+    done = tool("submit", path, "--detach", "-o", "json", "--rm", proxy.url)
+    assert done.status == 0, done
+    assert judge.applications(name) == [done.json["application_id"]]
+    tool("delete", name, "--force")
+
+
+def test_two_clients_at_once_have_one_job(tool: Tool, judge: Judge, unique: str) -> None:
+    name = f"twins-{unique}"
+    path = tiny(tool, name)
+    twins = [tool.start("submit", path, "--detach", "-o", "json") for _ in range(2)]
+    ends = [(twin.communicate(timeout=120), twin.returncode) for twin in twins]
+    assert [status for _, status in ends] == [0, 0], ends
+    living = [app for app in judge.applications(name) if app in ends[0][0][0]]
+    assert living, ends
+    assert all(living[0] in said for (said, _), _ in ends), ends
+    tool("delete", name, "--force")
+
+
+def test_another_job_of_a_living_name_is_refused(tool: Tool, judge: Judge, unique: str) -> None:
+    name = f"taken-{unique}"
+    first = submitted(tool, tiny(tool, name))
+    other = tool.spec(name, strategy="single", command="sleep 5", roles={"worker": SMALL})
+    refused = tool("submit", other)
+    assert refused.status == 6, refused.stderr
+    assert first["application_id"] in refused.stderr
+    assert judge.applications(name) == [first["application_id"]]
+    assert tool("status", name, "-o", "json").json["state"] in ("PENDING", "STARTING", "RUNNING")
+    assert tool("delete", name, "--force").status == 0

@@ -1,0 +1,144 @@
+"""Kerberos, TLS, two ResourceManagers, and Docker, all at once: the same jobs, and nothing leaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests import clusters
+from tests.clusters import Cluster
+from tests.promises.conftest import SMALL
+from tests.promises.test_training import trained
+from tests.tool import Tool
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine"),
+]
+
+IMAGE = "submit_tf_job/base:1"
+
+
+@pytest.fixture(scope="module")
+def docked(secure: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
+    """The tool on the secure cluster; TensorFlow is mounted into its containers."""
+    environ = clusters.environment()
+    profile = Path(environ["HOME"]) / f".config/submit_tf_job/profiles/{secure.profile}.yaml"
+    packages = next((clusters.tensorflow() / "lib").glob("python3.*/site-packages"))
+    settings = yaml.safe_load(profile.read_text())
+    mounted = {"mounts": [f"{packages}:/opt/tensorflow"], "env": {"PYTHONPATH": "/opt/tensorflow"}}
+    settings["job"] = {**settings.get("job", {}), **mounted, "network": "bridge"}
+    profile.with_name("secure-tensorflow.yaml").write_text(yaml.safe_dump(settings))
+    made = Tool(environ, "secure-tensorflow", tmp_path_factory.mktemp("user"))
+    yield made
+    made.tidy()
+
+
+def test_digits_are_trained_in_docker_by_delegation_tokens(
+    docked: Tool, secure: Cluster, unique: str
+) -> None:
+    trained(docked, secure, f"digits-{unique}", "--set", f"image={IMAGE}")
+
+
+INSIDE = """
+import json, os, pathlib
+kept = [name for name in os.environ if "KEYTAB" in name or "KRB5" in name or "PASSWORD" in name]
+gpus = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
+print("SAID", json.dumps({
+    "docker": os.path.exists("/.dockerenv"), "uid": os.getuid(), "kept": kept, "gpus": gpus,
+    "files": [str(p) for p in pathlib.Path(".").rglob("*keytab*")]}), flush=True)
+"""
+
+
+def test_container_has_its_gpu_and_no_credential_of_the_submitter(
+    docked: Tool, unique: str
+) -> None:
+    name = f"inside-{unique}"
+    (docked.cwd / "inside.py").write_text(INSIDE)
+    spec = docked.spec(
+        name,
+        image=IMAGE,
+        strategy="single",
+        command=["python3", "inside.py"],
+        files=["inside.py"],
+        roles={"worker": {**SMALL, "gpus": 1}},
+    )
+    done = docked("submit", spec)
+    assert done.status == 0, done.stderr
+    line = next(line for line in docked("logs", name).stdout.splitlines() if "SAID " in line)
+    said = json.loads(line.partition("SAID ")[2])
+    assert (said["docker"], said["kept"], said["files"]) == (True, [], [])
+    assert said["uid"] != 0
+    assert said["gpus"] in ("0", "1") or said["gpus"].startswith("GPU-"), said
+
+
+def test_active_resource_manager_dies_while_a_job_is_followed(
+    docked: Tool, secure: Cluster, unique: str
+) -> None:
+    """The one that leads is killed; the verdict is the other one's, and there is one application."""
+    name = f"failover-{unique}"
+    end = docked.cwd / "end"
+    spec = docked.spec(
+        name,
+        image=IMAGE,
+        strategy="single",
+        command="sleep 25; echo trained",
+        roles={"worker": SMALL},
+    )
+    assert not end.exists()
+    following = docked.start("submit", spec, "-o", "json")
+    seen = docked.until(name, lambda status: status["state"] == "RUNNING")
+    os.kill(secure.pid_of(_active(secure)), signal.SIGKILL)
+    stdout, stderr = following.communicate(timeout=240)
+    assert following.returncode == 0, stderr
+    told = json.loads(stdout)
+    assert (told["state"], told["confirmed"], told["application_id"]) == (
+        "SUCCEEDED",
+        True,
+        seen["application_id"],
+    )
+    clusters.started("secure")  # it is repaired for the tests that follow
+
+
+def _active(cluster: Cluster) -> str:
+    """Return the daemon that leads, as a user of curl would find it."""
+    kerberos = cluster.info["kerberos"]
+    for number, url in enumerate(cluster.info["rm_urls"]):
+        words = ["curl", "-s", "--cacert", str(cluster.info["ca_file"]), "--negotiate", "-u", ":"]
+        done = subprocess.run(
+            [*words, f"{url}/ws/v1/cluster/info"],
+            env={**os.environ, "KRB5_CONFIG": kerberos["krb5_conf"]},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        if '"haState":"ACTIVE"' in done.stdout:
+            return "resourcemanager2" if number else "resourcemanager"
+    raise AssertionError("no ResourceManager leads")
+
+
+def test_without_a_ticket_it_is_refused_with_the_way_on(
+    docked: Tool, secure: Cluster, unique: str
+) -> None:
+    kerberos = secure.info["kerberos"]
+    environ = clusters.environment()
+    profile = Path(environ["HOME"]) / ".config/submit_tf_job/profiles/secure-tensorflow.yaml"
+    settings = yaml.safe_load(profile.read_text())
+    settings.pop("kerberos", None)
+    profile.with_name("secure-stranger.yaml").write_text(yaml.safe_dump(settings))
+    environ |= {"KRB5_CONFIG": kerberos["krb5_conf"], "KRB5CCNAME": f"FILE:{docked.cwd}/none"}
+    stranger = replace(docked, environ=environ, profile="secure-stranger", jobs=[])
+    spec = stranger.spec(
+        f"stranger-{unique}", strategy="single", command="true", roles={"worker": SMALL}
+    )
+    refused = stranger("submit", spec)
+    assert refused.status == 4, refused
+    assert "kinit" in refused.stderr

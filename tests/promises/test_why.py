@@ -1,0 +1,109 @@
+"""`status` says why a job waits, and why it failed: three of each, on a real cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from tests.promises.conftest import SMALL, Fleet
+from tests.tool import Result, Tool, warned_of_room
+
+pytestmark = pytest.mark.cluster
+
+SLEEP = ["sleep", "600"]
+
+
+@pytest.fixture(scope="module")
+def failed(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
+    (tool.cwd / "train.py").write_text("def main():\n    import pandaz\n\n\nmain()\n")
+    memory = ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(600)"]
+    elsewhere = (
+        "if [ $TFJOB_ROLE = worker ]; then sleep 1; python3 -c 'raise KeyError(\"label\")'; else "
+        "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'; fi"
+    )
+    one = {"strategy": "single", "roles": {"worker": SMALL}}
+    pair = {"strategy": "multi-worker", "roles": {"chief": SMALL, "worker": SMALL}}
+    return fleet(
+        {
+            "why-memory": {**one, "command": memory},
+            "why-module": {**one, "command": "python3 train.py", "files": ["train.py"]},
+            "why-elsewhere": {**pair, "command": elsewhere},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "task", "words", "hint"),
+    [
+        ("why-memory", "out-of-memory", "worker-0", "its container may have", "try "),
+        ("why-module", "module-missing", "worker-0", "pandaz", "`files`"),
+        ("why-elsewhere", "python-exception", "worker-0", "KeyError: 'label'", ""),
+    ],
+)
+def test_why_it_failed(
+    failed: Mapping[str, Future[Result]], name: str, code: str, task: str, words: str, hint: str
+) -> None:
+    done = failed[name].result()
+    assert done.status == 1, done.stderr
+    cause = done.json["root_cause"]
+    assert (cause["code"], cause["task"]) == (code, task), cause
+    assert words in cause["sentence"]
+    assert hint in (cause["hint"] or "")
+
+
+def causes(tool: Tool, job: str, code: str) -> dict[str, Any]:
+    """Ask until a cause is told; return it."""
+    deadline = time.monotonic() + 90
+    while True:
+        seen = tool.status(job)
+        found = {cause["code"]: cause for cause in seen["pending"]}
+        if code in found:
+            one: dict[str, Any] = found[code]
+            return one
+        assert time.monotonic() < deadline, seen
+        time.sleep(1)
+
+
+WAITING: Mapping[str, tuple[str, dict[str, Any], str]] = {
+    "pending-room": (
+        "no-room",
+        {"main": {"memory": "9Gi"}, "worker": {"memory": "4Gi"}},
+        "wait until others are done, or lower roles.worker.memory",
+    ),
+    "pending-place": (
+        "placement-disabled",
+        {"main": {**SMALL, "placement": {"spread": "node"}}},
+        "placement",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_why_it_waits(tool: Tool, unique: str, name: str) -> None:
+    code, roles, hint = WAITING[name]
+    roles = {role: {**keys, "command": SLEEP} for role, keys in roles.items()}
+    spec = tool.spec(f"{name}-{unique}", strategy="custom", deciding_role="main", roles=roles)
+    assert warned_of_room(tool)("submit", spec, "--detach", "-q").status == 0
+    cause = causes(tool, f"{name}-{unique}", code)
+    assert hint in cause["hint"] or hint in cause["sentence"], cause
+    assert "waits because: " in tool("status", f"{name}-{unique}").stdout
+    assert tool("delete", f"{name}-{unique}", "--force").status == 0
+
+
+def test_missing_task_is_named_at_the_start_deadline(tool: Tool, unique: str) -> None:
+    """More memory than the node has: the second worker never gets a container."""
+    spec = tool.spec(
+        f"missing-{unique}",
+        strategy="multi-worker",
+        command="true",
+        start_timeout="10s",
+        roles={"chief": SMALL, "worker": {"memory": "7Gi", "instances": 2}},
+    )
+    done = warned_of_room(tool)("submit", spec, "-o", "json")
+    assert (done.status, done.json["root_cause"]["code"]) == (1, "tasks-missing"), done.stderr
+    assert "it cannot start before the cluster grows: the job needs 14" in done.stderr
+    assert "worker-" in done.json["reason"]

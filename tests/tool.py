@@ -1,0 +1,229 @@
+"""The tool as its users call it, as a process; and the processes of a job on a sandbox, to kill
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+NO_SUCH_JOB = 5
+SUBMIT_S = 240  # no test job takes longer, on two busy cores
+
+
+@dataclass
+class Result:
+    """What one call of the tool printed and returned."""
+
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """stdout as the one JSON object it must be."""
+        value: dict[str, Any] = json.loads(self.stdout)
+        return value
+
+
+@dataclass
+class Tool:
+    """submit_tf_job, called as a process with the sandbox's profile."""
+
+    environ: Mapping[str, str]
+    profile: str
+    cwd: Path
+    jobs: list[str] = field(default_factory=list)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __call__(
+        self, *arguments: object, timeout: float = SUBMIT_S, stdin: str | None = None
+    ) -> Result:
+        """Run one command to its end."""
+        start = time.monotonic()
+        done = subprocess.run(
+            self.argv(*arguments),
+            env=self.environ,
+            cwd=self.cwd,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            input=stdin,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        """Start one command and return its process."""
+        process = subprocess.Popen(
+            self.argv(*arguments),
+            env=self.environ,
+            cwd=self.cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def tidy(self) -> None:
+        """End what a failed test has left running, and delete its jobs."""
+        for process in self.started:
+            if process.returncode is None:
+                process.kill()
+                process.communicate()
+        for job in self.jobs:
+            self("delete", job, "--force")
+
+    def argv(self, *arguments: object) -> list[str]:
+        """Compose the command line."""
+        words = [str(argument) for argument in arguments]
+        bare = ("sandbox", "version", "schema", "init")
+        if words[0] in bare or words[:2] == ["gateway", "token"]:
+            return [sys.executable, "-m", "submit_tf_job", *words]
+        group = 2 if words[0] in ("config", "staging", "gateway") else 1
+        return [
+            sys.executable,
+            "-m",
+            "submit_tf_job",
+            *words[:group],
+            "--profile",
+            self.profile,
+            *words[group:],
+        ]
+
+    def spec(self, name: str, **content: Any) -> Path:
+        """Write a job spec of a name of its own; the job is deleted at the end of the test."""
+        self.jobs.append(name)
+        path = self.cwd / f"{name}.yaml"
+        path.write_text(
+            yaml.safe_dump(
+                {"name": name, "image": "library/python:3.11", **content}, sort_keys=False
+            )
+        )
+        return path
+
+    def status(self, job: str) -> dict[str, Any]:
+        """Ask for a job's state."""
+        return self("status", job, "-o", "json").json
+
+    def until(
+        self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = 120
+    ) -> dict[str, Any]:
+        """Ask until something holds of a job; it may be that it is submitted only now."""
+        deadline = time.monotonic() + timeout
+        while True:
+            asked = self("status", job, "-o", "json")
+            if asked.status != NO_SUCH_JOB and holds(asked.json):
+                return asked.json
+            assert time.monotonic() < deadline, asked
+            time.sleep(0.5)
+
+    def output(self, job: str, task: str) -> str:
+        """Return what a task's containers wrote to stdout."""
+        return self("logs", job, task, "--raw").stdout
+
+    def printed(self, job: str, task: str, text: str, timeout: float = 120) -> None:
+        """Wait until a task has written a text."""
+        self.until(job, lambda _seen: text in self.output(job, task), timeout)
+
+
+def warned_of_room(tool: Tool) -> Tool:
+    """The tool with `capacity_check: warn`: it posts what the cluster has no room for."""
+    return replace(tool, environ={**tool.environ, "SUBMIT_TF_JOB_CAPACITY_CHECK": "warn"})
+
+
+def processes_of(job: str) -> dict[int, str]:
+    """Find the processes of this machine that belong to tasks of a job, by their environment."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0")
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        names = {
+            item.partition(b"=")[2].decode()
+            for item in environ
+            if item.startswith(b"YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME=")
+        }
+        if any(f".{job}." in name for name in names):
+            found[int(entry.name)] = command
+    return found
+
+
+def bootstrap_of(job: str, task: str) -> int:
+    """Find the process of a task's bootstrap."""
+    for pid, command in processes_of(job).items():
+        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        if (
+            f"TFJOB_INSTANCE={task}".encode() in environ
+            and "bootstrap.py" in command
+            and "bash" not in command.split()[0]
+        ):
+            return pid
+    raise AssertionError(f"no bootstrap of {task} in {processes_of(job)}")
+
+
+def kill(job: str, task: str) -> None:
+    """Kill a task's container, with everything in it."""
+    os.kill(bootstrap_of(job, task), signal.SIGKILL)
+
+
+def gone(job: str, within_s: float = 20) -> None:
+    """Assert that no process of a job is left."""
+    deadline = time.monotonic() + within_s
+    while left := processes_of(job):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.3)
+
+
+def command_of(job: str, task: str, words: str) -> int:
+    """Find a process of a task's command."""
+    for pid, command in processes_of(job).items():
+        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        if f"TFJOB_INSTANCE={task}".encode() in environ and command.startswith(words):
+            return pid
+    raise AssertionError(f"no {words} of {task} in {processes_of(job)}")
+
+
+def application_master(job: str) -> int:
+    """Find the ApplicationMaster of a job."""
+    return next(
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit()
+        and f"-service_name\0{job}\0".encode() in _cmdline(entry)
+        and b"ServiceMaster" in _cmdline(entry)
+        and b"java" in _cmdline(entry)[:80]
+    )
+
+
+def _cmdline(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def script(directory: Path, text: str) -> str:
+    """Write a program that stands in for Python; containers must be able to reach it."""
+    path = directory / "python3"
+    path.write_text("#!/bin/sh\n" + text)
+    for place in (path, *directory.parents, directory):
+        if place.owner() == path.owner() and str(place) not in ("/", "/tmp"):
+            place.chmod(place.stat().st_mode | 0o055)
+    return str(path)
