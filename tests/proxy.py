@@ -60,7 +60,7 @@ class Proxy:
     Attributes:
         faults: What is to happen; each happens once.
         seen: Method and path of every request, and what happened to it.
-        posted: The body of each POST, as it came.
+        posted: Path and body of each POST, as they came.
         held: Set when a request or an answer is being kept.
         user: Whom it says that every request is of, as a gateway does; "" to say nothing.
     """
@@ -69,7 +69,7 @@ class Proxy:
     user: str = ""
     faults: list[Fault] = field(default_factory=list)
     seen: list[tuple[str, str, str]] = field(default_factory=list)
-    posted: list[bytes] = field(default_factory=list)
+    posted: list[tuple[str, bytes]] = field(default_factory=list)
     held: threading.Event = field(default_factory=threading.Event)
     port: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -114,7 +114,7 @@ class Proxy:
                 self.faults.remove(fault)
             self.seen.append((method, path, fault.kind if fault else ""))
             if method == "POST":
-                self.posted.append(request.partition(b"\r\n\r\n")[2])
+                self.posted.append((path, request.partition(b"\r\n\r\n")[2]))
         kind = fault.kind if fault else ""
         if kind == "unsent":
             return

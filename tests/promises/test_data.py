@@ -46,7 +46,7 @@ def test_inputs_are_shared_out_and_output_is_stored(
     place = f"/tmp/promises-{unique}"
     hdfs(
         simple,
-        f"client.mkdirs('{place}/in', 0o777)\n"
+        f"client.mkdirs('{place}/in', 0o777, True)\n"
         "for n in range(3):\n"
         f"    with client.create(f'{place}/in/part {{n}}.txt') as out:\n"
         "        out.write(f'row {n}\\n'.encode())\n",

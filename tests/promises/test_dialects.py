@@ -1,4 +1,4 @@
-"""Job files of four other systems, submitted as they are, each to its verdict."""
+"""Job files and a command line of four other systems, each to its verdict."""
 
 from __future__ import annotations
 
@@ -71,14 +71,13 @@ def yarnfile(name: str) -> str:
     return json.dumps({"name": name, "components": parts})
 
 
-def submarine(name: str) -> str:
-    """Return a command line of Apache Submarine's client."""
-    return (
-        f"yarn jar submarine.jar job run --name {name} --docker_image {IMAGE} "
-        "--num_workers 2 --num_ps 1 --worker_resources memory=256M,vcores=1 "
-        "--ps_resources memory=256M,vcores=1 --ps_launch_cmd 'sleep 3600' "
-        f"--worker_launch_cmd 'python3 -c \"{CLUSTER}\"'"
-    )
+def submarine(name: str) -> list[str]:
+    """Return the command line of Apache Submarine's client."""
+    small = "memory=256M,vcores=1"
+    words = ["yarn", "jar", "submarine.jar", "job", "run", "--name", name, "--docker_image", IMAGE]
+    words += ["--num_workers", "2", "--worker_resources", small]
+    words += ["--worker_launch_cmd", f'python3 -c "{CLUSTER}"']
+    return [*words, "--num_ps", "1", "--ps_resources", small, "--ps_launch_cmd", "sleep 3600"]
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +91,12 @@ def ends(tool: Tool, unique: str) -> Iterator[Mapping[str, Future[Result]]]:
         tool.jobs.append(job)
         (tool.cwd / f"{system}.{ending}").write_text(text(job))
         ended[system] = pool.submit(tool, "submit", f"{system}.{ending}", "-o", "json")
-    (tool.cwd / "run.sh").write_text(submarine(f"submarine-{unique}"))
-    tool.jobs.append(f"submarine-{unique}")
-    ended["submarine"] = pool.submit(tool, "submit", "run.sh", "-o", "json")
+    job = f"submarine-{unique}"
+    tool.jobs.append(job)
+    converted = tool("convert", "--", *submarine(job))
+    assert converted.status == 0, converted.stderr
+    (tool.cwd / "submarine.yaml").write_text(converted.stdout)
+    ended["submarine"] = pool.submit(tool, "submit", "submarine.yaml", "-o", "json")
     yield ended
     pool.shutdown(cancel_futures=True)
 

@@ -123,7 +123,9 @@ def running(tool: Tool, unique: str) -> Mapping[str, dict[str, Any]]:
     for path in paths.values():
         assert tool("submit", path, "--detach", "-q").status == 0
     return {
-        name: tool.until(f"{name}-{unique}", lambda seen: seen["state"] in ("RUNNING", "FINISHING"))
+        name: tool.until(
+            f"{name}-{unique}", lambda seen: seen["state"] not in ("PENDING", "STARTING")
+        )
         for name in specs
     }
 
