@@ -31,6 +31,7 @@ from submit_tf_job.yarn.states import AppState, ContainerState, FinalStatus, Ser
 
 __all__ = [
     "GIVEN_UP",
+    "Awaited",
     "Evidence",
     "Failure",
     "JobReport",
@@ -38,6 +39,7 @@ __all__ = [
     "JobStatus",
     "Overdue",
     "RoleCounts",
+    "Standstill",
     "Verdict",
     "given_up",
     "verdict",
@@ -179,6 +181,57 @@ class Retried:
 
 
 @dataclass(frozen=True)
+class Standstill:
+    """Tasks that have printed nothing, and told no step, for longer than they usually do.
+
+    Attributes:
+        tasks: The first of them.
+        count: How many they are.
+        since: When the last of them did, in seconds since 1970.
+        for_s: For how long, when the report was written.
+        everything: Whether no task moves.
+        step: The step that it told last, if it is one task.
+        others_step: The step at which the others are, if they tell one.
+    """
+
+    tasks: tuple[str, ...]
+    count: int
+    since: float
+    for_s: float
+    everything: bool
+    step: float | None = None
+    others_step: float | None = None
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any], now: object) -> Standstill | None:
+        """Parse the entry of a report; None if it is not one."""
+        since, entries = found.get("since"), found.get("tasks")
+        listed = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+        if not listed or not isinstance(since, (int, float)) or not isinstance(now, (int, float)):
+            return None
+        steps = (found.get("others_step"), listed[0].get("step") if len(listed) == 1 else None)
+        others, own = (step if isinstance(step, (int, float)) else None for step in steps)
+        tasks = tuple(str(entry.get("task")) for entry in listed)
+        count = max(len(tasks), _whole(found.get("count")))
+        return cls(tasks, count, since, max(0.0, now - since), bool(found.get("all")), own, others)
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """The tasks for which the end of a job waits.
+
+    Attributes:
+        tasks: The first of them.
+        count: How many they are.
+        until: Until when, in seconds since 1970 (`finish_timeout`).
+    """
+
+    tasks: tuple[str, ...]
+    count: int
+    until: float
+
+
+@dataclass(frozen=True)
 class JobReport:
     """The report of the deciding task's bootstrap about the whole job."""
 
@@ -210,6 +263,23 @@ class JobReport:
     def has_saved(self) -> bool:
         """Whether all tasks that save have ended in a graceful stop."""
         return self.graceful and bool(self.raw.get("ended_at"))
+
+    @property
+    def standstill(self) -> Standstill | None:
+        """The tasks that train and stand still, if there are any."""
+        found = self.raw.get("standstill")
+        if self.state != "running" or not isinstance(found, Mapping):
+            return None
+        return Standstill.parse(found, self.raw.get("updated_at"))
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """The tasks for which the end of the job waits; None before it, and once it has come."""
+        found = self.raw.get("awaited")
+        if not isinstance(found, Mapping) or not isinstance(found.get("until"), (int, float)):
+            return None
+        tasks = tuple(map(str, found.get("tasks") or ()))
+        return Awaited(tasks, max(len(tasks), _whole(found.get("count"))), found["until"])
 
     @property
     def lost_witness(self) -> bool:
@@ -301,6 +371,10 @@ def _texts(items: Any) -> tuple[str, ...]:
     return tuple(
         str(item.get("text", item)) if isinstance(item, dict) else str(item) for item in items or ()
     )
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int else 0
 
 
 def _status(value: Any) -> int | None:

@@ -50,6 +50,7 @@ class Agent(abc.ABC):
         self.selector.register(signals.reader, selectors.EVENT_READ, lambda _mask: signals.drain())
         self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
         self.progress = task_files.Progress("")
+        self.stamps = Stamps(info)
         self.data: Data | None = None  # the job's inputs and outputs, if it declares any
         self.reserved: ports.Reservation | None = None  # the port of this task
         self.held: list[ports.Reservation] = []  # the ports that the command serves
@@ -120,14 +121,13 @@ class Agent(abc.ABC):
         self.progress = task_files.Progress(
             env.get(contract.ENV_PROGRESS, ""), task_files.stdout_path(self.info)
         )
-        stamps = Stamps(self.info)
         if problem:
             self.fail(problem)
         stop = 0
         try:
             while self.exit is None:
                 now = time.monotonic()
-                stamps.look(now)
+                self.stamps.look(now)
                 self.turn(now)
                 if not stop and self.signals.stop():
                     stop = self.signals.stop()
@@ -138,7 +138,7 @@ class Agent(abc.ABC):
                     self.wait(BUSY_S if busy else TICK_S)
             return self.exit
         finally:
-            stamps.look(time.monotonic(), last=True)
+            self.stamps.look(time.monotonic(), last=True)
             if self.child:
                 self.child.close()
             self.signals.forward = None

@@ -263,6 +263,8 @@ class Decider(Agent):
         elif kind == "ping":
             peer.alive = peer.alive or message.get("probe") == self.probe
             peer.pongs += 1
+            if "probe" not in message:
+                self.job.news.heard(now - states.seconds(message.get("quiet")), m.name)
             self._send(peer, pack("pong", number=peer.pongs))
             peer.told.append(time.monotonic())
         elif kind == "pong":
@@ -430,6 +432,7 @@ class Decider(Agent):
             self.checked = now
             self._check_silence()
             self._own_progress(now)
+            self.job.news.heard(self.stamps.grew_at, self.info.name)
         if job.phase in (states.WAITING, states.RUNNING):
             self._watch_names(now)
         if job.phase == states.WAITING and not job.failures:

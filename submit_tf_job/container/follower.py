@@ -332,7 +332,8 @@ class Follower(Agent):
             )
         elif now >= self.pinged + self.ping_s:
             self.pinged = now
-            self._send(pack("ping"))
+            quiet = int(now - self.stamps.grew_at)
+            self._send(pack("ping", quiet=quiet) if quiet > self.ping_s else pack("ping"))
         if self.news and now >= self.sent + self.progress_s:
             self.sent, news, self.news = now, self.news, None
             self._send(pack("progress", data=news))

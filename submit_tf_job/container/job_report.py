@@ -51,6 +51,8 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
         "events": job.events,
     }
     report.update(job.more())
+    waits = {"standstill": job.standing_still(now), "awaited": job.awaited()}
+    report.update((key, value) for key, value in waits.items() if value)
     served = _served(job)
     if served:
         report["served"] = served

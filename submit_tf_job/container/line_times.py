@@ -28,7 +28,7 @@ class Stamps:
         self._watched = {path: task_files.size_of(path) for path in found if os.path.isfile(path)}
         self._names = {path: os.path.basename(os.path.realpath(path)) for path in self._watched}
         self._recorded = dict.fromkeys(self._watched, float("-inf"))
-        self._looked = info.started
+        self._looked = self.grew_at = info.started  # when one of them was last seen to grow
         self._write(
             "".join(
                 "%s 0 %.1f\n" % (name, info.wall + info.started) for name in self._names.values()
@@ -37,13 +37,15 @@ class Stamps:
 
     def look(self, now: float, *, last: bool = False) -> None:
         """Record the files that have grown since the last check, if one is due or `last`."""
-        if not self._path or (now < self._looked + LOOK_S and not last):
+        if now < self._looked + LOOK_S and not last:
             return
         age = now - self._info.started
         pace = next(pace for until, pace in contract.TIMES_PACES if age < until)
         lines = []
         for path, before in self._watched.items():
             size = task_files.size_of(path)
+            if size > before:
+                self.grew_at = now
             if size > before and (last or now >= self._recorded[path] + pace):
                 self._recorded[path] = now
                 lines.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.info import exit_status
+from submit_tf_job.container.standstill import STILL_S, Standstill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _is_loopback(address: str) -> bool:
     return address.startswith("127.")
 
 
-def _seconds(value: Any) -> float:
+def seconds(value: Any) -> float:
     """Return a duration in a message, at least 0; 0 for anything else."""
     return max(0.0, float(value)) if isinstance(value, (int, float)) else 0.0
 
@@ -153,6 +154,7 @@ class Rendezvous:
         self.image_ignored: list[str] = []
         self.events: list[dict[str, Any]] = []
         self.progress: dict[str, Any] | None = None
+        self.news = Standstill(float(task.get("still_s", STILL_S)))
         # task, time, completed part
         self.first_progress: tuple[str, float, float] | None = None
         self.outcome: dict[str, Any] | None = None
@@ -423,8 +425,8 @@ class Rendezvous:
             self.me.address = self.me.origin = here
         m.port = port_of(message)
         if self.phase == WAITING and m.role_kind != contract.KIND_SIDECAR:
-            self.last_launch = max(self.last_launch, now - _seconds(message.get("age_s")))
-            self.longest_search_s = max(self.longest_search_s, _seconds(message.get("search_s")))
+            self.last_launch = max(self.last_launch, now - seconds(message.get("age_s")))
+            self.longest_search_s = max(self.longest_search_s, seconds(message.get("search_s")))
         elif m.name not in self.named and self.moved_from(m):
             text = "%s came back at %s; the programs were given its former address %s"
             text %= (m.name, m.address, self.moved_from(m))
@@ -514,6 +516,8 @@ class Rendezvous:
     def record_progress(self, now: float, m: Member, value: Any) -> None:
         """Keep the progress of the deciding task, or else the latest of any task."""
         clean = task_files.clean_progress(value)
+        if clean:
+            self.news.heard(now, m.name, clean["step"])
         if clean and (m is self.me or not self.progress or self.progress["task"] != self.me.name):
             self.progress = dict(clean, task=m.name, at=self.info.wall + now)
             left_s = self._left_s(now, m.name, clean)
@@ -664,8 +668,21 @@ class Rendezvous:
             return counts.get(SUCCEEDED, 0) + min(counts.get(FAILED, 0), tolerate) == wanted
         return counts.get(ALIVE, 0) + sum(counts.get(state, 0) for state in OUT) == wanted
 
+    def standing_still(self, now: float) -> dict[str, Any] | None:
+        """Return the tasks that train and stand still, for the report."""
+        if self.phase != RUNNING:
+            return None
+        names = [
+            m.name
+            for m in self.members.values()
+            if m.role_kind == contract.KIND_TRAINS and m.state == ALIVE
+            if not self.info.roles[m.role].get("ports")  # what serves waits for its users
+        ]
+        return self.news.found(now, names, self.info.wall)
+
     def _start(self, now: float) -> None:
         self.phase = RUNNING
+        self.news.begin(now)
         cluster = {
             m.name
             for m in self.members.values()
@@ -939,6 +956,14 @@ class Rendezvous:
             self._name_cause(now)
         else:
             self._end(now, SUCCEEDED, "the job is done")
+
+    def awaited(self) -> dict[str, Any] | None:
+        """Return for whom the end of the job waits, and until when, for the report."""
+        if self.phase != FINISHING:
+            return None
+        names = self._open_names(contract.KIND_TRAINS) + self._open_names(contract.KIND_EVALUATES)
+        until = self.info.wall + self.finish_deadline
+        return {"tasks": names[:KEPT], "count": len(names), "until": until}
 
     def _end_of_training(self) -> str:
         ends_with = self.info.task["ends_with"]

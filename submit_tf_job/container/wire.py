@@ -8,7 +8,8 @@ be ready for the next generation), end, grace (more time to save), ping, pong.
 
 The deciding task's pings have a number, and only what repeats it was sent after them: all else may
 have waited in a buffer. Its pongs have one, too: `done` says how long after which of them the
-command ended. `call` of a hello numbers the connections of one process.
+command ended. A task's pings say for how long it has printed nothing (`quiet`). `call` of a hello
+numbers the connections of one process.
 """
 
 from __future__ import annotations

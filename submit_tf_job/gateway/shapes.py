@@ -199,6 +199,8 @@ def _job() -> Shape:
         "tasks": _nullable(ref("Tasks")),
         "roles": {"type": "object", "additionalProperties": ref("RoleCounts")},
         "progress": _nullable(ref("Progress")),
+        "standstill": _nullable(ref("Standstill")),
+        "awaited": _nullable(ref("Awaited")),
         "retries": _nullable(ref("Retries")),
         "warnings": _list(_TEXT),
         "resubmission": _nullable(ref("Resubmission")),
@@ -224,6 +226,17 @@ def _parts_of_a_job() -> Shape:
                 "last_lines": _list(_TEXT),
             }
         ),
+        "Standstill": _object(
+            {
+                "tasks": _list(_TEXT),
+                "count": _WHOLE,
+                "since": _NUMBER,
+                "everything": _FLAG,
+                "step": _nullable(_NUMBER),
+                "others_step": _nullable(_NUMBER),
+            }
+        ),
+        "Awaited": _object({"tasks": _list(_TEXT), "count": _WHOLE, "until": _NUMBER}),
         "Resubmission": _object(
             {
                 "number": _WHOLE,

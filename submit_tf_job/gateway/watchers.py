@@ -58,6 +58,8 @@ def change_of(status: JobStatus, cause: Cause | None = None) -> JobChange:
             "state",
             "reason",
             "progress",
+            "standstill",
+            "awaited",
             "retries",
             "tasks",
             "roles",

@@ -74,7 +74,8 @@ class ChangePrinter:
         for text in self._restarts.lines(status):
             self._say(f"     {text}")
         said = line.split("  ", 1)[1]
-        state = (status.state, status.report and status.report.state)
+        report = status.report
+        state = (status.state, report and report.state, report and bool(report.standstill))
         is_due = time.monotonic() - self._printed_at >= self._progress_every_s
         if said != self._last and (is_due or state != self._state):
             self._say(line)

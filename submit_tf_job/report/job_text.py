@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.observation import Failure, JobReport, JobState, Retried, RoleCounts, Verdict
+from submit_tf_job.diagnose.amounts import clause, seconds
+from submit_tf_job.observation import (
+    Awaited,
+    Failure,
+    JobReport,
+    JobState,
+    Retried,
+    RoleCounts,
+    Standstill,
+    Verdict,
+)
 from submit_tf_job.operations.detail import Link, links_of
 from submit_tf_job.report.cause_text import (
     cause_lines,
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport
 
 __all__ = [
+    "awaited_words",
     "change_line",
     "change_text",
     "job_lines",
@@ -34,13 +45,12 @@ __all__ = [
     "link_lines",
     "link_object",
     "progress_words",
-    "stalled_words",
+    "standstill_words",
 ]
 
 _MAX_NAMED = 5
 _MAX_GENERATIONS = 5  # the last ones, in text
 _MAX_LINKS = 10
-_STALLED_S = 600
 
 
 def job_object(
@@ -88,6 +98,8 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
             "tasks": None,
             "roles": {},
             "progress": None,
+            "standstill": None,
+            "awaited": None,
             "retries": None,
             "warnings": [],
         }
@@ -101,9 +113,17 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
         },
         "roles": {name: _counts_object(counts) for name, counts in report.roles.items()},
         "progress": dict(report.progress or {}) or None,
+        "standstill": report.standstill and _tasks_object(report.standstill),
+        "awaited": report.awaited and _tasks_object(report.awaited),
         "retries": report.retried and _retries_object(report.retried),
         "warnings": list(report.warnings),
     }
+
+
+def _tasks_object(found: Standstill | Awaited) -> dict[str, Any]:
+    written = {**asdict(found), "tasks": list(found.tasks)}
+    written.pop("for_s", None)
+    return written
 
 
 def _resubmission_object(status: JobStatus) -> dict[str, Any] | None:
@@ -229,14 +249,17 @@ def _what_happens(status: JobStatus) -> str:
     if state is JobState.FINISHING and report.first_failure:
         others = clause("; stopping the other tasks", report.wanted > 1)
         return f"{report.first_failure.message}{others}"
-    words = (progress_words(report.progress or {}), stalled_words(report))
-    return "  ".join(filter(None, words)) or "  ".join(
-        f"{name} {_role_words(counts)}" for name, counts in report.roles.items()
+    roles = "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
+    words = (
+        awaited_words(report),
+        progress_words(report.progress or {}) or roles,
+        standstill_words(report),
     )
+    return "  ".join(filter(None, words))
 
 
-def _named(names: tuple[str, ...]) -> str:
-    more = clause(" and {} more", len(names[_MAX_NAMED:]))
+def _named(names: tuple[str, ...], count: int = 0) -> str:
+    more = clause(" and {} more", max(len(names), count) - len(names[:_MAX_NAMED]))
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
@@ -286,12 +309,42 @@ def _progress_age_s(report: JobReport) -> float | None:
     return now - at
 
 
-def stalled_words(report: JobReport) -> str:
-    """Return "no progress for …" in steps of ten minutes; "" for a program that makes progress."""
-    age_s = _progress_age_s(report)
-    if report.state != "running" or age_s is None or age_s < _STALLED_S:
+def standstill_words(report: JobReport) -> str:
+    """Return which tasks have printed nothing for how long; "" while all move.
+
+    The time grows in steps, so that a follower does not print a line for each minute.
+    """
+    still = report.standstill
+    if still is None:
         return ""
-    return f"no progress for {duration(age_s // _STALLED_S * _STALLED_S).removesuffix('00s')}"
+    minutes = int(still.for_s // 60)
+    grain = next(grain for most, grain in ((5, 1), (60, 5), (10**9, 30)) if minutes < most)
+    time = seconds(60 * (minutes // grain * grain)) if minutes else seconds(still.for_s)
+    if still.everything and still.count > 1:
+        return f"no task has printed anything for {time}"
+    verb = "has" if still.count == 1 else "have"
+    own = "" if still.step is None else f", since step {number(still.step)}"
+    others = "; the others go on"
+    if still.others_step is not None:
+        others = f"; the others are at step {number(still.others_step)}"
+    if still.everything:
+        others = ""
+    return f"{_named(still.tasks, still.count)} {verb} printed nothing for {time}{own}{others}"
+
+
+def awaited_words(report: JobReport) -> str:
+    """Return for whom the end of the job waits, and until when; "" if it does not."""
+    awaited = report.awaited
+    if awaited is None or not awaited.tasks:
+        return ""
+    return f"waiting for {_named(awaited.tasks, awaited.count)} until {_hour(awaited.until)}"
+
+
+def _hour(at: float) -> str:
+    """Format a moment in local time, with its day unless that is today."""
+    moment = datetime.fromtimestamp(at).astimezone()
+    today = moment.date() == datetime.now().astimezone().date()
+    return moment.strftime("%H:%M" if today else "%Y-%m-%d %H:%M")
 
 
 def _number(value: Any) -> str:
@@ -354,8 +407,14 @@ def _report_lines(report: JobReport) -> Iterator[str]:
         named = ", ".join(report.missing[:_MAX_NAMED])
         yield f"  {'waiting for':<12} {named}{clause(' …', report.missing[_MAX_NAMED:])}"
     if report.progress:
-        parts = (progress_words(report.progress), stalled_words(report), left_words(report))
+        parts = (progress_words(report.progress), left_words(report))
         yield f"  {'progress':<12} {'  '.join(filter(None, parts))}"
+    still, awaited = standstill_words(report), awaited_words(report)
+    if still:
+        yield f"  {'standstill':<12} {still}"
+        yield f"  {'':<12} nothing ends such a job but `lifetime`; its last lines: logs JOB TASK"
+    if awaited:
+        yield f"  {'finishing':<12} {awaited}"
     if report.retried:
         yield from _retry_lines(report.retried)
     for warning in report.warnings:

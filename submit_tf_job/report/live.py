@@ -10,7 +10,12 @@ from submit_tf_job.observation import JobReport
 from submit_tf_job.operations.detail import TaskDetail, limits_of, links_of, tasks_of
 from submit_tf_job.report.cause_text import cause_lines
 from submit_tf_job.report.detail_text import task_rows
-from submit_tf_job.report.job_text import left_words, progress_words, stalled_words
+from submit_tf_job.report.job_text import (
+    awaited_words,
+    left_words,
+    progress_words,
+    standstill_words,
+)
 from submit_tf_job.report.table import columns, duration
 
 if TYPE_CHECKING:
@@ -75,9 +80,12 @@ def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
         yield f"  {bar} {report.arrived} of {report.wanted} tasks started"
     if report is not None and report.progress:
         yield f"  {_progress_bar(report.progress)}{progress_words(report.progress)}"
-        words = "  ".join(filter(None, (stalled_words(report), left_words(report))))
-        if words:
-            yield f"  {words}"
+        left = left_words(report)
+        if left:
+            yield f"  {left}"
+    if report is not None:
+        words = (awaited_words(report), standstill_words(report))
+        yield from (f"  {text}" for text in words if text)
 
 
 def _progress_bar(progress: Mapping[str, Any]) -> str:

@@ -865,3 +865,43 @@ def test_late_sidecar_is_informed_of_the_end(job: Cluster) -> None:
     job.start("helper-0")
     assert set(job.wait_all().values()) == {0}
     assert time.monotonic() - start < 15, "the deciding task leaves when all have been told"
+
+
+SPEAKS = "for i in 1 2 3 4; do echo TFJOB_PROGRESS '{\"step\": '$i'}'; sleep 0.3; done; "
+GOES_ON = "until [ -e ../go ]; do echo more; sleep 0.3; done"
+
+
+def test_a_task_that_stands_still_while_others_move_is_reported(job: Cluster) -> None:
+    roles = {
+        "worker": role(1, "trains", SPEAKS + GOES_ON),
+        "slow": role(1, "trains", SPEAKS + UNTIL_GO),
+        "silent": role(1, "trains", UNTIL_GO),
+    }
+    job.job(roles, still_s=3, ping_s=0.5)
+    job.start()
+    found = job.until(lambda: job.report().get("standstill"))
+    assert [(entry["task"], entry["step"]) for entry in found["tasks"]] == [("slow-0", 4)]
+    assert (found["all"], found["others_step"]) == (False, 4)
+    job.go()
+    assert set(job.wait_all().values()) == {0}
+
+
+def test_a_job_in_which_nothing_moves_is_reported(job: Cluster) -> None:
+    job.job({"worker": role(2, "trains", SPEAKS + UNTIL_GO)}, still_s=2, ping_s=0.5)
+    job.start()
+    found = job.until(lambda: job.report().get("standstill"))
+    assert (found["all"], found["count"]) == (True, 2)
+    job.go()
+    job.wait_all()
+
+
+def test_the_report_says_for_whom_the_end_waits(job: Cluster) -> None:
+    roles = {"chief": role(1, "trains", "true"), "worker": role(1, "trains", UNTIL_GO)}
+    job.job(roles, finish_timeout_s=20)
+    job.start()
+    found = job.until(lambda: job.report().get("awaited"))
+    assert found["tasks"] == ["worker-0"]
+    assert 0 < found["until"] - job.report()["updated_at"] <= 21
+    job.go()
+    job.wait_all()
+    assert "awaited" not in job.report()

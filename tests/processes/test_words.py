@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -114,3 +115,57 @@ def test_an_interrupt_tells_the_state(world: World) -> None:
     done = world("wait", "line")
     assert done.status == 130
     assert "Job line is still pending. Reattach: submit_tf_job wait line" in done.err
+
+
+STILL = {"task": "worker-1", "step": 3, "since": 1000.0}
+
+
+def test_a_task_that_stands_still_is_named(world: World) -> None:
+    world.post()
+    world.starts()
+    world.report(
+        progress={"step": 40, "total": 100, "metrics": {}},
+        updated_at=1190.0,
+        standstill={"all": False, "count": 1, "since": 1000.0, "tasks": [STILL], "others_step": 40},
+    )
+    words = "worker-1 has printed nothing for 3 min, since step 3; the others are at step 40"
+    status = world("status", "line")
+    assert f"  standstill   {words}" in status.out.splitlines()
+    assert "nothing ends such a job but `lifetime`" in status.out
+    assert words in world("describe", "line").out
+    assert words in world("wait", "line", "--timeout", "1s").err
+    assert world("status", "line", "-o", "json").json["standstill"] == {
+        "tasks": ["worker-1"],
+        "count": 1,
+        "since": 1000.0,
+        "everything": False,
+        "step": 3,
+        "others_step": 40,
+    }
+
+
+def test_a_job_in_which_nothing_moves_says_for_how_long(world: World) -> None:
+    world.post()
+    world.starts()
+    both = [STILL, {"task": "worker-0", "step": None, "since": 900.0}]
+    world.report(
+        updated_at=1000.0 + 47 * 60,
+        standstill={"all": True, "count": 2, "since": 1000.0, "tasks": both, "others_step": None},
+    )
+    assert "no task has printed anything for 45 min" in world("status", "line").out
+
+
+def test_finishing_says_for_whom_and_until_when(world: World) -> None:
+    world.post()
+    world.starts()
+    noon = datetime.now().astimezone().replace(hour=12, minute=34)
+    world.report(
+        state="finishing",
+        awaited={"tasks": ["worker-1"], "count": 1, "until": noon.timestamp()},
+    )
+    assert "  finishing    waiting for worker-1 until 12:34" in world("status", "line").out
+    assert (
+        "FINISHING  waiting for worker-1 until 12:34"
+        in world("wait", "line", "--timeout", "1s").err
+    )
+    assert world("status", "line", "-o", "json").json["awaited"]["tasks"] == ["worker-1"]

@@ -141,7 +141,7 @@ SERVICE = ObservedService.from_json(
 FAILURE = Failure("worker-1", 3, "exited", "worker-1 exited with status 3", "node1", ("Traceback",))
 REPORT = JobReport(
     submission="0",
-    state="failed",
+    state="running",
     wanted=1,
     arrived=1,
     missing=(),
@@ -160,7 +160,11 @@ REPORT = JobReport(
         "part": 0.5,
         "left_s": 3.0,
     },
-    raw={},
+    raw={
+        "updated_at": 2.0,
+        "standstill": {"since": 1.0, "tasks": [{"task": "worker-1"}]},
+        "awaited": {"tasks": ["worker-1"], "until": 3.0},
+    },
     retried=Retried(3, 1, 1, "", (Generation(0, "worker-1", "lost", "gone", "n", 5.0, 2.5),)),
 )
 STATUS = JobStatus(

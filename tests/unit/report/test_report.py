@@ -193,7 +193,7 @@ KEYS_OF_A_JOB = [
         "pending",
         "submission",
     ),
-    *("tasks", "roles", "progress", "retries", "warnings"),
+    *("tasks", "roles", "progress", "standstill", "awaited", "retries", "warnings"),
     *("resubmission", "evidence", "yarn", "links"),
     *("started_at", "finished_at"),
 ]
@@ -239,6 +239,8 @@ def test_job_object_of_a_running_job() -> None:
             }
         },
         "progress": None,
+        "standstill": None,
+        "awaited": None,
         "retries": None,
         "warnings": ["slow"],
         "resubmission": None,
@@ -268,34 +270,6 @@ def test_job_lines_contain_the_links() -> None:
     lines = list(job_lines(found))
     assert "  board-0 http  http://node1:24001" in lines
     assert "  and 2 more links: submit_tf_job describe JOB -o json" in lines
-
-
-@pytest.mark.parametrize(
-    ("age_s", "words"),
-    [
-        (599, "epoch 3/10  loss 0.5"),
-        (1300, "epoch 3/10  loss 0.5  no progress for 20m"),
-        (3700, "no progress for 1h00m"),
-    ],
-)
-def test_stalled_words_after_ten_minutes(age_s: float, words: str) -> None:
-    progress = {
-        "step": 3,
-        "total": 10,
-        "unit": "epoch",
-        "metrics": {"loss": 0.5},
-        "task": "chief-0",
-        "at": 1000.0,
-        "left_s": 4000.0,
-    }
-    found = look(
-        app("RUNNING", "UNDEFINED"), state="running", progress=progress, updated_at=1000.0 + age_s
-    )
-    assert words in change_line(found, 1)
-    assert "about " in "\n".join(job_lines(found))
-    assert "no progress" not in change_line(
-        look(app("RUNNING", "UNDEFINED"), state="finishing", progress=progress, updated_at=9e9), 1
-    )
 
 
 def test_job_object_of_a_failure() -> None:
