@@ -164,9 +164,13 @@ REASON_PREPARE = "prepare-failed"  # reason of a record: `prepare` of the job fa
 # had ended some (scaled down, preempted, their node drained)
 REASON_GROWN, REASON_SHRUNK = "grown", "shrunk"
 RESIZED = (REASON_GROWN, REASON_SHRUNK)
-# the sidecar of a job with `retries` whose exit status is the job's for YARN: other tasks that
-# fail would be started again
+
+# --- the witness ---------------------------------------------------------------------------------
+# The sidecar whose end is the application's for YARN where the deciding role's is not: YARN would
+# start its task again (`retries`), or waits until each of several has ended, also those that never
+# got a container (docs/internals/endings.md).
 WITNESS_ROLE = "witness"
+WITNESS = WITNESS_ROLE + "-0"
 
 # --- lost connections ----------------------------------------------------------------------------
 # A task whose connection its kernel closed is back within so many seconds, or has ended; one that

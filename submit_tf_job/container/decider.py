@@ -40,6 +40,7 @@ UNIDENTIFIED = 256  # connections without a hello, beyond one per task
 ACCEPTED = 2 * BACKLOG  # connections in one turn: more than the kernel keeps
 STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
+FLUSH_S = 0.3  # from the last message to the end of this task
 LOOKUP_S = 0.5  # between two rounds of DNS queries
 
 
@@ -128,6 +129,8 @@ class Decider(Agent):
         self.hurried = False
         self.go = pack("go", hosts=pack_addresses([], {}), ports={})
         self.rendezvous: Reservation | None = None
+        self.closing_until = 0.0  # the witness has so long to learn of the end
+        self.witness_told_at: float | None = None
 
     def rendezvous_of(self, info: Info) -> Rendezvous:
         """Create the state machine."""
@@ -223,6 +226,8 @@ class Decider(Agent):
         sock.close()
         if peer.member and peer.member.peer is peer:
             self.changed = True
+            if ended and self.job.closing and peer.member is self.job.witness:
+                self.witness_told_at = time.monotonic() - FLUSH_S
             closed = ended and not peer.away
             now = time.monotonic()
             self._look_for_stillness(now)
@@ -295,6 +300,8 @@ class Decider(Agent):
         if m is None or reply != "welcome":
             status = self.job.leave_status(m) if m else 0
             self._send(peer, pack(reply, status=status, why=self.job.why))
+            if m and m is self.job.witness and self.job.closing:
+                self.witness_told_at = now
             return  # the peer closes; otherwise `_check_silence` drops it
         if m.name in self.job.unresolved:
             self.unasked.append(m.name)
@@ -493,6 +500,8 @@ class Decider(Agent):
             # the command has a signal from outside already
             self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)
             for peer in list(self.peers.values()):
+                if peer.member is job.witness and not self._stopped_by_yarn():
+                    continue  # `_close_job`
                 if job.graceful:
                     if peer.member:
                         self._ask_to_save(peer, peer.member)
@@ -508,7 +517,31 @@ class Decider(Agent):
             return now >= job.linger_until and (self.idle or now >= job.linger_until + LAST_S)
         if not self.idle or job.awaits_latecomers(now):
             return False
-        return not self.peers or now >= job.linger_until
+        others = any(peer.member is not job.witness for peer in self.peers.values())
+        if others and now < job.linger_until:
+            return False
+        return self._stopped_by_yarn() or self._close_job(now)
+
+    def _stopped_by_yarn(self) -> bool:
+        return self.job.again or self.job.verdict == states.STOPPED
+
+    def _close_job(self, now: float) -> bool:
+        """Tell the witness of the end, after everything else; return whether it has learned it.
+
+        With its container the ApplicationMaster ends, and soon all that still runs.
+        """
+        job, witness = self.job, self.job.witness
+        if witness is None or (witness.state in states.OUT and not job.closing):
+            return True
+        if not job.closing:
+            job.closing = True
+            self.closing_until = now + max(self.info.task["grace_s"], self.info.stop_grace_s + 1.5)
+            self.writer.write(now, True, over=True)
+            if witness.peer:
+                status = job.leave_status(witness)
+                self._send(witness.peer, pack("end", why=job.why, status=status))
+        told_at = self.witness_told_at
+        return now >= self.closing_until or (told_at is not None and now >= told_at + FLUSH_S)
 
     def _save(self, now: float) -> None:
         """Give the tasks time to save as long as whoever stops the job waits; report their end."""
@@ -538,7 +571,8 @@ class Decider(Agent):
             m = peer.member
             if m and m.role in roles and m.state != states.LEFT_OUT:
                 self._send(peer, self.go)
-        if self.info.role in roles and not self.record and not self.child:
+        mine = self.info.role in roles and self.job.me.state not in states.OUT
+        if mine and not self.record and not self.child:
             self.start_child()
             if self.child:
                 self.job.running(self.job.me)

@@ -127,6 +127,9 @@ class Rendezvous:
             for index in range(info.counts[role])
         }
         self.me = self.members[info.name]
+        # the task whose end is the application's for YARN; it is told last, once this is set
+        self.witness = self.members.get(contract.WITNESS)
+        self.closing = False
         self.barrier = sum(1 for m in self.members.values() if m.role_kind != contract.KIND_SIDECAR)
         self.absent = self.barrier  # tasks that the start still waits for
         self.counts = {role: {ABSENT: count} for role, count in info.counts.items()}
@@ -160,6 +163,7 @@ class Rendezvous:
         self.outcome: dict[str, Any] | None = None
         # roles whose commands wait for those of others
         self.held = {role for role in info.counts if info.roles[role].get("after")}
+        self.held_since: dict[str, float] = {}  # since when only tasks that serve are awaited
         self.unprepared = bool(task.get("prepare"))
         self.started = now
         self.start_deadline = now + task["start_timeout_s"]
@@ -254,7 +258,7 @@ class Rendezvous:
         return [
             m.name
             for m in self.members.values()
-            if m.role_kind != contract.KIND_SIDECAR and m.state in AWAITED
+            if (m.role_kind != contract.KIND_SIDECAR or m is self.witness) and m.state in AWAITED
         ]
 
     def unnamed(self, now: float) -> list[str]:
@@ -291,7 +295,7 @@ class Rendezvous:
 
     def _may_start(self, now: float) -> bool:
         """Return whether every task has connected, and can be reached by name or address."""
-        if self.absent:
+        if self.absent or self._awaits_witness(now):
             self.complete_at = None
             return False
         if self.complete_at is None:
@@ -301,6 +305,10 @@ class Rendezvous:
         if self.by_name and now < min(self.complete_at + NAMES_S, self.start_deadline):
             return False
         return not self.unnamed(now)
+
+    def _awaits_witness(self, _now: float) -> bool:
+        """Return whether the start waits for the witness: without it YARN never ends the job."""
+        return self.witness is not None and self.witness.state in AWAITED
 
     def hosts(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the addresses that programs get instead of names; the same for all tasks.
@@ -396,6 +404,8 @@ class Rendezvous:
         if m.state in OUT and (m.run != run or not done):
             return "finished"
         if self.phase == ENDING and not done and not self.graceful:
+            if m is self.witness and not self.closing:
+                return "busy"
             self._set(m, ENDED)
             return "end"
         return "end" if m.run and m.run != run and self._replaced(now, m) else ""
@@ -499,7 +509,9 @@ class Rendezvous:
             return
         if self.phase == WAITING:
             self._set(m, ABSENT)
-        elif self.phase == ENDING and not (self.graceful and self.saves(m)):
+        elif self.phase == ENDING and not (
+            (self.graceful and self.saves(m)) or (m is self.witness and not self.closing)
+        ):
             self._set(m, ENDED)
         else:
             self._set(m, LOST, now - silent_s)
@@ -629,6 +641,8 @@ class Rendezvous:
                 self._peers_missing(now)
         elif self.phase == FINISHING:
             self._finished(now, read)
+        if self.phase in (RUNNING, FINISHING) and not self.failures:
+            self._check_held(now, read)
 
     def _prepare_or_start(self, now: float) -> None:
         if self.unprepared:
@@ -659,11 +673,32 @@ class Rendezvous:
             )
         return found
 
+    def _check_held(self, now: float, read: float) -> None:
+        """End the job if a role's commands wait for tasks that never run theirs.
+
+        A sidecar need not come, and no other deadline is that of a server that has not begun.
+        """
+        for role in sorted(self.held):
+            awaited = [r for r in self.info.roles[role]["after"] if not self._has_run(r)]
+            if any(r in self.held or self._ends_by_itself(r) for r in awaited):
+                self.held_since.pop(role, None)
+            elif read >= self.held_since.setdefault(role, now) + self.info.task["start_timeout_s"]:
+                late = [m for m in self.members.values() if m.role in awaited and m.state != ALIVE]
+                text = "%s waits for %s (`after`), which did not run within %d s"
+                text %= (role, listed([m.name for m in late]), self.info.task["start_timeout_s"])
+                self.first = self._record(late[0], now, "peers-missing", text)
+                self.exit = contract.EXIT_PEERS_MISSING
+                self._end(now, FAILED, text)
+                return
+
+    def _ends_by_itself(self, role: str) -> bool:
+        return self.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
+
     def _has_run(self, role: str) -> bool:
         """Return whether all tasks of a role have succeeded; of one that need not end, run."""
         counts = self.counts[role]
         wanted = sum(counts.values()) - counts.get(LEFT_OUT, 0)
-        if self.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES):
+        if self._ends_by_itself(role):
             tolerate: int = self.info.roles[role]["tolerate"]
             return counts.get(SUCCEEDED, 0) + min(counts.get(FAILED, 0), tolerate) == wanted
         return counts.get(ALIVE, 0) + sum(counts.get(state, 0) for state in OUT) == wanted
@@ -876,7 +911,8 @@ class Rendezvous:
                     "%d of %d tasks cannot be reached after %d s, because their connections come "
                     "from addresses that are not theirs (`network: host` has no such addresses): "
                 )
-        text = text % (len(missing), self.barrier, now - self.started) + listed(missing)
+        wanted = self.barrier + (contract.WITNESS in missing)
+        text = text % (len(missing), wanted, now - self.started) + listed(missing)
         self.first = self._record(self.members[missing[0]], now, "peers-missing", text)
         self.exit = contract.EXIT_PEERS_MISSING
         self._end(now, FAILED, text)
@@ -977,10 +1013,16 @@ class Rendezvous:
         """Return whether a task that has not connected yet must still be informed of the job's end.
 
         A late task would wait for the deciding task until its deadline. Hadoop 3.1 and 3.2 end the
-        service only when every container has ended, and each version ends a component without
-        restarts only then.
+        service only when every container has ended, and each version only when the witness has.
         """
-        return now < self.late_until and any(m.state == ABSENT for m in self.members.values())
+        if now < self.late_until and any(m.state == ABSENT for m in self.members.values()):
+            return True
+        return (
+            self.witness is not None
+            and self.witness.state == ABSENT
+            and self.verdict != STOPPED
+            and now < self.start_deadline
+        )
 
     def _end(self, now: float, verdict: str, why: str) -> None:
         self.phase, self.verdict, self.why = ENDING, verdict, why

@@ -258,7 +258,9 @@ def _place_merged(role: RoleDraft, key: str, places: list[Location]) -> None:
 def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> Job:
     values = draft.values
     python = values.pop("python", Python())
-    if values.get("retries") and deciding:
+    # of a deciding role with several tasks YARN awaits every end: docs/internals/endings.md
+    several = deciding is not None and roles[deciding].instances > 1
+    if deciding and values.get("bootstrap", True) and (values.get("retries") or several):
         interpreter = (roles[deciding].python or python).interpreter or python.interpreter
         roles = {**roles, contract.WITNESS_ROLE: _witness(roles[deciding], interpreter)}
     return Job(
@@ -274,11 +276,7 @@ def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> 
 
 
 def _witness(deciding: Role, interpreter: str) -> Role:
-    """Return the sidecar whose exit status tells YARN how a job with `retries` ended.
-
-    YARN would start any other task again that ends with another status than 0: all have the
-    restart policy ON_FAILURE, so that lost containers are replaced.
-    """
+    """Return the sidecar whose end is the application's end, with its exit status."""
     where = deciding.placement
     return Role(
         name=contract.WITNESS_ROLE,

@@ -214,6 +214,10 @@ def check(job: JobDraft, deciding: str | None) -> None:
                 f"{clip(role.name)} is not a TensorFlow role, and a sidecar needs a "
                 f"command of its own; did you mean '{meant}'?"
             )
+        if role.name == contract.WITNESS_ROLE:
+            role.value.fail(
+                "the name is reserved for the task that tells YARN how a job ended; choose another"
+            )
         if role.name in ("chief", "evaluator") and role.instances > 1:
             role.fail(
                 f"TensorFlow takes at most one {role.name}, not {role.instances}", "instances"
@@ -476,11 +480,6 @@ def _check_retries(job: JobDraft) -> None:
     if job.values.get("network") == "none":
         job.fail("retries", "without a network a lost task is not missed; use host or bridge")
     for role in job.roles.values():
-        if role.name == contract.WITNESS_ROLE:
-            role.value.fail(
-                "a job with `retries` has a task of this name, which tells YARN how the job "
-                "ended; choose another name"
-            )
         if role.restarts and role.values.get("kind") is not RoleKind.SIDECAR:
             role.fail(
                 "`retries` of the job starts all tasks again; leave one of the two out", "restart"

@@ -196,10 +196,10 @@ def _refuse_members(service: ObservedService, component: ObservedComponent) -> N
     from submit_tf_job.jobspec.job import TRAINING_ROLES, Strategy
 
     role, strategy = component.name, service.properties.get(contract.PROPERTY_STRATEGY)
-    if role == contract.WITNESS_ROLE and _has_retries(service):
+    if role == contract.WITNESS_ROLE:
         raise UsageError(
             f"{role} cannot be scaled: by its exit status YARN learns how the job ended",
-            hint="`retries` of the job added it; scale a sidecar, or an elastic role",
+            hint="scale a sidecar, or an elastic role",
         )
     if _kind_of(service, component) in (None, contract.KIND_SIDECAR):
         return

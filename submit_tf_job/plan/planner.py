@@ -360,7 +360,7 @@ class Planner:
             # An end for containers that fail before their bootstrap starts: only it counts retries.
             most = role.instances * (self.job.retries.max + 1) + SPARE_FAILURES
             properties[_FAILURES_OF_A_COMPONENT] = str(most)
-        if role.name == self.job.deciding_role and not retried:
+        if role.name == self._ending_role:
             properties[contract.PROPERTY_DECIDES] = "true"
         default = default_kind(self.job.strategy, role.name, self.job.deciding_role)
         if role.kind is not default:
@@ -389,6 +389,13 @@ class Planner:
             ),
             quicklinks=tuple(_quick_links(self.job, role)),
         )
+
+    @property
+    def _ending_role(self) -> str | None:
+        """The role of one task whose end ends the service (Hadoop 3.3 and later)."""
+        if contract.WITNESS_ROLE in self.job.roles:
+            return contract.WITNESS_ROLE
+        return self.job.deciding_role
 
     def _config_file(self, file: File) -> ConfigFile:
         if file.type == "TEMPLATE":

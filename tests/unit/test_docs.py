@@ -21,7 +21,7 @@ from tests.golden.fixed import task_of
 from tests.pages import DOCS, ROOT, Block, blocks, resolve
 
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
 )
 HADOOP_CONF = ROOT / "tests" / "golden" / "hadoop-conf"
 

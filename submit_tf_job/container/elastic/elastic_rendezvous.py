@@ -95,7 +95,7 @@ class ElasticRendezvous(RetryingRendezvous):
         The witness is connected to one of them: that of a task that was cut off and replaced has
         none, and waits.
         """
-        witness = self.members.get(contract.WITNESS_ROLE + "-0")
+        witness = self.witness
         return witness is None or witness.peer is not None or witness.closed
 
     def _here(self, role: str) -> int:
@@ -174,7 +174,8 @@ class ElasticRendezvous(RetryingRendezvous):
         Where YARN has ended tasks, and enough are left, it is no retry.
         """
         m = self.members.get(str(cause["task"]))
-        if m is None or not self._is_elastic(m) or not m.stopping:
+        over = self.me.state in OUT
+        if m is None or not self._is_elastic(m) or not m.stopping or over:
             return super()._retried(now, cause)
         left = [
             other

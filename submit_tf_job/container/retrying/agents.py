@@ -169,7 +169,14 @@ class RetryingDecider(Renewing, Decider):
             "resized": self.job.generations.resized,
             "left_out": self.job.left_out(),
             "prepared": not self.job.unprepared,
+            "trained": self.job.me.state == states.SUCCEEDED,
         }
+
+    def command_ended(self, now: float) -> None:
+        """Have all others remember that the training is over, in case this container is lost."""
+        super().command_ended(now)
+        if self.job.me.state == states.SUCCEEDED:
+            self._remind(all_tasks=True)
 
     def renewed(self) -> None:
         """Note that this task is ready for the next generation."""
@@ -254,10 +261,10 @@ class RetryingDecider(Renewing, Decider):
         super()._start()
         self._remind()
 
-    def _remind(self) -> None:
+    def _remind(self, all_tasks: bool = False) -> None:
         """Have the sidecars remember, too: the witness may be the only other task."""
         for peer in list(self.peers.values()):
-            if peer.member and not self.job.stays(peer.member):
+            if peer.member and (all_tasks or not self.job.stays(peer.member)):
                 self._send(peer, pack("past", **self.history()))
 
     def _leave(self, now: float) -> None:
@@ -309,6 +316,7 @@ class RetryingFollower(Renewing, Follower):
                 "past": message["past"],
                 "resized": message["resized"],
                 "prepared": message["prepared"],
+                "trained": message["trained"],
                 "seen_container": message["container"],
                 "seen_host": message["host"],
             }

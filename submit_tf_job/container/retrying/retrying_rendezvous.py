@@ -13,14 +13,15 @@ from submit_tf_job.container.rendezvous import (
     ABSENT,
     ALIVE,
     ARRIVED,
-    AWAITED,
     ENDED,
     ENDING,
     FAILED,
     LOST,
     OUT,
     RESTARTING,
+    RUNNING,
     STOPPED,
+    SUCCEEDED,
     WAITING,
     Member,
     Rendezvous,
@@ -107,7 +108,10 @@ class RetryingRendezvous(Rendezvous):
             self.generations.learn(*map(message.get, ("generation", "past", "resized")))
             if message.get("prepared") is True:
                 self.unprepared = False
-            self._succeed(now, message)
+            if message.get("trained") is True:
+                self._end_training(now)
+            else:
+                self._succeed(now, message)
         return ""
 
     def _refusal_at_the_end(self, m: Member, message: Mapping[str, Any]) -> str:
@@ -163,6 +167,17 @@ class RetryingRendezvous(Rendezvous):
             self.first, self.exit = self.predecessor, contract.EXIT_JOB_FAILED
             self._end(now, FAILED, self.predecessor["message"])
 
+    def _end_training(self, now: float) -> None:
+        """Continue where the former deciding task was lost after its command had succeeded."""
+        if self.me.state in OUT:
+            return
+        self.event(now, "%s was lost after its command had ended with 0" % self.me.name)
+        self._set(self.me, SUCCEEDED)
+        self.me.status = 0
+        self.outcome = {"status": 0, "signal": None, "duration_s": None}
+        self.phase = RUNNING
+        self._check_end(now)
+
     def left_out(self) -> dict[str, list[int]]:
         """Return the tasks that the present generation does without, by role."""
         return {}
@@ -181,14 +196,16 @@ class RetryingRendezvous(Rendezvous):
         known = self._is_addressed(m, self._has_mixed_addresses())
         return m.attempt > 0 and known and address != m.address
 
-    def _may_start(self, now: float) -> bool:
-        witness = self.members.get(contract.WITNESS_ROLE + "-0")
-        # in a job of one task no other one remembers earlier generations
-        patient_until = min(self.started + WITNESS_S, self.start_deadline)
-        if witness and witness.state in AWAITED and now < patient_until:
-            self.complete_at = None
+    def _awaits_witness(self, now: float) -> bool:
+        """Return whether the start waits for the witness.
+
+        In a job of one task no other one remembers earlier generations. Hadoop 3.1 and 3.2 go on
+        without one that was lost.
+        """
+        lost = self.generation or self.predecessor or (self.witness and self.witness.run)
+        if lost and now >= min(self.started + WITNESS_S, self.start_deadline):
             return False
-        return super()._may_start(now)
+        return super()._awaits_witness(now)
 
     def _start(self, now: float) -> None:
         self.generation_started = now
@@ -208,6 +225,9 @@ class RetryingRendezvous(Rendezvous):
         """Call the next generation, if `retries` covers the first failure."""
         step = (self.progress or {}).get("step")
         self.refusal = self.generations.refusal(cause, step)
+        if self.me.state == SUCCEEDED:
+            text = "not retried: %s had ended with 0, so the training is over"
+            self.refusal = text % self.me.name
         if self.refusal:
             self.event(now, self.refusal)
             return False
@@ -232,6 +252,7 @@ class RetryingRendezvous(Rendezvous):
         self.start_deadline = now + self.info.task["start_timeout_s"]
         self.failures, self.outcome, self.first_progress = [], None, None
         self.held = {role for role in self.info.counts if self.info.roles[role].get("after")}
+        self.held_since.clear()
         for m in self.members.values():
             if self.stays(m):
                 m.failures, m.failed_run, m.status, m.stopping = 0, "", None, False

@@ -88,12 +88,14 @@ class World:
         self.task = description(
             roles, retries={"max": self.most, "on": ["lost", 42]}, start_timeout_s=300
         )
+        self.ending = 0.03  # how likely a command ends in a step
         self.rare = 0.0  # part of the containers that come late or never
         if elastic:
             least = self.random.randint(1, roles["worker"]["count"] - 1)
             grow_after_s = self.random.choice([10, 60, 600])
             self.task["elastic"] = {"worker": {"min": least, "grow_after_s": grow_after_s}}
             self.rare = 0.4
+            self.ending = self.random.choice([0.03, 0.002])
         self.sizes: list[int] = []
         self.serial = 0
         self.tasks: dict[str, Task] = {}
@@ -269,7 +271,7 @@ class World:
             return
         for task in [*self.tasks.values(), decider.own]:
             mine = task is decider.own or task.decider is decider
-            if task.command == "running" and self.random.random() < 0.03:
+            if task.command == "running" and self.random.random() < self.ending:
                 self.end_command(task)
             if mine:
                 self.report(task, decider)

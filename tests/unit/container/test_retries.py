@@ -176,23 +176,56 @@ def test_end_of_a_command_of_an_earlier_generation_is_ignored() -> None:
     assert not played.job.failures
 
 
-def test_start_does_not_wait_for_a_witness_that_does_not_come() -> None:
+def test_start_waits_for_the_witness_whose_end_is_the_application_s() -> None:
+    played = retrying(start_timeout_s=80)
+    played.hello("worker-0", peer="w")
+    played.job.unresolved.clear()
+    assert played.after(WITNESS_S + 5) == states.WAITING
+    assert played.after(20) == states.ENDING
+    assert played.first() == ("witness-0", None, "peers-missing")
+    assert "1 of 3 tasks had not arrived after 85 s: witness-0" in played.job.why
+
+
+def test_start_goes_on_without_a_witness_that_was_lost() -> None:
+    """Hadoop 3.1 and 3.2 do not end the application with it."""
     played = retrying()
-    played.hello("worker-0", peer="w")
+    for name in ("worker-0", "witness-0"):
+        played.hello(name, peer=name)
+    played.gone("witness-0")
     played.job.unresolved.clear()
-    played.job.tick(played.now + 5)
-    assert played.job.phase == states.WAITING
-    played.job.tick(played.now + WITNESS_S + 5)
-    assert played.job.phase == states.RUNNING
+    assert played.after(5) == states.WAITING
+    assert played.after(WITNESS_S) == states.RUNNING
 
 
-def test_a_short_time_to_start_does_not_fail_for_want_of_the_witness() -> None:
-    """`start_timeout` is shorter than the wait for the witness: the training starts without it."""
-    played = retrying(start_timeout_s=20)
-    played.hello("worker-0", peer="w")
-    played.job.unresolved.clear()
-    assert played.after(19) == states.WAITING
-    assert played.after(1) == states.RUNNING
+def test_no_generation_begins_once_the_deciding_task_has_ended_well() -> None:
+    """A task whose machine was suspended is lost seconds after the chief is done."""
+    played = retrying(2)
+    started(played)
+    played.done("worker-0", generation=0)
+    played.job.done(played.now, played.job.me, {"status": 0, "reason": "exited", "generation": 0})
+    assert played.job.phase == states.FINISHING
+    played.gone("worker-1")
+    played.after(60)
+    assert played.after(10) == states.ENDING
+    assert (played.job.generation, played.job.verdict) == (0, states.FAILED)
+    assert played.first() == ("worker-1", None, "lost")
+    assert played.job.refusal == "not retried: chief-0 had ended with 0, so the training is over"
+
+
+def test_a_deciding_task_that_was_lost_after_its_success_does_not_train_again() -> None:
+    played = retrying()
+    more: dict[str, Any] = {
+        "seen": "before",
+        "trained": True,
+        "generation": 0,
+        "past": [],
+        "prepared": True,
+    }
+    assert played.hello("worker-0", state="done", peer="w", **more) == "welcome"
+    assert played.job.phase == states.FINISHING
+    played.done("worker-0", generation=0)
+    assert played.after(1) == states.ENDING
+    assert (played.job.generation, played.job.verdict) == (0, states.SUCCEEDED)
 
 
 def test_the_deciding_task_that_yarn_ends_alone_does_not_send_the_witness_away() -> None:

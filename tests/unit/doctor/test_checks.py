@@ -381,7 +381,7 @@ def test_deep_job_spec_is_valid(settings: Settings) -> None:
     assert (job.queue, job.roles["probe"].image, job.counts, job.lifetime_s) == (
         "ml",
         "x/y:1",
-        {"probe": 2},
+        {"probe": 2, "witness": 1},
         900,
     )
     assert {file.name: file.content for file in job.roles["probe"].files} == {

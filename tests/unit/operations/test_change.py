@@ -355,12 +355,6 @@ def test_scale_refuses_the_witness_of_retries(count: int) -> None:
         operations.scale(stage.alice, "mnist", "witness", count)
 
 
-def test_scale_of_a_sidecar_that_happens_to_be_called_witness() -> None:
-    stage = retried_stage()
-    stage.fake.yarn.services["alice", "mnist"].spec["components"][0]["restart_policy"] = "NEVER"
-    assert operations.scale(stage.alice, "mnist", "witness", 2, wait=False).changed
-
-
 def test_restart_of_a_job_with_retries_says_that_all_tasks_start_again() -> None:
     stage = retried_stage()
     with pytest.raises(UsageError, match="worker-0 cannot start again alone: by `retries`"):

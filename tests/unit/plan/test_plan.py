@@ -98,6 +98,8 @@ roles: {worker: {instances: 3, memory: 1Gi}, ps: {memory: 1Gi}}
     assert {name: role["kind"] for name, role in roles.items()} == {
         "worker": "trains",
         "ps": "serves",
+        # without it YARN would wait for each worker, also for one that never gets a container
+        "witness": "sidecar",
     }
     assert Info(task, {"TFJOB_INSTANCE": "worker-1"}, "/").role_kind("worker") == "trains"
     assert list(

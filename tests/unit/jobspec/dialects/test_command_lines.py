@@ -209,7 +209,10 @@ def test_first_worker_of_submarine_is_the_master_that_decides() -> None:
 
 def test_workers_of_submarine_s_tony_runtime_stay_workers() -> None:
     job = job_of(f"{SUBMARINE} --insecure")
-    assert (job.counts, job.deciding_role) == ({"worker": 2, "ps": 1}, "worker")
+    assert (job.counts, job.deciding_role) == (
+        {"worker": 2, "ps": 1, "witness": 1},
+        "worker",
+    )
     assert (job.strategy, job.variables) == (Strategy.CUSTOM, (Variables.TONY,))
     assert job.tf_config is TFConfigMode.COUNTS
 
