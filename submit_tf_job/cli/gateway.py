@@ -47,6 +47,14 @@ def serve(
             help="Callers: lines of `gateway token`, and `alice cert:CN=alice`.",
         ),
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="What each caller may do: jobs, GPUs, queues, registries, role, expiry; YAML.",
+        ),
+    ] = None,
     negotiate: Annotated[
         Path | None,
         typer.Option(
@@ -140,6 +148,7 @@ def serve(
         )
     from submit_tf_job.gateway.callers import CallersFile
     from submit_tf_job.gateway.clusters import Clusters
+    from submit_tf_job.gateway.policy import Policy
     from submit_tf_job.gateway.running import Gateway
     from submit_tf_job.gateway.server import Listening, serve
     from submit_tf_job.gateway.slots import Limits
@@ -169,6 +178,7 @@ def serve(
             upload_files=settings.gateway.upload_files,
             upload_s=settings.gateway.upload_time_s,
         ),
+        policy=Policy.of(policy) if policy else Policy(),
         negotiator=Negotiator(negotiate, settings.kerberos.krb5_conf) if negotiate else None,
         store=open_state(state) if state else None,
         webhooks=sender(webhook_to or (), webhook_key, settings.ca_file, kept=state is not None),

@@ -11,13 +11,11 @@ import hashlib
 import hmac
 import re
 import secrets
-import threading
 from pathlib import Path
 
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.host.inputfile import read_input, reason
-from submit_tf_job.host.secretfile import refuse_if_others_can_change
+from submit_tf_job.gateway.reloaded import ReloadedFile
 from submit_tf_job.settings import USER_NAME
 
 __all__ = ["CallersFile", "line_of", "new_token", "token_of"]
@@ -81,30 +79,19 @@ class CallersFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._seen: tuple[int, int, int] | None = None
-        self._users: dict[str, str] = {}
-        self.check()
+        self._file = ReloadedFile(path, "the file of callers", lambda text: _parse(path, text))
 
     def check(self) -> None:
         """Read the file if it has changed.
 
         Callers are refused while it cannot be read, because a token may have been withdrawn.
         """
-        with self._lock:
-            refuse_if_others_can_change(self._path, "the file of callers")
-            found = self._path.stat()
-            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if seen != self._seen:
-                self._seen = None
-                self._users = _read(self._path)
-                self._seen = seen
+        self._file.read()
 
     @property
     def names(self) -> frozenset[str]:
         """The users of all lines."""
-        return frozenset(self._users.values())
+        return frozenset(self._file.read().values())
 
     def of_certificate(self, subject: str) -> str:
         """Return the user of a certificate's subject.
@@ -113,8 +100,7 @@ class CallersFile:
             RequestRefused: No line has this subject.
             SettingsError: The file can no longer be read.
         """
-        self.check()
-        found = self._users.get(f"cert:{subject}")
+        found = self._file.read().get(f"cert:{subject}")
         if found is None:
             raise _refused(f"the certificate of {subject[:200]} is not a caller's")
         return found
@@ -126,9 +112,8 @@ class CallersFile:
             RequestRefused: No line has this token.
             SettingsError: The file can no longer be read.
         """
-        self.check()
         wanted, found = _hash(token), ""
-        for known, name in self._users.items():
+        for known, name in self._file.read().items():
             if hmac.compare_digest(known, wanted):
                 found = name
         if not found:
@@ -136,15 +121,9 @@ class CallersFile:
         return found
 
 
-def _read(path: Path) -> dict[str, str]:
+def _parse(path: Path, text: str) -> dict[str, str]:
     users: dict[str, str] = {}
-    try:
-        lines = read_input(path).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"the file of callers {path}: cannot be read: {reason(error)}"
-        ) from None
-    for number, raw in enumerate(lines, 1):
+    for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue

@@ -183,8 +183,17 @@ class _RequestLog:
                 "seconds": round(seconds, 4),
                 "bytes": self._bytes,
                 **{name: text for name, text in more.items() if text},
+                **_audited(state.get("action"), state.get("code")),
             }
         )
+
+
+def _audited(action: dict[str, Any] | None, code: str | None) -> dict[str, Any]:
+    """Return what an entry has beside who, when and how: the action, on which job, its result."""
+    if action is None:
+        return {}
+    kept = {name: value for name, value in action.items() if value is not None}
+    return {**kept, "result": action.get("result") or code or "failed"}
 
 
 def problem_response(

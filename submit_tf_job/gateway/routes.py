@@ -65,6 +65,8 @@ def caller_of(request: Request) -> str:
         request.headers.get("authorization"), certificate
     )
     request.state.caller = caller
+    _begin_audit(request)
+    gateway_of(request).policy.rules(caller).check_request(caller, request.method)
     known = request.scope["route"].dependant.query_params
     unknown = set(request.query_params) - {parameter.alias for parameter in known}
     if unknown:
@@ -73,6 +75,13 @@ def caller_of(request: Request) -> str:
             hint="GET /openapi.json lists them all",
         )
     return caller
+
+
+def _begin_audit(request: Request) -> None:
+    """Begin the record of an action in the request's log entry, also for one that is refused."""
+    if request.method not in ("GET", "HEAD"):
+        name = request.path_params.get("name")
+        request.state.action = {"action": request.scope["route"].name, "job": name}
 
 
 Caller = Annotated[str, Depends(caller_of)]
@@ -137,18 +146,17 @@ async def submit(
     key = submission.check_key(idempotency_key)
     webhook = _wanted(gateway_of(request), webhook_url)
     gateway = gateway_of(request)
+    action = request.state.action
     async with received(request, gateway, caller) as sent:
+        action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
 
         def post(cluster: operations.Cluster) -> submission.Posted:
-            return submission.submit(
-                cluster,
-                gateway.keys,
-                sent,
-                key=key,
-                replace=replace,
-                dialect=dialect,
-                webhook=webhook,
-            )
+            planned, mine = submission.plan(cluster.settings, sent, key=key, dialect=dialect)
+            action["job"] = planned.job.name
+            with gateway.policy.admitted(cluster, planned):
+                return submission.submit(
+                    cluster, gateway.keys, planned, mine, replace=replace, webhook=webhook
+                )
 
         try:
             posted = await _work(request, caller, post)
@@ -156,7 +164,9 @@ async def submit(
             gateway.metrics.submission(error_class(error).code)
             raise
     done = posted.done
-    gateway.metrics.submission("adopted" if done.adopted else "new")
+    result = "adopted" if done.adopted else "new"
+    action |= {"application_id": done.ref.application_id, "result": result}
+    gateway.metrics.submission(result)
     status = 200 if done.adopted else 201
     return _json(request, posted.to_json(), status, Location=f"/v1/jobs/{done.ref.name}")
 
@@ -318,6 +328,8 @@ async def stop(
     status = await _work(
         request, caller, lambda cluster: operations.stop(cluster, name, wait=wait, grace_s=grace)
     )
+    action = {"application_id": status.application_id, "result": status.state.value}
+    request.state.action |= action
     return _json(request, job_object(status), 200 if status.state.is_final else 202)
 
 
@@ -329,11 +341,16 @@ async def delete(
     force: Annotated[bool, Query(description="Stop it first if it is running.")] = False,
 ) -> Response:
     """Delete a finished job and its staged files. Logs and outputs stay."""
-    deleted = await _work(
-        request, caller, lambda cluster: operations.delete(cluster, name, force=force)
-    )
-    if not deleted:
+
+    def remove(cluster: operations.Cluster) -> bool:
+        wanted = JobSelection(user=caller, names=frozenset([name]), limit=1)
+        for job in operations.list_jobs(cluster, wanted):
+            request.state.action["application_id"] = job.application_id
+        return operations.delete(cluster, name, force=force)
+
+    if not await _work(request, caller, remove):
         raise NoSuchJob(f"there is no job {name}")
+    request.state.action["result"] = "deleted"
     return _json(request, deletion_object(name, deleted=True))
 
 

@@ -15,6 +15,7 @@ from submit_tf_job.gateway.callers import CallersFile, token_of
 from submit_tf_job.gateway.causes import Causes
 from submit_tf_job.gateway.clusters import Clusters
 from submit_tf_job.gateway.metrics import Metrics
+from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.spnego import Negotiator
 from submit_tf_job.gateway.state import State
@@ -36,6 +37,7 @@ class Gateway:
     Attributes:
         callers: Tokens and certificates of callers.
         log: Writes one entry of the log.
+        policy: What each caller may do.
         negotiator: Accepts Kerberos tickets. Without it and without `callers` every client has the
             gateway's own user (on loopback only).
         store: The state in a database; None without one.
@@ -47,6 +49,7 @@ class Gateway:
     callers: CallersFile | None
     log: Callable[[dict[str, Any]], None]
     limits: Limits = field(default_factory=Limits)
+    policy: Policy = field(default_factory=Policy)
     metrics: Metrics = field(default_factory=Metrics)
     negotiator: Negotiator | None = None
     store: State | None = None
@@ -121,8 +124,9 @@ class Gateway:
         try:
             if self.callers is not None:
                 self.callers.check()
+            self.policy.file()
         except SubmitTFJobError:
-            return "the file of callers cannot be read"
+            return "the file of callers or the policy cannot be read"
         is_due = time.monotonic() - self._checked_at > _READY_FOR_S
         if is_due and self._checking.acquire(blocking=False):
             try:

@@ -27,6 +27,7 @@ from submit_tf_job.gateway.state import State, Webhook
 from submit_tf_job.operations.submit import stored_submission
 from submit_tf_job.plan import Plan
 from submit_tf_job.report.change_text import submission_object
+from submit_tf_job.settings import Settings
 
 __all__ = [
     "Posted",
@@ -34,6 +35,7 @@ __all__ = [
     "SentJob",
     "UsedKeys",
     "check_key",
+    "plan",
     "submission_id",
     "submit",
 ]
@@ -192,34 +194,24 @@ class RequestedWebhook:
                 self.store.bind(made, done.ref.application_id)
 
 
-def submit(
-    cluster: operations.Cluster,
-    keys: UsedKeys,
-    sent: SentJob,
-    *,
-    key: str | None = None,
-    replace: bool = False,
-    dialect: str | None = None,
-    webhook: RequestedWebhook | None = None,
-) -> Posted:
-    """Submit the job of a body; the same request again finds its job.
+def plan(
+    settings: Settings, sent: SentJob, *, key: str | None = None, dialect: str | None = None
+) -> tuple[Plan, str | None]:
+    """Plan the job of a body.
 
     Args:
-        cluster: The cluster, with the caller's identity.
-        keys: The used keys.
+        settings: Those of the caller.
         sent: The job spec, which may use the uploaded files and no others of this host.
         key: The caller's idempotency key; without one the job's own content identifies the
             submission.
-        replace: Delete a finished job of the same name first; with a key, unless it is this
-            submission's.
         dialect: The format of the body's job; None to recognise it.
-        webhook: The webhook to send when the job is over.
+
+    Returns:
+        The plan, and the id that a key gives to the submission.
 
     Raises:
-        RequestRefused: The key was used for another body.
-        SubmitTFJobError: As `operations.load_job`, `make_plan` and `submit`.
+        SubmitTFJobError: As `operations.load_job` and `make_plan`.
     """
-    settings = cluster.settings
     job = operations.load_job(
         Path(sent.source),
         settings,
@@ -230,7 +222,34 @@ def submit(
     )
     identity = sent.identity + (dialect or "").encode()
     mine = submission_id(settings.user, key, identity) if key is not None else None
-    planned = operations.make_plan(job, settings, submission=mine)
+    return operations.make_plan(job, settings, submission=mine), mine
+
+
+def submit(
+    cluster: operations.Cluster,
+    keys: UsedKeys,
+    planned: Plan,
+    mine: str | None = None,
+    *,
+    replace: bool = False,
+    webhook: RequestedWebhook | None = None,
+) -> Posted:
+    """Submit a planned job; the same request again finds its job.
+
+    Args:
+        cluster: The cluster, with the caller's identity.
+        keys: The used keys.
+        planned: The job.
+        mine: The id that the caller's key gives to the submission; None without a key.
+        replace: Delete a finished job of the same name first; with a key, unless it is this
+            submission's.
+        webhook: The webhook to send when the job is over.
+
+    Raises:
+        RequestRefused: The key was used for another body.
+        SubmitTFJobError: As `operations.submit`.
+    """
+    settings, job = cluster.settings, planned.job
     if mine is not None:
         keys.check(mine)
     made = webhook.announce(cluster, planned) if webhook else None

@@ -13,6 +13,7 @@ from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.app import served
 from submit_tf_job.gateway.callers import CallersFile, line_of
 from submit_tf_job.gateway.clusters import Clusters
+from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.slots import Limits
 from submit_tf_job.gateway.uploads import UploadDirectory
@@ -44,7 +45,11 @@ class World:
     """A gateway with callers alice, bob and etl, on a fake cluster; the gateway itself is etl."""
 
     def __init__(
-        self, tmp_path: Path, limits: Limits | None = None, fake: FakeCluster | None = None
+        self,
+        tmp_path: Path,
+        limits: Limits | None = None,
+        fake: FakeCluster | None = None,
+        policy: str = "",
     ) -> None:
         self.fake = fake or FakeCluster()
         self.fake.yarn.users = frozenset({"alice", "bob", "etl"})
@@ -57,6 +62,9 @@ class World:
             + "".join(line_of(name, token) + "\n" for name, token in self.tokens.items())
         )
         self.file.chmod(0o600)
+        self.policy = tmp_path / "policy.yaml"
+        self.policy.write_text(policy)
+        self.policy.chmod(0o600)
         self.settings = load_settings(
             arguments={"resource_managers": ["http://rm1:8088"], "user": "etl"},
             environ={"HOME": "/nowhere"},
@@ -68,6 +76,7 @@ class World:
             self.entries.append,
             limits or Limits(),
             uploads=UploadDirectory(tmp_path),
+            policy=Policy.of(self.policy),
         )
         self.http = TestClient(served(self.gateway), base_url="http://gateway")
 

@@ -302,7 +302,8 @@ class FakeRM:
         )
 
     def _new_application(self, asked: Asked) -> Answer:
-        most = {"memory": self.yarn.max_mb, "vCores": 8}
+        gpus = {"resourceInformation": [{"name": "yarn.io/gpu", "value": self.yarn.max_gpus}]}
+        most = {"memory": self.yarn.max_mb, "vCores": 8, "resourceInformations": gpus}
         return Answer.json(
             {"application-id": self.yarn.new_app_id(), "maximum-resource-capability": most}
         )

@@ -82,6 +82,7 @@ class Yarn:
     hold_accepted: bool = False
     readable: bool = True
     max_mb: int = 8192
+    max_gpus: int = 0
     most_priority: int = 0
     users: frozenset[str] = frozenset({"alice", "bob"})
     queues: frozenset[str] = frozenset({"default", "ml"})

@@ -1,0 +1,306 @@
+"""What each caller may do: a file of rules by caller.
+
+    "*": {jobs: 4, gpus: 8, queues: [ml], registries: [registry.example.com/ml]}
+    alice: {gpus: 32}
+    dashboard: {role: read}
+    contractor: {expires: 2026-12-31}
+
+The rules of "*" are everyone's; a caller's own replace them, each by its name. Jobs and GPUs are
+counted on the cluster, so that gateways share nothing and jobs from elsewhere count, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any, NoReturn
+
+from submit_tf_job import operations
+from submit_tf_job.errors import NoSuchJob, SettingsError, SubmitTFJobError
+from submit_tf_job.gateway.problems import RequestRefused
+from submit_tf_job.gateway.reloaded import ReloadedFile
+from submit_tf_job.host.yamlfile import YamlProblem, read_mapping
+from submit_tf_job.jobspec.job import NO_IMAGE, Job
+from submit_tf_job.observation import JobState
+from submit_tf_job.operations.cluster import stored_copy
+from submit_tf_job.operations.listing import JobSelection, ListedJob
+from submit_tf_job.operations.submit import stored_submission
+from submit_tf_job.plan import Plan
+from submit_tf_job.settings import USER_NAME
+from submit_tf_job.yarn.errors import ServiceUnreadable
+
+__all__ = ["CallerRules", "Policy"]
+
+_EVERYBODY = "*"
+_ALIVE = frozenset({JobState.PENDING, JobState.RUNNING})
+_RETRY_AFTER_S = 60  # a job ends, or it does not
+
+
+@dataclass(frozen=True)
+class CallerRules:
+    """The rules of one caller; None is no limit.
+
+    Attributes:
+        jobs: Jobs that wait or run at the same time.
+        gpus: GPUs of all these jobs together.
+        queues: The queues that jobs may use.
+        registries: Registries, or repositories in them, that images may be from; `none` for jobs
+            without an image.
+        role: `submit`, or `read` for requests that change nothing.
+        expires: The last day, in UTC, on which the caller is served.
+    """
+
+    jobs: int | None = None
+    gpus: int | None = None
+    queues: tuple[str, ...] | None = None
+    registries: tuple[str, ...] | None = None
+    role: str = "submit"
+    expires: date | None = None
+
+    def check_request(self, caller: str, method: str) -> None:
+        """Refuse a request by the caller's `expires` and `role`.
+
+        Raises:
+            RequestRefused: The rule is in its details.
+        """
+        if self.expires is not None and datetime.now(timezone.utc).date() > self.expires:
+            _refuse("expires", f"{caller} was a caller until {self.expires}")
+        if self.role == "read" and method not in ("GET", "HEAD"):
+            _refuse("role", f"{caller} may read, and neither submit, stop nor delete jobs")
+
+    def check_job(self, job: Job) -> None:
+        """Refuse a job by the caller's `queues`, `registries` and `gpus`, without the cluster.
+
+        Raises:
+            RequestRefused: The rule is in its details.
+        """
+        queue = job.queue or "default"
+        if self.queues is not None and not _is_among(queue, self.queues):
+            _refuse("queues", f"queue {queue} is not one of {_listed(self.queues)}")
+        for role in job.roles.values():
+            if self.registries is not None and not _is_from(role.image, self.registries):
+                image = role.image if role.image == NO_IMAGE else _full_name(role.image)
+                _refuse(
+                    "registries",
+                    f"the image of role {role.name}, {image}, is not from "
+                    f"{_listed(self.registries)}",
+                )
+        if self.gpus is not None and _gpus_of(job) > self.gpus:
+            _refuse("gpus", f"the job asks for {_gpus_of(job)} GPUs, and {self.gpus} are the most")
+
+    def check_cluster(self, cluster: operations.Cluster, planned: Plan) -> None:
+        """Refuse a job by the caller's `jobs` and `gpus`, and the caller's jobs on the cluster.
+
+        A job of the same name does not count: it is this submission's, or the name is taken.
+
+        Raises:
+            RequestRefused: The rule is in its details.
+        """
+        job, gpus = planned.job, _gpus_of(planned.job)
+        if self.jobs is None and (self.gpus is None or not gpus):
+            return
+        wanted = JobSelection(user=cluster.settings.user, states=_ALIVE)
+        found = operations.list_jobs(cluster, wanted)
+        alive = [one for one in found if one.name != job.name]
+        if len(alive) != len(found) or _is_over(cluster, planned):
+            return
+        if self.jobs is not None and len(alive) >= self.jobs:
+            _wait("jobs", f"{len(alive)} jobs wait or run, and {self.jobs} are the most")
+        if self.gpus is not None and gpus:
+            held = sum(_held_gpus(cluster, one) for one in alive)
+            if held + gpus > self.gpus:
+                has = f"jobs that wait or run have {held} GPUs"
+                _wait("gpus", f"{has}, this one asks for {gpus}, and {self.gpus} are the most")
+
+
+def _refuse(rule: str, message: str) -> NoReturn:
+    hint = "the gateway's operator sets these rules"
+    raise RequestRefused("policy", f"{rule}: {message}", hint=hint, details={"rule": rule})
+
+
+def _wait(rule: str, message: str) -> NoReturn:
+    raise RequestRefused(
+        "quota",
+        f"{rule}: {message}",
+        hint="wait until one is over, or stop one",
+        details={"rule": rule},
+        headers={"Retry-After": str(_RETRY_AFTER_S)},
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "those allowed: none is"
+
+
+def _is_among(queue: str, allowed: tuple[str, ...]) -> bool:
+    return queue.removeprefix("root.") in {name.removeprefix("root.") for name in allowed}
+
+
+def _full_name(image: str) -> str:
+    """Return an image with its registry, which is Docker Hub where the name has none."""
+    first, slash, _ = image.partition("/")
+    if slash and (re.search("[.:]", first) or first == "localhost"):
+        return image
+    return f"docker.io/{image if slash else f'library/{image}'}"
+
+
+def _is_from(image: str, allowed: tuple[str, ...]) -> bool:
+    if image == NO_IMAGE:
+        return NO_IMAGE in allowed
+    name = _full_name(image)
+    return any(re.match(rf"{re.escape(part.rstrip('/'))}(?:[/:@]|$)", name) for part in allowed)
+
+
+def _gpus_of(job: Job) -> int:
+    return sum(role.instances * role.gpus for role in job.roles.values())
+
+
+def _held_gpus(cluster: operations.Cluster, job: ListedJob) -> int:
+    """Return the GPUs of a job that waits or runs."""
+    try:
+        components = cluster.client.get_service(job.name).components
+    except NoSuchJob:  # it has ended meanwhile
+        return 0
+    except ServiceUnreadable:
+        components = ()
+    if components:
+        return sum(one.gpus * (one.number_of_containers or 0) for one in components)
+    # The services API describes a job only while its ApplicationMaster runs (ServiceClient).
+    stored = stored_copy(cluster.settings, job.name)
+    with suppress(ValueError, TypeError, AttributeError, KeyError):
+        content = json.loads(stored.text() if stored else "")
+        return sum(
+            int(component.get("number_of_containers") or 0) * int(amount["value"])
+            for component in content["components"]
+            for name, amount in component["resource"].get("additional", {}).items()
+            if "gpu" in name
+        )
+    _wait("gpus", f"the GPUs of {job.name} cannot be counted before it runs")
+
+
+def _is_over(cluster: operations.Cluster, planned: Plan) -> bool:
+    """Return whether this submission had its job, which is over: the caller gets it again."""
+    name, mine = planned.job.name, planned.submission
+    with suppress(SubmitTFJobError):
+        return stored_submission(cluster.settings, name, mine) == mine
+    return False
+
+
+@dataclass
+class Policy:
+    """The rules of all callers, which a file may have.
+
+    Attributes:
+        file: Returns the rules by caller; read again when the file changes.
+    """
+
+    file: Callable[[], Mapping[str, CallerRules]] = dict
+    _turns: defaultdict[str, threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
+
+    @classmethod
+    def of(cls, path: Path) -> Policy:
+        """Return the policy of a file.
+
+        Raises:
+            SettingsError: It cannot be read, others can change it, or it is invalid.
+        """
+        return cls(ReloadedFile(path, "the policy", lambda text: _parse(path, text)).read)
+
+    def rules(self, caller: str) -> CallerRules:
+        """Return the rules of a caller."""
+        found = self.file()
+        return found.get(caller) or found.get(_EVERYBODY) or CallerRules()
+
+    @contextmanager
+    def admitted(self, cluster: operations.Cluster, planned: Plan) -> Iterator[None]:
+        """Check a job before the block that submits it; a caller's jobs take turns if they count.
+
+        Raises:
+            RequestRefused: A rule does not allow it.
+        """
+        rules = self.rules(cluster.settings.user)
+        rules.check_job(planned.job)
+        if rules.jobs is None and rules.gpus is None:
+            yield
+            return
+        with self._turns[cluster.settings.user]:
+            rules.check_cluster(cluster, planned)
+            yield
+
+
+# --- the file ---
+
+
+def _parse(path: Path, text: str) -> dict[str, CallerRules]:
+    try:
+        content, places = read_mapping(text)
+    except YamlProblem as problem:
+        at = f"{path}:{problem.line}:{problem.column}"
+        raise SettingsError(f"{at}: {problem.message}") from None
+
+    def fail(where: str, message: str) -> NoReturn:
+        line, column = places.get(where, (1, 1))
+        raise SettingsError(f"{path}:{line}:{column}: {where}: {message}")
+
+    rules: dict[str, dict[str, Any]] = {}
+    for caller, given in content.items():
+        if caller != _EVERYBODY and not re.fullmatch(USER_NAME, str(caller)):
+            fail(str(caller), 'not a user name, and not "*"')
+        if not isinstance(given, dict):
+            fail(caller, "rules are a mapping, such as {jobs: 4}")
+        for name, value in given.items():
+            where = f"{caller}.{name}"
+            if name not in _KINDS:
+                fail(where, f"not a rule; the rules are {', '.join(_KINDS)}")
+            what, read = _KINDS[name]
+            try:
+                rules.setdefault(caller, {})[name] = read(value)
+            except ValueError:
+                fail(where, f"expected {what}")
+    common = rules.get(_EVERYBODY, {})
+    return {caller: CallerRules(**{**common, **own}) for caller, own in rules.items()}
+
+
+def _number(value: object) -> int | None:
+    if value is None or (type(value) is int and value >= 0):
+        return value
+    raise ValueError
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, list) and all(isinstance(item, str) and item for item in value):
+        return tuple(value)
+    raise ValueError
+
+
+def _role(value: object) -> str:
+    if value in ("submit", "read"):
+        return str(value)
+    raise ValueError
+
+
+def _day(value: object) -> date | None:
+    if value is None or type(value) is date:
+        return value
+    return date.fromisoformat(str(value))
+
+
+_KINDS: dict[str, tuple[str, Callable[[object], Any]]] = {
+    "jobs": ("a number of jobs, or null for no limit", _number),
+    "gpus": ("a number of GPUs, or null for no limit", _number),
+    "queues": ("a list of queues, or null for all", _names),
+    "registries": ("a list such as [registry.example.com/ml, none], or null for all", _names),
+    "role": ("submit or read", _role),
+    "expires": ("the last day, such as 2026-12-31, or null", _day),
+}
