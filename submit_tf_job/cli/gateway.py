@@ -184,6 +184,7 @@ def serve(
         webhooks=sender(webhook_to or (), webhook_key, settings.ca_file, kept=state is not None),
         uploads=UploadDirectory(settings.gateway.uploads),
     )
+    gateway.clusters.check_own_user()
     serve(
         gateway,
         listening,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from submit_tf_job import operations
-from submit_tf_job.errors import AuthError, SettingsError
+from submit_tf_job.errors import AuthError, ClusterUnavailable, SettingsError
 from submit_tf_job.operations.cluster import check_identity
 from submit_tf_job.settings import Settings
 
@@ -67,6 +68,19 @@ class Clusters:
                 _check(cluster, caller)
                 self._open[caller] = cluster
             return self._open[caller]
+
+    def check_own_user(self) -> None:
+        """Check that the ResourceManager takes this gateway for its `user`.
+
+        With Kerberos the ticket says who it is. A ResourceManager that does not answer yet is
+        passed over: a gateway may be started before its cluster.
+
+        Raises:
+            AuthError: The ResourceManager takes it for another user.
+        """
+        if self.settings.auth == "kerberos":
+            with suppress(ClusterUnavailable):
+                self.own()
 
     def own(self) -> operations.Cluster:
         """Return the gateway's own connection, which only checks that the cluster is available."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from submit_tf_job import operations
-from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.errors import AuthError, SubmitTFJobError
 from submit_tf_job.gateway.callers import CallersFile, token_of
 from submit_tf_job.gateway.causes import Causes
 from submit_tf_job.gateway.clusters import Clusters
@@ -140,6 +140,8 @@ class Gateway:
         try:
             client = self.clusters.own().client
             client.cluster_info(deadline=client.deadline(_ANSWER_S))
+        except AuthError:
+            return "the ResourceManager does not take the gateway for its user"
         except SubmitTFJobError:
             return "no ResourceManager answers"
         return ""

@@ -124,7 +124,13 @@ def load_job(
 def _defaults(settings: Settings) -> Defaults:
     from submit_tf_job.jobspec import Defaults
 
-    return Defaults(settings.job, settings.shapes, settings.origins["job"], settings.task_memory)
+    job = dict(settings.job)
+    if isinstance(job.get("kerberos"), dict):  # a gateway's defaults are for all its callers
+        job["kerberos"] = {
+            key: value.replace("{user}", settings.user) if isinstance(value, str) else value
+            for key, value in job["kerberos"].items()
+        }
+    return Defaults(job, settings.shapes, settings.origins["job"], settings.task_memory)
 
 
 def convert(

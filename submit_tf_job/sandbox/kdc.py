@@ -64,9 +64,9 @@ def principals(state: SandboxState) -> tuple[str, ...]:
     return (*daemons, *map(principal_of, users), *map(service_of, users))
 
 
-def job_keytab(state: SandboxState, layout: Layout) -> Path:
-    """Return the keytab of the submitter's jobs, at the same path on the node and in containers."""
-    path = layout.keytab(service_of(state.submitter))
+def job_keytab(state: SandboxState, layout: Layout, user: str) -> Path:
+    """Return the keytab of a user's jobs, at the same path on the node and in containers."""
+    path = layout.keytab(service_of(user))
     return layout.exposed / "keytabs" / path.name if state.docker else path
 
 

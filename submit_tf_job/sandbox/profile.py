@@ -18,9 +18,11 @@ def profile_text(state: SandboxState, layout: Layout) -> str:
     """Return the settings profile of a sandbox as YAML."""
     job: dict[str, object] = {}
     if state.secure:
-        # YARN requires a principal with a host, and a keytab on the node
-        keytab = job_keytab(state, layout).as_uri()
-        job["kerberos"] = {"principal": service_of(state.submitter), "keytab": keytab}
+        # YARN requires a principal with a host, and a keytab on the node. Containers of images have
+        # the submitter's only.
+        user = state.submitter if state.docker else "{user}"
+        keytab = f"file://{job_keytab(state, layout, user)}"
+        job["kerberos"] = {"principal": service_of(user), "keytab": keytab}
     if not state.docker:
         # without Docker it runs plain processes on purpose
         job["image_policy"] = "warn"

@@ -23,6 +23,17 @@ def test_render_prints_only_the_plan(cli: Cli, spec: Path) -> None:
     assert cli("render", str(spec), "-o", "json", "-v", "-q") == Done(0, planned(), "")
 
 
+def test_render_default_principal_contains_the_user(cli: Cli, home: Path, spec: Path) -> None:
+    (home / "submit_tf_job.yaml").write_text(
+        'job: {kerberos: {principal: "{user}/_HOST@R.TEST", keytab: "hdfs:///user/{user}/k"}}\n'
+    )
+    done = cli("render", "train.yaml", "--user", "carol")
+    assert json.loads(done.out)["kerberos_principal"] == {
+        "principal_name": "carol/_HOST@R.TEST",
+        "keytab": "hdfs:///user/carol/k",
+    }, done.err
+
+
 def test_render_task_prints_assignments_for_a_shell(cli: Cli, spec: Path) -> None:
     done = cli("render", "train.yaml", "--task", "worker-1", "--set", "env.A=b c")
     assert (done.status, done.err) == (0, "")

@@ -366,7 +366,7 @@ def test_callers_file_withdrawn_token_and_damaged_file(world: World) -> None:
     assert str(world.file) in world.entries[-1]["why"]
     assert world.http.get("/readyz").json() == {
         "ready": False,
-        "why": "the file of callers cannot be read",
+        "why": "the file of callers or the policy cannot be read",
     }
 
 

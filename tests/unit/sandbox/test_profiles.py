@@ -264,9 +264,9 @@ def test_the_profile_and_the_client_files_lead_to_the_same_cluster(
         assert settings.kerberos.principal == "ann@SANDBOX.TEST"
         assert settings.kerberos.keytab == home / "keytabs" / "ann.keytab"
         assert settings.kerberos.krb5_conf == layout.krb5_conf
-        keytab = f"file://{home}/keytabs/ann.localhost.keytab"
+        keytab = f"file://{home}/keytabs/{{user}}.localhost.keytab"
         assert settings.job["kerberos"] == {
-            "principal": "ann/localhost@SANDBOX.TEST",
+            "principal": "{user}/localhost@SANDBOX.TEST",
             "keytab": keytab,
         }
         core = read_xml(layout.client_conf / "core-site.xml")
