@@ -85,6 +85,11 @@ class Cluster:
         """Where its daemons have their configuration, logs and data."""
         return Path(self.info["client_conf"]).parent
 
+    @property
+    def profile_file(self) -> Path:
+        """Where that profile is."""
+        return directory() / f"home/.config/submit_tf_job/profiles.d/{self.profile}.yaml"
+
     def pid_of(self, daemon: str) -> int:
         """Return the process of a daemon."""
         state = json.loads((self.home / "state.json").read_text())

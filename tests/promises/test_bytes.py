@@ -42,6 +42,6 @@ def test_submit_posts_the_bytes_that_render_prints(tool: Tool, proxy: Proxy, uni
     done = tool("submit", path, "--detach", "-o", "json", "--rm", proxy.url)
     assert done.status == 0, done.stderr
     [posted] = [body for path, body in proxy.posted if path == "/app/v1/services"]
-    assert posted.decode() == rendered.stdout.removesuffix("\n")
+    assert posted.decode() == rendered.stdout
     ended = tool("wait", done.json["name"], "-o", "json")
     assert (ended.status, ended.json["reason"]) == (0, ""), "its values arrived exactly"

@@ -82,7 +82,7 @@ def test_inputs_are_shared_out_and_output_is_stored(
 
     taken = tool("submit", tool.spec(f"again-{unique}", **content))
     assert taken.status == 2, taken
-    assert f"hdfs://{place}/kept is there already" in taken.stderr
+    assert f"hdfs://{place}/kept/worker-0 is there already" in taken.stderr
     kept = {**content["outputs"]["kept"], "uri": f"hdfs://{place}/failed"}
     failing = {**content, "env": {"STATUS": "3"}, "outputs": {"kept": kept}}
     failed = tool("submit", tool.spec(f"fails-{unique}", **failing))

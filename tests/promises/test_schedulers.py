@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import clusters
 from tests.clusters import Cluster
 from tests.pages import blocks
 from tests.promises.gateways import Gateway
@@ -101,10 +100,8 @@ def gateway(tool: Tool, simple: Cluster) -> Iterator[Gateway]:
 
 def _user(cluster: Cluster) -> str:
     """Return whose jobs the profile submits."""
-    profile = Path(clusters.environment()["HOME"]) / (
-        f".config/submit_tf_job/profiles/{cluster.profile}.yaml"
-    )
-    return str(yaml.safe_load(profile.read_text()).get("user") or getpass.getuser())
+    settings = yaml.safe_load(cluster.profile_file.read_text())
+    return str(settings.get("user") or getpass.getuser())
 
 
 def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,7 +15,7 @@ import yaml
 from tests import clusters
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL
-from tests.promises.test_training import trained
+from tests.promises.training import trained
 from tests.tool import Tool
 
 pytestmark = [
@@ -31,7 +30,7 @@ IMAGE = "submit_tf_job/base:1"
 def docked(secure: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
     """The tool on the secure cluster; TensorFlow is mounted into its containers."""
     environ = clusters.environment()
-    profile = Path(environ["HOME"]) / f".config/submit_tf_job/profiles/{secure.profile}.yaml"
+    profile = secure.profile_file
     packages = next((clusters.tensorflow() / "lib").glob("python3.*/site-packages"))
     settings = yaml.safe_load(profile.read_text())
     mounted = {"mounts": [f"{packages}:/opt/tensorflow"], "env": {"PYTHONPATH": "/opt/tensorflow"}}
@@ -130,7 +129,7 @@ def test_without_a_ticket_it_is_refused_with_the_way_on(
 ) -> None:
     kerberos = secure.info["kerberos"]
     environ = clusters.environment()
-    profile = Path(environ["HOME"]) / ".config/submit_tf_job/profiles/secure-tensorflow.yaml"
+    profile = secure.profile_file.with_name("secure-tensorflow.yaml")
     settings = yaml.safe_load(profile.read_text())
     settings.pop("kerberos", None)
     profile.with_name("secure-stranger.yaml").write_text(yaml.safe_dump(settings))

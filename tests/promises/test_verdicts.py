@@ -166,7 +166,7 @@ def test_killed_task_fails_job_and_is_named(
         "FAILED",
         "worker-0",
     )
-    assert done.json["failure"]["status"] == 137
+    assert done.json["root_cause"]["code"] == "killed", done.json["root_cause"]
     gone(name)
 
 

@@ -1,6 +1,4 @@
-"""The profile `docker`: what is refused, written and started. Neither Docker nor a daemon runs
-here.
-"""
+"""The sandbox's container-executor, called as a NodeManager calls it: what it runs, and refuses."""
 
 from __future__ import annotations
 
@@ -9,22 +7,14 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
-from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import daemons, docker, engine
-from submit_tf_job.sandbox.hadoop_config import client_files, daemon_files
-from submit_tf_job.sandbox.options import SandboxOptions
-from submit_tf_job.sandbox.processes import Process
-from submit_tf_job.sandbox.profile import write_profile
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
-from submit_tf_job.settings import load_settings
+from submit_tf_job.sandbox import docker, engine
+from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from tests.fakes.sandbox import state_of
 
 ENVIRON = {"PATH": os.environ["PATH"]}
-DOCKER = SandboxOptions(modes=("docker",))
 
 
 @pytest.fixture
@@ -46,224 +36,6 @@ def _state(home: Path, **changes: object) -> SandboxState:
         dns_port=53,
     )
     return state_of(**{**state.__dict__, **changes})
-
-
-def _properties(text: str) -> dict[str, str]:
-    return {
-        str(p.findtext("name")): p.findtext("value") or ""
-        for p in ET.fromstring(text.encode()).findall("property")
-    }
-
-
-# --- what is asked for
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (SandboxOptions(gpus=2), "gpus can be had with Docker only"),
-        (SandboxOptions(mounts=("/data",), modes=("ha",)), "mounts can be had with Docker only"),
-        (
-            SandboxOptions(container_executor=Path("/x")),
-            "a container-executor can be had with Docker only",
-        ),
-        (
-            SandboxOptions(modes=("docker",), container_path=(Path("/venv"),)),
-            "PATH is their image's",
-        ),
-        (SandboxOptions(modes=("docker",), resolver="direct"), "by the containers' own resolver"),
-        (SandboxOptions("3.3.5", modes=("docker",)), r"of Hadoop 3\.4\.2 only"),
-        (SandboxOptions(modes=("docker",), mounts=("data",)), "'data' is nothing to mount"),
-        (SandboxOptions(modes=("docker",), mounts=("/:exec",)), "'/:exec' is nothing to mount"),
-        (
-            SandboxOptions(modes=("docker",), mounts=("/nowhere/at/all",)),
-            "/nowhere/at/all, which jobs are to mount, does not exist",
-        ),
-        (
-            SandboxOptions(modes=("docker",), container_executor=Path("/nowhere/ce")),
-            "there is no container-executor at /nowhere/ce",
-        ),
-    ],
-)
-def test_what_cannot_be_had_is_refused(
-    options: SandboxOptions, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "find_programs", lambda _: None)
-    with pytest.raises(SandboxError, match=message) as caught:
-        docker.check_options(options, ENVIRON)
-    assert caught.value.hint or "does not exist" in message or "there is no" in message
-    docker.check_options(
-        SandboxOptions(modes=("docker", "ha"), mounts=("/etc:ro", "/tmp:rw")), ENVIRON
-    )
-
-
-def test_gpus_need_control_groups_that_hadoop_knows(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(engine, "find_programs", lambda _: None)
-    monkeypatch.setattr(docker, "_DEVICES", tmp_path / "devices")
-    with pytest.raises(SandboxError, match="no control groups of version 1"):
-        docker.check_options(SandboxOptions(modes=("docker",), gpus=2), ENVIRON)
-
-
-def test_hadoops_own_executor_wants_the_usual_places(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(engine, "find_programs", lambda _: None)
-    monkeypatch.setattr(docker, "_CLI", str(tmp_path))
-    monkeypatch.setattr(docker, "_DEFAULT_SOCKET", tmp_path)
-    (tmp_path / "ce").touch()
-    with pytest.raises(SandboxError, match="and another Docker Engine has it") as caught:
-        docker.check_options(
-            SandboxOptions(modes=("docker",), container_executor=tmp_path / "ce"), ENVIRON
-        )
-    assert "stop that one" in (caught.value.hint or "")
-
-
-# --- what is written
-
-
-def test_hdfs_and_names_are_where_containers_reach_them(home: Path) -> None:
-    state = _state(home)
-    core = _properties(daemon_files(state, Layout(home))["core-site.xml"])
-    hdfs = _properties(daemon_files(state, Layout(home))["hdfs-site.xml"])
-    assert core["fs.defaultFS"] == f"hdfs://172.30.20.1:{state.ports['namenode']}" == state.hdfs_uri
-    assert _properties(client_files(state)["core-site.xml"])["fs.defaultFS"] == state.hdfs_uri
-    assert core["hadoop.registry.dns.bind-address"] == "172.30.20.1"
-    assert hdfs["dfs.datanode.hostname"] == "172.30.20.1", (
-        "else WebHDFS sends a container to its own loopback"
-    )
-    assert {value.partition(":")[0] for key, value in hdfs.items() if key.endswith("address")} == {
-        "172.30.20.1"
-    }
-    assert state.namenode_url.startswith("http://172.30.20.1:")
-
-
-def test_the_nodemanager_starts_containers_by_docker(home: Path) -> None:
-    yarn = _properties(daemon_files(_state(home), Layout(home))["yarn-site.xml"])
-    assert yarn["yarn.nodemanager.container-executor.class"].endswith(".LinuxContainerExecutor")
-    assert yarn["yarn.nodemanager.linux-container-executor.path"] == str(
-        home / "bin" / "container-executor"
-    )
-    assert (
-        yarn["yarn.nodemanager.runtime.linux.docker.allowed-container-networks"]
-        == "host,bridge,none,jobs"
-    )
-    assert not [key for key in yarn if "gpu" in key]
-    assert "resource-types.xml" not in daemon_files(_state(home), Layout(home))
-
-
-def test_gpus_that_are_not_there(home: Path) -> None:
-    state = _state(home, gpus=2)
-    files = daemon_files(state, Layout(home))
-    yarn = _properties(files["yarn-site.xml"])
-    assert _properties(files["resource-types.xml"]) == {"yarn.resource-types": "yarn.io/gpu"}
-    assert yarn["yarn.nodemanager.resource-plugins.gpu.docker-plugin"] == "nvidia-docker-v2", (
-        "version 1 fails: Connection refused"
-    )
-    docker.write_programs(state, Layout(home), ENVIRON)
-    found = subprocess.run(
-        [yarn["yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables"], "-x", "-q"],
-        stdout=subprocess.PIPE,
-    )
-    assert [gpu.findtext("minor_number") for gpu in ET.fromstring(found.stdout).findall("gpu")] == [
-        "0",
-        "1",
-    ]
-
-
-def test_the_configuration_of_hadoops_own_executor(home: Path) -> None:
-    docker.write_programs(
-        _state(home, gpus=1, mounts=("/etc/ssl", "/tmp:rw")), Layout(home), ENVIRON
-    )
-    lines = (home / "conf" / "container-executor.cfg").read_text().splitlines()
-    options = dict(line.split("=", 1) for line in lines if "=" in line)
-    assert options["docker.inspect.max.retries"] == "1", (
-        "0 turns every failure into success, the default costs 30 s"
-    )
-    assert "/etc/ssl" in options["docker.allowed.ro-mounts"].split(",")
-    assert options["docker.allowed.rw-mounts"].split(",")[-1] == "/tmp"
-    assert options["docker.privileged-containers.enabled"] == "false"
-    assert {"[docker]", "[gpu]", "[cgroups]"} <= set(lines), (
-        "without [gpu] every container fails, the ApplicationMaster's first"
-    )
-
-
-def test_hadoops_own_executor_is_asked_whether_it_would_work(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tool = home / "ce"
-    tool.write_text("#!/bin/sh\necho 'Invalid conf file provided' >&2; exit 24\n")
-    tool.chmod(0o755)
-    with pytest.raises(
-        SandboxError, match="--checksetup ended with 24: Invalid conf file provided"
-    ) as caught:
-        docker.write_programs(_state(home, executor=str(tool)), Layout(home), ENVIRON)
-    assert str(home / "conf" / "container-executor.cfg") in (caught.value.hint or "")
-    tool.write_text("#!/bin/sh\n")
-    closed = home / "closed"
-    closed.mkdir(mode=0o700)
-    with pytest.raises(SandboxError, match="cannot enter"):
-        docker.write_programs(
-            _state(home, executor=str(tool), jars=str(closed)), Layout(home), ENVIRON
-        )
-
-
-def test_the_profile_says_what_the_node_allows(home: Path) -> None:
-    state = _state(home, gpus=1, mounts=("/etc/ssl", "/srv:rw"))
-    write_profile(
-        state_of(
-            **{
-                **state.__dict__,
-                "profile_path": str(home / "submit_tf_job" / "profiles.d" / "one.yaml"),
-            }
-        ),
-        Layout(home),
-    )
-    settings = load_settings(
-        profile="one", environ={"HOME": str(home), "XDG_CONFIG_HOME": str(home)}, cwd=home
-    )
-    assert settings.docker.host == state.engine.host
-    assert "/etc/ssl" in (settings.docker.ro_mounts or ())
-    assert "/srv" in (settings.docker.rw_mounts or ())
-    assert settings.docker.networks == docker.NETWORKS
-    assert settings.docker.runtimes == ("runc", "nvidia")
-
-
-def test_the_state_is_kept(home: Path) -> None:
-    state = _state(home, gpus=2, mounts=("/data:rw",), executor="/opt/ce")
-    save_state(Layout(home), state)
-    assert load_state(Layout(home)) == state
-
-
-# --- what is started
-
-
-def test_dockerd_is_started_on_its_bridge_and_the_nodemanager_without_a_namespace(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[list[str]] = []
-    made: list[str] = []
-
-    def launch(argv: list[str], environ: object, cwd: Path, log: Path) -> Process:
-        calls.append(argv)
-        return Process(1, 1)
-
-    monkeypatch.setattr(engine, "launch", launch)
-    monkeypatch.setattr(daemons, "launch", launch)
-    monkeypatch.setattr(daemons, "expose", lambda engine, directories: made.extend(directories))
-    monkeypatch.setattr(daemons, "restore_bridge", lambda engine: made.append(engine.identity))
-    state = _state(home, gpus=1, executor="/opt/ce")
-    daemons.start("dockerd", state, Layout(home), ENVIRON)
-    assert made == [state.engine.identity, "nm-local", "nm-log", "conf"]
-    assert "unix:///var/run/docker.sock" in calls[0], "where Hadoop's own executor looks for it"
-    assert f"-Dsubmit_tf_job.sandbox={home}" in calls[0]
-    assert any(word.startswith("nvidia=") for word in calls[0])
-    daemons.start("nodemanager", state, Layout(home), ENVIRON)
-    assert calls[1][0].endswith("/java")
-
-
-# --- the sandbox's own executor
 
 
 @pytest.fixture

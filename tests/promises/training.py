@@ -1,0 +1,60 @@
+"""The README's job, on any cluster: digits from HDFS, a model on HDFS."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from tests import clusters
+from tests.clusters import ROOT, Cluster
+from tests.tool import Tool, gone
+
+SPECS = ROOT / "specs"
+DATA = "hdfs:///data/digits.npz"
+
+
+def run(cluster: Cluster, *argv: object) -> str:
+    """Run a program with TensorFlow's environment outside of the cluster, with its HDFS."""
+    python = clusters.tensorflow() / "bin/python"
+    environ = {"HADOOP_CONF_DIR": str(cluster.info["client_conf"]), "PATH": "/usr/bin:/bin"}
+    if kerberos := cluster.info["kerberos"]:
+        user = kerberos["principal"].partition("@")[0]
+        environ |= {
+            "KRB5_CONFIG": kerberos["krb5_conf"],
+            "KRB5_CLIENT_KTNAME": f"FILE:{Path(kerberos['keytabs']) / user}.keytab",
+            "KRB5CCNAME": "MEMORY:",
+        }
+    done = subprocess.run(
+        [str(python), *map(str, argv)], env=environ, capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def accuracy(cluster: Cluster, output: str) -> float:
+    """Return what a training left on HDFS; its model must be there, too."""
+    program = (
+        f"import fsspec; fsspec.open('{output}/model.keras').open(); "
+        f"print(fsspec.open('{output}/metrics.json').open().read().decode())"
+    )
+    return float(json.loads(run(cluster, "-c", program))["val_accuracy"])
+
+
+def trained(tool: Tool, cluster: Cluster, name: str, *options: object) -> None:
+    """Train the digits, as the README does, and read the model."""
+    run(cluster, SPECS / "digits/put_digits.py", DATA)
+    output = f"hdfs:///models/{name}"
+    command = json.dumps(
+        ["python", "train.py", "--data", DATA, "--output", output, "--epochs", "6"]
+    )
+    tool.jobs.append(name)
+    spec = SPECS / "multi-worker.yaml"
+    done = tool("submit", spec, "--name", name, "--set", f"command={command}", *options)
+    assert done.status == 0, done.stderr + done.stdout
+    assert done.stdout.splitlines()[0].startswith(f"{name}  SUCCEEDED after ")
+    assert "Confirmed by YARN and by " in done.stdout
+    assert accuracy(cluster, output) > 0.8
+    progress = tool("wait", name, "-o", "json").json["progress"]
+    assert (progress["step"], progress["total"]) == (6, 6)
+    gone(name)

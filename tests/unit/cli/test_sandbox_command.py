@@ -1,0 +1,73 @@
+"""`sandbox up` refuses what it cannot start, before it starts anything. What it starts is tested on
+the real thing: tests/cluster/test_sandbox.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.command_line import Cli
+
+USAGE, FAILED = 2, 1
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (("--profile", "kerberos+knox"), USAGE, "not 'knox'"),
+        (("--profile", "simple+ha"), USAGE, "--profile simple means without the others"),
+        (("--profile", "Kerberos"), USAGE, "not 'Kerberos'"),
+        (("--name", "../x"), FAILED, "'../x'"),
+        (("--nodes", "9"), USAGE, "9"),
+        (("--nodes", "2", "--profile", "kerberos"), FAILED, "cannot be combined with Kerberos"),
+        (("--gpus", "2"), FAILED, "with Docker only"),
+        (("--mount", "/data", "--profile", "ha"), FAILED, "with Docker only"),
+        (("--container-executor", "/x"), FAILED, "with Docker only"),
+        (("--profile", "docker", "--container-path", "/venv"), FAILED, "PATH is their image's"),
+        (("--profile", "docker", "--resolver", "direct"), FAILED, "containers' own resolver"),
+        (("--profile", "docker", "--hadoop", "3.3.5"), FAILED, "Hadoop 3.4.2 only"),
+        (("--profile", "docker", "--mount", "data"), FAILED, "'data' is nothing to mount"),
+        (("--profile", "docker", "--mount", "/nowhere/at/all"), FAILED, "does not exist"),
+        (("--hadoop", "2.10.2"), FAILED, "2.10.2"),
+        (("--hadoop-home", "/nowhere/hadoop"), FAILED, "/nowhere/hadoop"),
+    ],
+)
+def test_sandbox_up_refuses_what_it_cannot_start(
+    cli: Cli, home: Path, options: tuple[str, ...], status: int, words: str
+) -> None:
+    done = cli("sandbox", "up", *options)
+    assert done.status == status, done
+    assert words in done.err
+    assert done.out == ""
+    assert not list(home.glob(".local/state/submit_tf_job/sandbox/*/state.json"))
+
+
+@pytest.mark.parametrize(
+    ("programs", "words"), [((), "openjdk"), (("java",), "maven")], ids=["no java", "no maven"]
+)
+def test_sandbox_up_names_the_package_of_a_missing_program(
+    cli: Cli,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: tuple[str, ...],
+    words: str,
+) -> None:
+    (home / "bin").mkdir()
+    for name in programs:
+        program = home / "bin" / name
+        program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    done = cli("sandbox", "up")
+    assert done.status == FAILED, done
+    assert words in done.err.lower(), done.err
+
+
+def test_sandbox_verbs_without_a_sandbox(cli: Cli) -> None:
+    assert cli("sandbox", "status").status == FAILED
+    assert cli("sandbox", "logs", "nodemanager").status == FAILED
+    assert cli("sandbox", "down").status == 0
