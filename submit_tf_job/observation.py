@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import Enum
 from functools import cached_property
@@ -20,6 +20,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.deferred import dataclass
+from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.yarn.observed import (
     AppAttempt,
     AppReport,
@@ -43,6 +44,7 @@ __all__ = [
     "Verdict",
     "given_up",
     "verdict",
+    "with_outcome",
 ]
 
 # in the diagnostics of each application that a ResourceManager has recovered (RMAppAttemptImpl)
@@ -84,6 +86,9 @@ class Evidence(str, Enum):
 # Logs are collected 2 to 35 s after the end of an application; after this time they count as lost,
 # because the cluster waits for a node that is not in service any more.
 COLLECTED_WITHIN_S = 180.0
+FROZEN_S = (
+    120.0  # the age of the report at the end of a job that shows that it could not be written
+)
 AWAITED = (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)  # the report may be readable later
 
 
@@ -320,6 +325,40 @@ class JobReport:
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
+
+
+OUTCOME_MAX = 8 * 1024  # bytes at the end of stderr that have the outcome line
+
+
+def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes:
+    """Return a report of a job that is over; one that was not written to the end is completed.
+
+    A full log disk freezes the report. The bootstrap's last line on stderr says how the job ended.
+
+    Args:
+        content: The report as it was read.
+        read_end: Returns so many bytes from the end of a log file of the report's container.
+    """
+    report = JobReport.parse(content)
+    if report is None or report.is_over:
+        return content
+    raw = report.raw
+    try:
+        end = read_end("stderr.txt", OUTCOME_MAX)
+        _before, mark, line = end.rpartition(contract.OUTCOME_MARK.encode())
+        outcome = json.loads(line.partition(b"\n")[0]) if mark else {}
+        told = (outcome.get("submission"), outcome.get("task"), outcome.get("attempt"))
+        if told != (report.submission, raw.get("deciding"), raw.get("attempt")):
+            return content
+        own = {key: outcome[key] for key in ("status", "signal", "duration_s")}
+        first = report.first_failure
+        failed = raw.get("first_failure")
+        if first is None and outcome["first_failure"] == outcome["task"]:
+            failed = {key: outcome[key] for key in ("task", "status", "reason", "message")}
+        ended = {**raw, "state": outcome["job"], "outcome": own, "first_failure": failed}
+        return json.dumps(ended).encode()
+    except (SubmitTFJobError, ValueError, KeyError, AttributeError, RecursionError):
+        return content
 
 
 def _counts(value: Mapping[str, Any], elastic: Mapping[str, Any] | None) -> RoleCounts:
@@ -630,6 +669,14 @@ def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
             "cluster has collected its logs",
             hint=_wait_hint(seen),
         )
+    if report is not None and _has_frozen(report, seen.app):
+        return Verdict(
+            JobState.SUCCEEDED,
+            "Not confirmed by the deciding task: its report was not written to the end "
+            f"(its last word is '{report.state}')",
+            confirmed=False,
+            hint="was the disk of its logs full? its warnings and its log say so",
+        )
     if report is not None:
         said = _outcome_text(report)
         return Verdict(
@@ -665,6 +712,18 @@ def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
         "Not confirmed by the deciding task: its outcome can no longer be read",
         confirmed=False,
     )
+
+
+def _has_frozen(report: JobReport, app: AppReport | None) -> bool:
+    """Whether a report had ceased to be written before the job ended; it is rewritten every 30 s
+    (container/job_report.py). The clocks of a node and of the ResourceManager may differ a little.
+    """
+    if report.is_over or report.first_failure or report.outcome_status or not app:
+        return False
+    written = report.raw.get("updated_at")
+    if not isinstance(written, (int, float)) or not app.finished_ms:
+        return False
+    return app.finished_ms / 1000 - written > FROZEN_S
 
 
 def _wait_hint(seen: JobStatus) -> str:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 TICK_S = 1.0  # the pause of an idle event loop
 BUSY_S = 0.1
+LEFT = (
+    "the command of %s has ended, and had left processes in the background, which are not waited "
+    "for: %s; a command runs until its own process ends (write no `&` after it)"
+)
 SILENCE = 3  # unanswered pings after which a connection counts as broken
 # bash's exit statuses for a command that it cannot run
 SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
@@ -132,7 +136,8 @@ class Agent(abc.ABC):
                 if not stop and self.signals.stop():
                     stop = self.signals.stop()
                     self.stopped(now)
-                stopping = self.child and self.child.kill_at and not self.child.over
+                ending = self.child and (self.child.kill_at or self.child.code is not None)
+                stopping = ending and self.child and not self.child.over
                 busy = self.tick(now) or stopping
                 if self.exit is None:
                     self.wait(BUSY_S if busy else TICK_S)
@@ -291,6 +296,9 @@ class Agent(abc.ABC):
         if not self.child or self.child.over:
             return
         over = self.child.poll(now)
+        if self.child.left:
+            self.warn(LEFT % (self.info.name, ", ".join(self.child.left[:5])))
+            self.child.left = []
         if self.child.code is not None and not self.record and not self.ending:
             self.child_ended = time.monotonic()  # `now` may be from before a suspension
             record = self.described(self.child.code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import resource
 import shutil
@@ -29,6 +30,7 @@ PATIENCE = signal.SIGQUIT
 PATIENCE_S = 20.0  # how long one of them lasts; it travels with NodeManagers' heartbeats
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LEFTOVER_GRACE_S = 1.0
+LEFT_S = 0.5  # processes that outlive a command that succeeded so long were left in the background
 
 
 class Signals:
@@ -168,6 +170,8 @@ class Child:
         self.code: int | None = None
         self.over = False  # the whole process group has ended
         self.kill_at: float | None = None
+        self.ended_at = 0.0  # when the command itself had ended
+        self.left: list[str] = []  # the processes that it has left in the background
 
     def send(self, number: int) -> None:
         """Send a signal to the command's process group."""
@@ -212,9 +216,34 @@ class Child:
             self.over = not self._group_lives() or (
                 self.kill_at is not None and now > self.kill_at + 1
             )
+            self.ended_at = self.ended_at or now
+            if self.kill_at is None and not self.code:
+                late = now >= self.ended_at + LEFT_S
+                if self.over or late:
+                    self.left = self._left()
+                if not late:
+                    return self.over
             if not self.over:
                 self.stop(now, LEFTOVER_GRACE_S)
         return self.over
+
+    def _left(self) -> list[str]:
+        """Return the processes that the command has left: of its group, and orphans elsewhere."""
+        me = os.getpid()
+        found: list[str] = []
+        known = (self.group, self._guard.pid if self._guard else 0)
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            pid = path.split("/")[2]
+            try:
+                with open(path, encoding="utf-8", errors="replace") as source:
+                    name, _, rest = source.read().partition("(")[2].rpartition(")")
+            except OSError:
+                continue
+            state, parent, group = rest.split()[:3]
+            orphan = int(parent) == me and int(group) != os.getpgrp()
+            if state not in "ZX" and int(pid) not in known and (int(group) == self.group or orphan):
+                found.append("%s (process %s)" % (name, pid))
+        return found
 
     def _group_lives(self) -> bool:
         try:

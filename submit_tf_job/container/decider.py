@@ -39,6 +39,7 @@ HELLO_S = 10.0  # time for a connection to send its hello
 UNIDENTIFIED = 256  # connections without a hello, beyond one per task
 ACCEPTED = 2 * BACKLOG  # connections in one turn: more than the kernel keeps
 STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
+LAST_REPORT_S = 10.0  # how long the last report is tried again
 LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
 FLUSH_S = 0.3  # from the last message to the end of this task
 LOOKUP_S = 0.5  # between two rounds of DNS queries
@@ -125,6 +126,7 @@ class Decider(Agent):
         self.unasked = [info.name]  # names of tasks to look up now
         self.unknown: list[str] = []  # names of tasks to look up again
         self.watch = Watch(info.name, info.names_gone_s)
+        self.leave_by = 0.0  # until when the last report is tried again
         self.vanished = False  # whether the job was informed that names vanished
         self.hurried = False
         self.go = pack("go", hosts=pack_addresses([], {}), ports={})
@@ -277,6 +279,10 @@ class Decider(Agent):
                 peer.alive = peer.answered = True
         elif kind == "progress":
             self.job.record_progress(now, m, message.get("data"))
+            self.changed = True
+        elif kind == "warn":
+            text = str(message.get("text"))
+            self.job.warn(now, text if m.name in text else "%s: %s" % (m.name, text))
             self.changed = True
         elif kind == "running":
             self.job.running(m)
@@ -640,13 +646,15 @@ class Decider(Agent):
 
     def _leave(self, now: float) -> None:
         job = self.job
+        self.leave_by = self.leave_by or now + LAST_REPORT_S
         if job.graceful:
             for peer in list(self.peers.values()):
                 if peer.member:
                     status = job.leave_status(peer.member)
                     self._send(peer, pack("end", why=job.why, status=status))
         self.final = job.verdict != states.STOPPED and not job.again
-        self.writer.write(now, True, over=True)
+        if not self.writer.write(now, True, over=True) and now < self.leave_by:
+            return
         self.exit = exit_status(job.exit)
         if job.verdict == states.STOPPED:
             self.exit = 128 + self.signals.stop()

@@ -158,6 +158,12 @@ class Follower(Agent):
         else:
             self.deaf, self.refusals = 0, len(self.ports)
 
+    def warn(self, text: str) -> None:
+        """Log a warning, and have the deciding task put it into the report, if it is there."""
+        log(text)
+        if self.welcomed:
+            self._send(pack("warn", text=text[:1000]))
+
     def _say_hello(self, channel: Channel) -> None:
         info = self.info
         who = {"role": info.role, "index": info.index, "attempt": info.attempt, "run": info.run}

@@ -113,20 +113,24 @@ class Writer:
         folder = job.info.log_dir
         self.job, self.path = job, folder and os.path.join(folder, contract.REPORT_FILE)
         self._written, self._state = -HEARTBEAT_S, ""
+        self.failed_at: float | None = None  # since when it cannot be written
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, changed: bool, over: bool = False) -> bool:
         """Write the report if it is due; return True once all changes are in the file."""
         state = self.job.phase + self.job.verdict
-        pause_s = 1.0 if changed else HEARTBEAT_S
+        pause_s = 1.0 if changed or self.failed_at is not None else HEARTBEAT_S
         due = over or state != self._state or now >= self._written + pause_s
         if not self.path or not due:
             return not self.path
         self._written, self._state = now, state
+        self.last = snapshot(self.job, now, over)
         try:
-            self.last = snapshot(self.job, now, over)
             task_files.write_json(self.path, self.last)
-        except OSError as err:
-            self.job.warn(now, "the report cannot be written: %s" % err)
-            self.path = ""
+        except OSError as err:  # a disk may have room again, and the last report decides
+            if self.failed_at is None:
+                self.failed_at = now
+                self.job.warn(now, "the report cannot be written, and is tried again: %s" % err)
+            return False
+        self.failed_at = None
         return True

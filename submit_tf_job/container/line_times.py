@@ -60,7 +60,8 @@ class Stamps:
         if not self._path:
             return
         try:
-            with open(self._path, "a", encoding="ascii") as out:
+            handle = task_files.open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            with open(handle, "a", encoding="ascii") as out:
                 out.write(text)
         except (OSError, UnicodeError):
             self._path = ""  # a task does not fail for missing times

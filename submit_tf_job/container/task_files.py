@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import stat
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import PREFIX
@@ -23,11 +26,34 @@ NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK, PREFIX)
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
-    """Write a file by rename, so that a reader sees the old or the new one."""
-    with open(path + ".tmp", "w", encoding="ascii") as sink:
-        sink.write(json.dumps(value, separators=(",", ":")))
-    os.chmod(path + ".tmp", 0o644)
-    os.replace(path + ".tmp", path)
+    """Write a file by rename, so that a reader sees the old or the new one.
+
+    The new one gets a name that no file has: opening a pipe of a program would block.
+    """
+    beside = "%s.%s.tmp" % (path, os.urandom(4).hex())
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(handle, "w", encoding="ascii") as sink:
+            sink.write(json.dumps(value, separators=(",", ":")))
+        os.chmod(beside, 0o644)
+        os.replace(beside, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open a file that a program may have replaced; return its descriptor.
+
+    Raises:
+        OSError: It is no regular file, such as a pipe, which would block.
+    """
+    handle = os.open(path, flags | os.O_NONBLOCK, 0o644)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return handle
 
 
 def stderr_path(info: Info) -> str:
@@ -42,7 +68,7 @@ def stderr_path(info: Info) -> str:
 def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
     """Return the end of a task's stderr without noise and without the bootstrap's own lines."""
     try:
-        with open(path, "rb") as source:
+        with open(open_regular(path), "rb") as source:
             source.seek(max(0, source.seek(0, os.SEEK_END) - 65536))
             text = source.read(65536).decode("utf-8", "replace")
     except OSError:
@@ -115,7 +141,7 @@ class Progress:
         if size <= self._read:
             return None
         try:
-            with open(self.stdout, "rb") as source:
+            with open(open_regular(self.stdout), "rb") as source:
                 source.seek(max(self._read, size - STDOUT_LIMIT))
                 text = source.read(STDOUT_LIMIT)
         except OSError:
@@ -140,7 +166,7 @@ class Progress:
             if mark == self._seen or found.st_size > PROGRESS_LIMIT:
                 return None
             self._seen = mark
-            with open(self.path, "rb") as source:
+            with open(open_regular(self.path), "rb") as source:
                 return clean_progress(json.loads(source.read(PROGRESS_LIMIT).decode("utf-8")))
         except (OSError, ValueError, RecursionError):
             return None
@@ -182,7 +208,7 @@ def marker_path(info: Info) -> str:
 def read_marker(info: Info) -> dict[str, Any] | None:
     """Return the outcome of an earlier start of this task in this application, or None."""
     try:
-        with open(marker_path(info), encoding="utf-8") as source:
+        with open(open_regular(marker_path(info)), encoding="utf-8") as source:
             marker = json.load(source)
         if marker["application"] == info.application() and isinstance(marker["exit"], int):
             return dict(marker)

@@ -160,7 +160,7 @@ def by_container(end: ContainerEnd, stderr: str = "") -> Cause | None:
     )
     if found:
         return found
-    meaning = of_executor(end.status)
+    meaning = of_executor(end.status, end.diagnostics)
     if not meaning:
         return None
     hint = ""

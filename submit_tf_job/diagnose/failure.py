@@ -435,13 +435,14 @@ def _root(
     )
     if cause.code == "exit-status-lost":
         by_itself = False  # the status means "lost" for YARN, and a signal for a program
+    diagnostics = end.diagnostics if end else ""
     return replace(
         cause,
         task=suspect.task,
         host=suspect.host or (end.host if end else None),
         container_id=suspect.container_id,
         status=status,
-        meaning=meaning_of(status) if by_itself else of_executor(status),
+        meaning=meaning_of(status) if by_itself else of_executor(status, diagnostics),
         exception=error.last_line if error else "",
         last_lines=_last_lines(suspect, clues.stderr),
         diagnostics=_diagnostics(end),

@@ -7,6 +7,7 @@ NodeManagers alone.
 
 from __future__ import annotations
 
+import re
 import signal
 
 from submit_tf_job.container import contract
@@ -113,11 +114,23 @@ def meaning_of(status: int | None) -> str:
     return contract.EXIT_MEANING.get(status, "")
 
 
-def of_executor(status: int | None) -> str:
-    """Return the meaning of the exit status of a container that never ran its command."""
+# what LinuxContainerExecutor alone writes into a container's diagnostics
+_OF_EXECUTOR = re.compile(
+    r"^Shell error output: |^main : command provided |container-executor", re.MULTILINE
+)
+
+
+def of_executor(status: int | None, diagnostics: str) -> str:
+    """Return the meaning of the exit status of a container that never ran its command.
+
+    A status that container-executor has not written about may be the program's own: it may have
+    removed what shows that it ran.
+    """
     if status is None:
         return "the ApplicationMaster could not launch it"
-    return EXECUTOR.get(status, "") if status >= 0 else YARN.get(status, "")
+    if status < 0 or status == LOST:
+        return YARN.get(status, EXECUTOR.get(status, ""))
+    return EXECUTOR.get(status, "") if _OF_EXECUTOR.search(diagnostics) else ""
 
 
 def _of_signal(number: int) -> str:

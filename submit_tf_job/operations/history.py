@@ -22,7 +22,7 @@ from submit_tf_job.logs.collected import (
     NoLogs,
     WhatYarnSays,
 )
-from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence
+from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
 from submit_tf_job.storage import NoSuchPath, PathExists, Storage, open_storage
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.reconcile import StoredService
@@ -293,7 +293,11 @@ def read_report(
             default=None,
         )
         if newest is not None:
-            return Evidence.READ, logs.read(newest.container_id, contract.REPORT_FILE)
+            place = newest.container_id
+            content = logs.read(place, contract.REPORT_FILE)
+            return Evidence.READ, with_outcome(
+                content, lambda name, most: logs.read(place, name, tail=most)
+            )
         # A restarted ResourceManager does not report the NodeManagers' progress.
         if under_way or (said.status is None and said.age_s is not None and fresh):
             return Evidence.COLLECTED_SOON, None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
-from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence
+from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
 from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.operations.logs import am_log
 
@@ -66,13 +67,18 @@ def _from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | 
             if node.host == host and node.http_address:
                 file = (node.http_address, container_id, contract.REPORT_FILE)
                 try:
-                    return Evidence.READ, cluster.nodes.read_log(*file).data
+                    content = cluster.nodes.read_log(*file).data
+                    return Evidence.READ, with_outcome(content, partial(_end_of, cluster, file[:2]))
                 except NoSuchLogFile:
                     if stored and stored.bootstrap and cluster.nodes.lacks(*file):
                         return Evidence.MISSING, None
     except SubmitTFJobError:
         return None
     return None
+
+
+def _end_of(cluster: Cluster, place: tuple[str, str], name: str, most: int) -> bytes:
+    return cluster.nodes.read_log(*place, name, tail_bytes=most).data
 
 
 def _stored(cluster: Cluster, app: AppReport) -> StoredJob | None:

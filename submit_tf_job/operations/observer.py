@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import AuthError, ClusterUnavailable, NameTaken, NoSuchJob
-from submit_tf_job.observation import AWAITED, Evidence, JobReport, JobStatus
+from submit_tf_job.observation import AWAITED, Evidence, JobReport, JobStatus, with_outcome
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.last_report import read_last_report
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
@@ -266,6 +267,9 @@ class Observer:
             return False
         try:
             content = self._read_log(decider.bare_host, decider.id)
+            if over:
+                read = partial(self._read_log, decider.bare_host, decider.id)
+                content = with_outcome(content, read)
         except NoSuchLogFile:
             # A running container may write the report later; an ended one cannot, as its state was
             # requested before the log was read. Of an application that is over, the NodeManager may
@@ -278,8 +282,16 @@ class Observer:
         self._take(content, Evidence.READ)
         return self._report is not None
 
-    def _read_log(self, host: str, container_id: str) -> bytes:
-        """Return the report from the NodeManager of the host that has the container."""
+    def _read_log(
+        self,
+        host: str,
+        container_id: str,
+        file: str = contract.REPORT_FILE,
+        tail_bytes: int | None = None,
+    ) -> bytes:
+        """Return the report, or another file, from the NodeManager of the host that has the
+        container.
+        """
         if host not in self._node_addresses:
             nodes = self._client.nodes(deadline=self._deadline())
             self._node_addresses[host] = [
@@ -290,7 +302,7 @@ class Observer:
         )
         for address in self._node_addresses[host]:
             try:
-                return self._nodes.read_log(address, container_id, contract.REPORT_FILE).data
+                return self._nodes.read_log(address, container_id, file, tail_bytes=tail_bytes).data
             except (ContainerGone, NodeUnreachable) as error:  # noqa: PERF203 - mostly there is one
                 gone = error
         self._node_addresses.pop(host)  # a restarted NodeManager may have another address

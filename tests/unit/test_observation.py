@@ -152,6 +152,18 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
         ),
     ),
     (
+        replace(app(), finished_ms=1_700_000_121_000),
+        report("running", updated_at=1_700_000_000.0),  # rewritten every 30 s where it can be
+        Evidence.READ,
+        Verdict(
+            DONE,
+            "Not confirmed by the deciding task: its report was not written to the end (its last "
+            "word is 'running')",
+            False,
+            hint="was the disk of its logs full? its warnings and its log say so",
+        ),
+    ),
+    (
         app(),
         report("succeeded", outcome={"status": 3}),
         Evidence.READ,

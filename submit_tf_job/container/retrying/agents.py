@@ -269,7 +269,8 @@ class RetryingDecider(Renewing, Decider):
 
     def _leave(self, now: float) -> None:
         super()._leave(now)
-        if self.job.verdict != states.STOPPED or self.job.graceful:
+        ends = self.job.verdict != states.STOPPED or self.job.graceful
+        if self.exit is not None and ends:
             # YARN would start it again after any other status; the witness tells YARN
             self.exit = 0
 

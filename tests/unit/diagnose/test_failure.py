@@ -90,7 +90,7 @@ AGAIN = f"""\
 2026-11-21 14:57:12,512 [Component  dispatcher] ERROR instance.ComponentInstance - [COMPINSTANCE worker-1 : {C3}]: {C3} completed. \
 Reinsert back to pending list and requested a new container.
  exitStatus=7, diagnostics=[2026-11-21 14:57:12.001]Exception from container-launch.
-Unable to find image 'local/nope:1' locally
+Shell error output: Unable to find image 'local/nope:1' locally
 2026-11-21 14:57:12,600 [main] INFO  anything.Else - not of it
 """
 
@@ -146,7 +146,7 @@ def test_container_ends_of_a_restarted_container() -> None:
     assert (end.task, end.status, end.again) == ("worker-1", 7, True)
     assert (
         end.diagnostics
-        == "Exception from container-launch.\nUnable to find image 'local/nope:1' locally"
+        == "Exception from container-launch.\nShell error output: Unable to find image 'local/nope:1' locally"
     )
 
 
@@ -209,10 +209,12 @@ def test_meaning_of_a_programs_own_status() -> None:
 
 def test_of_executor_differs_from_meaning_of() -> None:
     assert meaning_of(7) == ""
-    assert of_executor(7) == "`docker run` failed"
-    assert of_executor(127) != meaning_of(127)
-    assert of_executor(-102) == YARN[-102]
-    assert of_executor(None) == "the ApplicationMaster could not launch it"
+    said = "Exit code: 7\nShell error output: docker: Error response from daemon"
+    assert of_executor(7, said) == "`docker run` failed"
+    assert of_executor(127, said) != meaning_of(127)
+    assert of_executor(6, "Exception from container-launch.\nExit code: 6\n") == ""
+    assert of_executor(-102, "") == YARN[-102]
+    assert of_executor(None, "") == "the ApplicationMaster could not launch it"
 
 
 # --- Python ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from submit_tf_job.container import contract
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NameTaken, NoSuchJob
 from submit_tf_job.observation import Evidence, JobState, JobStatus, verdict
 from submit_tf_job.operations.observer import Observer
@@ -78,6 +79,7 @@ class Cluster:
 
     expected: list[tuple[tuple[object, ...], object]] = field(default_factory=list)
     now: float = 100.0
+    stderr: bytes = b""
 
     def expect(self, *call: object, gives: object) -> None:
         self.expected.append((call, gives))
@@ -117,7 +119,12 @@ class Cluster:
         self._allowed(deadline)
         return cast("tuple[Node, ...]", self.answer("nodes"))
 
-    def read_log(self, address: str, container: str, file: str) -> LogText:
+    def read_log(
+        self, address: str, container: str, file: str, tail_bytes: int | None = None
+    ) -> LogText:
+        if file == "stderr.txt":  # of a report that was not written to the end
+            assert tail_bytes
+            return LogText(self.stderr, len(self.stderr), growing=False)
         return cast(LogText, self.answer("log", address, container, file))
 
     def read_finished(self, record: AppReport) -> tuple[Evidence, bytes | None]:
@@ -403,6 +410,30 @@ def test_observe_with_a_report_that_is_running_after_the_end(watched: Observe) -
             found.reason
             == "YARN reports SUCCEEDED, but the deciding task's last word was 'running'"
         )
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_observe_completes_a_frozen_report_by_the_outcome_line(
+    cluster: Cluster, watched: Observe, status: int
+) -> None:
+    """The log disk was full for a moment, so the report was not written to the end."""
+    outcome: dict[str, Any] = {"submission": "s", "task": "chief-0", "attempt": 0, "signal": None}
+    outcome.update(status=status, duration_s=1.0, reason="exited", message="", job="succeeded")
+    outcome["first_failure"] = None
+    if status:
+        outcome.update(job="failed", first_failure="chief-0")
+    mark = contract.OUTCOME_MARK
+    cluster.stderr = f"{mark}faked\n{mark}{json.dumps(outcome)}\n".encode()
+    frozen = log("running", deciding="chief-0", attempt=0)
+    watched(asked=service(), read=frozen, nodes=True)
+    seen = watched(
+        app(), read=frozen, **({"collected": (Evidence.COLLECTED_SOON, None)} if status else {})
+    )
+    found = verdict(seen)
+    if status:
+        assert (found.state, found.failure and found.failure.status) == (JobState.FAILED, 3)
+    else:
+        assert (found.state, found.confirmed) == (JobState.SUCCEEDED, True)
 
 
 def test_observe_after_a_restart_of_the_deciding_task(watched: Observe) -> None:

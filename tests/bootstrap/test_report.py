@@ -1,0 +1,85 @@
+"""The job's report beside a program that does odd things to files and processes, by real bootstraps."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.bootstrap.harness import Cluster, role
+
+
+def away(logs: Path) -> Path:
+    return logs.with_name("away")
+
+
+def test_report_is_written_again_once_it_can_be(job: Cluster) -> None:
+    """As on a log disk that is full for a moment."""
+    job.job({"chief": role(1, "trains", "until [ -e ../../go ]; do sleep 0.05; done")})
+    job.start()
+    job.until(lambda: job.report().get("state") == "running")
+    logs = job.places["chief-0"][1]
+    before = job.report()["updated_at"]
+    (job.root / "go").touch()
+    logs.rename(away(logs))
+    time.sleep(2)  # the command has ended, and the last report is tried again
+    assert job.runs["chief-0"].poll() is None
+    away(logs).rename(logs)
+    assert job.wait("chief-0") == 0
+    report = job.report()
+    assert report["state"] == "succeeded"
+    assert report["updated_at"] > before
+    assert report["warnings"][0].startswith("the report cannot be written, and is tried again: ")
+    assert sorted(path.name for path in logs.iterdir()) == [
+        "job-report.json",
+        "stderr.txt",
+        "stdout.txt",
+        "tfjob-times.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "rm -f $TFJOB_PROGRESS_FILE; mkfifo $TFJOB_PROGRESS_FILE",
+        'rm -f "$LOGS"/*-times* "$LOGS"/std*; for f in $FILES; do mkfifo "$LOGS/$f"; done',
+        'mkfifo "$LOGS"/job-report.json.tmp',
+        'mkdir "$LOGS"/job-report.json.tmp',
+        "for i in $(seq 8); do mkfifo ../tfjob-done-$i.json; done; cd ..; mkfifo $MARKER",
+    ],
+)
+def test_no_file_of_a_program_blocks_the_bootstrap(job: Cluster, odd: str) -> None:
+    program = f"exec 3>&1; {odd}; sleep 2.5"
+    job.job({"chief": role(1, "trains", program)})
+    marker = f"tfjob-done-{job.task['submission']}-chief-0.json"
+    files = "stdout.txt stderr.txt tfjob-times.txt"
+    shell = f"export LOGS=${{LOG_DIRS%%,*}} FILES='{files}' MARKER={marker}"
+    job.start(shell=shell)
+    assert job.wait("chief-0", 30) == 0
+    assert job.report()["state"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("(sleep 5; exit 3) &", "sleep"),
+        ("setsid sleep 7 & sleep 0.1", "sleep"),
+        ("sleep 0.1 & true", ""),  # it ends by itself, as the helpers of many libraries do
+        ("sleep 0.1 | cat", ""),
+    ],
+)
+def test_work_that_a_command_leaves_in_the_background_is_told(
+    job: Cluster, command: str, named: str
+) -> None:
+    job.job({"chief": role(1, "trains", "sleep 3"), "worker": role(1, "trains", command)})
+    job.start()
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+    warnings = job.report()["warnings"]
+    assert len(warnings) == bool(named), warnings
+    for warning in warnings:
+        assert warning.startswith(
+            "the command of worker-0 has ended, and had left processes in the background, which "
+            "are not waited for: "
+        )
+        assert f"{named} (process " in warning
