@@ -427,7 +427,7 @@ def test_observe_completes_a_frozen_report_by_the_outcome_line(
     frozen = log("running", deciding="chief-0", attempt=0)
     watched(asked=service(), read=frozen, nodes=True)
     seen = watched(
-        app(), read=frozen, **({"collected": (Evidence.COLLECTED_SOON, None)} if status else {})
+        app(), read=frozen, **({"collected": (Evidence.UNREADABLE, None)} if status else {})
     )
     found = verdict(seen)
     if status:
