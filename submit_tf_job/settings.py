@@ -522,7 +522,10 @@ class Settings:
         "how tasks find one another: by Registry DNS, by a directory of HDFS, or by what answers",
     )
     gpu_resource: str = setting(
-        _name("[a-z0-9.-]+/[a-z0-9.-]+", "resource name"), "yarn.io/gpu", "YARN's name for a GPU"
+        # as YARN's ResourceUtils has it
+        _name(r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*/)?[A-Za-z][\w.-]*", "resource name"),
+        "yarn.io/gpu",
+        "YARN's name for a GPU, where a role says no other",
     )
     ports: PortSettings = field(default_factory=PortSettings)
     staging: str | None = setting(

@@ -31,7 +31,7 @@ def capacity_causes(situation: Situation) -> Iterator[Cause]:
 
 def key_of(ask: Ask, kind: str) -> str:
     """Return the job spec key that sets the size of the pending containers."""
-    word = {"memory-mb": "memory", "vcores": "cpus"}.get(kind, "gpus" if "gpu" in kind else kind)
+    word = {"memory-mb": "memory", "vcores": "cpus"}.get(kind, "gpus")
     return listed([f"roles.{role}.{word}" for role in ask.roles])
 
 

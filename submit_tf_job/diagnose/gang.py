@@ -13,7 +13,8 @@ every comparison leaves out what a client cannot know, in the job's favour:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from submit_tf_job.deferred import dataclass
@@ -41,10 +42,11 @@ class Obstacle(NamedTuple):
 
 @dataclass(frozen=True)
 class _Group:
-    """The tasks of one role; `gpus` is 0 if GPUs cannot be compared."""
+    """The tasks of one role; `gpus` is 0 if its GPUs, `resource`, cannot be compared."""
 
     role: Role
     gpus: int
+    resource: str
 
     @property
     def mib(self) -> int:
@@ -56,14 +58,14 @@ class _Group:
 
     @property
     def label(self) -> str:
-        return (self.role.placement and self.role.placement.partition) or ""
+        return _label(self.role)
 
 
 class _Room(NamedTuple):
-    """The amounts of one node that a check compares with."""
+    """The amounts of one node that a check compares with; GPUs by YARN's name for them."""
 
     mib: int
-    gpus: int
+    gpus: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def may_not_fit(job: Job) -> bool:
     label. One container is compared with the largest one in `plan/limits.py`.
     """
     groups = _groups(job)
-    return sum(group.count for group in groups) > 1 or any(group.label for group in groups)
+    return sum(group.count for group in groups) > 1 or any(map(_label, job.roles.values()))
 
 
 def fits_never(
@@ -96,23 +98,23 @@ def fits_never(
 
     Args:
         job: The job.
-        gpu_resource: YARN's name for a GPU.
+        gpu_resource: YARN's name for a GPU, where a role says no other.
         nodes: The NodeManagers in every state.
         scheduler: The scheduler; None if it could not be read.
     """
-    groups = _groups(job)
-    if not job.bootstrap or not groups:
-        return ()  # YARN starts one task after another, as others end
-    found: list[Obstacle] = []
+    groups = _groups(job, gpu_resource)
     left = [node for node in nodes if node.state != "DECOMMISSIONED"]
-    totals = [(node, _total(node, gpu_resource)) for node in left]
+    found = list(_of_labels(job, left))
+    if not job.bootstrap or not groups or found:
+        return tuple(found)  # without the bootstrap, YARN starts one task after another
+    totals = [(node, _total(node)) for node in left]
     known = [(node, room) for node, room in totals if room is not None]
     if known and len(known) == len(totals):
-        knows_gpus = any(room.gpus for _, room in known)
-        found += _of_scopes(_scopes(groups, known, knows_gpus), "in all")
+        groups = _comparable(groups, [room for _, room in known])
+        found += _of_scopes(_scopes(groups, known), "in all")
         found += _of_spread(groups, left)
     if all(node.state == "RUNNING" for node in left):
-        found += _of_queue(job, groups, gpu_resource, nodes, scheduler)
+        found += _of_queue(job, groups, nodes, scheduler)
     return tuple(dict.fromkeys(found))
 
 
@@ -122,35 +124,60 @@ def fits_not_now(
     """Return why a job cannot have all its containers now, and waits; "" if nothing is known to be
     in its way. The arguments are those of `fits_never`.
     """
-    groups = _groups(job)
+    groups = _groups(job, gpu_resource)
     running = [node for node in nodes if node.state == "RUNNING"]
-    free = [(node, _free(node, gpu_resource)) for node in running]
+    free = [(node, _free(node)) for node in running]
     known = [(node, room) for node, room in free if room is not None]
     found: list[Obstacle] = []
     if known and len(known) == len(free):
-        knows_gpus = any((_total(node, gpu_resource) or room).gpus for node, room in known)
-        found += _of_scopes(_scopes(groups, known, knows_gpus), "free now")
+        groups = _comparable(groups, [_total(node) or room for node, room in known])
+        found += _of_scopes(_scopes(groups, known), "free now")
     queue = scheduler.find(job.queue) if scheduler and job.queue else None
     if not found and scheduler and queue:
         found += _of_room_of_queue(groups, scheduler, queue)
     return next((obstacle.sentence for obstacle in found), "")
 
 
-def _groups(job: Job) -> tuple[_Group, ...]:
+def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
     return tuple(
-        _Group(role, role.gpus) for role in job.roles.values() if role.kind is not RoleKind.SIDECAR
+        _Group(role, role.gpus, role.gpu_resource or gpu_resource)
+        for role in job.roles.values()
+        if role.kind is not RoleKind.SIDECAR
     )
+
+
+def _comparable(groups: tuple[_Group, ...], rooms: Sequence[_Room]) -> tuple[_Group, ...]:
+    """Leave out GPUs of which no node reports any, as Hadoop 3.1.0 does of all."""
+    known = {name for room in rooms for name, amount in room.gpus.items() if amount}
+    return tuple(group if group.resource in known else replace(group, gpus=0) for group in groups)
+
+
+def _label(role: Role) -> str:
+    return (role.placement and role.placement.partition) or ""
+
+
+def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
+    """Yield the roles whose label no node has, sidecars too: none of their tasks can ever start."""
+    known = sorted({label for node in nodes for label in node.labels})
+    for role in job.roles.values() if nodes else ():
+        label = _label(role)
+        if label and label not in known:
+            have = f"the labels of nodes are {listed(known)}" if known else "no node has a label"
+            yield Obstacle(
+                f"roles.{role.name}.placement.node_label", f"no node is labelled {label}; {have}"
+            )
 
 
 # --- nodes ---
 
 
-def _total(node: Node, gpu_resource: str) -> _Room | None:
+def _total(node: Node) -> _Room | None:
     used, free = node.used_memory_mib, node.available_memory_mib
-    gpus = max(
-        node.total_additional.get(gpu_resource, 0),
-        node.used_additional.get(gpu_resource, 0) + node.available_additional.get(gpu_resource, 0),
-    )
+    parts = (node.used_additional, node.available_additional)
+    gpus = {
+        name: max(node.total_additional.get(name, 0), sum(part.get(name, 0) for part in parts))
+        for name in {*node.total_additional, *node.used_additional, *node.available_additional}
+    }
     if node.total_memory_mib:
         return _Room(node.total_memory_mib, gpus)
     if used is None or free is None or used + max(0, free) == 0:
@@ -158,29 +185,18 @@ def _total(node: Node, gpu_resource: str) -> _Room | None:
     return _Room(used + max(0, free), gpus)
 
 
-def _free(node: Node, gpu_resource: str) -> _Room | None:
+def _free(node: Node) -> _Room | None:
     if node.available_memory_mib is None:
         return None
-    gpus = node.available_additional.get(gpu_resource, 0)
-    return _Room(max(0, node.available_memory_mib), max(0, gpus))
+    gpus = {name: max(0, amount) for name, amount in node.available_additional.items()}
+    return _Room(max(0, node.available_memory_mib), gpus)
 
 
-def _scopes(
-    groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, _Room]], knows_gpus: bool
-) -> Iterator[_Scope]:
-    """Yield all tasks with all nodes, then those of each label with the nodes of that label.
-
-    Args:
-        groups: The tasks.
-        nodes: The nodes, each with the amounts that count.
-        knows_gpus: Whether the nodes report GPUs, which Hadoop 3.1.0 does not.
-    """
-    if not knows_gpus:
-        groups = tuple(_Group(group.role, 0) for group in groups)
+def _scopes(groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, _Room]]) -> Iterator[_Scope]:
+    """Yield all tasks with all nodes, then those of each label with the nodes of that label."""
     rooms = tuple(room for _, room in nodes)
     yield _Scope(groups, rooms, _MASTER_MIB, _have(len(rooms)))
-    labelled = any(node.labels for node, _ in nodes)
-    for label in dict.fromkeys(group.label for group in groups if group.label and labelled):
+    for label in dict.fromkeys(group.label for group in groups if group.label):
         rooms = tuple(room for node, room in nodes if label in node.labels)
         those = tuple(group for group in groups if group.label == label)
         yield _Scope(those, rooms, 0, _have(len(rooms), f" labelled {label}"))
@@ -208,16 +224,21 @@ def _memory(scope: _Scope, when: str) -> Obstacle | None:
 
 
 def _gpus(scope: _Scope, when: str) -> Obstacle | None:
-    groups = tuple(group for group in scope.groups if group.gpus)
-    asked = sum(group.count * group.gpus for group in groups)
-    there = sum(room.gpus for room in scope.rooms)
-    if asked <= there:
-        return None
-    return Obstacle(
-        _path(groups, "gpus"),
-        f"the job needs {plural(asked, 'GPU')} at once ({_shown(groups, _each_gpus)}), and "
-        f"{scope.who} {there} {when}",
-    )
+    for name in _resources(scope):
+        groups = tuple(group for group in scope.groups if group.gpus and group.resource == name)
+        asked = sum(group.count * group.gpus for group in groups)
+        there = sum(room.gpus.get(name, 0) for room in scope.rooms)
+        if asked > there:
+            return Obstacle(
+                _path(groups, "gpus"),
+                f"the job needs {_of_kind(asked, groups[0])} at once "
+                f"({_shown(groups, _each_gpus)}), and {scope.who} {there} {when}",
+            )
+    return None
+
+
+def _resources(scope: _Scope) -> list[str]:
+    return list(dict.fromkeys(group.resource for group in scope.groups if group.gpus))
 
 
 def _packing(scope: _Scope, when: str) -> Obstacle | None:
@@ -227,14 +248,18 @@ def _packing(scope: _Scope, when: str) -> Obstacle | None:
     they are distributed. So the sum over all nodes bounds the number of tasks of that size.
     """
     sizes = sorted({group.mib for group in scope.groups}, reverse=True)
-    counts = sorted({group.gpus for group in scope.groups}, reverse=True)
+    counts = sorted({(group.gpus, group.resource) for group in scope.groups}, reverse=True)
     for mib in sizes:
-        for gpus in counts:
-            large = tuple(g for g in scope.groups if g.mib >= mib and g.gpus >= gpus)
+        for gpus, name in counts:
+            large = tuple(
+                g
+                for g in scope.groups
+                if g.mib >= mib and (not gpus or (g.resource == name and g.gpus >= gpus))
+            )
             tasks = sum(group.count for group in large)
-            places = sum(_holds(room, mib, gpus) for room in scope.rooms)
+            places = sum(_holds(room, mib, name, gpus) for room in scope.rooms)
             if tasks > places:
-                each = memory(mib) + clause(" and {}", gpus and plural(gpus, "GPU"))
+                each = memory(mib) + clause(" and {}", gpus and _of_kind(gpus, large[0]))
                 return Obstacle(
                     _path(large, "instances"),
                     f"the job needs {plural(tasks, 'container')} of {each} or more at once "
@@ -247,11 +272,11 @@ def _packing(scope: _Scope, when: str) -> Obstacle | None:
 _CHECKS: tuple[Callable[[_Scope, str], Obstacle | None], ...] = (_memory, _gpus, _packing)
 
 
-def _holds(room: _Room, mib: int, gpus: int) -> int:
+def _holds(room: _Room, mib: int, name: str, gpus: int) -> int:
     """Return how many containers of at least this size a node can hold."""
     by_memory = room.mib // max(1, mib)
     if gpus:
-        return min(by_memory, room.gpus // gpus)
+        return min(by_memory, room.gpus.get(name, 0) // gpus)
     return by_memory
 
 
@@ -272,7 +297,6 @@ def _of_spread(groups: tuple[_Group, ...], nodes: Sequence[Node]) -> Iterator[Ob
 def _of_queue(
     job: Job,
     groups: tuple[_Group, ...],
-    gpu_resource: str,
     nodes: Sequence[Node],
     scheduler: Scheduler | None,
 ) -> Iterator[Obstacle]:
@@ -284,7 +308,7 @@ def _of_queue(
     queue = scheduler.find(job.queue) if scheduler and job.queue else None
     if not scheduler or queue is None or not queue.is_leaf or any(n.labels for n in nodes):
         return
-    asked = sum((_size(group, gpu_resource) for group in groups), NO_RESOURCE)
+    asked = sum(map(_size, groups), NO_RESOURCE)
     for item in scheduler.line(queue):
         limit = item.partition().limit
         if limit is not None and _exceeds(asked, limit, strict=not scheduler.is_capacity):
@@ -329,9 +353,9 @@ def _of_room_of_queue(
 # --- sentences ---
 
 
-def _size(group: _Group, gpu_resource: str) -> QueueResources:
+def _size(group: _Group) -> QueueResources:
     count = group.count
-    more = {gpu_resource: count * group.gpus} if group.gpus else {}
+    more = {group.resource: count * group.gpus} if group.gpus else {}
     return QueueResources(count * group.mib, count * group.role.cpus, more)
 
 
@@ -349,7 +373,13 @@ def _each_memory(group: _Group) -> str:
 
 
 def _each_gpus(group: _Group) -> str:
-    return plural(group.gpus, "GPU")
+    return _of_kind(group.gpus, group)
+
+
+def _of_kind(number: int, group: _Group) -> str:
+    """Return GPUs in words, or by YARN's name for them if the role says it."""
+    own = group.role.gpu_resource
+    return f"{number} {own}" if own else plural(number, "GPU")
 
 
 def _each(group: _Group) -> str:

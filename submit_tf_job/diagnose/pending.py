@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from submit_tf_job.diagnose.amounts import clause, listed, plural, seconds
 from submit_tf_job.diagnose.capacity import capacity_causes
 from submit_tf_job.diagnose.cause import Cause
+from submit_tf_job.diagnose.masters import REPLACED, masters_cause
 from submit_tf_job.diagnose.queueing import queue_causes
 from submit_tf_job.diagnose.situation import Late, Situation
 from submit_tf_job.yarn.observed import AppReport, items, text_of
@@ -32,6 +33,7 @@ CODES = (
     "request-refused",
     "no-nodes",
     "nodes-unhealthy",
+    "masters-only",
     "parallel-limit",
     "am-limit-queue",
     "am-limit-user",
@@ -71,12 +73,15 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
         _refused,
         capacity_causes,
         queue_causes,
+        masters_cause,
         _history,
         _starting,
         _late,
         _ahead,
     )
     found = {(cause.code, cause.sentence): cause for rule in rules for cause in rule(situation)}
+    if any(cause.code == "masters-only" for cause in found.values()):
+        found = {key: cause for key, cause in found.items() if cause.code not in REPLACED}
     causes = sorted(found.values(), key=lambda cause: CODES.index(cause.code))
     if all(cause.code in _MINOR for cause in causes):
         causes = sorted(

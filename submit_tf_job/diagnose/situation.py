@@ -103,6 +103,8 @@ class Situation:
     Attributes:
         nodes: The NodeManagers in every state, including lost ones.
         neighbours: The other applications of the same queue that have not ended.
+        cluster_apps: All applications that have not ended, with their requests; read only where
+            those of the queue have no containers but their ApplicationMasters'.
         exclusive: Node labels, and whether their nodes run only containers that request it.
         attempt: The last attempt of the ApplicationMaster.
         tries: The number of its attempts.
@@ -115,6 +117,7 @@ class Situation:
     scheduler: Scheduler | None = None
     nodes: tuple[Node, ...] | None = None
     neighbours: tuple[AppReport, ...] = ()
+    cluster_apps: tuple[AppReport, ...] = ()
     exclusive: Mapping[str, bool] = field(default_factory=dict)
     attempt: AppAttempt | None = None
     tries: int = 0

@@ -286,7 +286,11 @@ def _queue(patient: _Examined) -> Iterator[Check]:
 def _nodes(patient: _Examined) -> Iterator[Check]:
     patient.nodes = all_nodes(_of(patient))
     yield findings.nodes_in_service(patient.nodes)
-    yield findings.gpus(patient.nodes, patient.settings.gpu_resource)
+    names = [patient.settings.gpu_resource]
+    shapes = patient.settings.shapes.values()
+    names += [shape["gpu_resource"] for shape in shapes if shape.get("gpu_resource")]
+    for name in dict.fromkeys(names):
+        yield findings.gpus(patient.nodes, name)
 
 
 def _limits(patient: _Examined) -> Iterator[Check]:

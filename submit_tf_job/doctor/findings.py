@@ -242,6 +242,7 @@ def gpus(nodes: tuple[Node, ...], name: str) -> Check:
     amounts = [total_of(node).amount(name) for node in nodes if node.state == "RUNNING"]
     having = [amount for amount in amounts if amount]
     most = max(amounts, default=0)
+    others = sorted({other for node in nodes for other in total_of(node).additional})
     about = Subject(
         "gpu", resource=name, total=sum(amounts), nodes=len(having), most_on_one_node=most
     )
@@ -252,7 +253,9 @@ def gpus(nodes: tuple[Node, ...], name: str) -> Check:
     return about.warning(
         f"no node has any {name}",
         "jobs with gpus are refused",
-        "set gpu_resource if it has another name here",
+        f"set gpu_resource; nodes offer {listed(others)}"
+        if others
+        else "set gpu_resource if it has another name here",
     )
 
 

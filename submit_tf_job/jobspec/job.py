@@ -524,6 +524,7 @@ class Role:
     kind: RoleKind = RoleKind.TRAINS
     cpus: int = 1
     gpus: int = 0
+    gpu_resource: str | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[ShippedFile, ...] = ()
     remote_files: tuple[RemoteFile, ...] = ()

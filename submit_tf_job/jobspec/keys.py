@@ -515,7 +515,15 @@ _MEMORY = Key("memory", MEMORY, "Memory of one task: whole numbers with `Mi`, `G
     words="mem memory_mb ram")
 _GPUS = Key("gpus", whole(0, 1_000), "GPUs of one task; a task without sees none.", (1,), default=0,
     words="gpu num_gpus")
-SHAPE = Keys("a mapping such as {cpus: 8, memory: 32Gi, gpus: 1}", [_CPUS, _MEMORY, _GPUS])
+_GPU_RESOURCE = Key("gpu_resource", matching(
+    r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*/)?[A-Za-z][\w.-]*",
+    "is not a valid name of a resource; write it as YARN has it, such as nvidia.com/gpu"),
+    "YARN's name for the GPUs of this role, where the cluster has several kinds.",
+    ("nvidia.com/a100",), otherwise="`gpu_resource` of the settings",
+    more="`submit` refuses a name that the cluster does not offer.",
+    words="accelerator accelerator_type gpu_name gpu_type resource_name")
+SHAPE = Keys("a mapping such as {cpus: 8, memory: 32Gi, gpus: 1}",
+    [_CPUS, _MEMORY, _GPUS, _GPU_RESOURCE])
 
 
 def _ports(value: Value, ports: dict[str, int]) -> Mapping[str, int]:
@@ -575,8 +583,10 @@ _ROLE_ROWS = (
     _CPUS,
     _MEMORY,
     _GPUS,
+    _GPU_RESOURCE,
     Key("shape", text("the name of a resource shape", shown="name"), "A resource shape of the "
-        "settings: `cpus`, `memory` and `gpus` under one name. The role's own values come first.",
+        "settings: `cpus`, `memory`, `gpus` and `gpu_resource` under one name. The role's own "
+        "values come first.",
         ("big",), more="See [settings](#what-the-settings-add).", words="flavor profile"),
     *SHARED.values(),
     Key("placement", group(PLACEMENT, _placement), "Where YARN puts the tasks of the role.",

@@ -112,7 +112,7 @@ def read_role(value: Value, name: str, shapes: Shapes, shipper: Shipper) -> Role
 
 
 def _read_resources(own: Section, shapes: Shapes) -> dict[str, Any]:
-    """Return cpus, memory and gpus: the role's own value, else its shape's."""
+    """Return cpus, memory, gpus and gpu_resource: the role's own value, else its shape's."""
     shape = own.read("shape", shapes.read)
     values: dict[str, Any] = {}
     for name in SHAPE.rows:

@@ -72,6 +72,7 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
 
 
 def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
+    from submit_tf_job.diagnose.masters import are_alone
     from submit_tf_job.diagnose.situation import Situation, asks_of, wishes_of
     from submit_tf_job.yarn import inspection
 
@@ -83,6 +84,9 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
     asks = asks_of(app, service)
     queue = str(app.raw.get("queue") or app.queue)
     in_queue = _soft(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
+    everywhere: tuple[AppReport, ...] | None = None
+    if are_alone(in_queue):
+        everywhere = _soft(lambda: inspection.live_apps(client, {}, deadline=deadline))
     conf: Mapping[str, str] | None = None
     if wishes:
         conf = _soft(lambda: inspection.configuration(client, deadline=deadline))
@@ -95,6 +99,7 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
         scheduler=_soft(lambda: inspection.scheduler(client, deadline=deadline)),
         nodes=nodes,
         neighbours=tuple(other for other in in_queue if other.id != app.id),
+        cluster_apps=everywhere or (),
         exclusive=exclusive or {},
         attempt=next(reversed(attempts), None),
         tries=len(attempts),

@@ -82,7 +82,6 @@ def check_limits(job: Job, site: Site, maximum: MaximumResources) -> None:
 
 
 def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
-    gpus = maximum.additional.get(site.gpu_resource)
     for role in job.roles.values():
         path = f"roles.{role.name}"
         if maximum.memory_mib is not None and role.memory_mib > maximum.memory_mib:
@@ -96,14 +95,22 @@ def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[s
                 f"{path}.cpus",
                 f"{role.cpus} is more than the {maximum.vcores} cores one container may have here",
             )
+        name = role.gpu_resource or site.gpu_resource
+        gpus = maximum.additional.get(name)
         if role.gpus and not gpus:
             yield (
-                f"{path}.gpus",
-                f"this cluster offers no {site.gpu_resource}; leave gpus out, or set gpu_resource",
+                f"{path}.{'gpu_resource' if role.gpu_resource else 'gpus'}",
+                _not_offered(name, maximum),
             )
         elif gpus is not None and role.gpus > gpus:
             yield (
                 f"{path}.gpus",
-                f"{role.gpus} is more than the {gpus} {site.gpu_resource} one container may "
-                f"have here",
+                f"{role.gpus} is more than the {gpus} {name} one container may have here",
             )
+
+
+def _not_offered(name: str, maximum: MaximumResources) -> str:
+    others = sorted(other for other, amount in maximum.additional.items() if amount)
+    if others:
+        return f"this cluster offers no {name}, but {', '.join(others)}; set gpu_resource"
+    return f"this cluster offers no {name}; leave gpus out, or set gpu_resource"

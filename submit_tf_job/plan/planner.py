@@ -472,7 +472,8 @@ def _check_size(planned: Plan) -> None:
 
 
 def _resource(role: Role, site: Site) -> Resource:
-    additional = {site.gpu_resource: ResourceInformation(role.gpus)} if role.gpus else {}
+    name = role.gpu_resource or site.gpu_resource
+    additional = {name: ResourceInformation(role.gpus)} if role.gpus else {}
     return Resource(cpus=role.cpus, memory=str(role.memory_mib), additional=additional)
 
 

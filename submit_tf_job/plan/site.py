@@ -61,7 +61,7 @@ class Site:
         user: The user as whom the job runs, as YARN's clients write it.
         domain: Domain of Registry DNS; None if unknown.
         dns_server: Registry DNS as host:port, if the containers' resolver does not forward to it.
-        gpu_resource: YARN's name for a GPU.
+        gpu_resource: YARN's name for a GPU, where a role says no other.
         port_range: First and last port for tasks on the host network.
         staging: URI of the directory for files that do not fit into the service; None without a
             file system for them.

@@ -340,8 +340,9 @@ def _yarn_services(state: SandboxState, layout: Layout) -> dict[str, str]:
 def _scheduler(state: SandboxState) -> dict[str, str]:
     root = "yarn.scheduler.capacity.root"
     properties = {
-        # With the default of 0.1 the second service stays ACCEPTED for ever.
-        "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
+        # With the default of 0.1 the second service stays ACCEPTED for ever; with 1.0 the
+        # ApplicationMasters of many jobs hold everything, and none gets a container.
+        "yarn.scheduler.capacity.maximum-am-resource-percent": "0.5",
         # The default calculator ignores vcores.
         "yarn.scheduler.capacity.resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",  # noqa: E501
         "yarn.scheduler.capacity.node-locality-delay": "-1",

@@ -19,6 +19,7 @@ __all__ = [
     "app_activities",
     "configuration",
     "label_exclusivity",
+    "live_apps",
     "node_container",
     "queue_apps",
     "scheduler",
@@ -71,16 +72,22 @@ def label_exclusivity(
 def queue_apps(
     client: ResourceManager, queue: str, *, deadline: Deadline | None = None
 ) -> tuple[AppReport, ...]:
-    """Return the applications of a queue that have not ended, of every user and type."""
-    params = {
-        "queue": queue,
-        "states": "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING",
-        "deSelects": "resourceRequests",
-    }
+    """Return the applications of a queue that have not ended, of every user and type, without
+    their requests.
+    """
+    only = {"queue": queue, "deSelects": "resourceRequests"}
+    last = queue.rpartition(".")[2]
+    return tuple(app for app in live_apps(client, only, deadline=deadline) if app.queue == last)
+
+
+def live_apps(
+    client: ResourceManager, only: Mapping[str, str], *, deadline: Deadline | None = None
+) -> tuple[AppReport, ...]:
+    """Return the applications that have not ended, of every user and type, as `only` filters."""
+    params = {"states": "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING", **only}
     answer = _answer(client, f"{_WS}/apps", params, deadline)
     found = [AppReport.from_json(item) for item in items(answer.get("apps"), "app")]
-    last = queue.rpartition(".")[2]
-    return tuple(app for app in found if app.queue == last and not app.ended)
+    return tuple(app for app in found if not app.ended)
 
 
 def app_activities(

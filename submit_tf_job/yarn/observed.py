@@ -103,11 +103,8 @@ class ObservedComponent:
             restart_policy=text_of(answer, "restart_policy"),
             memory_mib=whole_of(_object(answer.get("resource")), "memory"),
             vcores=whole_of(_object(answer.get("resource")), "cpus"),
-            gpus=sum(
-                whole_of(_object(amount), "value") or 0
-                for name, amount in additional.items()
-                if "gpu" in name
-            ),
+            # our services have no other resources in it
+            gpus=sum(whole_of(_object(amount), "value") or 0 for amount in additional.values()),
         )
 
 

@@ -274,7 +274,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("dns.server", "dns:0", "'dns:0' is not a valid address; write host:port"),
     ("dns.server", "dns:65536", "'dns:65536' is not a valid address; write host:port"),
     ("names", "consul", "'consul' is none of dns, rendezvous, auto"),
-    ("gpu_resource", "gpu", "'gpu' is not a valid resource name"),
+    ("gpu_resource", "1/gpu:x", "'1/gpu:x' is not a valid resource name"),
     ("ports.range", "20000", "'20000' is not a valid port range; write 20000-32767"),
     ("ports.range", "30000-20000", "'30000-20000' is not a valid port range; write 20000-32767"),
     ("ports.range", "80-90", "'80-90' is not a valid port range; write 20000-32767"),

@@ -69,7 +69,7 @@ _BOTH = f"""
 = artifact.type | DOCKER; others are refused
 = resource.cpus | `roles.*.cpus`
 = resource.memory | `roles.*.memory`, in MiB
-= resource.additional.* | yarn.io/gpu → `roles.*.gpus`; others are refused
+= resource.additional.* | a GPU's → `roles.*.gpus`, `gpu_resource`; others are refused
 x resource.profile | write cpus and memory out
 = configuration.env.* | `roles.*.env`; {_DOCKER}CONTAINER_NETWORK → `network`, …MOUNTS → `mounts`,
     …TMPFS_MOUNTS → `docker.tmpfs`, …PORTS_MAPPING → `docker.publish`, …RUNTIME → `docker.runtime`,
@@ -299,10 +299,12 @@ def _read_resource(root: At, at: At, where: str, reading: Translation) -> None:
     additional = resource.get("additional") if resource else None
     for name, value in additional.members() if additional else ():
         number = value.get("value")
-        if name != "yarn.io/gpu":
+        if "gpu" not in name:
             value.fail(f"tasks ask for memory, cpus and GPUs; {clip(name)} is not among them")
         elif number is not None:
             reading.put(f"{where}.gpus", number.whole() or 0, number)
+            if name != "yarn.io/gpu":
+                reading.put(f"{where}.gpu_resource", name, value)
         reading.skip(value)
 
 

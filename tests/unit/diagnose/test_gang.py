@@ -111,8 +111,28 @@ def test_fits_never_labels() -> None:
         "the job needs 9 GiB at once (r0 3 x 3 GiB), and 1 node labelled fast has 8 GiB in all"
     ]
     assert not never(job((3, 3 * GIB)), *nodes), "the label may be shared"
-    assert never(job((1, GIB), label="slow"), *nodes)
-    assert not never(job((1, GIB), label="slow"), node(8 * GIB)), "labels are not reported"
+    assert fits_never(job((1, GIB), label="slow"), GPU, nodes, None) == (
+        Obstacle(
+            "roles.r0.placement.node_label",
+            "no node is labelled slow; the labels of nodes are fast",
+        ),
+    )
+    assert never(job((1, GIB), label="slow"), node(8 * GIB)) == [
+        "no node is labelled slow; no node has a label"
+    ]
+    assert not never(job((1, GIB), label="slow")), "the nodes are not known"
+
+
+def test_fits_never_several_kinds_of_gpus() -> None:
+    kinds = {"nvidia.com/a100": 4, GPU: 2}
+    one = node(64 * GIB, available_additional=kinds)
+    large, small = make_role("l", instances=2, gpus=2), make_role("s", instances=2, gpus=1)
+    large = replace(large, gpu_resource="nvidia.com/a100")
+    assert not never(make_job(large, small, strategy="custom"), one)
+    more = make_job(replace(large, instances=3), small, strategy="custom")
+    assert never(more, one) == [
+        "the job needs 6 nvidia.com/a100 at once (l 3 x 2 nvidia.com/a100), and 1 node has 4 in all"
+    ]
 
 
 def test_fits_never_spread() -> None:

@@ -196,6 +196,62 @@ def test_diagnose_am_limit_of_a_user() -> None:
     assert (cause.code, cause.facts["limit"]) == ("am-limit-user", {"memory-mb": 384, "vcores": 1})
 
 
+def _master(number: int, **more: Any) -> AppReport:
+    """An application that has its ApplicationMaster alone, and asks for a container (seen on
+    3.4.2, with 16 of them on 16 cores).
+    """
+    asks = [{"numContainers": 1, "resourceName": "*", "capability": {"memory": 256, "vCores": 1}}]
+    return AppReport.from_json(
+        {
+            "id": f"application_1_000{number}",
+            "name": f"s-{number}",
+            "user": "alice",
+            "queue": "root.ml",
+            "state": "RUNNING",
+            "runningContainers": 1,
+            "allocatedMB": 512,
+            "resourceRequests": asks,
+            **more,
+        }
+    )
+
+
+FULL = node(free=0, used=1024, numContainers=2, availableVirtualCores=0)
+TWO = (_master(1), _master(2))
+
+
+def test_diagnose_masters_that_hold_everything() -> None:
+    words = app(diagnostics=AM_WORDS.format("Queue's"))
+    cause = one(waiting(app=words, nodes=(FULL,), neighbours=TWO, cluster_apps=TWO))
+    assert (cause.code, cause.facts["masters"]) == ("masters-only", 2)
+    assert cause.sentence == (
+        "the ApplicationMasters of 2 jobs hold this cluster, and none of these jobs has another "
+        "container: nothing will start until one of them is stopped"
+    )
+    assert cause.hint.startswith("stop one of them: yours are s-1 and s-2; an administrator lowers")
+    small = scheduler(queue("ml", used=1024, limit=1100, percent=9.0))
+    elsewhere = node(free=9000, used=4000, numContainers=9)
+    cause = one(waiting(scheduler=small, nodes=(elsewhere,), neighbours=TWO, cluster_apps=TWO))
+    assert "hold queue root.ml" in cause.sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": (node(free=0, used=9999, numContainers=3, availableVirtualCores=0),)},
+        {"nodes": (node(free=256, used=1024, numContainers=2),)},
+        {"cluster_apps": (_master(1), _master(2, runningContainers=2))},
+        {"cluster_apps": (_master(1), _master(2, resourceRequests=[]))},
+        {"cluster_apps": (_master(1), _master(2, state="ACCEPTED"))},
+        {"cluster_apps": (_master(1), _master(2, runningContainers=0))},
+    ],
+    ids=["others", "room", "has a container", "asks for none", "has not started", "one"],
+)
+def test_diagnose_masters_that_will_go_on(changes: dict[str, Any]) -> None:
+    situation = waiting(**{"nodes": (FULL,), "neighbours": TWO, "cluster_apps": TWO, **changes})
+    assert "masters-only" not in {cause.code for cause in diagnose(situation)}
+
+
 def test_diagnose_full_queue() -> None:
     users = {"bob": {"resourcesUsed": amount(4608, 3)}}
     full = scheduler(

@@ -105,7 +105,7 @@ LIMITS: list[tuple[dict[str, Any], MaximumResources, str]] = [
     (
         {"gpus": 1},
         MaximumResources(8192, 4, {"yarn.io/gpu": 0, "nvidia.com/gpu": 8}),
-        "roles.worker.gpus: this cluster offers no yarn.io/gpu; leave gpus out, or set "
+        "roles.worker.gpus: this cluster offers no yarn.io/gpu, but nvidia.com/gpu; set "
         "gpu_resource",
     ),
     ({"memory_mib": 10**9, "cpus": 999}, MaximumResources(None, None), ""),
