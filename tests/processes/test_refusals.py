@@ -23,7 +23,7 @@ roles:
 @pytest.mark.parametrize(
     ("extra", "where", "sentence"),
     [
-        ("placement: {node_label: fast}", "7:52", "no node is labelled fast; no node has a label"),
+        ("placement: {node_label: fast}", "7:51", "no node is labelled fast; no node has a label"),
         (
             "gpus: 1, gpu_resource: amd.com/gpu",
             "7:48",
