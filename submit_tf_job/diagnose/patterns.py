@@ -176,10 +176,11 @@ PROGRAM: tuple[Pattern, ...] = (
     _p(
         "hdfs-unsupported",
         r"File system scheme '(?P<scheme>\w+)' not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"  # noqa: E501
-        r"|(?:Unable to load|cannot open) libhdfs",
+        r"|(?:Unable to load|cannot open) libhdfs|HadoopFileSystem load error",
         "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
-        "TensorFlow 2.6 and later need tensorflow-io for it; or read HDFS with fsspec and "
-        "hdfs-native, as specs/digits/train.py does",
+        "TensorFlow 2.6 and later need tensorflow-io, libhdfs and Java for it, as "
+        "specs/tensorflow-io.yaml has them (`submit_tf_job help data`); or read HDFS with fsspec "
+        "and hdfs-native, as specs/digits/train.py does",
     ),
     _p(
         "hdfs-path-missing",

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -96,6 +97,24 @@ def patient_cluster(session_environ: dict[str, str], tensorflow: Path) -> Iterat
         )
     finally:
         made.down()
+
+
+@pytest.fixture(scope="session")
+def hadoop_home(session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a Hadoop home with libhdfs, as docs/data.md does."""
+    home = tmp_path_factory.mktemp("hadoop") / "home"
+    jars = Path(
+        session_environ["XDG_CACHE_HOME"], "submit_tf_job", f"hadoop-{DEFAULT_VERSION}/jars"
+    )
+    script = SPECS / "tensorflow-io/hadoop_home.py"
+    subprocess.run([sys.executable, script, jars, home], check=True)
+    return home
+
+
+def with_hadoop(home: Path) -> list[str]:
+    """Return the options by which specs/tensorflow-io.yaml finds libhdfs and Java here."""
+    java = Path(os.path.realpath(shutil.which("javac") or "")).parents[1]
+    return ["--set", f"env.HADOOP_HDFS_HOME={home}", "--set", f"env.JAVA_HOME={java}"]
 
 
 @dataclass(frozen=True)

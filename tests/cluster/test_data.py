@@ -18,17 +18,18 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.container import environment
-from submit_tf_job.container.info import Info
 from submit_tf_job.sandbox import SandboxInfo
 from submit_tf_job.storage import Storage, open_storage
 from tests.cluster.conftest import (
     SPECS,
     bare_python,
+    with_hadoop,
 )
 from tests.tool import (
+    SUBMIT_S,
     Tool,
     gone,
+    kill,
     processes_of,
 )
 
@@ -145,6 +146,40 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
 
 
 # --- before the POST ------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_tensorflow_itself_uses_hdfs_and_a_killed_training_keeps_its_curves(
+    tool: Tool, hdfs: Storage, records: str, hadoop_home: Path, real_cluster: SandboxInfo
+) -> None:
+    """specs/tensorflow-io.yaml, as docs/data.md runs it on a sandbox."""
+    tool.jobs.append("tensorflow-io")
+    longer = (
+        "--set",
+        f"inputs.data=hdfs://{records}",
+        "--set",
+        "command=python train.py --epochs 30",
+    )
+    submit = ("submit", SPECS / "tensorflow-io.yaml", *with_hadoop(hadoop_home), *longer)
+    process = tool.start(*submit)
+    saved = "/models/digits-io/checkpoints/chief/checkpoint"
+    tool.until("tensorflow-io", lambda _: hdfs.exists(saved), timeout=SUBMIT_S)
+    kill("tensorflow-io", "chief-0")
+    process.communicate(timeout=120)
+    assert process.returncode == 1
+    gone("tensorflow-io")
+    [events] = hdfs.list_dir("/models/digits-io/events/train")
+    jars = [str(jar) for jar in hadoop_home.glob("share/hadoop/**/*.jar")]
+    path = ":".join([str(real_cluster.client_conf), *jars])
+    show = ["java", "-cp", path, "org.apache.hadoop.fs.FsShell", "-cat", events.path]
+    assert b"epoch_loss" in subprocess.run(show, capture_output=True, check=True).stdout
+
+    again = tool(*submit, "--replace")
+    assert again.status == 0, again.stderr
+    printed = tool("logs", "tensorflow-io", "chief").stdout
+    epochs = json.loads(printed.partition("epochs of this run: ")[2].partition("\n")[0])
+    assert (epochs[0] > 1, epochs[-1]) == (True, 30)
+    assert "saved_model.pb" in [item.name for item in hdfs.list_dir("/models/digits-io/model")]
 
 
 @pytest.fixture(scope="module")
@@ -446,67 +481,3 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
     assert [item.name for item in hdfs.list_dir(f"{lists}/plain-bad")] == [bad.json["submission"]]
     assert tool("delete", "plain-bad").status == 0
     assert not hdfs.exists(f"{lists}/plain-bad")
-
-
-def test_a_hadoop_home_laid_out_as_the_distribution_s_serves_java(
-    real_cluster: SandboxInfo, session_environ: dict[str, str], place: str, tmp_path: Path
-) -> None:
-    """CLASSPATH and LD_LIBRARY_PATH that the bootstrap makes for libhdfs, on Hadoop's own jars;
-    libhdfs itself is on no index.
-    """
-    jars = Path(
-        session_environ["XDG_CACHE_HOME"],
-        "submit_tf_job",
-        f"hadoop-{real_cluster.hadoop_version}",
-        "jars",
-    )
-    home = tmp_path / "hadoop"
-    for jar in jars.glob("*.jar"):
-        part = (
-            "hdfs"
-            if jar.name.startswith("hadoop-hdfs")
-            else "common"
-            if jar.name.startswith("hadoop-common")
-            else "common/lib"
-        )
-        target = (
-            home
-            / "share/hadoop"
-            / ("yarn" if jar.name.startswith("hadoop-yarn") else part)
-            / jar.name
-        )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(jar)
-    (home / "lib/native").mkdir(parents=True)
-    (home / "lib/native/libhdfs.so").touch()
-    task = {
-        "version": 1,
-        "submission": "x",
-        "deciding": "main",
-        "job": "t",
-        "cluster_roles": [],
-        "ports": {"mode": "own-address"},
-    }
-    roles = {"main": {"count": 1, "kind": "trains", "command": ["true"], "max_restarts": 0}}
-    env = {
-        "PATH": session_environ["PATH"],
-        "HOME": str(tmp_path),
-        "TFJOB_INSTANCE": "main-0",
-        "HADOOP_HOME": str(home),
-    }
-    made = dict(env)
-    conf = {"hadoop_conf": str(real_cluster.client_conf)}
-    assert (
-        environment.prepare(Info({**task, **conf, "roles": roles}, env, str(tmp_path)), made) == []
-    )
-    assert "*" not in made["CLASSPATH"]
-    assert any((Path(part) / "libjvm.so").is_file() for part in made["LD_LIBRARY_PATH"].split(":"))
-    listing = ["java", "org.apache.hadoop.fs.FsShell", "-ls", f"{place}/in"]
-    done = subprocess.run(
-        listing,
-        env={**made, "HADOOP_USER_NAME": "alice"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout.count("part ")) == (0, 3), done.stderr

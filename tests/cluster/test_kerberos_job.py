@@ -20,10 +20,7 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxOptions
 from submit_tf_job.sandbox.port_blocks import port_is_free
-from tests.cluster.conftest import (
-    Profiled,
-    bare_python,
-)
+from tests.cluster.conftest import SPECS, Profiled, bare_python, with_hadoop
 from tests.fakes.keytabs import keytab
 from tests.tool import (
     Tool,
@@ -216,6 +213,27 @@ def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str])
     )
     assert shell("delete", "kj-local").status == 0
     assert shell.tree(STAGED.format(shell.user)) == {}
+
+
+@pytest.mark.long
+def test_tensorflow_itself_uses_hdfs_by_the_job_s_tokens(
+    shell: Shell, tensorflow: Path, hadoop_home: Path
+) -> None:
+    """specs/tensorflow-io.yaml, whose program knows nothing of Kerberos."""
+    shell.jobs.append("tensorflow-io")
+    data = f"hdfs:///user/{shell.user}/digits"
+    subprocess.run(
+        [tensorflow / "bin/python", SPECS / "tfrecord/put_records.py", data],
+        env=shell.cluster.hdfs_environ(),
+        check=True,
+    )
+    options = ("--set", f"inputs.data={data}", "--set", "lifetime=1h")
+    done = shell("submit", SPECS / "tensorflow-io.yaml", *with_hadoop(hadoop_home), *options)
+    assert done.status == 0, done.stderr
+    events = shell.tree("/models/digits-io/events")
+    assert set(events.values()) <= {f"755 {shell.user}", f"644 {shell.user}"}
+    assert any("tfevents" in path for path in events)
+    assert "here also as" in shell("logs", "tensorflow-io", "worker-0").stdout  # its token
 
 
 def test_keytabs_that_are_refused_before_anything_is_posted(shell: Shell) -> None:

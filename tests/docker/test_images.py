@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import tarfile
+import uuid
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from tests.conftest import DockerHost
 from tests.docker.conftest import Done, Tool
 
 pytestmark = pytest.mark.cluster
+
+BUILD = Path(__file__).parents[2] / "docker/build"
 
 
 def checked(done: Done) -> dict[str, tuple[str, str]]:
@@ -66,6 +70,35 @@ def test_the_images_of_this_project(tool: Tool, docker: DockerHost) -> None:
         "submit_tf_job/no-exec:1": False,
     }
     docker.is_clean()
+
+
+def test_one_s_own_image_is_built_offline_and_then_taken_from_its_tar(
+    tmp_path: Path, docker: DockerHost
+) -> None:
+    """Base is made of packages here; a container of this engine has no way out."""
+    mine = tmp_path / "mine"
+    (mine / "src/bin").mkdir(parents=True)
+    (mine / "src/bin/hello").write_text("#!/bin/sh\necho hello\n")
+    (mine / "src/bin/hello").chmod(0o755)
+    (mine / "Dockerfile").write_text(
+        "FROM submit_tf_job/base:1\nCOPY src /opt/mine\nENV PATH=/opt/mine/bin:$PATH\n"
+        "RUN hello && /opt/python/bin/pip install --no-cache-dir six==1.16.0\n"
+        f"LABEL made-by={uuid.uuid4().hex}\n"
+    )
+    environ = {**os.environ, "DOCKER_HOST": docker.host}
+    argv = [BUILD, mine]
+    said = []
+    for _ in range(2):
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=600)
+        assert (done.returncode, done.stdout) == (0, "submit_tf_job/mine:1\n"), done.stderr
+        show = 'hello; python -c "import six; print(six.__version__)"'
+        run = ("run", "--rm", "--network", "none", "submit_tf_job/mine:1", "sh", "-c", show)
+        assert docker(*run) == "hello\n1.16.0\n"
+        docker("rmi", "submit_tf_job/mine:1")
+        said.append(done.stderr.splitlines())
+    assert [line[:10] for line in said[0]] == ["RUN hello ", "importing "]
+    assert said[1] == ["importing submit_tf_job/mine:1"]  # its tar
+    Path(subprocess.check_output([BUILD, "--tar", mine], text=True).strip()).unlink()
 
 
 def test_an_image_with_much_that_is_wrong(tool: Tool, docker: DockerHost) -> None:
@@ -142,9 +175,8 @@ def test_tensorflow_in_its_own_image(tool: Tool, docker: DockerHost, name: str, 
     """Built of packages, without a registry; it trains on four tasks as it is, on the CPU where
     there is no GPU.
     """
-    build = Path(__file__).parents[2] / "docker/build"
     subprocess.run(
-        [build, "--packages", name], env={**tool.environ, "DOCKER_HOST": docker.host}, check=True
+        [BUILD, "--packages", name], env={**tool.environ, "DOCKER_HOST": docker.host}, check=True
     )
     found = checked(tool("image", "check", f"submit_tf_job/{name}:1", "-o", "json"))
     assert {status for status, _ in found.values()} == {"ok"}, found

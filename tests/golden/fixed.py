@@ -15,7 +15,8 @@ from submit_tf_job.jobspec.rules import default_kind
 from submit_tf_job.plan import Site, plan
 
 ROOT = Path(__file__).parents[2]
-SPECS = sorted((ROOT / "specs").glob("*.yaml"))
+# but one whose packages an index resolves when it is read; a cluster runs that one
+SPECS = sorted(set((ROOT / "specs").glob("*.yaml")) - {ROOT / "specs/tensorflow-io.yaml"})
 GOLDEN = Path(__file__).parent
 HADOOP_CONF = GOLDEN / "hadoop-conf"
 KRB5_CONF = HADOOP_CONF / "krb5.conf"

@@ -96,6 +96,9 @@ def test_dockerfiles_agree_on_package_versions() -> None:
     [
         ("FROM a\nVOLUME /x\n", ":2: VOLUME is not used here"),
         ("FROM a\nADD x /x\n", ":2: ADD is not used here"),
+        ("FROM a\nCOPY --chown=1 x /x\n", ":2: COPY is used as COPY SOURCE /TARGET"),
+        ("FROM a\nCOPY x y /x/\n", ":2: COPY is used as COPY SOURCE /TARGET"),
+        ("FROM a\nENV A 1\n", ":2: ENV is used as NAME=VALUE"),
         ("FROM a\nRUN x \\\n", ":2: the last line ends with a backslash"),
     ],
 )
@@ -116,7 +119,7 @@ def test_docker_build_refuses_instructions_after_user(
         (tmp_path / name).mkdir()
         (tmp_path / name / "Dockerfile").write_text(text)
     monkeypatch.setattr(build, "HERE", tmp_path)
-    assert build.metadata(build.load("first"))[:2] == ["USER 1", "ENV A=1"]
+    assert build.metadata(build.load("first"))[1:3] == ["USER 1", "ENV A=1"]
     for name in ("late", "below"):
         with pytest.raises(
             build.BuildError, match="behind USER, Docker does RUN and COPY as that user"

@@ -385,6 +385,11 @@ PROGRAMS = [
         f"{TF}.UnimplementedError: File system scheme 'hdfs' not implemented (file: 'hdfs://nn/x')",
         "hdfs-unsupported",
     ),
+    (
+        "HadoopFileSystem load error: Library (libhdfs.so) not found: libhdfs.so: cannot open "
+        f"shared object file\n{TF}.NotFoundError: Could not find directory hdfs:///data",
+        "hdfs-unsupported",
+    ),
     ("javax.security.sasl.SaslException: GSS initiate failed", "hdfs-credentials"),
     (
         "org.apache.hadoop.security.AccessControlException: Client cannot authenticate "
