@@ -34,12 +34,13 @@ def link_jars(jars, home):
 def build_libhdfs(library):
     java = Path(os.environ.get("JAVA_HOME") or Path(shutil.which("javac")).resolve().parents[1])
     with tempfile.TemporaryDirectory() as made:
-        (Path(made) / "constraints.txt").write_text(
-            "setuptools<70\n"
-        )  # its setup.py needs pkg_resources
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
-        environ = {**os.environ, "PIP_CONSTRAINT": str(Path(made) / "constraints.txt")}
-        subprocess.run([*pip, "--dest", made, PYDOOP], env=environ, check=True)
+        # Its setup.py needs pkg_resources, which later setuptools do not have.
+        tools = str(Path(made) / "tools")
+        pip = [sys.executable, "-m", "pip", "--quiet"]
+        subprocess.run([*pip, "install", "--target", tools, "setuptools<70", "wheel"], check=True)
+        source = ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "--dest", made, PYDOOP]
+        environ = {**os.environ, "PYTHONPATH": tools}
+        subprocess.run([*pip, "download", *source], env=environ, check=True)
         with tarfile.open(next(Path(made).glob("pydoop-*.tar.gz"))) as archive:
             archive.extractall(made, filter="data")
         sources = next(Path(made).glob("pydoop-*/src/libhdfs"))
