@@ -268,12 +268,7 @@ class Decider(Agent):
                 raise ChannelClosed("not a hello")
             self._hello(now, peer, message)
         elif kind == "ping":
-            peer.alive = peer.alive or message.get("probe") == self.probe
-            peer.pongs += 1
-            if "probe" not in message:
-                self.job.news.heard(now - states.seconds(message.get("quiet")), m.name)
-            self._send(peer, pack("pong", number=peer.pongs))
-            peer.told.append(time.monotonic())
+            self._pong(now, peer, m, message)
         elif kind == "pong":
             if message.get("probe") == self.probe:
                 peer.alive = peer.answered = True
@@ -295,6 +290,15 @@ class Decider(Agent):
             self.job.done(now, m, dict(message, ago=_age(now, peer, message)))
             self.changed = True
             self._send(peer, pack("noted"))
+
+    def _pong(self, now: float, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
+        """Answer a ping."""
+        peer.alive = peer.alive or message.get("probe") == self.probe
+        peer.pongs += 1
+        if "probe" not in message:
+            self.job.news.heard(now - states.seconds(message.get("quiet")), m.name)
+        self._send(peer, pack("pong", number=peer.pongs))
+        peer.told.append(time.monotonic())
 
     def _hello(self, now: float, peer: Peer, message: Mapping[str, Any]) -> None:
         m, reply = self.job.hello(now, message, peer, peer.ends)
