@@ -60,7 +60,7 @@ class Job:
         def end() -> None:
             self.node.ended |= {container for container, _file in self.node.logs}
             [app] = self.yarn.apps.values()
-            self.yarn._end(app, state, "SUCCEEDED" if state == "FINISHED" else "KILLED")
+            self.yarn.end(app, state, "SUCCEEDED" if state == "FINISHED" else "KILLED")
             if not keeps:
                 self.node.logs.clear()
 

@@ -26,6 +26,10 @@ class FakeNM:
         if asked.path == "/ws/v1/node/containers":
             known = [{"id": name, "state": state} for name, state in self.containers.items()]
             return Answer.json({"containers": {"container": known} if known else {}})
+        if one := re.fullmatch(r"/ws/v1/node/containers/([^/]+)", asked.path):
+            if one[1] not in self.containers:
+                return remote_exception("NotFoundException", f"container {one[1]} not found", 404)
+            return Answer.json({"container": {"id": one[1], "state": self.containers[one[1]]}})
         match = re.fullmatch(r"/ws/v1/node/containers/([^/]+)/logs(?:/([^/]+))?", asked.path)
         assert match, f"unexpected request: {asked.method} {asked.path}"
         assert asked.method == "GET", asked.method

@@ -51,7 +51,7 @@ class Story:
         self.stage.fake.clock.sleep(20)
         [app] = self.yarn.live("alice", "ranker")
         service = self.cluster.client.get_service("ranker")
-        self.yarn._end(app, "FINISHED", "FAILED")
+        self.yarn.end(app, "FINISHED", "FAILED")
         self.stage.fake.clock.sleep(40)
         return Failed("ranker", app.id, self.cluster.client.app(app.id), service)
 

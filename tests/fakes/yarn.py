@@ -126,7 +126,7 @@ class Yarn:
         )
         self.apps[app.id] = app
         if app.queue not in self.queues:
-            self._end(
+            self.end(
                 app,
                 "FAILED",
                 "FAILED",
@@ -153,7 +153,7 @@ class Yarn:
             if app.attempts_left:
                 self.clock.after(AM_START_S + 2, lambda: self._start_am(app))
             else:
-                self._end(
+                self.end(
                     app,
                     "FAILED",
                     "FAILED",
@@ -164,22 +164,22 @@ class Yarn:
         app.state, app.ran = "RUNNING", True
         if self.job_s is not None:
             self.clock.after(
-                self.job_s + AM_LINGER_S, lambda: self._end(app, "FINISHED", "SUCCEEDED")
+                self.job_s + AM_LINGER_S, lambda: self.end(app, "FINISHED", "SUCCEEDED")
             )
 
     def stop(self, app: App) -> None:
         """Stop through the service: the AM ends two seconds later; before it runs, the RM kills."""
         if app.state == "RUNNING":
             words = f"Stopped by user {app.user} (auth:SIMPLE)"
-            self.clock.after(2.0, lambda: self._end(app, "FINISHED", "ENDED", words))
+            self.clock.after(2.0, lambda: self.end(app, "FINISHED", "ENDED", words))
         else:
             self.kill(app, "Forcefully kill the app")
 
     def kill(self, app: App, why: str = "") -> None:
         words = f"Application {app.id} was killed by user {app.user} at 127.0.0.1 {why}".rstrip()
-        self.clock.after(0.3, lambda: self._end(app, "KILLED", "KILLED", words))
+        self.clock.after(0.3, lambda: self.end(app, "KILLED", "KILLED", words))
 
-    def _end(self, app: App, state: str, final: str, diagnostics: str = "") -> None:
+    def end(self, app: App, state: str, final: str, diagnostics: str = "") -> None:
         if not app.ended:
             app.state, app.final_status, app.diagnostics = state, final, diagnostics
             app.finished_ms = self.clock.epoch_ms()

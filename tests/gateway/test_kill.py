@@ -103,7 +103,7 @@ def end_all(cluster: Served, names: Iterable[str]) -> None:
     wanted = set(names)
     for app in list(cluster.cluster.yarn.apps.values()):
         if app.name in wanted and not app.ended:
-            cluster.cluster.yarn._end(app, "FINISHED", "SUCCEEDED", "")
+            cluster.cluster.yarn.end(app, "FINISHED", "SUCCEEDED", "")
 
 
 def submitted(cluster: Served, prefix: str) -> Counter[str]:

@@ -143,7 +143,7 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(
         )
         slow_cluster.delay_s = 0.0
 
-        slow_cluster.cluster.yarn._end(app, "FINISHED", "SUCCEEDED", "")
+        slow_cluster.cluster.yarn.end(app, "FINISHED", "SUCCEEDED", "")
         ends = read_all(listeners, 40)
         assert all(b'"state": "SUCCEEDED"' in said for said in ends.values()), (
             "everybody learns the end"

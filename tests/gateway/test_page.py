@@ -147,7 +147,7 @@ class Job:
         }
         self.tells(7, **outcome, roles={"worker": {"wanted": 1, "arrived": 1, "failed": 1}})
         self.fake.node.ended.add(self.container)
-        self.fake.yarn._end(self.app, "FINISHED", "FAILED", "")
+        self.fake.yarn.end(self.app, "FINISHED", "FAILED", "")
 
 
 def test_the_page_on_a_phone(

@@ -279,7 +279,7 @@ def ended(fakes: FakeCluster) -> str:
     """End the last application; return its id."""
     fakes.clock.sleep(20)
     (app,) = (app for app in fakes.yarn.apps.values() if not app.ended)
-    fakes.yarn._end(app, "FINISHED", "FAILED")
+    fakes.yarn.end(app, "FINISHED", "FAILED")
     fakes.clock.sleep(40)
     return app.id
 

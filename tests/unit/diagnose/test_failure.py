@@ -1352,7 +1352,7 @@ class Failed:
         client.post_service(dumps(service_of("mnist", "s1", "true")))
         self.fake.clock.sleep(5)
         [self.app] = self.fake.yarn.apps.values()
-        self.fake.yarn._end(self.app, "FINISHED", "FAILED")
+        self.fake.yarn.end(self.app, "FINISHED", "FAILED")
         self.seen = observed(
             said[0] if said else None,
             said[1:],

@@ -121,7 +121,7 @@ def test_a_job_from_post_to_delete(world: World) -> None:
 
 def test_failed_job_has_its_root_cause_everywhere(world: World) -> None:
     app = world.fake.yarn.apps[world.post().json()["application_id"]]
-    world.fake.yarn._end(app, "FAILED", "FAILED", "AM Container exited with  exitCode: -104")
+    world.fake.yarn.end(app, "FAILED", "FAILED", "AM Container exited with  exitCode: -104")
     job = world.ask("GET", "/v1/jobs/mnist").json()
     assert is_a("Job", job)
     assert (job["state"], job["root_cause"]["status"]) == ("FAILED", -104)

@@ -67,7 +67,7 @@ def test_list_reads_services_only_after_a_failure_and_few_of_them(
         for ends in (True, False):
             app = story.yarn.submit_app("alice", {"name": f"other-{number}"})
             if ends:
-                story.yarn._end(app, "FINISHED", final)
+                story.yarn.end(app, "FINISHED", final)
             story.stage.fake.clock.sleep(0.1)
     get_service = ResourceManager.get_service
 

@@ -94,7 +94,7 @@ class Run:
     def ends(self, state: str = "SUCCEEDED") -> None:
         """End the application; its NodeManager still has the logs."""
         self.job.cluster.rms[0].aggregation = "NOT_START"
-        self.job.yarn._end(self.job.yarn.apps[APP], "FINISHED", state)
+        self.job.yarn.end(self.job.yarn.apps[APP], "FINISHED", state)
 
     def collected(self, status: str | None = "SUCCEEDED") -> None:
         """Upload the logs, and delete the NodeManager's own."""

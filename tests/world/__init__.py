@@ -1,0 +1,129 @@
+"""A simulated YARN, and the command line on it in virtual time: a command that waits moves the clock.
+
+What it imitates is asserted on a real YARN by the same test bodies (tests/cluster/test_yarn_client.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from submit_tf_job import operations
+from submit_tf_job.settings import Settings
+from submit_tf_job.yarn.nodemanager import NodeManagers
+from tests.fakes.command_line import GOOD, Cli, Done
+from tests.fakes.resource_manager import FakeCluster
+
+__all__ = ["World", "world_of"]
+
+RM = "http://rm1:8088"
+
+
+class World:
+    """A cluster, the files of one user, and the commands that the user types.
+
+    Attributes:
+        cluster: The simulated YARN: its clock, applications, nodes, faults of its network.
+        home: The user's directory.
+    """
+
+    def __init__(self, cli: Cli, home: Path) -> None:
+        self.cluster, self.home, self._cli = FakeCluster(), home, cli
+        self.application = ""  # of the job that was submitted last
+
+    def connect(self, settings: Settings, **_ignored: Any) -> operations.Cluster:
+        """Return what `operations.connect` returns, on this cluster."""
+        client = self.cluster.client(settings.user)
+        clock = self.cluster.clock
+        return operations.Cluster(
+            settings,
+            client,
+            NodeManagers(client),
+            clock,
+            clock.sleep,
+            wall=lambda: clock.epoch_ms() / 1000,
+        )
+
+    def __call__(self, *argv: object, stdin: bytes = b"") -> Done:
+        """Run a command; one that needs a cluster gets this one's address."""
+        words = [str(word) for word in argv]
+        return self._cli(*words, "--rm", RM, stdin=stdin)
+
+    def spec(self, name: str = "mnist", **changes: Any) -> Path:
+        """Write a job spec of three tasks; return its path."""
+        content = {**yaml.safe_load(GOOD), "name": name, **changes}
+        path = self.home / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+        return path
+
+    def submitted(self, name: str = "mnist", **changes: Any) -> str:
+        """Submit a job, let its ApplicationMaster start, and return its application id."""
+        done = self("submit", self.spec(name, **changes), "--detach", "-o", "json")
+        assert done.status == 0, done.err
+        self.passes(10)
+        self.application = str(done.json["application_id"])
+        return self.application
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass."""
+        self.cluster.clock.sleep(seconds)
+
+    def runs(self, *tasks: str) -> dict[str, str]:
+        """Give containers to tasks, as a running ApplicationMaster lists them; task → container."""
+        prefix = self.application.replace("application", "container")
+        found = {task: f"{prefix}_01_{number:06}" for number, task in enumerate(tasks, 2)}
+        for task, container in found.items():
+            role = task.rpartition("-")[0]
+            row = {
+                "id": container,
+                "component_instance_name": task,
+                "bare_host": "node1",
+                "state": "READY",
+            }
+            self.cluster.yarn.containers.setdefault(role, []).append(row)
+            self.cluster.node.containers[container] = "RUNNING"
+            self.writes(container, "stderr.txt", "")
+        return found
+
+    def writes(self, container: str, file: str, text: str | bytes | dict[str, Any]) -> None:
+        """Let a container write more to a file of its log directory; a dict is JSON."""
+        data = json.dumps(text).encode() if isinstance(text, dict) else text
+        data = data.encode() if isinstance(data, str) else data
+        logs = self.cluster.node.logs
+        before = b"" if isinstance(text, dict) else logs.get((container, file), b"")
+        logs[container, file] = before + data
+
+    def reports(self, container: str, state: str, **values: Any) -> None:
+        """Let the deciding task write its report of the job."""
+        submission = self.cluster.yarn.services["alice", "mnist"].spec["configuration"]
+        properties = submission["properties"]
+        told = {
+            "version": 1,
+            "submission": next(v for k, v in properties.items() if k.endswith("submission-id")),
+            "state": state,
+            "wanted": 3,
+            "arrived": 3,
+            "roles": {"chief": {"wanted": 1}, "worker": {"wanted": 2}},
+        }
+        self.writes(container, "job-report.json", {**told, **values})
+
+    def ends(self, final: str = "SUCCEEDED", state: str = "FINISHED") -> None:
+        """End the application that runs."""
+        [app] = [app for app in self.cluster.yarn.apps.values() if not app.ended]
+        self.cluster.node.ended |= {container for container, _file in self.cluster.node.logs}
+        self.cluster.yarn.end(app, state, final)
+
+
+@contextmanager
+def world_of(cli: Cli, home: Path) -> Iterator[World]:
+    """Let every command of this process meet one simulated cluster."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = World(cli, home)
+        patch.setattr(operations, "connect", made.connect)
+        yield made
