@@ -79,6 +79,7 @@ ARCHIVES_DIRECTORY = ".tfjob-archives"  # archives on their way to being unpacke
 SITE_DIRECTORY = ".tfjob-packages"  # wheels of `files` are unpacked into it
 # link in the working directory to the job's Python packages, unpacked once per node
 PACKAGES_LINK = "tfjob-python"
+COMMANDS_DIRECTORY = ".tfjob-commands"  # the commands of these packages, for this task's Python
 # link in the working directory to a staged archive of Hadoop configuration
 HADOOP_CONF_LINK = "tfjob-hadoop-conf"
 KEYTAB_FILE = "tfjob.keytab"  # the job's keytab in a task's working directory

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import json
 import platform
 import re
@@ -104,7 +105,9 @@ def build(project: Path, tree: Iterable[tuple[str, str]], cache: Path) -> Path:
                 source,
                 ignore=lambda _path, names: {name for name in names if name in NO_SOURCE},
             )
-            _pip("wheel", "--no-deps", "--wheel-dir", str(out), str(source), reproducible=True)
+            _pip(
+                cache, "wheel", "--no-deps", "--wheel-dir", str(out), str(source), reproducible=True
+            )
     return _wheels_in(made)[0]
 
 
@@ -126,9 +129,9 @@ def resolve(requirements: Path, version: str, cache: Path) -> list[Path]:
         with _making(made) as out:
             where = ["--requirement", str(requirements)]
             if version == HOST_VERSION:
-                _pip("wheel", "--wheel-dir", str(out), *where, reproducible=True)
+                _pip(cache, "wheel", "--wheel-dir", str(out), *where, reproducible=True)
             else:
-                _pip("download", "--dest", str(out), *_for_python(version), *where)
+                _pip(cache, "download", "--dest", str(out), *_for_python(version), *where)
     return _wheels_in(made)
 
 
@@ -210,19 +213,32 @@ def _for_python(version: str) -> list[str]:
     ]
 
 
-def _pip(*arguments: str, reproducible: bool = False) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--no-color",
-        *arguments,
-    ]
+def _pip(cache: Path, *arguments: str, reproducible: bool = False) -> None:
+    options = ["--disable-pip-version-check", "--no-input", "--no-color"]
     environment = {"SOURCE_DATE_EPOCH": str(_EPOCH)} if reproducible else {}
+    done = _run([_python_with_pip(cache), "-m", "pip", *options, *arguments], environment)
+    if done.returncode:
+        raise PipFailed(_complaint(done.stderr) or f"pip exited with status {done.returncode}")
+
+
+def _python_with_pip(cache: Path) -> str:
+    """Return this Python, or that of an environment with pip: environments of uv have none."""
+    if importlib.util.find_spec("pip") is not None:
+        return sys.executable
+    made = _once(cache.parent, ["pip", sys.version, sys.base_prefix])
+    if not (made / "bin" / "pip").exists():
+        made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # not renamed when complete: an environment knows its path
+        done = _run([sys.executable, "-m", "venv", str(made)], {})
+        if done.returncode:
+            shutil.rmtree(made, ignore_errors=True)
+            raise PipFailed("this Python has no pip; install it, or list wheels instead")
+    return str(made / "bin" / "python")
+
+
+def _run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(
+        return subprocess.run(
             ["env", *(f"{name}={value}" for name, value in environment.items()), *command],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -233,14 +249,10 @@ def _pip(*arguments: str, reproducible: bool = False) -> None:
         )
     except subprocess.TimeoutExpired:
         raise PipFailed(f"pip was not done after {PIP_S // 60} minutes") from None
-    if done.returncode:
-        raise PipFailed(_complaint(done.stderr) or f"pip exited with status {done.returncode}")
 
 
 def _complaint(stderr: str) -> str:
     """Return pip's distinct error lines, else its last three lines."""
-    if "No module named pip" in stderr:
-        return "this Python has no pip; install it, or list wheels instead"
     errors = [
         line.removeprefix("ERROR:").strip()
         for line in stderr.splitlines()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from submit_tf_job.container.programs import callee
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
@@ -35,6 +35,9 @@ __all__ = ["Call", "RemoteTraceback", "remote", "run", "start", "start_as"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 _CALLEE = "tfjob_callee.py"
 _IN_TASK = Path(__file__).parents[1] / "compat" / "in_task.py"
 SETTLE_S = 60.0  # the logs of a job that has just ended are collected in that time
@@ -241,6 +244,83 @@ def _submitted(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHan
             hint=f"An earlier start of this script may run: submit_tf_job watch {name}, or stop "
             f"{name}; to run another one beside it, give it a name: job={{'name': …}}",
         ) from None
+
+
+# Positional arguments are checked, up to three; with named options beside them none can be by a
+# ParamSpec (PEP 612). `remote` checks all.
+@overload
+def run(
+    function: Callable[..., R],
+    /,
+    *,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
+@overload
+def run(
+    function: Callable[Concatenate[A, ...], R],
+    a: A,
+    /,
+    *,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
+@overload
+def run(
+    function: Callable[Concatenate[A, B, ...], R],
+    a: A,
+    b: B,
+    /,
+    *,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
+@overload
+def run(
+    function: Callable[Concatenate[A, B, C, ...], R],
+    a: A,
+    b: B,
+    c: C,
+    /,
+    *,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
+@overload
+def run(
+    function: Callable[..., R],
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    /,
+    *args: Any,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
 
 
 def run(

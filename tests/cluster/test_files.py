@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.cluster
 
 MIB = 1024 * 1024
 ROLES = {"worker": {"instances": 2, "memory": "256Mi"}}
+COMMANDS = "[gui_scripts]\nx = y:z\n\n[console_scripts]\n{}\n"
 PROGRAM = """\
 import json, os, sys, time, one, two
 found = {os.path.join(at, name): os.stat(os.path.join(at, name)).st_mode & 0o777
@@ -41,7 +43,7 @@ found = {os.path.join(at, name): os.stat(os.path.join(at, name)).st_mode & 0o777
 print("FOUND", json.dumps({
     "modes": found, "text": open("tree/a b/\\u00fc \\u65e5\\u672c.txt").read(), "large": os.path.getsize("large.bin"),
     "modules": [one.__file__, two.__file__], "packages": os.path.realpath("tfjob-python"), "large_at": os.path.realpath("large.bin"),
-    "run": os.popen("tool-of-one").read().strip()}), flush=True)
+    "run": [os.popen(name).read().strip() for name in ("tool-of-one", "command-of-one a b", "of-two")]}), flush=True)
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.1)
 """
@@ -80,9 +82,19 @@ def a_tree(directory: Path) -> None:
         tar.add(directory / "tree" / "link.sh", "in/link.sh")
     wheel(
         directory / "one-1.0-py3-none-any.whl",
-        {"one.py": "", "one-1.0.data/scripts/tool-of-one": "#!/bin/sh\necho of one\n"},
+        {
+            "one.py": "import sys\nclass Main:\n    def run(): print(sys.argv[1:])\n",
+            "one-1.0.data/scripts/tool-of-one": "#!/bin/sh\necho of one\n",
+            "one-1.0.dist-info/entry_points.txt": COMMANDS.format("command-of-one = one:Main.run"),
+        },
     )
-    wheel(directory / "two-1.0-py3-none-any.whl", {"two.py": ""})
+    wheel(
+        directory / "two-1.0-py3-none-any.whl",
+        {
+            "two.py": "def main(): print('of two')\n",
+            "two-1.0.dist-info/entry_points.txt": COMMANDS.format("of-two=two : main [extra]"),
+        },
+    )
 
 
 def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
@@ -106,11 +118,11 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
     spec = tool.spec(job, **content, command=["python3", "program.py", str(tool.cwd / "go")])
     first = tool("submit", spec, "--detach")
     assert first.status == 0, first.stderr
-    assert "uploading 17.8 MB for" in first.stderr
-    before = {
-        item.path: item.modified_ms
-        for item in storage.list_dir(staged_of(storage, real_cluster, job))
-    }
+    assert re.search(r"uploading 17.[89] MB for", first.stderr)
+    places = storage.list_dir(staged_of(storage, real_cluster, job))
+    found_there = [item for place in places for item in storage.list_dir(place.path)]
+    [large] = [item.path for item in found_there if item.size == 17 * MIB]
+    before = storage.stat(large)
     assert {item.mode for item in storage.list_dir(staged_of(storage, real_cluster, job))} == {
         0o700
     }
@@ -129,7 +141,7 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
     for one in found:
         assert one["text"] == "sehr schön"
         assert one["large"] == 17 * MIB
-        assert one["run"] == "of one"
+        assert one["run"] == ["of one", "['a', 'b']", "of two"]
         assert {name: mode & 0o700 for name, mode in one["modes"].items()} == {
             "tree/a b/ü 日本.txt": 0o600,
             **dict.fromkeys(
@@ -145,13 +157,7 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
     again = tool("submit", spec, "--replace", "--detach")
     assert again.status == 0, again.stderr
     assert "uploading" not in again.stderr, "nothing has changed"
-    assert (
-        before.items()
-        <= {
-            item.path: item.modified_ms
-            for item in storage.list_dir(staged_of(storage, real_cluster, job))
-        }.items()
-    )
+    assert storage.stat(large) == before
     assert tool("delete", job, "--force").status == 0
     assert not storage.exists(staged_of(storage, real_cluster, job))
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,8 +83,8 @@ class User:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory, tensorflow: Path) -> Path:
-    """The Python of a fresh environment that has the wheel; TensorFlow and what the package needs
-    come from other environments by a .pth file.
+    """The Python of a fresh environment that has the wheel, and no pip; TensorFlow and what the
+    package needs come from other environments by a .pth file.
     """
     base = tmp_path_factory.mktemp("installed")
     quiet: dict[str, Any] = {"check": True, "timeout": 120, "capture_output": True}
@@ -96,7 +97,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory, tensorflow: Path) -> Pat
     shutil.unpack_archive(next(base.glob("*.whl")), packages, "zip")
     others = [*(tensorflow / "lib").glob("python3.*/site-packages")]
     others += [Path(path) for path in sys.path if path.endswith("site-packages")]
-    (packages / "others.pth").write_text("".join(f"{path}\n" for path in others))
+    linked = base / "linked"
+    linked.mkdir()
+    for path in [path for other in others for path in other.iterdir()]:
+        if not path.name.startswith(("pip", "submit_tf_job")) and not (linked / path.name).exists():
+            (linked / path.name).symlink_to(path)
+    (packages / "others.pth").write_text(f"{linked}\n")
     return environment / "bin" / "python"
 
 
@@ -243,3 +249,28 @@ def test_a_call_that_another_python_pickled(tmp_path: Path) -> None:
     assert done.returncode == callee.EXIT_CANNOT_CALL
     assert "the call was made by Python 3.7, and this task runs" in done.stderr
     assert (tmp_path / callee.RESULT_FILE).is_file()
+
+
+def test_requirements_resolve_in_an_environment_without_pip(user: User) -> None:
+    with zipfile.ZipFile(user.cwd / "greeting-1.0-py3-none-any.whl", "w") as out:
+        out.writestr("greeting.py", "WORD = 'hello'\n")
+        out.writestr(
+            "greeting-1.0.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n",
+        )
+        out.writestr("greeting-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        out.writestr("greeting-1.0.dist-info/RECORD", "")
+    (user.cwd / "requirements.txt").write_text(f"--no-index\n--find-links {user.cwd}\ngreeting\n")
+    (user.cwd / "job.yaml").write_text(
+        "{name: a, image: i, strategy: single, command: x, python: {requirements: requirements.txt},"
+        " roles: {worker: {memory: 1Gi}}}"
+    )
+    user.environ["XDG_CACHE_HOME"] = str(user.cwd / "cache")
+    user.environ["SUBMIT_TF_JOB_STAGING"] = "hdfs://nn:8020/staging"
+    done = user.tool("validate", "job.yaml")
+    assert done.returncode == 0, done.stdout
+    assert [*(user.cwd / "cache").rglob("greeting-1.0-py3-none-any.whl")]
+    (user.cwd / "requirements.txt").write_text("--no-index\nnothing-of-the-kind\n")
+    done = user.tool("validate", "job.yaml")
+    assert done.returncode == 2
+    assert "pip says: " in done.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -307,3 +309,31 @@ def test_layers_equal_the_import_contract() -> None:
     assert [line.strip() for line in block.splitlines()] == [
         layer.replace("submit_tf_job.", "") for layer in layers
     ]
+
+
+def test_examples_of_the_python_page_pass_mypy_strict(tmp_path: Path) -> None:
+    for number, text in enumerate(
+        re.findall(r"^```python\n(.*?)^```", read("python.md"), re.MULTILINE | re.DOTALL)
+    ):
+        (tmp_path / f"example_{number}.py").write_text(text)
+    wrong = (
+        'from submit_tf_job import run\n\ndef train(epochs: int) -> str:\n    return ""\n\n'
+        'job = {"image": "i"}\nword: str = run(train, 3, job=job)\n'
+    )
+    for name, call in (
+        ("text", 'run(train, "three", job=job)'),
+        ("too_many", "run(train, 3, 4, job=job)"),
+    ):
+        (tmp_path / f"wrong_{name}.py").write_text(f"{wrong}{call}\n")
+    # the cache of `make check`: reading the package anew takes 30 s
+    options = ["--strict", "--config-file", "pyproject.toml", "--no-error-summary"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *sorted(tmp_path.glob("*.py"))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    places = [Path(line.partition(":")[0]).name for line in errors]
+    assert sorted(places) == ["wrong_text.py", "wrong_too_many.py"], done.stdout

@@ -5,6 +5,7 @@ It travels only with jobs that need it.
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import os
 import shutil
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 # PEP 427: install directories of the parts of NAME.data
 WHEEL_PARTS = {"purelib": "", "platlib": "", "scripts": "bin"}
+
+# sh starts Python, whose path may be too long for a line with #!; to Python the line is a text
+COMMAND = """#!/bin/sh
+'''exec' "%s" "$0" "$@"
+' '''
+import sys
+from %s import %s
+sys.exit(%s())
+"""
 
 
 def deliver(info: Info) -> None:
@@ -52,7 +62,8 @@ def deliver(info: Info) -> None:
 
 
 def find_packages(info: Info, env: dict[str, str]) -> None:
-    """Put the job's packages on Python's path, before those of the image.
+    """Put the job's packages on Python's path, before those of the image, and their commands on
+    PATH.
 
     Raises:
         BootstrapProblem: The packages are for another Python than the image's.
@@ -61,6 +72,7 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     if os.path.isdir(own):
         _prepend(env, "PYTHONPATH", own)
         _prepend(env, "PATH", os.path.join(own, "bin"))
+        _add_commands(info.cwd, own, env)
     mine = info.task["files"].get("roles", {}).get(info.role, {})
     packages = mine["packages"] if "packages" in mine else info.task["files"].get("packages")
     if not packages:
@@ -76,6 +88,7 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     if packages["kind"] == "site":
         _prepend(env, "PYTHONPATH", os.path.join(root, "site"))
         _prepend(env, "PATH", os.path.join(root, "bin"))
+        _add_commands(info.cwd, os.path.join(root, "site"), env)
         return
     inner = os.listdir(root) if os.path.isdir(root) else []
     if "bin" not in inner and len(inner) == 1:
@@ -83,6 +96,30 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     _prepend(env, "PATH", os.path.join(root, "bin"))
     _prepend(env, "LD_LIBRARY_PATH", os.path.join(root, "lib"), last=True)
     env["VIRTUAL_ENV"] = env["CONDA_PREFIX"] = root
+
+
+def _add_commands(cwd: str, site: str, env: dict[str, str]) -> None:
+    """Write a command for each `console_scripts` entry of installed packages, as pip does."""
+    made = os.path.join(cwd, contract.COMMANDS_DIRECTORY)
+    for name in sorted(os.listdir(site)) if os.path.isdir(site) else ():
+        entries = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
+        entries.optionxform = str  # type: ignore[assignment, method-assign]
+        if name.endswith(".dist-info"):
+            with contextlib.suppress(configparser.Error, UnicodeDecodeError):
+                entries.read(os.path.join(site, name, "entry_points.txt"), encoding="utf-8")
+        if not entries.has_section("console_scripts"):
+            continue
+        for command, target in entries.items("console_scripts"):
+            module, _, call = target.partition("[")[0].replace(" ", "").partition(":")
+            path = os.path.join(made, os.path.basename(command))
+            first = call.partition(".")[0]
+            text = COMMAND % (sys.executable, module, first, call)
+            os.makedirs(made, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path, 0o700)
+    if os.path.isdir(made) and made not in env.get("PATH", "").split(os.pathsep):
+        _prepend(env, "PATH", made)
 
 
 def _prepend(env: dict[str, str], name: str, path: str, last: bool = False) -> None:

@@ -125,7 +125,7 @@ def left_over() -> Any:
     return (number for number in range(3))
 
 
-LOCK = threading.Lock()
+LOCK: Any = threading.Lock()
 
 
 def uses_a_lock() -> Any:
