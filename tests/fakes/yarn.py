@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,7 @@ class Yarn:
     serial: int = 0
     am_exits_s: float = 0.0
     nameless: list[str] = field(default_factory=list)
+    on_end: Callable[[App], None] = lambda _app: None  # its containers end with it
 
     @property
     def version_text(self) -> str:
@@ -187,6 +188,7 @@ class Yarn:
             self.clock.after(
                 self.am_exits_s if app.finishing else 0.0, lambda: self._am_exited(app)
             )
+        self.on_end(app)
 
     def _am_exited(self, app: App) -> None:
         """Remove the registry's entries of the application's *name*, whose ever they are

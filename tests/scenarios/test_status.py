@@ -1,26 +1,160 @@
-"""`status` and `wait` on a simulated YARN."""
+"""`status`, `wait`, `stop` and `delete` on a simulated YARN: their words and exit statuses."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from tests.fakes.command_line import Done
 from tests.world import World
+
+TASKS = ("chief-0", "worker-0", "worker-1")
+FAILURE = {
+    "task": "worker-1",
+    "status": 3,
+    "reason": "command",
+    "message": "worker-1 exited with status 3",
+    "host": "node1",
+    "last_lines": ["Traceback"],
+}
+
+
+def running(world: World) -> str:
+    """Let a job run; return the container of its chief."""
+    world.submitted()
+    chief = world.runs(*TASKS)["chief-0"]
+    world.reports(chief, "running", roles={"worker": {"wanted": 2, "running": 2}})
+    return chief
+
+
+def succeed(world: World, chief: str) -> None:
+    world.reports(chief, "succeeded", outcome={"status": 0})
+    world.ends()
+
+
+def fail(world: World, chief: str) -> None:
+    world.reports(chief, "failed", first_failure=FAILURE, outcome={"status": 1})
+    world.ends("FAILED")
+
+
+def kill(world: World, _chief: str) -> None:
+    world.ends("KILLED", "KILLED")
+
+
+ENDS = [(succeed, 0, "SUCCEEDED"), (fail, 1, "FAILED"), (kill, 3, "STOPPED")]
+
+
+def first_line(done: Done) -> str:
+    return done.out.splitlines()[0]
 
 
 def test_status_of_a_job_that_runs(world: World) -> None:
-    app = world.submitted()
-    containers = world.runs("chief-0", "worker-0", "worker-1")
-    world.reports(containers["chief-0"], "running")
+    running(world)
     seen = world("status", "mnist", "-o", "json")
     assert seen.status == 0, seen.err
-    assert (seen.json["application_id"], seen.json["state"]) == (app, "RUNNING")
+    assert (seen.json["application_id"], seen.json["state"]) == (world.application, "RUNNING")
+    by_id = world("status", world.application)
+    assert (by_id.status, first_line(by_id), by_id.err) == (0, "mnist  RUNNING for 10s", "")
 
 
-@pytest.mark.parametrize(
-    ("state", "final", "status"), [("FINISHED", "FAILED", 1), ("KILLED", "KILLED", 3)]
-)
-def test_wait_ends_with_the_job(world: World, state: str, final: str, status: int) -> None:
+@pytest.mark.parametrize(("end", "_status", "state"), ENDS)
+def test_status_of_a_job_that_is_over_exits_with_zero(
+    world: World, end: Callable[[World, str], None], _status: int, state: str
+) -> None:
+    end(world, running(world))
+    done = world("status", "mnist")
+    assert (done.status, first_line(done)) == (0, f"mnist  {state} after 10 s")
+
+
+@pytest.mark.parametrize(("end", "status", "state"), ENDS)
+def test_wait_exits_with_the_jobs_status_and_prints_each_change_once(
+    world: World, end: Callable[[World, str], None], status: int, state: str
+) -> None:
+    chief = running(world)
+    world.cluster.clock.after(60, lambda: end(world, chief))
+    done = world("wait", "mnist", "--timeout", "2h")
+    assert done.status == status, done
+    assert first_line(done).startswith(f"mnist  {state}")
+    states = [line.split()[1] for line in done.err.splitlines() if line[:2].isdigit()]
+    assert states == ["RUNNING", state]
+    assert world("wait", "mnist", "-q").err == ""
+
+
+def test_wait_for_ready(world: World) -> None:
     world.submitted()
-    world.cluster.clock.after(30, lambda: world.ends(final, state))
-    done = world("wait", "mnist", "-o", "json")
-    assert done.status == status
+    chief = world.runs(*TASKS)["chief-0"]
+    world.reports(chief, "waiting", arrived=2, missing=["worker-1"])
+    arrived = {"roles": {"worker": {"wanted": 2, "running": 2}}}
+    world.cluster.clock.after(20, lambda: world.reports(chief, "running", **arrived))
+    done = world("wait", "mnist", "--for", "ready", "-o", "json")
+    assert (done.status, done.json["state"]) == (0, "RUNNING")
+
+
+def test_wait_for_ready_of_a_job_that_will_never_be(world: World) -> None:
+    world.submitted()
+    chief = world.runs(*TASKS)["chief-0"]
+    world.reports(chief, "waiting", arrived=2)
+    world.cluster.clock.after(20, lambda: fail(world, chief))
+    assert world("wait", "mnist", "--for", "ready").status == 1
+
+
+def test_wait_timeout(world: World) -> None:
+    running(world)
+    done = world("wait", "mnist", "--timeout", "5s")
+    assert (done.status, done.out) == (8, "")
+    assert done.err.splitlines()[-2:] == [
+        "error: the deadline of 5 s passed; mnist may still be running",
+        "  hint: submit_tf_job wait mnist, or submit_tf_job stop mnist",
+    ]
+
+
+def test_wait_reports_an_outage_once(world: World) -> None:
+    chief = running(world)
+    world.cluster.clock.after(10, lambda: world.cluster.kill_active(back_s=60))
+    world.cluster.clock.after(120, lambda: succeed(world, chief))
+    done = world("wait", "mnist")
+    assert done.status == 0, done
+    assert done.err.count("the cluster does not answer; still trying") == 1
+    assert done.err.count("the cluster answers again") == 1
+
+
+def test_stop_and_delete(world: World) -> None:
+    running(world)
+    refused = world("delete", "mnist")
+    assert refused.status == 6, refused
+    stopped = world("stop", "mnist")
+    assert stopped.status == 0, stopped
+    assert first_line(stopped).startswith("mnist  STOPPED")
+    assert world("stop", "mnist", "-o", "json").json["state"] == "STOPPED"
+    assert world("delete", "mnist").out == "mnist is deleted\n"
+    again = world("delete", "mnist", "-o", "json")
+    assert (again.status, again.json["deleted"]) == (0, False)
+    assert world("status", "mnist").status == 5
+
+
+def test_stop_with_an_invalid_grace(world: World) -> None:
+    running(world)
+    done = world("stop", "mnist", "--grace", "soon")
+    assert done.status == 2
+    assert done.err.startswith("error: --grace: ")
+    assert world("status", "mnist", "-o", "json").json["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize("verb", ["status", "wait", "stop", "describe", "logs", "events"])
+def test_verb_of_a_job_that_does_not_exist(world: World, verb: str) -> None:
+    done = world(verb, "nosuch")
+    assert (done.status, done.out) == (5, "")
+    assert "nosuch" in done.err
+
+
+def test_words_of_servers_are_escaped(world: World) -> None:
+    running(world)
+    [app] = [app for app in world.cluster.yarn.apps.values() if not app.ended]
+    world.cluster.node.logs.clear()
+    words: Any = "\x1b]0;evil\x07"
+    world.cluster.yarn.end(app, "FAILED", "FAILED", words)
+    done = world("status", "mnist")
+    assert "\\x1b]0;evil\\x07" in done.out
+    assert "\x1b" not in done.out

@@ -19,6 +19,7 @@ from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.fakes.command_line import GOOD, Cli, Done
 from tests.fakes.resource_manager import FakeCluster
+from tests.fakes.yarn import App
 
 __all__ = ["World", "world_of"]
 
@@ -36,6 +37,7 @@ class World:
     def __init__(self, cli: Cli, home: Path) -> None:
         self.cluster, self.home, self._cli = FakeCluster(), home, cli
         self.application = ""  # of the job that was submitted last
+        self.cluster.yarn.on_end = self._ended
 
     def connect(self, settings: Settings, **_ignored: Any) -> operations.Cluster:
         """Return what `operations.connect` returns, on this cluster."""
@@ -113,10 +115,15 @@ class World:
         }
         self.writes(container, "job-report.json", {**told, **values})
 
+    def _ended(self, app: App) -> None:
+        prefix = app.id.replace("application", "container")
+        node = self.cluster.node
+        node.containers.update({c: "COMPLETE" for c in node.containers if c.startswith(prefix)})
+        node.ended |= {container for container, _file in node.logs if container.startswith(prefix)}
+
     def ends(self, final: str = "SUCCEEDED", state: str = "FINISHED") -> None:
         """End the application that runs."""
         [app] = [app for app in self.cluster.yarn.apps.values() if not app.ended]
-        self.cluster.node.ended |= {container for container, _file in self.cluster.node.logs}
         self.cluster.yarn.end(app, state, final)
 
 
