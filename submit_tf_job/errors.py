@@ -95,10 +95,16 @@ class SubmitTFJobError(Exception):
         message: One sentence with the location and the problem. Shortened to 4,000 characters.
         hint: The next step, one sentence; may be empty.
         details: Values for `-o json` (URL, status, Hadoop's own message); never a secret.
+        retryable: Whether the same call may succeed later; None for what `TABLE` says of the class.
     """
 
     def __init__(
-        self, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        details: Mapping[str, object] | None = None,
+        retryable: bool | None = None,
     ) -> None:
         self.message = shorten(message, _MESSAGE_MAX)
         super().__init__(self.message)
@@ -108,6 +114,7 @@ class SubmitTFJobError(Exception):
         self.details: dict[str, object] = {
             name: _short(value) for name, value in (details or {}).items()
         }
+        self.retryable = error_class(self).retryable if retryable is None else retryable
 
     @property
     def exit_status(self) -> int:
@@ -121,7 +128,7 @@ class SubmitTFJobError(Exception):
             "code": row.code,
             "message": self.message,
             "exit_status": row.exit_status,
-            "retryable": row.retryable,
+            "retryable": self.retryable,
         }
         if self.hint:
             out["hint"] = self.hint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 try:
     from airflow.sdk import BaseHook, BaseOperator, BaseOperatorLink, BaseSensorOperator, conf
-except ImportError as error:
-    raise ImportError(
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
         "submit_tf_job.airflow needs Airflow 3; with an older one call the command line from a "
         "BashOperator: submit_tf_job submit"
     ) from error

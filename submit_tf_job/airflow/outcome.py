@@ -27,9 +27,9 @@ __all__ = ["airflow_errors", "as_airflow", "cause_in", "error_in", "error_object
 def as_airflow(error: SubmitTFJobError) -> AirflowException:
     """Return the exception that makes Airflow retry the task or fail it at once.
 
-    `errors.TABLE` decides whether a retry may help.
+    For a failed job its first cause decides whether a retry may help, else `errors.TABLE`.
     """
-    kind = AirflowException if error_class(error).retryable else AirflowFailException
+    kind = AirflowException if error.retryable else AirflowFailException
     text = error.message
     if error.hint:
         text += f"\nhint: {with_form_labels(error.hint)}"
@@ -49,7 +49,12 @@ def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
     """Return an error as the JSON of an event."""
     if error is None:
         return None
-    return {"code": error_class(error).code, "message": error.message, "hint": error.hint}
+    return {
+        "code": error_class(error).code,
+        "message": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+    }
 
 
 def cause_in(event: Mapping[str, Any]) -> Cause | None:
@@ -81,4 +86,4 @@ def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:
     message, hint = str(error.get("message", "")), str(error.get("hint") or "")
     if kind is JobSpecError:
         return JobSpecError([Problem(0, 0, "", message)], hint=hint)
-    return kind(message, hint=hint)
+    return kind(message, hint=hint, retryable=error.get("retryable"))

@@ -7,7 +7,50 @@ from dataclasses import field
 
 from submit_tf_job.deferred import dataclass
 
-__all__ = ["Cause", "Consequence", "Diagnosis"]
+__all__ = ["PERMANENT", "Cause", "Consequence", "Diagnosis"]
+
+# The causes that the next try would meet again: the job, its image, a right or the cluster's
+# configuration has to be changed first. The column "a retry helps" of docs/troubleshooting.md.
+PERMANENT = frozenset(
+    {
+        "arguments-too-long",
+        "command-not-found",
+        "cpu-too-old",
+        "cuda-mismatch",
+        "gpu-missing",
+        "hdfs-credentials",
+        "hdfs-permission",
+        "hdfs-unsupported",
+        "host-name-too-long",
+        "image-ignored",
+        "image-name-invalid",
+        "image-not-trusted",
+        "image-without-bash",
+        "image-without-tools",
+        "keras-3",
+        "kerberos-realm",
+        "kerberos-somebody-else",
+        "library-missing",
+        "logs-too-large",
+        "module-missing",
+        "mount-invalid",
+        "mount-refused",
+        "network-refused",
+        "not-executable",
+        "permission-denied",
+        "privileged-refused",
+        "program-missing",
+        "python-missing",
+        "read-only",
+        "request-refused",
+        "runtime-refused",
+        "tensorflow-missing",
+        "tf-config-invalid",
+        "user-missing",
+        "workdir-missing",
+        "wrong-architecture",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +96,11 @@ class Cause:
     last_lines: tuple[str, ...] = ()
     diagnostics: str = ""
     consequences: tuple[Consequence, ...] = ()
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same job may succeed if it is submitted again, with nothing changed."""
+        return self.code not in PERMANENT
 
 
 @dataclass(frozen=True)

@@ -269,6 +269,7 @@ def _parts_of_a_job() -> Shape:
                 "code": _TEXT,
                 "sentence": _TEXT,
                 "hint": _TEXT,
+                "retryable": _FLAG,
                 "task": text,
                 "host": text,
                 "container_id": text,

@@ -51,6 +51,7 @@ def root_cause_object(cause: Cause | None) -> dict[str, Any] | None:
         "code": cause.code,
         "sentence": cause.sentence,
         "hint": cause.hint,
+        "retryable": cause.retryable,
         "task": cause.task,
         "host": cause.host,
         "container_id": cause.container_id,

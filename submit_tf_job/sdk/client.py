@@ -101,6 +101,7 @@ class Status:
         return type(error)(
             f"{self.name} failed: {self.root_cause.sentence}",
             hint=self.root_cause.hint or error.hint,
+            retryable=self.root_cause.retryable,
         )
 
     def to_json(self) -> dict[str, Any]:

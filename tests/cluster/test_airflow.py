@@ -103,6 +103,8 @@ def test_jobs_of_airflow(airflow: Airflow, cluster: Cluster) -> None:
         "retried": ("success", 2),
         "sensed": ("success", 1),
         "wrong": ("failed", 1),
+        "vain": ("failed", 1),
+        "in_vain": ("failed", 1),
     }
 
     # Its worker died between the POST and the answer: the next try found the job.
@@ -133,6 +135,10 @@ def test_jobs_of_airflow(airflow: Airflow, cluster: Cluster) -> None:
     assert (first["finalStatus"], second["finalStatus"]) == ("FAILED", "SUCCEEDED")
     assert airflow.xcom("ends", "one", "sensed")["application_id"] == second["id"]
     assert "it broke" in airflow.log_of("ends", "one", "retried")
+
+    # No try is spent on a cause that the next one would meet again.
+    assert len(cluster.apps("vain")) == len(cluster.apps("in-vain")) == 1
+    assert "AirflowFailException" in airflow.log_of("ends", "one", "vain")
 
     assert cluster.apps("wrong") == []
     assert "did you mean 'roles'?" in airflow.log_of("ends", "one", "wrong")

@@ -82,6 +82,14 @@ with DAG("ends", start_date=START, schedule=None, catchup=False):
     )
     retried >> sensed
     SubmitTFJobOperator(task_id="wrong", job=job("true", rolse={}), retries=3, retry_delay=AT_ONCE)
+    for task, deferrable in (("vain", False), ("in_vain", True)):
+        SubmitTFJobOperator(
+            task_id=task,
+            job=job("no-such-program"),
+            deferrable=deferrable,
+            retries=3,
+            retry_delay=AT_ONCE,
+        )
 
 with DAG("kills", start_date=START, schedule=None, catchup=False):
     SubmitTFJobOperator(task_id="in_worker", job=job("sleep 600"), deferrable=False)

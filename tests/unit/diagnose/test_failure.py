@@ -1249,8 +1249,10 @@ def test_needs_am_by_reason_and_status() -> None:
 def test_codes_of_failures_are_documented() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
     section = page[page.index("\n## Why a job failed\n") :].partition("\n## A task failed")[0]
-    cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
-    documented = {code for cell in cells for code in re.findall(r"`([a-z0-9-]+)`", cell)}
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    documented = {
+        code: row[-1].rstrip(" |") for row in rows for code in re.findall(r"`([a-z0-9-]+)`", row[0])
+    }
     tables = (evidence._BY_YARN, evidence._BY_BOOTSTRAP, evidence._BY_STATUS)
     produced = {
         pattern.code for pattern in (*PROGRAM, *STILL_RUNS, *CONTAINER, *MASTER, *NEVER_GRANTED)
@@ -1260,7 +1262,8 @@ def test_codes_of_failures_are_documented() -> None:
         for name in ("failure.py", "evidence.py")
     )
     produced |= set(re.findall(r'Cause\(\s*"([a-z-]+)"', source)) | {"exited"}
-    assert produced == documented
+    assert produced == set(documented)
+    assert {code: "yes" if Cause(code, "").retryable else "no" for code in produced} == documented
 
 
 # --- what is shown --------------------------------------------------------------------------------
