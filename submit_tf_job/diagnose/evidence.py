@@ -12,6 +12,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.container_patterns import CONTAINER
+from submit_tf_job.diagnose.images import ways_out
 from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise
 from submit_tf_job.diagnose.statuses import LOST, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import OF_TORCHRUN, PythonError, python_error
@@ -252,10 +253,7 @@ _BY_BOOTSTRAP = {
     "names-vanished": ("names-vanished", NAMES_HINT),
     "image-ignored": (
         "image-ignored",
-        "that NodeManager does not run Docker: its administrator adds docker to "
-        "yarn.nodemanager.runtime.linux.allowed-runtimes, with LinuxContainerExecutor; "
-        "`doctor` shows which nodes do. `image: none` runs plain processes on purpose, and "
-        "`image_policy: warn` lets the command run",
+        f"{ways_out()}; `doctor` shows which nodes run images",
     ),
     "workdir-missing": (
         "workdir-missing",

@@ -9,6 +9,7 @@ from typing import Any
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.amounts import listed, plural, seconds
+from submit_tf_job.diagnose.images import ways_out, why_no_images
 from submit_tf_job.diagnose.situation import total_of
 from submit_tf_job.errors import AuthError
 from submit_tf_job.yarn.observed import ClusterInfo, Node
@@ -272,16 +273,7 @@ def runtime(confs: Mapping[str, Mapping[str, str]], *, sandbox: bool) -> Check:
     if not confs:
         said = "no NodeManager returns its configuration"
         return Subject("docker").warning(said, "", "doctor --deep checks whether containers run")
-    plain = [
-        host
-        for host, conf in confs.items()
-        if "Linux" not in conf.get("yarn.nodemanager.container-executor.class", "")
-    ]
-    without = [
-        host
-        for host, conf in confs.items()
-        if "docker" not in conf.get(f"{_RUNTIME}.allowed-runtimes", "")
-    ]
+    plain = {host: why for host, conf in confs.items() if (why := why_no_images(conf))}
     networks = sorted(
         {
             item
@@ -293,17 +285,9 @@ def runtime(confs: Mapping[str, Mapping[str, str]], *, sandbox: bool) -> Check:
     if plain and sandbox:
         return about.ok("sandbox: no Docker; images are not used")
     if plain:
-        verb = "runs" if len(plain) == 1 else "run"
-        return about.failure(
-            f"{listed(plain)} {verb} containers as plain processes (DefaultContainerExecutor)",
-            "images are ignored there: programs run with the node's own Python",
-            "yarn.nodemanager.container-executor.class: "
-            "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor",
-        )
-    if without:
-        said = f"{listed(without)}: the Docker runtime is not allowed"
-        fix = f"add docker to {_RUNTIME}.allowed-runtimes, and [docker] to container-executor.cfg"
-        return about.failure(said, "every job with an image", fix)
+        why = next(iter(plain.values()))
+        said = f"{listed(sorted(plain))} cannot run images: {why}"
+        return about.failure(said, "every job with an image fails there", ways_out(why))
     return about.ok(
         f"Docker is allowed on {listed(sorted(confs))}, with the networks {listed(networks, 8)}"
     )

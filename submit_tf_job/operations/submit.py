@@ -248,7 +248,7 @@ def submit(
         followed = _another_follows(cluster, after, 0.0 if ours else IN_FLIGHT_S)
     sent: list[Upload] = []
     keytabs: list[bool] = []
-    waits: list[str] = []
+    said: list[str] = []  # what the job may meet on this cluster
 
     def prepare() -> None:
         within_s = cluster.settings.timeouts.submit_s
@@ -263,7 +263,7 @@ def submit(
         # cluster may have changed since.
         if not (replace or after):
             _check_limits(planned, cluster)
-        waits.append(check_room(planned, cluster))
+        said[:] = check_room(planned, cluster)
         # Nothing is staged before the name was found free: after an error nothing has to be
         # removed that another process with this submission may need.
         keytabs.append(identity.stage_keytab(planned, cluster.settings))
@@ -296,8 +296,10 @@ def submit(
         staging.forget_other_files(planned, cluster.settings)
         data.forget(planned, others=True)
     ref = JobRef(planned.job.name, done.application_id, planned.submission)
-    late = () if done.adopted else waits[-1:]
-    warnings = (*filter(None, late), *_with_priority(cluster, ref, planned.job))
+    warnings = (
+        *filter(None, () if done.adopted else said),
+        *_with_priority(cluster, ref, planned.job),
+    )
     return Submission(ref, done.adopted, planned, warnings)
 
 

@@ -49,6 +49,7 @@ __all__ = [
     "Wait",
     "Whose",
     "decide",
+    "in_words",
     "said_whose",
     "submitted_first",
     "whose_is",
@@ -185,6 +186,15 @@ class GiveUp:
 
 
 Action: TypeAlias = Post | Adopt | Taken | NotKnown | Wait | Kill | Delete | GiveUp
+
+
+def in_words(action: Action) -> str:
+    """Return an action for a log: `post`, `adopt application_1_0007`, `wait: a POST is pending`."""
+    text = type(action).__name__.lower()
+    if app_id := getattr(action, "app_id", None):
+        text += f" {app_id}"
+    why = getattr(action, "why", "")
+    return f"{text}: {why}" if why else text
 
 
 def whose_is(seen: SubmissionView, submission_id: str) -> Whose:

@@ -41,6 +41,7 @@ from submit_tf_job.yarn.reconcile import (
     Wait,
     Whose,
     decide,
+    in_words,
     submitted_first,
     whose_is,
 )
@@ -183,7 +184,7 @@ class _Submission:
             seen = self._look_again()
             action = decide(seen, self._id)
             if action != last:
-                log_info(__name__, "submission of %s: %s", self._name, action)
+                log_info(__name__, "submission of %s: %s", self._name, in_words(action))
             last = action
             if isinstance(action, Wait) or not self._may(action, seen):
                 self._wait(

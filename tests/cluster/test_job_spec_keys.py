@@ -96,9 +96,14 @@ def test_a_task_outside_of_its_image_fails_with_this_cause(
         command="echo RAN",
         roles={"worker": {**SMALL, "instances": 2}},
     )
-    done = tool("submit", spec, "-o", "json")
+    refused = tool("submit", spec)
+    assert refused.status == 2
+    assert "image: localhost runs no images" in refused.stderr
+    # where NodeManagers do not tell, the task itself finds out
+    unasked = Tool({**tool.environ, "SUBMIT_TF_JOB_CAPACITY_CHECK": "off"}, tool.profile, tool.cwd)
+    done = unasked("submit", spec, "-o", "json")
     cause = done.json["root_cause"]
-    assert (done.status, cause["code"]) == (1, "image-ignored"), done
+    assert (done.status, cause["code"], cause["retryable"]) == (1, "image-ignored", False), done
     assert "did not run the image library/python:3.11" in cause["sentence"]
     assert "RAN" not in tool("logs", "needs-image").stdout
 

@@ -7,6 +7,8 @@ from urllib.parse import unquote
 
 from tests.fakes.transport import Answer, Asked, remote_exception
 
+_NODE = "org.apache.hadoop.yarn.server.nodemanager"
+
 
 class FakeNM:
     """A NodeManager's log service."""
@@ -20,9 +22,16 @@ class FakeNM:
         # docs/hadoop-facts.md#lists-of-logs: the shape of lists, and whether errors have no words
         self.listed, self.wordless = "object", False
         self.process: object = address
+        self.conf = {  # as a node that runs images
+            "yarn.nodemanager.container-executor.class": f"{_NODE}.LinuxContainerExecutor",
+            "yarn.nodemanager.runtime.linux.allowed-runtimes": "default,docker",
+        }
 
     def serve(self, asked: Asked) -> Answer:
         """Answer a request for a container's logs (yarn-services 9; the frame as seen on 3.4.2)."""
+        if asked.path == "/conf":
+            found = [{"key": key, "value": value} for key, value in self.conf.items()]
+            return Answer.json({"properties": found})
         if asked.path == "/ws/v1/node/containers":
             known = [{"id": name, "state": state} for name, state in self.containers.items()]
             return Answer.json({"containers": {"container": known} if known else {}})

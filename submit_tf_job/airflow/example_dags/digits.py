@@ -1,8 +1,8 @@
 """Train on YARN, then check the result: once in the triggerer, once in a worker's slot.
 
 Copy this file into the DAGs folder, create a connection `submit_tf_job_default`, and trigger the
-DAG by hand. The job needs no other file and no data: its program, which runs in any image with
-Python 3.7 or later, estimates a slope from generated points.
+DAG by hand. The job needs no other file and no data: its program, which runs with any Python from
+3.7 on, estimates a slope from generated points.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from airflow.sdk import DAG
 from submit_tf_job.airflow.operator import SubmitTFJobOperator
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 
-IMAGE = "library/python:3.11"  # of a registry that the cluster trusts
+# The nodes' own Python, which runs on every cluster; or an image of a registry that yours trusts.
+IMAGE = "none"
 
 # Stands for a TensorFlow program: reads TF_CONFIG and reports its progress.
 TRAIN = """

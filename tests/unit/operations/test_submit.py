@@ -4,13 +4,15 @@ task without container: when it is overdue, and when a follower may stop the job
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from submit_tf_job import operations
 from submit_tf_job.container import contract
-from submit_tf_job.errors import NoSuchJob, Refused
+from submit_tf_job.errors import JobSpecError, NoSuchJob, Refused
+from submit_tf_job.jobspec.job import ImagePolicy
 from submit_tf_job.observation import JobReport, JobState, JobStatus, verdict
 from submit_tf_job.operations.watch import waits_in_vain
 from submit_tf_job.yarn.observed import AppReport, ObservedService
@@ -133,6 +135,7 @@ def test_each_request_before_a_post_has_its_reason() -> None:
         ("GET", f"{CLUSTER}/apps"),
         ("POST", f"{CLUSTER}/apps/new-application"),
         ("GET", f"{CLUSTER}/nodes"),
+        ("GET", "/conf"),
     ]
 
 
@@ -147,6 +150,33 @@ def test_nothing_is_posted_where_the_cluster_refuses_a_new_job() -> None:
     assert ("POST", SERVICES) not in asked(story)
     with pytest.raises(NoSuchJob):
         story.cluster.client.get_service("ranker")
+
+
+@pytest.mark.parametrize(
+    ("executor", "runtimes", "why", "ways"),
+    [
+        ("DefaultContainerExecutor", "docker", "containers are plain processes", 3),
+        ("LinuxContainerExecutor", "default", "the Docker runtime is not allowed", 2),
+    ],
+)
+def test_nothing_is_posted_where_no_node_runs_the_image(
+    executor: str, runtimes: str, why: str, ways: int
+) -> None:
+    story = Story()
+    story.fails()
+    operations.delete(story.cluster, "ranker")
+    conf = story.stage.fake.node.conf
+    conf["yarn.nodemanager.container-executor.class"] = f"org.apache.hadoop.{executor}"
+    conf["yarn.nodemanager.runtime.linux.allowed-runtimes"] = runtimes
+    asked(story)
+    with pytest.raises(JobSpecError, match=rf"t\.yaml:3:1: image: .*{why}") as caught:
+        operations.submit(story.planned, story.cluster)
+    assert caught.value.exit_status == 2
+    assert len(caught.value.hint.split("; or ")) == ways
+    assert ("POST", SERVICES) not in asked(story)
+    job = replace(story.planned.job, image_policy=ImagePolicy.WARN)
+    anyway = operations.make_plan(job, story.cluster.settings)
+    assert not operations.submit(anyway, story.cluster).adopted
 
 
 def test_a_job_that_exists_is_found_where_the_cluster_would_refuse_it_now() -> None:
