@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 try:
-    from airflow.sdk import BaseHook, BaseOperator, BaseOperatorLink, BaseSensorOperator, conf
+    from airflow.sdk import (
+        Asset,
+        AssetAlias,
+        BaseHook,
+        BaseOperator,
+        BaseOperatorLink,
+        BaseSensorOperator,
+        conf,
+    )
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "submit_tf_job.airflow needs Airflow 3; with an older one call the command line from a "
         "BashOperator: submit_tf_job submit"
     ) from error
 
-__all__ = ["BaseHook", "BaseOperator", "BaseOperatorLink", "BaseSensorOperator", "conf"]
+__all__ = [
+    "Asset",
+    "AssetAlias",
+    "BaseHook",
+    "BaseOperator",
+    "BaseOperatorLink",
+    "BaseSensorOperator",
+    "conf",
+]

@@ -6,25 +6,28 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.base import BaseOperator, conf
+from submit_tf_job.airflow.base import Asset, AssetAlias, BaseOperator, conf
 from submit_tf_job.airflow.extra_links import ApplicationLink, LogsLink, TensorBoardLink
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
-    from submit_tf_job.airflow.progress_log import ProgressLog
     from submit_tf_job.airflow.task_run import TaskRun
+    from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import JobHandle, Status
+    from submit_tf_job.sdk.events import Event
 
 __all__ = ["SubmitTFJobOperator", "task_run"]
 
 DEFAULT_CONNECTION = "submit_tf_job_default"
+OUTPUT_EVERY_S = 1.0
 _ON_FINISH = ("keep", "delete", "delete-succeeded")
 
 
@@ -41,7 +44,15 @@ class SubmitTFJobOperator(BaseOperator):
             id.
         overrides: `path=value` texts, as for `--set`.
         dialect: The format of a job file of another system, as for `--from`; None to recognise it.
+        yarn_queue: The job's queue, as `queue` of the job spec (`queue` is that of Airflow's
+            workers).
+        env: Environment variables of all tasks, added to `env` of the job spec.
+        timeout: How long after the submission YARN kills the job, as `lifetime` of the job spec:
+            seconds, a timedelta, or a text such as "2h".
         submit_tf_job_conn_id: The connection; None for the settings of the commands on the worker.
+        wait_for_completion: Whether to wait for the job's end; if not, the task ends when YARN has
+            accepted the job.
+        get_logs: Write the output of the deciding task to the task's log while the job runs.
         deferrable: Wait in the triggerer; default: `[operators] default_deferrable`.
         stop_on_kill: Stop the job when the task is killed, cleared or timed out.
         on_finish: What to do with a finished job: `keep`, `delete`, or `delete-succeeded`. Its logs
@@ -52,8 +63,16 @@ class SubmitTFJobOperator(BaseOperator):
         # doctest: +SKIP
     """
 
-    template_fields: Sequence[str] = ("job", "name", "overrides", "submit_tf_job_conn_id")
-    template_fields_renderers = {"job": "json", "overrides": "json"}  # noqa: RUF012 - Airflow's own way
+    template_fields: Sequence[str] = (
+        "job",
+        "name",
+        "overrides",
+        "yarn_queue",
+        "env",
+        "timeout",
+        "submit_tf_job_conn_id",
+    )
+    template_fields_renderers = {"job": "json", "overrides": "json", "env": "json"}  # noqa: RUF012 - Airflow's own way
     operator_extra_links = (ApplicationLink(), LogsLink(), TensorBoardLink())
     ui_color = "#ffe0b2"
 
@@ -64,7 +83,12 @@ class SubmitTFJobOperator(BaseOperator):
         name: str | None = None,
         overrides: Sequence[str] = (),
         dialect: str | None = None,
+        yarn_queue: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | timedelta | str | None = None,
         submit_tf_job_conn_id: str | None = DEFAULT_CONNECTION,
+        wait_for_completion: bool = True,
+        get_logs: bool = True,
         deferrable: bool | None = None,
         stop_on_kill: bool = True,
         on_finish: str = "delete-succeeded",
@@ -77,12 +101,21 @@ class SubmitTFJobOperator(BaseOperator):
         self.name = name
         self.overrides = overrides
         self.dialect = dialect
+        self.yarn_queue = yarn_queue
+        self.env = env
+        self.timeout = timeout
+        self.wait_for_completion = wait_for_completion
+        self.get_logs = get_logs
         self.submit_tf_job_conn_id = submit_tf_job_conn_id
         if deferrable is None:
             deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = deferrable
         self.stop_on_kill = stop_on_kill
         self.on_finish = on_finish
+        # Datasets that the job writes become events of this alias: their names are known only when
+        # the job spec is rendered.
+        self._outputs = AssetAlias(f"{self.dag_id}.{self.task_id}.outputs")
+        self.outlets = [*self.outlets, self._outputs]  # type: ignore[has-type]
         self._running_job: tuple[str, str | None] | None = None
         self._links_wanted = True
         self.links_known = False
@@ -97,7 +130,6 @@ class SubmitTFJobOperator(BaseOperator):
     def execute(self, context: Any) -> Any:
         """Submit the job, or adopt that of an earlier try, and wait for its end."""
         from submit_tf_job.airflow.outcome import airflow_errors
-        from submit_tf_job.airflow.progress_log import ProgressLog
 
         run = task_run(context, self.retries)
         with airflow_errors():
@@ -106,13 +138,31 @@ class SubmitTFJobOperator(BaseOperator):
             handle = self.hook.submit(planned, run, name=self.name)
             self._running_job = (handle.name, handle.application_id)
             self._begin(context, handle)
+            if not self.wait_for_completion:
+                self._running_job = None
+                return handle.status().to_json()
             if self.deferrable and not handle.status().is_over:
                 self._wait_in_triggerer(context, planned, handle)
-            progress_log = ProgressLog()
-            status = handle.wait(
-                on_change=lambda seen: self._report(context, handle, seen, progress_log)
-            )
-            return self._finish(status.to_json(), status.error, str(status))
+            status = self._wait_here(context, handle)
+            outputs = [output.uri for output in planned.job.outputs]
+            return self._finish(context, status.to_json(), status.error, str(status), outputs)
+
+    def _wait_here(self, context: Any, handle: JobHandle) -> Status:
+        from submit_tf_job.airflow.task_log import TaskLog
+        from submit_tf_job.observation import JobStatus
+        from submit_tf_job.sdk.events import wait_for_events
+
+        task_log = TaskLog()
+
+        def show(event: Event) -> None:
+            for line in task_log.lines(event):
+                self.log.info("%s", line)
+            if isinstance(event, JobStatus):
+                self._running_job = (handle.name, handle.application_id)  # `retries.memory`
+                self._push_links(context, handle, event)
+
+        events = handle.events(output_every_s=OUTPUT_EVERY_S if self.get_logs else None)
+        return wait_for_events(events, handle.client.cluster.sleep, show)
 
     def _plan(self, context: Any, run: TaskRun) -> Plan:
         job, base, text = self.job, Path(self.dag.folder), None
@@ -130,11 +180,25 @@ class SubmitTFJobOperator(BaseOperator):
             job,
             run,
             name=self.name,
-            overrides=list(self.overrides or ()),
+            overrides=[*self._plain_overrides(), *(self.overrides or ())],
             text=text,
             base=base,
             dialect=self.dialect,
         )
+
+    def _plain_overrides(self) -> Iterator[str]:
+        """Yield the arguments that are keys of a job spec as texts for `--set`."""
+        if self.yarn_queue is not None:
+            yield f"queue={self.yarn_queue}"
+        for name, value in (self.env or {}).items():
+            yield f"env.{name}={value}"
+        if self.timeout is not None:
+            timeout = self.timeout
+            if isinstance(timeout, timedelta):
+                timeout = timeout.total_seconds()
+            if isinstance(timeout, (int, float)):
+                timeout = f"{timeout:.0f}s"
+            yield f"lifetime={timeout}"
 
     def _rendered(self, path: Path, context: Any) -> bytes:
         from submit_tf_job.errors import JobSpecError, Problem
@@ -176,10 +240,14 @@ class SubmitTFJobOperator(BaseOperator):
             own=True,
             bootstrap=planned.job.bootstrap,
             stop_on_kill=self.stop_on_kill,
+            get_logs=self.get_logs,
         )
-        self.defer(trigger=trigger, method_name="execute_complete")
+        outputs = [output.uri for output in planned.job.outputs]
+        self.defer(trigger=trigger, method_name="execute_complete", kwargs={"outputs": outputs})
 
-    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
+    def execute_complete(
+        self, context: Any, event: Mapping[str, Any], outputs: Sequence[str] = ()
+    ) -> Any:
         """Return the job or raise its error, after the trigger has detected its end."""
         from submit_tf_job.airflow.outcome import airflow_errors, error_in
 
@@ -190,7 +258,8 @@ class SubmitTFJobOperator(BaseOperator):
             raise AirflowTaskTimeout(f"the job was not over within {self.execution_timeout}")
         with airflow_errors():
             self._submit_again(context, event)
-            return self._finish(event.get("job"), error_in(event), str(event.get("text") or ""))
+            text = str(event.get("text") or "")
+            return self._finish(context, event.get("job"), error_in(event), text, outputs)
 
     def _submit_again(self, context: Any, event: Mapping[str, Any]) -> None:
         """Submit the job again and defer, if its `retries.memory` says so.
@@ -215,25 +284,26 @@ class SubmitTFJobOperator(BaseOperator):
             self._begin(context, handle)
             self._wait_in_triggerer(context, planned, handle)
 
-    def _report(
-        self, context: Any, handle: JobHandle, seen: Status, progress_log: ProgressLog
-    ) -> None:
+    def _push_links(self, context: Any, handle: JobHandle, seen: JobStatus) -> None:
         from submit_tf_job.airflow.extra_links import links_of_running
         from submit_tf_job.observation import JobState
 
-        self._running_job = (handle.name, handle.application_id)  # `retries.memory` changes it
-        for line in progress_log.lines(seen.job):
-            self.log.info("%s", line)
-        if seen.state is JobState.RUNNING and self._links_wanted:
-            with contextlib.suppress(SubmitTFJobError):  # the job does not need its links
-                links, complete = links_of_running(
-                    handle.client.cluster, handle.name, handle.application_id
-                )
-                _push(context, links)
-                self._links_wanted = not complete
+        if seen.state is not JobState.RUNNING or not self._links_wanted:
+            return
+        with contextlib.suppress(SubmitTFJobError):  # the job does not need its links
+            links, complete = links_of_running(
+                handle.client.cluster, handle.name, handle.application_id
+            )
+            _push(context, links)
+            self._links_wanted = not complete
 
     def _finish(
-        self, job: Mapping[str, Any] | None, error: SubmitTFJobError | None, text: str
+        self,
+        context: Any,
+        job: Mapping[str, Any] | None,
+        error: SubmitTFJobError | None,
+        text: str,
+        outputs: Sequence[str],
     ) -> Any:
         from submit_tf_job.report.untrusted import clean
 
@@ -246,6 +316,8 @@ class SubmitTFJobOperator(BaseOperator):
                 self._delete(str(job["name"]))
         if error is not None:
             raise error
+        for uri in outputs:
+            context["outlet_events"][self._outputs].add(Asset(uri=uri))
         return job
 
     def _delete(self, name: str) -> None:

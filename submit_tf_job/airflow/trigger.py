@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.sdk.client import Client
+    from submit_tf_job.sdk.events import Event
 
 __all__ = ["SubmitTFJobTrigger"]
 
 T = TypeVar("T")
 _LINKS_TRIES = 10
+OUTPUT_EVERY_S = 5.0  # a triggerer follows many jobs at once
 
 # Requests may take long: do not use the triggerer's own threads, which other triggers need.
 _threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="submit_tf_job")
@@ -50,6 +52,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             killed, at the deadline, and if it can never start; and the task's links are stored.
         bootstrap: Whether the job runs under the bootstrap; None to read that from the service.
         stop_on_kill: Whether an own job is stopped when the task is killed.
+        get_logs: Whether to write the output of the deciding task to the task's log.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class SubmitTFJobTrigger(BaseTrigger):
         own: bool = False,
         bootstrap: bool | None = None,
         stop_on_kill: bool = True,
+        get_logs: bool = False,
     ) -> None:
         super().__init__()
         self.name = name
@@ -71,6 +75,7 @@ class SubmitTFJobTrigger(BaseTrigger):
         self.own = own
         self.bootstrap = bootstrap
         self.stop_on_kill = stop_on_kill
+        self.get_logs = get_logs
         self._links_tries = _LINKS_TRIES if own else 0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -83,6 +88,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             "own",
             "bootstrap",
             "stop_on_kill",
+            "get_logs",
         )
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 
@@ -125,47 +131,46 @@ class SubmitTFJobTrigger(BaseTrigger):
         return hook
 
     async def _followed(self, client: Client) -> JobStatus:
-        from submit_tf_job import operations
-        from submit_tf_job.airflow.progress_log import ProgressLog
+        from submit_tf_job.airflow.task_log import TaskLog
+        from submit_tf_job.operations import JobRef
+        from submit_tf_job.sdk.events import Pause, follow_events
 
-        cluster, progress_log = client.cluster, ProgressLog()
-        seen: list[JobStatus] = []
+        task_log = TaskLog()
         left_s = None
         if self.ends_at is not None:
             left_s = max(0.0, self.ends_at - time.time())
-        steps = operations.following(
-            cluster,
-            operations.JobRef(self.name, self.application_id),
+        events = follow_events(
+            client.cluster,
+            JobRef(self.name, self.application_id),
             own=self.own,
             bootstrap=self.bootstrap,
             timeout_s=left_s,
-            on_status=seen.append,
+            output_every_s=OUTPUT_EVERY_S if self.get_logs else None,
         )
         while True:
-            step = await _in_thread(partial(_take, steps))
-            if not isinstance(step, float):
-                return step
-            for status in seen[-1:]:
-                for line in await _in_thread(partial(progress_log.lines, status)):
-                    self.log.info("%s", line)
-            await self._report(client, seen[-1:])
-            seen.clear()
-            await asyncio.sleep(step)
+            found, last = await _in_thread(partial(_until_pause, events))
+            for line in await _in_thread(partial(task_log.all_lines, found)):
+                self.log.info("%s", line)
+            if last is not None:
+                return last
+            await self._report(client, found)
+            await asyncio.sleep(sum(e.seconds for e in found if isinstance(e, Pause)))
 
     def _explained(self, client: Client, status: JobStatus) -> Any:
         from submit_tf_job.sdk.client import JobHandle
 
         return JobHandle(client, self.name, self.application_id).explained(status)
 
-    async def _report(self, client: Client, seen: list[JobStatus]) -> None:
+    async def _report(self, client: Client, found: list[Event]) -> None:
         """Store the links of a running job.
 
         A failure to store them does not end the trigger.
         """
         from submit_tf_job.airflow.extra_links import links_of_running
-        from submit_tf_job.observation import JobState
+        from submit_tf_job.observation import JobState, JobStatus
 
-        if not self._links_tries or not seen or seen[-1].state is not JobState.RUNNING:
+        runs = any(isinstance(e, JobStatus) and e.state is JobState.RUNNING for e in found)
+        if not self._links_tries or not runs:
             return
         self._links_tries -= 1
         try:
@@ -253,19 +258,29 @@ def _load() -> None:
     import submit_tf_job.airflow.extra_links
     import submit_tf_job.airflow.hook
     import submit_tf_job.airflow.outcome
-    import submit_tf_job.airflow.progress_log
+    import submit_tf_job.airflow.task_log
     import submit_tf_job.observation
     import submit_tf_job.operations
-    import submit_tf_job.sdk.client  # noqa: F401
+    import submit_tf_job.sdk.client
+    import submit_tf_job.sdk.events  # noqa: F401
 
 
-def _take(steps: Generator[float, None, JobStatus]) -> float | JobStatus:
-    """Return the next step; a StopIteration cannot be raised from a thread."""
+def _until_pause(
+    events: Generator[Event, None, JobStatus],
+) -> tuple[list[Event], JobStatus | None]:
+    """Return the next events, a pause as the last, or the last status.
+
+    A StopIteration cannot be raised from a thread.
+    """
+    from submit_tf_job.sdk.events import Pause
+
+    found: list[Event] = []
     try:
-        return next(steps)
+        while not found or not isinstance(found[-1], Pause):
+            found.append(next(events))
     except StopIteration as end:
-        last: JobStatus = end.value
-        return last
+        return found, end.value
+    return found, None
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

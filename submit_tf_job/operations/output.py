@@ -89,9 +89,14 @@ class OutputFollower:
         clock = self._cluster.clock
         end = clock() + seconds
         while (left := end - clock()) > 0:
-            if self._taken is not None and not self._given_up and clock() >= self._not_before:
-                self._read(self._follower.poll)
+            self.poll()
             self._cluster.sleep(max(0.0, min(left, _EVERY_S)))
+
+    def poll(self) -> None:
+        """Read what is new."""
+        is_due = self._cluster.clock() >= self._not_before
+        if self._taken is not None and not self._given_up and is_due:
+            self._read(self._follower.poll)
 
     def _read(self, read: Callable[[], Iterable[Run]]) -> None:
         try:

@@ -14,7 +14,7 @@ import json
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from submit_tf_job.logs.entries import LogLine
     from submit_tf_job.observation import JobState, JobStatus
     from submit_tf_job.plan import Plan
+    from submit_tf_job.sdk.events import Event
     from submit_tf_job.sdk.notebook import ListedJobs
 
     JobSpec = str | Path | Mapping[str, Any] | Job
@@ -418,6 +419,44 @@ class JobHandle:
         while self._submit_again(found):
             found = follow(timeout_s and max(1.0, timeout_s - (time.monotonic() - begun)))
         return found
+
+    def events(
+        self, timeout_s: float | None = None, *, output_every_s: float | None = None
+    ) -> Generator[Event, None, Status]:
+        """Follow the job to its end as `wait` does, as a sequence of events.
+
+        Args:
+            timeout_s: Time limit in seconds; None for no limit.
+            output_every_s: Seconds between two reads of the deciding task's output; None to read
+                none.
+
+        Yields:
+            Statuses, lines of output, why the job waits, and pauses: the caller waits.
+
+        Returns:
+            The last status.
+
+        Raises:
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+        """
+        from submit_tf_job.sdk.events import follow_events
+
+        begun, left_s = time.monotonic(), timeout_s
+        while True:
+            submission = self.submission
+            last = yield from follow_events(
+                self._cluster,
+                operations.JobRef(self.name, self.application_id),
+                own=submission is not None,
+                bootstrap=submission.plan.job.bootstrap if submission else None,
+                timeout_s=left_s,
+                output_every_s=output_every_s,
+            )
+            found = self.explained(last)
+            if not self._submit_again(found):
+                return found
+            left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
 
     def _submit_again(self, ended: Status) -> bool:
         """Submit the job again if its `retries.memory` says so."""

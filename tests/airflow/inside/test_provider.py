@@ -29,12 +29,10 @@ from submit_tf_job.airflow import outcome
 from submit_tf_job.airflow.form import FIELDS, with_form_labels
 from submit_tf_job.airflow.hook import SubmitTFJobHook
 from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
-from submit_tf_job.airflow.progress_log import ProgressLog
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 from submit_tf_job.airflow.task_run import TaskRun
 from submit_tf_job.airflow.trigger import JobEnded, SubmitTFJobTrigger
 from submit_tf_job.doctor.findings import Check
-from submit_tf_job.observation import JobState
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
 from tests.fakes.resource_manager import FakeCluster
@@ -492,48 +490,6 @@ def test_messages_name_the_fields_of_the_connection() -> None:
         == "set 'Keytab file' or 'Hadoop configuration directory'"
     )
     assert with_form_labels("the user of /etc/hadoop_conf/a") == "the user of /etc/hadoop_conf/a"
-
-
-# --- the log --------------------------------------------------------------------------------------
-
-
-def job_status(state: str, step: int | None = None) -> Any:
-    report = (
-        None
-        if step is None
-        else SimpleNamespace(
-            state="running",
-            missing=(),
-            first_failure=None,
-            progress={"step": step},
-            roles={},
-            retried=None,
-        )
-    )
-    return SimpleNamespace(state=JobState(state), report=report, application_id="application_1_1")
-
-
-def test_progress_log_writes_states_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        "submit_tf_job.report.job_text.change_text",
-        lambda status: f"{status.state.value} {status.report}",
-    )
-    now = [0.0]
-    progress_log = ProgressLog(lambda: now[0])
-    written: list[tuple[float, str]] = []
-    for second in range(100):
-        now[0] = float(second)
-        seen = job_status("PENDING") if second < 5 else job_status("RUNNING", step=second)
-        written += [(now[0], line.partition(" ")[0]) for line in progress_log.lines(seen)]
-    assert written == [
-        (0.0, "PENDING"),
-        (5.0, "RUNNING"),
-        (35.0, "RUNNING"),
-        (65.0, "RUNNING"),
-        (95.0, "RUNNING"),
-    ]
 
 
 def test_an_event_is_logged_in_a_few_words() -> None:

@@ -1,8 +1,7 @@
-"""A line for each time that all tasks start again: on a terminal, in Airflow's log."""
+"""A line for each time that all tasks start again."""
 
 from __future__ import annotations
 
-from submit_tf_job.airflow.progress_log import ProgressLog
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.report.restarts import Restarts
 from tests.fakes.statuses import app, report
@@ -29,11 +28,3 @@ def test_next_application_of_a_job_counts_anew() -> None:
     restarts = Restarts()
     restarts.lines(status(2))
     assert restarts.lines(status(1, "application_1_0002")) == [line(0)]
-
-
-def test_log_of_an_airflow_task_has_it_at_once() -> None:
-    now = [0.0]
-    log = ProgressLog(lambda: now[0])
-    assert len(log.lines(status(0))) == 1
-    now[0] = 1.0
-    assert log.lines(status(1)) == [line(0)]
