@@ -144,8 +144,8 @@ class SubmitTFJobOperator(BaseOperator):
             if self.deferrable and not handle.status().is_over:
                 self._wait_in_triggerer(context, planned, handle)
             status = self._wait_here(context, handle)
-            outputs = [output.uri for output in planned.job.outputs]
-            return self._finish(context, status.to_json(), status.error, str(status), outputs)
+            told = _facts(planned)
+            return self._finish(context, status.to_json(), status.error, str(status), **told)
 
     def _wait_here(self, context: Any, handle: JobHandle) -> Status:
         from submit_tf_job.airflow.task_log import TaskLog
@@ -164,8 +164,12 @@ class SubmitTFJobOperator(BaseOperator):
         events = handle.events(output_every_s=OUTPUT_EVERY_S if self.get_logs else None)
         return wait_for_events(events, handle.client.cluster.sleep, show)
 
+    def _spec(self) -> Any:
+        """Return the path of a job spec, or its content."""
+        return self.job
+
     def _plan(self, context: Any, run: TaskRun) -> Plan:
-        job, base, text = self.job, Path(self.dag.folder), None
+        job, base, text = self._spec(), Path(self.dag.folder), None
         if not isinstance(job, (str, Mapping)):
             raise UsageError(f"job: expected the path of a job spec or a mapping, found {job!r}")
         if isinstance(self.overrides, str):
@@ -242,11 +246,14 @@ class SubmitTFJobOperator(BaseOperator):
             stop_on_kill=self.stop_on_kill,
             get_logs=self.get_logs,
         )
-        outputs = [output.uri for output in planned.job.outputs]
-        self.defer(trigger=trigger, method_name="execute_complete", kwargs={"outputs": outputs})
+        self.defer(trigger=trigger, method_name="execute_complete", kwargs=_facts(planned))
 
     def execute_complete(
-        self, context: Any, event: Mapping[str, Any], outputs: Sequence[str] = ()
+        self,
+        context: Any,
+        event: Mapping[str, Any],
+        outputs: Sequence[str] = (),
+        deciding_task: str = "",
     ) -> Any:
         """Return the job or raise its error, after the trigger has detected its end."""
         from submit_tf_job.airflow.outcome import airflow_errors, error_in
@@ -259,7 +266,8 @@ class SubmitTFJobOperator(BaseOperator):
         with airflow_errors():
             self._submit_again(context, event)
             text = str(event.get("text") or "")
-            return self._finish(context, event.get("job"), error_in(event), text, outputs)
+            job, error = event.get("job"), error_in(event)
+            return self._finish(context, job, error, text, outputs, deciding_task)
 
     def _submit_again(self, context: Any, event: Mapping[str, Any]) -> None:
         """Submit the job again and defer, if its `retries.memory` says so.
@@ -304,13 +312,17 @@ class SubmitTFJobOperator(BaseOperator):
         error: SubmitTFJobError | None,
         text: str,
         outputs: Sequence[str],
+        deciding_task: str,
     ) -> Any:
         from submit_tf_job.report.untrusted import clean
 
         for line in text.splitlines():
             self.log.info("%s", clean(line))
+        result: Any = None
         if job is not None:
             self._running_job = None
+            if error is None:
+                result = self._result(context, job, deciding_task)
             deletes = self.on_finish == "delete-succeeded" and error is None
             if deletes or self.on_finish == "delete":
                 self._delete(str(job["name"]))
@@ -318,6 +330,10 @@ class SubmitTFJobOperator(BaseOperator):
             raise error
         for uri in outputs:
             context["outlet_events"][self._outputs].add(Asset(uri=uri))
+        return result
+
+    def _result(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
+        """Return what the task returns of a job that has succeeded."""
         return job
 
     def _delete(self, name: str) -> None:
@@ -343,6 +359,14 @@ def task_run(context: Any, retries: int) -> TaskRun:
     base_url = conf.get("api", "base_url", fallback="")
     cleared_at = max(0, (ti.max_tries or 0) - (retries or 0))
     return TaskRun(base_url, ti.dag_id, ti.task_id, ti.run_id, ti.map_index, cleared_at)
+
+
+def _facts(planned: Plan) -> dict[str, Any]:
+    """Return what the end of a task needs to know of its job, as JSON."""
+    return {
+        "outputs": [output.uri for output in planned.job.outputs],
+        "deciding_task": planned.job.deciding_task,
+    }
 
 
 def _push(context: Any, values: Mapping[str, str]) -> None:

@@ -23,10 +23,13 @@ __all__ = ["SubmitTFJobTrigger"]
 
 T = TypeVar("T")
 _LINKS_TRIES = 10
+# states of a task that is still to be run, or to be tried again
+_GOES_ON = ("deferred", "scheduled", "queued", "running", "up_for_retry")
 OUTPUT_EVERY_S = 5.0  # a triggerer follows many jobs at once
 
 # Requests may take long: do not use the triggerer's own threads, which other triggers need.
 _threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="submit_tf_job")
+_stopping: set[asyncio.Future[None]] = set()  # the event loop keeps no reference
 
 
 class JobEnded(TriggerEvent):
@@ -170,7 +173,8 @@ class SubmitTFJobTrigger(BaseTrigger):
         from submit_tf_job.observation import JobState, JobStatus
 
         runs = any(isinstance(e, JobStatus) and e.state is JobState.RUNNING for e in found)
-        if not self._links_tries or not runs:
+        # `airflow dags test` follows in a process where the trigger does not know its task
+        if not self._links_tries or not runs or self.task_instance is None:
             return
         self._links_tries -= 1
         try:
@@ -199,12 +203,22 @@ class SubmitTFJobTrigger(BaseTrigger):
             )
 
     async def on_kill(self) -> None:
-        """Stop the job, if the task was cleared, or marked as failed or succeeded."""
+        """Stop the job, if the task was cleared, or marked as failed or succeeded.
+
+        A triggerer gives this 30 s (`[triggerer] on_kill_timeout`); the first request to Airflow's
+        API takes longer on a busy host (seen), so the work goes on after that.
+        """
         if not (self.own and self.stop_on_kill):
             return
+        work = asyncio.ensure_future(self._stop_unless_needed())
+        _stopping.add(work)
+        work.add_done_callback(_stopping.discard)
+        await asyncio.shield(work)
+
+    async def _stop_unless_needed(self) -> None:
         try:
-            if not await self._is_taken_from():
-                self.log.info("%s keeps running: its task is still deferred", self.name)
+            if await self._goes_on():
+                self.log.info("%s keeps running: its task was not ended by a person", self.name)
                 return
         except Exception as error:  # noqa: BLE001 - Airflow's API may raise anything
             self.log.warning(
@@ -217,12 +231,13 @@ class SubmitTFJobTrigger(BaseTrigger):
         hook = await self._hook()
         await _in_thread(partial(hook.kill, self.name, self.application_id))
 
-    async def _is_taken_from(self) -> bool:
-        """Return whether a person or Airflow took the task from this trigger.
+    async def _goes_on(self) -> bool:
+        """Return whether the task still has this job, according to Airflow.
 
         The triggerer cancels a trigger whose row in the database is gone, and calls that a user's
-        action. `airflow dags test` removes the row of a task that it follows in its own process
-        (seen with 3.3.2): the task is still deferred then.
+        action. `airflow dags test` removes the row of a task that it follows in its own process,
+        and gives the task the state "queued" (seen with 3.3.2). A task that was cleared may have
+        that state, too; then its next try stops this job (`SubmitTFJobHook.submit`).
         """
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -237,8 +252,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             )
         )
         # the key of a mapped task contains its index (`/task-instances/states` of Airflow's API)
-        states = answer.get(ti.run_id, {}).values()
-        return "deferred" not in states
+        return any(state in _GOES_ON for state in answer.get(ti.run_id, {}).values())
 
 
 def _resubmission(status: JobStatus) -> str | None:

@@ -31,7 +31,16 @@ from submit_tf_job.settings import process_environment
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
 
-__all__ = ["Call", "RemoteTraceback", "remote", "run", "start", "start_as"]
+__all__ = [
+    "Call",
+    "RemoteTraceback",
+    "call_spec",
+    "remote",
+    "result_of",
+    "run",
+    "start",
+    "start_as",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,13 +92,12 @@ class Call(Generic[R]):
         ended = self._followed(timeout_s)
         if ended.error is not None:
             cause, name = ended.root_cause, self.handle.name
-            packed = self._left(cause.task, needed=False) if cause and cause.task else None
+            task = cause.task if cause else None
+            packed = _left(self.handle, task, needed=False) if task else None
             if cause is None or packed is None:
                 raise ended.error
             raise _noted(_raised(packed, str(cause.task)), name, cause)
-        packed = self._left(self._deciding, needed=True)
-        assert packed is not None
-        value: R = _value(packed, self._deciding)
+        value: R = result_of(self.handle, self._deciding)
         self._forget()
         return value
 
@@ -106,32 +114,48 @@ class Call(Generic[R]):
         assert submission is not None
         return submission.plan.job.deciding_task
 
-    def _left(self, task: str, *, needed: bool) -> bytes | None:
-        """Return the output of a task, after waiting until its logs can be read."""
-        cluster = self.handle.client.cluster
-        deadline = cluster.clock() + SETTLE_S
-        while True:
-            try:
-                lines = [line.text for line in self.handle.logs(task, files=[callee.RESULT_FILE])]
-            except NoSuchJob:
-                lines = []
-            if lines:
-                return base64.b64decode("".join(lines))
-            if cluster.clock() > deadline or not needed:
-                break
-            cluster.sleep(1.0)
-        if needed:
-            raise SubmitTFJobError(
-                f"{self.handle.name} succeeded, and what {task} returned cannot be read: "
-                f"its logs are not available",
-                hint=f"submit_tf_job logs {self.handle.name} --list",
-            )
-        return None
-
     def _forget(self) -> None:
         if not self.keep and not self._done:
             self._done = True
             self.handle.delete(force=True)
+
+
+def result_of(handle: JobHandle, task: str) -> Any:
+    """Return what the function returned in a task, after the job has succeeded.
+
+    Args:
+        handle: The job.
+        task: The deciding task.
+
+    Raises:
+        SubmitTFJobError: Its logs are not available.
+    """
+    packed = _left(handle, task, needed=True)
+    assert packed is not None
+    return _value(packed, task)
+
+
+def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
+    """Return the output of a task, after waiting until its logs can be read."""
+    cluster = handle.client.cluster
+    deadline = cluster.clock() + SETTLE_S
+    while True:
+        try:
+            lines = [line.text for line in handle.logs(task, files=[callee.RESULT_FILE])]
+        except NoSuchJob:
+            lines = []
+        if lines:
+            return base64.b64decode("".join(lines))
+        if cluster.clock() > deadline or not needed:
+            break
+        cluster.sleep(1.0)
+    if needed:
+        raise SubmitTFJobError(
+            f"{handle.name} succeeded, and what {task} returned cannot be read: "
+            f"its logs are not available",
+            hint=f"submit_tf_job logs {handle.name} --list",
+        )
+    return None
 
 
 def _raised(packed: bytes, task: str) -> BaseException:
@@ -211,7 +235,7 @@ def start_as(
     name = str(given["name"])
     try:
         with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
-            spec = _job(function, args, dict(kwargs), given, Path(directory))
+            spec = call_spec(function, args, dict(kwargs), given, Path(directory))
             handle = _submitted(client, spec, keep=keep)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -416,7 +440,7 @@ def _run_here(
     with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
         name = call_name(function, client.settings.user)
         spec = {"name": name, "image": "local", **job, "python": sys.executable}
-        loaded = client.load(_job(function, args, dict(kwargs), spec, Path(directory)))
+        loaded = client.load(call_spec(function, args, dict(kwargs), spec, Path(directory)))
         data = operations.DataCheck(loaded, client.settings, here=True)
         data.look()
         done = run_local(
@@ -448,14 +472,25 @@ def _show(task: str, _file: str, text: str) -> None:
         sys.stdout.write(f"{task} | {text}\n")
 
 
-def _job(
+def call_spec(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     job: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Write the job spec of a call, and its files into a directory."""
+    """Return the job spec of a call, and write its files into a directory.
+
+    Args:
+        function: The function, which every task calls.
+        args: Its arguments.
+        kwargs: Its named arguments.
+        job: A job spec without `command`.
+        directory: The directory.
+
+    Raises:
+        UsageError: The function cannot be pickled, or `job` has a command.
+    """
     if "command" in job:
         raise UsageError(
             "a job that calls a function has no command of its own", hint="leave command out"

@@ -5,6 +5,7 @@ killed at the worst moments.
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,42 @@ def test_jobs_of_airflow(airflow: Airflow, cluster: Cluster) -> None:
     }
     assert services == {waited["name"]: 404, died["name"]: 200}
     example(airflow, cluster)
+
+
+def test_functions_and_a_dag_that_is_tested_beside_a_triggerer(
+    airflow: Airflow, cluster: Cluster
+) -> None:
+    airflow.run("functions", "one")
+    ended = airflow.until(
+        "functions", "one", lambda tasks: all(state in ENDED for state, _ in tasks.values()), 240
+    )
+    assert ended == dict.fromkeys(("waited", "deferred", "writes", "left"), ("success", 1))
+    for name in ("waited", "deferred"):
+        assert airflow.xcom("functions", "one", name) == {"epochs": 30, "run": "one"}
+        assert airflow.xcom("functions", "one", name, "job")["state"] == "SUCCEEDED"
+        log = airflow.log_of("functions", "one", name)
+        assert "worker-0 | training 3" in log
+        assert not re.search(r"Post\(|Adopt\(", log)
+    (event,) = airflow.ask("GET", "/assets/events?source_task_id=writes")["asset_events"]
+    assert event["uri"] == "hdfs:///tmp/airflow/one"
+    assert airflow.xcom("functions", "one", "left")["state"] in ("PENDING", "STARTING", "RUNNING")
+
+    # The triggerer takes the deferred task of `dags test`, too, and is told that it is cancelled.
+    done = subprocess.run(
+        [airflow.venv / "bin/airflow", "dags", "test", "tested"],
+        env=airflow.environ,
+        cwd=airflow.home,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (app,) = cluster.apps("tested")
+    assert app["finalStatus"] == "SUCCEEDED"
+    logs = (airflow.home / "logs" / "dag_id=tested").rglob("*.log*")
+    assert any(
+        "keeps running: its task was not ended by a person" in log.read_text() for log in logs
+    )
 
 
 def example(airflow: Airflow, cluster: Cluster) -> None:
