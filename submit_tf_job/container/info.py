@@ -155,7 +155,8 @@ class Info:
         """
         index = self.present(role)[position]
         name = "%s-%d" % (role, index)
-        return "%s:%d" % (self.hosts.get(name) or self.host(name), self.port(role, index))
+        host = self.hosts.get(name) or self.host(name)
+        return ("[%s]:%d" if ":" in host else "%s:%d") % (host, self.port(role, index))
 
     def cluster(self) -> dict[str, int]:
         """Return the roles of the cluster spec with their counts."""

@@ -16,12 +16,30 @@ if TYPE_CHECKING:
     from submit_tf_job.container.info import Info
 
 
+AAAA = 28  # the type of DNS records with IPv6 addresses
+
+
+def _family() -> socket.AddressFamily:
+    """Return IPv4, or IPv6 on a host whose loopback has no IPv4 address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.bind(("127.0.0.1", 0))
+        except OSError:
+            return socket.AF_INET6
+    return socket.AF_INET
+
+
+FAMILY = _family()
+# type, class and length of the records that are read
+_RECORD = (AAAA, 1, 16) if FAMILY == socket.AF_INET6 else (1, 1, 4)
+
+
 def encode_query(number: int, name: str) -> bytes:
-    """Build a DNS query for the A record of `name`."""
+    """Build a DNS query for the address of `name`."""
     labels = [label.encode("idna") for label in name.rstrip(".").split(".")]
     question = b"".join(struct.pack("B", len(label)) + label for label in labels)
     header = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0)
-    return header + question + b"\0" + struct.pack(">HH", 1, 1)
+    return header + question + b"\0" + struct.pack(">HH", *_RECORD[:2])
 
 
 _NO_SUCH_NAME = (0, 3)  # response codes without an address: no such record, no such name
@@ -55,8 +73,10 @@ def decode_answer(number: int, data: bytes) -> list[str]:
             at = _skip_name(data, at)
             kind, family, _ttl, length = struct.unpack(">HHIH", data[at : at + 10])
             at += 10
-            if kind == 1 and family == 1 and length == 4:
-                found.append(socket.inet_ntoa(data[at : at + 4]))
+            if (kind, family, length) == _RECORD:
+                if len(data) < at + length:
+                    raise IndexError("cut off")
+                found.append(socket.inet_ntop(FAMILY, data[at : at + length]))
             at += length
     except (IndexError, struct.error, OSError):
         raise ValueError("malformed DNS answer") from None
@@ -64,7 +84,10 @@ def decode_answer(number: int, data: bytes) -> list[str]:
 
 
 def server_address(server: str) -> tuple[str, int]:
-    """Split `address` or `address:port` (53 if absent)."""
+    """Split `address` or `address:port` (53 if absent); an IPv6 address is in brackets."""
+    if server.startswith("["):
+        host, _, port = server[1:].partition("]")
+        return host, int(port[1:] or 53)
     host, _, port = server.partition(":")
     return host, int(port or 53)
 
@@ -78,7 +101,8 @@ def query(server: tuple[str, int], name: str, timeout_s: float = 1.0, tries: int
     for _ in range(tries):
         number = int.from_bytes(os.urandom(2), "big")
         end = time.monotonic() + timeout_s
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        version = socket.AF_INET6 if ":" in server[0] else socket.AF_INET
+        with socket.socket(version, socket.SOCK_DGRAM) as sock:
             try:
                 sock.connect(server)  # accept datagrams of that server only
                 sock.send(encode_query(number, name))
@@ -98,11 +122,14 @@ def query(server: tuple[str, int], name: str, timeout_s: float = 1.0, tries: int
 
 
 def look_up(server: tuple[str, int] | None, name: str) -> str | None:
-    """Return a name's IPv4 address, "" if DNS has none, or None if no server responds."""
+    """Return a name's address, "" if DNS has none, or None if no server responds.
+
+    It is an IPv4 address on a host that has IPv4.
+    """
     if server:
         return query(server, name)
     try:
-        return str(socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+        return str(socket.getaddrinfo(name, None, FAMILY, socket.SOCK_STREAM)[0][4][0])
     except socket.gaierror as err:
         return "" if err.errno in _NO_ADDRESS else None
     except (OSError, UnicodeError):

@@ -8,6 +8,7 @@ import time
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.info import BootstrapProblem, log
+from submit_tf_job.container.names import FAMILY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ class Reservation:
         """
         self.port = port
         self._claim = _claim(port)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.socket = socket.socket(FAMILY, socket.SOCK_STREAM)
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.socket.bind(("0.0.0.0", port))  # noqa: S104  (peers are other hosts)
+            self.socket.bind(("", port))  # peers are other hosts
             self.socket.listen(BACKLOG)
         except OSError:
             self.drop()
