@@ -37,7 +37,7 @@ ON_THE_CLUSTER = (
     "HorovodRunner",
     "run_on_yarn",
 )
-CALL_S = 300  # nine jobs side by side, on two busy cores
+CALL_S = 540  # ten jobs, five side by side, on two busy cores
 
 
 @dataclass
