@@ -186,7 +186,7 @@ _SETTINGS = (
 _CLUSTER = frozenset(row[0] for row in _SETTINGS)
 _COMMON = (
     ("output", "-o", "--output", str, "text", "text|json", "Output format."),
-    ("quiet", "-q", "--quiet", bool, False, None, "Only print errors."),
+    ("quiet", "-q", "--quiet", bool, False, None, "Print only errors, and the result on stdout."),
     ("verbose", "-v", "--verbose", bool, False, None, "Verbose; show tracebacks."),
 )
 
