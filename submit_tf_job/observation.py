@@ -464,6 +464,7 @@ class JobStatus:
         trouble: Why something could not be read this time, as a sentence for the user.
         foreign: Whether it belongs to another user; its tasks cannot be read then while it runs.
         attempts: The attempts of the ApplicationMaster, if they were requested.
+        outdated: Whether the report is that of a container that has ended without a last word.
         given_verdict: A verdict that replaces the one that follows from the other values.
     """
 
@@ -476,6 +477,7 @@ class JobStatus:
     trouble: str = ""
     foreign: bool = False
     attempts: tuple[AppAttempt, ...] = ()
+    outdated: bool = False
     given_verdict: Verdict | None = None
 
     @cached_property
@@ -619,6 +621,17 @@ def verdict(seen: JobStatus) -> Verdict:
 
 def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
     state, overdue = _running_state(seen, app), seen.overdue
+    if seen.outdated and seen.report:
+        return Verdict(
+            JobState.STARTING if seen.report.retried else JobState.FINISHING,
+            f"the container of {seen.deciding_task} has ended without a last word, and YARN has "
+            "no other for it",
+        )
+    if app.state is AppState.ACCEPTED and (app.attempt or 1) > 1:
+        return Verdict(
+            JobState.STARTING if state is JobState.PENDING else state,
+            "its ApplicationMaster was lost, and YARN starts it again; tasks that ran go on",
+        )
     if overdue is None:
         return Verdict(state, "")
     stop = f"stop it (submit_tf_job stop {seen.name}), or let it wait for room"
@@ -631,6 +644,8 @@ def _running_state(seen: JobStatus, app: AppReport) -> JobState:
         return JobState.RUNNING
     if seen.report:
         return _by_report(seen.report)
+    if running and seen.trouble and seen.service and seen.service.state is ServiceState.STABLE:
+        return JobState.RUNNING  # its containers run; their node does not answer
     return JobState.STARTING if running else JobState.PENDING
 
 

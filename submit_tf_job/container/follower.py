@@ -180,6 +180,8 @@ class Follower(Agent):
         }
         if info.ignored_image:
             where["ignored_image"] = info.ignored_image
+        if info.gpus:
+            where["gpus"] = info.gpus
         decider = {"seen": self.seen, "decider_attempt": self.decider_attempt}
         served = {"ports": info.served, "warnings": info.warnings} if info.served else {}
         now = time.monotonic()

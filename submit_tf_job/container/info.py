@@ -68,6 +68,7 @@ class Info:
         self.attempt = 0
         # the image, if the NodeManager ignored it and runs a plain process
         self.ignored_image = ""
+        self.gpus: list[str] = []  # the models of those that this task sees
         self.credentials: list[dict[str, Any]] = []  # descriptions of credentials, without secrets
         # addresses that the deciding task gives instead of names, by task
         self.hosts: dict[str, str] = {}

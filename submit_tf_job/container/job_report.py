@@ -76,7 +76,8 @@ def _task(job: Rendezvous, m: Member) -> dict[str, Any]:
     found = {key: getattr(m, key) for key in keys}
     if m.state == states.ABSENT and (m is job.me or m.peer is not None):
         found["state"] = states.RESTARTING
-    return dict(found, task=m.name)
+    gpus = job.info.gpus if m is job.me else m.gpus
+    return dict(found, task=m.name, **({"gpus": gpus} if gpus else {}))
 
 
 def _served(job: Rendezvous) -> list[dict[str, Any]]:

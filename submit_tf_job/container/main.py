@@ -123,6 +123,11 @@ def _prepare(
     info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str], agent: Agent
 ) -> None:
     environment.require_image(info)
+    if info.task.get("gpus") and info.roles[info.role]["gpus"]:
+        # travels only with jobs that ask for GPUs
+        from submit_tf_job.container.devices import gpus
+
+        gpus.check(info, dict(env, **info.roles[info.role].get("env", {})))
     archives = [os.path.join(info.cwd, name) for name in _ARCHIVES]
     tars: list[bytes | str] = [files_tar] if files_tar else []
     tars += [path for path in archives if os.path.isfile(path)]

@@ -93,6 +93,7 @@ class Member:
         self.origin = ""  # the address that its connection came from
         self.port = 0  # the port that it reserved for its command; 0 if it said none
         self.ports: dict[str, int] = {}  # the ports that it serves, by name
+        self.gpus: list[str] = []  # the models of those that it sees
         self.attempt = self.failures = 0
         self.failed_run = ""  # the process that its latest restart replaces
         self.call = 0  # the number of its connection among those of the process
@@ -422,6 +423,7 @@ class Rendezvous:
             str(message.get(key, ""))[:255] for key in ("host", "address", "container")
         )
         m.ports = ports_of(message)
+        m.gpus = _texts(message.get("gpus"))
         for text in _texts(message.get("warnings")):
             if text not in self.warnings:  # a reconnect repeats its warnings
                 self.warn(now, text)

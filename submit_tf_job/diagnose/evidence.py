@@ -224,6 +224,13 @@ _BY_BOOTSTRAP = {
         "not-executable",
         "make it executable before it is shipped, or start it with its interpreter",
     ),
+    "gpu-missing": (
+        "gpu-missing",
+        "in Docker the node needs NVIDIA's runtime (yarn.nodemanager.resource-plugins.gpu."
+        "docker-plugin: nvidia-docker-v2), and NVIDIA_VISIBLE_DEVICES must not be void; "
+        "`nvidia-smi -L` on the node shows what its driver sees. CUDA_VISIBLE_DEVICES in `env` of "
+        "the role means that you choose, and nothing is compared",
+    ),
     "bootstrap-error": ("bootstrap-error", "its last lines say what it lacked in the container"),
     "login-failed": (
         "kerberos-login",

@@ -133,7 +133,7 @@ def _history(situation: Situation) -> Iterator[Cause]:
             "preemption disabled, is spared this",
             {"containers": lost, "application_masters": masters},
         )
-    if situation.tries > 1:
+    if situation.tries > 1 and not situation.is_master_back:
         yield Cause(
             "am-restarted",
             f"its ApplicationMaster has failed or was lost "
@@ -191,17 +191,21 @@ def _late(situation: Situation) -> Iterator[Cause]:
         )
     if waiting:
         localizing = [task for task in waiting if task.node_state.startswith("LOCALIZ")]
-        what = (
-            "their files are being brought"
-            if localizing
-            else "the image is being pulled, or the container started"
-        )
+        what, hint = "the container is being started", "its node is slow, or has much to do"
+        if localizing:
+            what = "their files and packages are being brought to the node"
+            hint = "a node fetches what was staged from HDFS once, the next job finds it there"
+        elif situation.has_image:
+            what = "the image is being pulled, or the container started"
+            hint = (
+                "a first pull of a large image takes minutes; pull it on the nodes beforehand, or "
+                "use a smaller one"
+            )
         yield Cause(
             "image-or-files",
             f"{_late_names(waiting)} {_have(waiting)} a container and {_have(waiting)} not "
             f"started: {what}",
-            "a first pull of a large image takes minutes; pull it on the nodes "
-            "beforehand, or use a smaller one",
+            hint,
             _late_facts(waiting),
         )
     if started:

@@ -109,6 +109,7 @@ class Situation:
         attempt: The last attempt of the ApplicationMaster.
         tries: The number of its attempts.
         placement_handler: `yarn.resourcemanager.placement-constraints.handler`.
+        has_image: Whether its tasks run in images.
         activities: The scheduler's diagnostics of the application, with their counts.
     """
 
@@ -125,6 +126,14 @@ class Situation:
     placement_handler: str | None = None
     late: tuple[Late, ...] = ()
     activities: Mapping[str, int] = field(default_factory=dict)
+    has_image: bool = True
+
+    @property
+    def is_master_back(self) -> bool:
+        """Whether the last ApplicationMaster runs, and has for longer than a start takes."""
+        started = self.attempt.started_ms if self.attempt else None
+        now = (self.app.started_ms or 0) + (self.app.elapsed_ms or 0)
+        return self.app.state.value == "RUNNING" and bool(started) and now > (started or 0) + 60_000
 
     @property
     def queue(self) -> Queue | None:

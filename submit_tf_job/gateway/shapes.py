@@ -307,6 +307,7 @@ def _parts_of_a_job() -> Shape:
                 "launched_at": _INSTANT,
                 "restarts": _WHOLE,
                 "status": whole,
+                "gpus": _list(_TEXT),
             }
         ),
         "Start": _object(

@@ -111,7 +111,14 @@ class Containers:
 
     def site(self, user: str, port_range: tuple[int, int], staging: str) -> Site:
         """Return the site that a job is planned for."""
-        return Site(user, domain=self.domain or DOMAIN, port_range=port_range, staging=staging)
+        # without a resource of GPUs, which tasks then do not look for
+        return Site(
+            user,
+            domain=self.domain or DOMAIN,
+            port_range=port_range,
+            staging=staging,
+            gpu_resource="",
+        )
 
     def task(
         self, name: str, component: Component, root: Path, cache: LocalCache, host: str

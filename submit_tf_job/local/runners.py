@@ -54,7 +54,14 @@ class Processes:
     def site(self, user: str, port_range: tuple[int, int], staging: str) -> Site:
         """Return the site that a job is planned for."""
         address = self._names.address
-        return Site(user, domain=DOMAIN, dns_server=address, port_range=port_range, staging=staging)
+        return Site(
+            user,
+            domain=DOMAIN,
+            dns_server=address,
+            port_range=port_range,
+            staging=staging,
+            gpu_resource="",  # no GPU is looked for
+        )
 
     def task(
         self, name: str, component: Component, root: Path, cache: LocalCache, host: str

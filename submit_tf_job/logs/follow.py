@@ -144,6 +144,7 @@ class LogFollower:
         self._clock, self._wall, self._sleep, self._say = clock, wall, sleep, say
         self._followed: dict[str, _Container] = {}
         self._last_answer = clock()
+        self._unknown_since: float | None = None
         self._troubled = False
         self._more = False  # a file has grown by more than was read
 
@@ -179,8 +180,9 @@ class LogFollower:
         try:
             roster = self._roster()
         except NoSuchJob:
-            # a ResourceManager that recovers its state lists no jobs for a moment
-            if now - self._last_answer > self._pulse.forgotten_s:
+            # one that recovers its state lists no jobs for a moment, after whatever outage
+            self._unknown_since = self._unknown_since or now
+            if now - self._unknown_since > self._pulse.forgotten_s:
                 raise
             return False
         except ClusterUnavailable as error:
@@ -188,7 +190,7 @@ class LogFollower:
                 raise
             self._trouble(f"the cluster does not answer; still trying: {error.message}")
             return False
-        self._last_answer = now
+        self._last_answer, self._unknown_since = now, None
         if roster.trouble:
             self._trouble(roster.trouble)
         elif self._troubled:

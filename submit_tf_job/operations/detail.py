@@ -47,6 +47,7 @@ class TaskDetail:
         launched_ms: When that container was launched.
         restarts: The number of its restarts.
         status: Exit status of its command; None while it runs.
+        gpus: The models of the GPUs that it sees, if its role asks for some.
     """
 
     name: str
@@ -57,6 +58,7 @@ class TaskDetail:
     launched_ms: int | None = None
     restarts: int = 0
     status: int | None = None
+    gpus: tuple[str, ...] = ()
 
     @property
     def role(self) -> str:
@@ -185,7 +187,7 @@ def _by_yarn(container: ObservedContainer, before: TaskDetail | None) -> TaskDet
 
 def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
     """Return a task with the deciding task's report; for an absent task YARN's record has more."""
-    state = str(entry.get("state") or "")
+    state, gpus = str(entry.get("state") or ""), entry.get("gpus")
     told = replace(
         yarn,
         state=state,
@@ -194,6 +196,7 @@ def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
         container_id=str(entry.get("container") or "") or yarn.container_id,
         restarts=_whole(entry.get("attempt")) or 0,
         status=_whole(entry.get("status")),
+        gpus=tuple(map(str, gpus)) if isinstance(gpus, list) else (),
     )
     if state not in ("", "absent"):
         return told

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.history import StoredJob
     from submit_tf_job.yarn.observed import AppReport
 
-__all__ = ["read_last_report"]
+__all__ = ["read_from_its_node", "read_last_report"]
 
 
 def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None]:
@@ -44,11 +44,15 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
         )
         on_nodes = evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
     if on_nodes and app.user in (None, settings.user):
-        return _from_its_node(cluster, app) or (evidence, content)
+        return read_from_its_node(cluster, app) or (evidence, content)
     return evidence, content
 
 
-def _from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
+def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
+    """Return the report from the node that an ApplicationMaster's log names; None if there is none.
+
+    The log is that of the last ApplicationMaster that started tasks.
+    """
     from submit_tf_job.yarn.amlog import container_of, deciding_role
     from submit_tf_job.yarn.nodemanager import NoSuchLogFile
 

@@ -10,10 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
-from submit_tf_job.errors import AuthError, ClusterUnavailable, NameTaken, NoSuchJob
+from submit_tf_job.errors import (
+    AuthError,
+    ClusterUnavailable,
+    NameTaken,
+    NoSuchJob,
+    SubmitTFJobError,
+)
 from submit_tf_job.observation import AWAITED, Evidence, JobReport, JobStatus, with_outcome
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.last_report import read_last_report
+from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedService
 from submit_tf_job.yarn.states import AppState, ContainerState, FinalStatus, ServiceState
@@ -27,6 +33,8 @@ __all__ = ["Observer", "observe"]
 FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
 _ENDED = frozenset({ContainerState.SUCCEEDED, ContainerState.FAILED, ContainerState.STOPPED})
 _SERVICE_EVERY_S = 5.0
+SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
+OUTDATED_S = 75.0  # the report is written every 30 s at least
 
 
 def observe(
@@ -50,6 +58,7 @@ def observe(
         answer_s=answer_s,
         details_every_s=details_every_s,
         read_finished=lambda app: read_last_report(cluster, app),
+        read_unlisted=lambda app: read_from_its_node(cluster, app),
     )
 
 
@@ -75,6 +84,7 @@ class Observer:
         answer_s: float | None = None,
         details_every_s: float | None = None,
         read_finished: Callable[[AppReport], tuple[Evidence, bytes | None]] | None = None,
+        read_unlisted: Callable[[AppReport], tuple[Evidence, bytes | None] | None] | None = None,
     ) -> None:
         """Keep the arguments.
 
@@ -93,6 +103,8 @@ class Observer:
                 ports of each task; None if these are not needed.
             read_finished: Reads the report of an application that has ended from the aggregated
                 logs.
+            read_unlisted: Reads the report of a running application whose ApplicationMaster does
+                not answer, from the node that the former ApplicationMaster's log names.
         """
         self._client, self._nodes, self._clock = client, nodes, clock
         self._name, self._application_id, self._bootstrap = name, application_id, bootstrap
@@ -106,6 +118,12 @@ class Observer:
         self._report: JobReport | None = None
         self._evidence = Evidence.UNREADABLE
         self._node_addresses: dict[str, list[str]] = {}
+        self._read_unlisted = read_unlisted
+        self._silent = ""  # why the report could not be read this time
+        self._gone = False  # YARN lists no living container of the deciding task
+        # the last report's own time, and when it was first seen
+        self._written: object = None
+        self._written_at = clock()
 
     def observe(self, *, detailed: bool = False) -> JobStatus:
         """Return the job's current status.
@@ -119,11 +137,9 @@ class Observer:
             NameTaken: Its ApplicationMaster runs the service of another submission.
             ClusterUnavailable: No ResourceManager answered.
         """
-        trouble = ""
-        app = None
+        app, self._silent = None, ""
         detailed = detailed or self._details_are_due()
-        if self._application_id is None:
-            self._ask_service()
+        trouble = self._ask_or_find() if self._application_id is None else ""
         if self._application_id is not None:
             app = self._client.app(self._application_id, deadline=self._deadline())
         foreign = app is not None and None not in (app.user, self._user) and app.user != self._user
@@ -135,10 +151,12 @@ class Observer:
                 )
             elif app.state not in FINAL_STATES and (detailed or self._service_is_old()):
                 try:
-                    self._ask_service()
+                    self._ask_service(answer_s=SERVICE_S)
                 except (ClusterUnavailable, NoSuchJob) as error:
                     # its ApplicationMaster restarts; the ResourceManager has the rest
-                    trouble = error.message
+                    trouble = _of_master(app, error)
+            if not foreign and self._decider is None and (trouble or (app.attempt or 1) > 1):
+                self._find_former_report(app)
             self._read_report(app)
         return JobStatus(
             name=self._name,
@@ -147,9 +165,46 @@ class Observer:
             service=self._service,
             report=self._report,
             evidence=self._evidence,
-            trouble=trouble,
+            trouble=trouble or self._silent,
             foreign=foreign,
+            outdated=app is not None and self._is_outdated(app),
         )
+
+    def _ask_or_find(self) -> str:
+        """Ask the services API which application runs; where it does not answer, the
+        ResourceManager's own list. Return what was not answered.
+        """
+        try:
+            self._ask_service(answer_s=SERVICE_S)
+        except ClusterUnavailable as error:
+            apps = self._client.apps(user=self._user, name=self._name, deadline=self._deadline())
+            live = next((app for app in apps if not app.ended), None)
+            if live is None:
+                raise
+            try:  # a failover may be over by now
+                self._ask_service(answer_s=SERVICE_S / 3)
+            except ClusterUnavailable:
+                self._application_id = live.id
+                return _of_master(live, error)
+        return ""
+
+    def _is_outdated(self, app: AppReport) -> bool:
+        """Return whether the report is of a container that has ended without a last word: it has
+        not been written for longer than its heartbeat, and YARN does not list the container.
+        """
+        report, written = self._report, self._report and self._report.raw.get("updated_at")
+        if not report or report.is_over or app.state is not AppState.RUNNING or not self._gone:
+            return False
+        now = ((app.started_ms or 0) + (app.elapsed_ms or 0)) / 1000
+        return isinstance(written, (int, float)) and now > written + OUTDATED_S
+
+    def _find_former_report(self, app: AppReport) -> None:
+        """Read the deciding task's report where its ApplicationMaster cannot say where that is."""
+        if app.state in FINAL_STATES or self._read_unlisted is None:
+            return
+        found = self._read_unlisted(app)
+        if found is not None and found[1] is not None:
+            self._take(found[1], Evidence.READ)
 
     def _deadline(self) -> Deadline | None:
         if self._answer_s is None:
@@ -165,17 +220,22 @@ class Observer:
 
     def _service_is_old(self) -> bool:
         age, report = self._clock() - self._service_at, self._report
+        if report is not None and report.raw.get("updated_at") != self._written:
+            self._written, self._written_at = report.raw.get("updated_at"), self._clock()
         unread = self._decider is None or self._evidence is not Evidence.READ
         if unread or report is None or report.is_over:
             # a failed deciding task may be started again, in another container
             return age >= 1.0
-        return age >= _SERVICE_EVERY_S and report.state == "waiting"
+        frozen = self._written is not None and self._clock() - self._written_at >= OUTDATED_S
+        return age >= _SERVICE_EVERY_S and (report.state == "waiting" or frozen)
 
-    def _ask_service(self) -> None:
+    def _ask_service(self, *, answer_s: float | None = None) -> None:
         ask = self._client.get_service
         if self._application_id is None:  # it may be submitted just now
             ask = self._client.get_written_service
-        service = ask(self._name, deadline=self._deadline())
+        limits = [limit for limit in (answer_s, self._answer_s) if limit is not None]
+        deadline = self._client.deadline(min(limits)) if limits else None
+        service = ask(self._name, deadline=deadline)
         self._service_at = self._clock()
         if self._application_id is None:
             self._application_id = service.id or self._find_application(service)
@@ -198,6 +258,10 @@ class Observer:
             for container in component.containers:
                 if container.instance == self._deciding_task and container.id:
                     self._decider = container
+        listed = [c for component in service.components for c in component.containers]
+        self._gone = bool(service.components) and not any(
+            c.instance == self._deciding_task and c.state not in _ENDED for c in listed
+        )
 
     def _check_whose(self, service: ObservedService) -> None:
         """Refuse the service of another submission; a service shows its submission while its
@@ -277,7 +341,10 @@ class Observer:
             if self._report is None and decider.state in _ENDED and not over:
                 self._evidence = Evidence.MISSING
             return self._evidence is Evidence.MISSING
-        except (ContainerGone, NodeUnreachable, AuthError):
+        except NodeUnreachable as error:
+            self._silent = f"how its tasks stand: {error.message}"
+            return False
+        except (ContainerGone, AuthError):
             return False
         self._take(content, Evidence.READ)
         return self._report is not None
@@ -316,3 +383,14 @@ class Observer:
         report = JobReport.parse(content)
         if report is not None:
             self._report, self._evidence = report, Evidence.READ
+
+
+def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
+    """Return which server did not answer: the ResourceManager itself did."""
+    if "tried" not in error.details or app.state is not AppState.RUNNING:
+        return error.message  # somebody answered
+    node = (str(app.raw.get("amHostHttpAddress") or "")).partition(":")[0]
+    return (
+        f"how its tasks stand: the ResourceManager answers, and the ApplicationMaster"
+        f"{f' on {node}' if node else ''} does not; it hangs, or its node does"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -105,6 +106,7 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
         tries=len(attempts),
         wishes=wishes,
         placement_handler=(conf or {}).get("yarn.resourcemanager.placement-constraints.handler"),
+        has_image=service is None or '"artifact"' in json.dumps(service.raw.get("components")),
         late=tuple(_late(cluster, status, app, nodes or (), deadline)),
     )
 

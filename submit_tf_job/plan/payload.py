@@ -126,6 +126,7 @@ class TaskDescription:
             **_retries(job.retries),
             **_elastic(job),
             **_unusual(job),
+            **_gpus(job, site),
             **added,
             **({"files": files} if files else {}),
             **_framework(job.strategy),
@@ -158,6 +159,12 @@ def _unusual(job: Job) -> dict[str, object]:
     return found
 
 
+def _gpus(job: Job, site: Site) -> dict[str, object]:
+    """Return the resource whose devices tasks look for, unless their role names another."""
+    asked = any(role.gpus for role in job.roles.values())
+    return {"gpus": site.gpu_resource} if asked else {}
+
+
 def _framework(strategy: Strategy) -> dict[str, object]:
     """Return the framework whose environment or versions the bootstrap has to know."""
     name = _FRAMEWORKS.get(strategy)
@@ -173,6 +180,7 @@ def _task_of(role: Role) -> dict[str, object]:
         "max_restarts": role.max_restarts,
         "tolerate": role.tolerate,
         "gpus": role.gpus,
+        **({"gpu_resource": role.gpu_resource} if role.gpu_resource else {}),
         **({"ports": dict(role.ports)} if role.ports else {}),
         **({"workdir": role.workdir} if role.workdir else {}),
         **({"after": list(role.after)} if role.after else {}),
@@ -198,13 +206,14 @@ def _safe_json(value: Mapping[str, object]) -> str:
 
 # Key of the task description → the folders of `container` that a job with the key needs: it reads
 # delegation tokens; logs the task in; copies inputs and outputs; links and unpacks files and
-# packages; sets variables of other systems; knows the strategy's framework; starts all tasks again;
-# does without some; finds the deciding task on HDFS.
+# packages; looks for its GPUs; sets variables of other systems; knows the strategy's framework;
+# starts all tasks again; does without some; finds the deciding task on HDFS.
 _PARTS = {
     "tokens": ("delegation",),
     "login": ("login",),
     "data": ("data",),
     "files": ("shipping",),
+    "gpus": ("devices",),
     "variables": ("systems",),
     "framework": ("frameworks",),
     "retries": ("retrying",),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.diagnose.amounts import clause, plural
+from submit_tf_job.diagnose.amounts import clause, listed, plural
 from submit_tf_job.operations.detail import events_of, limits_of, start_of, tasks_of
 from submit_tf_job.report.format import FORMAT_VERSION, instant
 from submit_tf_job.report.job_text import job_lines, job_object
@@ -71,6 +72,7 @@ def _task_object(task: TaskDetail) -> dict[str, Any]:
         "launched_at": instant(task.launched_ms),
         "restarts": task.restarts,
         "status": task.status,
+        "gpus": list(task.gpus),
     }
 
 
@@ -87,6 +89,7 @@ def description_lines(
         yield from columns([_HEADING, *task_rows(tasks, now_ms)], width, indent="  ", ids=(6,))
         if len(tasks) > _TASKS_SHOWN:
             yield f"  and {len(tasks) - _TASKS_SHOWN} more; -o json lists all"
+    yield from _gpu_lines(tasks)
     start = start_of(status)
     if start:
         yield _start_line(start)
@@ -102,6 +105,18 @@ def description_lines(
     if events:
         yield "last events"
         yield from (f"  {line}" for line in events_lines(events[-_EVENTS_SHOWN:]))
+
+
+def _gpu_lines(tasks: Sequence[TaskDetail]) -> Iterator[str]:
+    """Return one line for each kind of GPUs that tasks see, with the first of these tasks."""
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        counts = Counter(task.gpus).items()
+        if task.gpus:
+            words = ", ".join(f"{count} x {model}" for model, count in counts)
+            found.setdefault(words, []).append(task.name)
+    for words, names in found.items():
+        yield f"GPUs  {words}  in {listed(names)}"
 
 
 def _start_line(start: StartTimes) -> str:

@@ -229,7 +229,7 @@ def _what_happens(status: JobStatus) -> str:
             "still recover it"
         )
     # the job is over, and its logs are not collected yet
-    if state is JobState.FINISHING and status.verdict.reason:
+    if status.verdict.reason and (state is JobState.FINISHING or status.outdated):
         return status.verdict.reason
     if state is JobState.PENDING:
         return "accepted; waiting for YARN to start its ApplicationMaster"

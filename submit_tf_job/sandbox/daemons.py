@@ -354,7 +354,7 @@ def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, 
         restore_bridge(state.engine)
         expose(state.engine, exposed(state, layout))
         dns = state.dns_address if state.dns else None
-        return start_engine(state.engine, environ, dns, dockerd_options(state, environ))
+        return start_engine(state.engine, environ, dns, dockerd_options(state))
     if name == "kdc":
         variables |= {**kdc_environment(layout), "PATH": kdc_path(variables["PATH"])}
         return launch(

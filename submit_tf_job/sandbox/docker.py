@@ -131,15 +131,15 @@ def _check_executor(path: Path) -> None:
         )
 
 
-def dockerd_options(state: SandboxState, environ: Mapping[str, str]) -> list[str]:
+def dockerd_options(state: SandboxState) -> list[str]:
     """Return the options of dockerd for this sandbox, beyond those of every engine."""
     options = []
     if state.executor:
         options += ["-H", f"unix://{_DEFAULT_SOCKET}"]
     if state.gpus:
-        # The GPUs are simulated: runc in place of NVIDIA's runtime, whose variables have no effect.
-        runc = shutil.which("runc", path=engine.dockerd_path(environ))
-        options += ["--add-runtime", f"nvidia={runc}"]
+        # The GPUs are simulated, by a runtime that gives containers what NVIDIA's does.
+        programs = Layout(Path(state.home)).programs
+        options += ["--add-runtime", f"nvidia={programs / 'nvidia-runtime'}"]
     return options
 
 
@@ -207,7 +207,7 @@ def _gpus(state: SandboxState) -> dict[str, str]:
     return {
         "yarn.nodemanager.resource-plugins": GPU,
         "yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables": str(
-            Layout(Path(state.home)).programs / "nvidia-smi"
+            Layout(Path(state.home)).programs / "gpu/nvidia-smi"
         ),
         # Version 1, the default, calls a plug-in of Docker's that no longer exists: Connection
         # refused.
@@ -255,11 +255,15 @@ def write_programs(state: SandboxState, layout: Layout, environ: Mapping[str, st
             json.dumps(_settings(state, layout, environ), indent=1)
         )
     if state.gpus:
-        (layout.programs / "gpus.xml").write_text(_discovered(state.gpus))
-        (layout.programs / "nvidia-smi").write_text(
-            f"#!/bin/sh\nexec cat {layout.programs / 'gpus.xml'}\n"
+        runc = shutil.which("runc", path=engine.dockerd_path(environ))
+        smi, runtime = layout.programs / "gpu/nvidia-smi", layout.programs / "nvidia-runtime"
+        smi.parent.mkdir(exist_ok=True)
+        smi.write_text(_SMI.format(xml=_discovered(state.gpus), all=_numbers(state.gpus)))
+        runtime.write_text(
+            f"#!{Path(sys.executable).resolve()} -IS\n{_RUNTIME.format(runc=runc, smi=str(smi))}"
         )
-        (layout.programs / "nvidia-smi").chmod(0o755)
+        for program in (smi, runtime):
+            program.chmod(0o755)
 
 
 def _settings(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> dict[str, object]:
@@ -374,6 +378,47 @@ def _check_reach(state: SandboxState) -> None:
                 hint="set XDG_CACHE_HOME to a directory that everybody may enter, or take "
                 "another Java",
             )
+
+
+# what is asked by Hadoop (-x -q), and by tasks (-L)
+_SMI = """\
+#!/bin/sh
+if [ "$1" != -L ]; then
+cat <<'END'
+{xml}END
+exit
+fi
+for number in $(echo "${{NVIDIA_VISIBLE_DEVICES-{all}}}" | tr , ' '); do
+  echo "GPU $number: Sandbox (UUID: GPU-00000000-0000-0000-0000-00000000000$number)"
+done
+"""
+# NVIDIA's runtime in small: it adds the device files of NVIDIA_VISIBLE_DEVICES, and nvidia-smi
+_RUNTIME = """\
+import json, os, sys
+
+words = sys.argv[1:]
+if "create" in words and "--bundle" in words:
+    path = os.path.join(words[words.index("--bundle") + 1], "config.json")
+    with open(path) as file:
+        config = json.load(file)
+    env = dict(entry.partition("=")[::2] for entry in config["process"]["env"])
+    numbers = [n for n in env.get("NVIDIA_VISIBLE_DEVICES", "").split(",") if n.isdigit()]
+    for number in numbers:
+        device = {{"type": "c", "major": 195, "minor": int(number)}}
+        config["linux"].setdefault("devices", []).append(
+            {{**device, "path": "/dev/nvidia" + number, "fileMode": 0o666}})
+        config["linux"]["resources"]["devices"].append({{**device, "allow": True, "access": "rw"}})
+    if numbers:
+        config["mounts"].append({{"destination": "/usr/bin/nvidia-smi", "type": "bind",
+                                 "source": {smi!r}, "options": ["rbind", "ro"]}})
+    with open(path, "w") as file:
+        json.dump(config, file)
+os.execv({runc!r}, [{runc!r}, *words])
+"""
+
+
+def _numbers(count: int) -> str:
+    return ",".join(map(str, range(count)))
 
 
 def _discovered(count: int) -> str:

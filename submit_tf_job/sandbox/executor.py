@@ -245,7 +245,12 @@ def _become_script(places: Places, work: str, pid_file: str, groups: str) -> NoR
             os.dup2(null, number)
         os.umask(0o027)
         os.chdir(work)
-        os.execve(places.settings.setpriv, [*as_user(places), f"{work}/launch_container.sh"], {})
+        environ = {}
+        if places.settings.gpus:  # the nvidia-smi of the simulated ones; then bash's own default
+            own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu")
+            environ["PATH"] = f"{own}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        script = f"{work}/launch_container.sh"
+        os.execve(places.settings.setpriv, [*as_user(places), script], environ)
     except BaseException as problem:
         os.write(2, f"could not start the launch script: {problem}\n".encode())
     os._exit(CRASHED)

@@ -424,8 +424,11 @@ class HttpClient:
                 details=details,
             )
         advice = next((trouble.advice for trouble in seen.values() if trouble.advice), "")
+        said = "No ResourceManager could be reached"
+        if any(trouble.sent for trouble in seen.values()):
+            said = f"No ResourceManager answered {wanted.method} {wanted.path}"
         return ClusterUnavailable(
-            f"No ResourceManager could be reached: {tried}.",
+            f"{said}: {tried}.",
             hint=advice or "Check --rm and resource_managers.",
             details=details,
         )

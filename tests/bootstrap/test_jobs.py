@@ -905,3 +905,58 @@ def test_the_report_says_for_whom_the_end_waits(job: Cluster) -> None:
     job.go()
     job.wait_all()
     assert "awaited" not in job.report()
+
+
+LISTED = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-1b4d-4a1d-8b0b-000000000000)
+  MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-000000000000)
+  MIG 3g.20gb     Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-000000000000)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-1b4d-4a1d-8b0b-000000000001)
+"""
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+
+
+def with_gpus(job: Cluster, said: str, status: int = 0, *, asked: int = 1) -> dict[str, str]:
+    """Make a job whose worker asks for GPUs, and a nvidia-smi that says this."""
+    tool = job.root / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\nexit {status}\n")
+    tool.chmod(0o755)
+    roles = {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "echo trains")}
+    job.job({**roles, "worker": {**roles["worker"], "gpus": asked}}, gpus="yarn.io/gpu")
+    return {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
+
+
+def test_a_task_reports_the_gpus_that_it_sees(any_job: Cluster) -> None:
+    any_job.start(env=with_gpus(any_job, LISTED, asked=3))
+    assert set(any_job.wait_all().values()) == {0}
+    part = "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
+    tasks = {entry["task"]: entry.get("gpus") for entry in any_job.report()["tasks"]}
+    assert tasks == {"chief-0": None, "worker-0": [part, part, "NVIDIA A100-SXM4-40GB"]}
+    assert "GPUs: " not in any_job.stderr("chief-0"), "a role without GPUs asks nothing"
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "env", "words"),
+    [
+        (LISTED, 0, {}, "asked for 4 GPUs and sees 3 (NVIDIA A100"),
+        (MISMATCH, 18, {}, f"sees none on node-of-worker-0: nvidia-smi says: {MISMATCH}"),
+        (LISTED, 0, {"CUDA_VISIBLE_DEVICES": ""}, "sees none on node-of-worker-0: CUDA_VISIBLE"),
+    ],
+)
+def test_fewer_gpus_than_asked_for_fail_the_job_before_the_training(
+    job: Cluster, said: str, status: int, env: dict[str, str], words: str
+) -> None:
+    job.start(env={**with_gpus(job, said, status, asked=4), **env})
+    assert set(job.wait_all().values()) != {0}
+    failure = job.report()["first_failure"]
+    assert (failure["task"], failure["reason"]) == ("worker-0", "gpu-missing")
+    assert words in failure["message"]
+    assert job.stdout("worker-0") == ""
+
+
+def test_a_role_that_chooses_its_devices_itself_is_not_judged(job: Cluster) -> None:
+    env = with_gpus(job, LISTED, asked=4)
+    job.task["roles"]["worker"]["env"] = {"CUDA_VISIBLE_DEVICES": "0"}
+    job.start(env=env)
+    assert set(job.wait_all().values()) == {0}

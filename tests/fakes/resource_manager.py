@@ -226,6 +226,8 @@ class FakeRM:
             "progress": 100.0,
             "diagnostics": app.diagnostics,
             "applicationType": "yarn-service",
+            "amContainerLogs": f"http://node1:8042/node/containerlogs/container_"
+            f"{app.id.partition('_')[2]}_{app.attempt:02}_000001/{app.user}",
             "applicationTags": f"name: {app.name}",
             "startedTime": app.started_ms,
             "finishedTime": app.finished_ms,
@@ -423,7 +425,7 @@ class FakeRM:
         if running:
             shown |= {
                 **stored.spec,
-                "state": "STARTED",
+                "state": self.yarn.service_state,
                 "components": [self._component(item) for item in stored.spec["components"]],
             }
         return Answer.json(shown)

@@ -46,6 +46,7 @@ class Served:
     def __init__(self, cluster: FakeCluster, url: str) -> None:
         self.cluster, self.url = cluster, url
         self.delay_s = 0.0  # before every answer
+        self.silent = "no path"  # what is asked below it gets no answer
         # what answers below a path, where it is not a ResourceManager
         self.servers: dict[str, Server] = {"/ws/v1/node/": cluster.node}
         self.asked: list[tuple[float, str, str]] = []  # when, method, path
@@ -66,6 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.served.asked.append((time.monotonic(), self.command, parts.path))
         time.sleep(self.served.delay_s)
+        if parts.path.startswith(self.served.silent):
+            time.sleep(60)
         asked = Asked(self.command, parts.path, query, body, dict(self.headers.items()), 60.0)
         servers = self.served.servers.items()
         server = next(

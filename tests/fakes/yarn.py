@@ -34,6 +34,7 @@ class App:
     finished_ms: int = 0
     ran: bool = False
     priority: int = 0
+    attempt: int = 1  # of its AM
     finishing: bool = False  # FINISHED to all clients, and its AM still runs
 
     @property
@@ -81,6 +82,7 @@ class Yarn:
     job_s: float | None = None
     hold_accepted: bool = False
     readable: bool = True
+    service_state: str = "STARTED"  # of a service whose AM runs
     max_mb: int = 8192
     max_gpus: int = 0
     most_priority: int = 0

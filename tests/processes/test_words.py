@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -169,3 +170,72 @@ def test_finishing_says_for_whom_and_until_when(world: World) -> None:
         in world("wait", "line", "--timeout", "1s").err
     )
     assert world("status", "line", "-o", "json").json["awaited"]["tasks"] == ["worker-1"]
+
+
+def test_a_silent_application_master_is_named_and_the_rest_is_told(world: World) -> None:
+    world.post()
+    world.starts()
+    world.report()
+    world.served.silent = "/app/v1/services/"
+    done = world("status", "line")
+    assert (done.status, done.out.splitlines()[0].split()[:2]) == (0, ["line", "STARTING"])
+    assert "the ResourceManager answers, and the ApplicationMaster does not" in done.out
+    assert "No ResourceManager" not in done.out + done.err
+
+
+def test_an_application_master_that_is_started_again_is_not_pending(world: World) -> None:
+    world.post()
+    world.starts()
+    [app] = world.yarn.apps.values()
+    app.state, app.attempt = "ACCEPTED", 2
+    done = world("status", "line")
+    assert done.out.splitlines()[1] == (
+        "  its ApplicationMaster was lost, and YARN starts it again; tasks that ran go on"
+    )
+    assert "PENDING" not in done.out
+
+
+def test_a_report_of_a_container_that_has_ended_is_not_told_as_running(world: World) -> None:
+    world.post()
+    world.starts()
+    dead = world.yarn.containers["worker"][0]
+    world.report(updated_at=world.clock.epoch_ms() / 1000 - 300)
+    assert "line  RUNNING" in world("status", "line").out, "an old report alone says nothing"
+    dead["state"] = "FAILED"
+    done = world("status", "line")
+    assert "line  RUNNING" not in done.out
+    assert "the container of worker-0 has ended without a last word" in done.out
+
+
+def test_a_silent_node_of_a_running_job_is_named(world: World) -> None:
+    world.post()
+    world.starts()
+    world.report()
+    world.yarn.service_state = "STABLE"
+    world.served.silent = "/ws/v1/node/"
+    done = world("status", "line")
+    assert "line  RUNNING" in done.out
+    assert "not known at this moment: how its tasks stand: " in done.out
+
+
+def test_logs_go_on_where_a_restarted_resource_manager_lists_no_job_yet(world: World) -> None:
+    world.post()
+    world.starts()
+    key = CONTAINER.format(2), "stdout.txt"
+    world.cluster.node.logs[key] = b"before\n"
+    [app] = world.yarn.apps.values()
+
+    def restarts() -> None:
+        world.cluster.rms[0].die()
+        time.sleep(4)  # of our time: 40 s of the cluster's
+        world.yarn.apps.clear()
+        world.cluster.rms[0].come_back(alone=True)
+        time.sleep(2)
+        world.yarn.apps[app.id] = app
+        world.cluster.node.logs[key] += b"after\n"
+        time.sleep(2)
+        world.yarn.end(app, "FINISHED", "SUCCEEDED")
+
+    threading.Timer(1.5, restarts).start()
+    done = world("logs", "line", "worker-0", "-f", "--no-prefix")
+    assert (done.status, done.out.split()) == (0, ["before", "after"]), done.err

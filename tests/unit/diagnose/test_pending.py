@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -449,6 +450,33 @@ def test_diagnose_tasks_with_containers() -> None:
     assert causes[0].sentence.startswith(
         "worker-0 on node1, for 43 s, has a container and has not started: the image"
     )
+
+
+def test_diagnose_speaks_of_an_image_only_where_one_is_pulled() -> None:
+    brought = Late("worker-0", "node1", 95.0, "LOCALIZING", False)
+    (cause,) = diagnose(starting(node(), asks=(), late=(brought,)))
+    assert cause.sentence.endswith("their files and packages are being brought to the node")
+    assert "image" not in cause.hint
+    plain = replace(
+        starting(node(), asks=(), late=(Late("worker-0", "node1", 43.0, "RUNNING", False),)),
+        has_image=False,
+    )
+    (cause,) = diagnose(plain)
+    assert "image" not in cause.sentence + cause.hint
+
+
+def test_diagnose_forgets_an_application_master_that_came_back() -> None:
+    back = AppAttempt.from_json({"id": 2, "startTime": 1_000})
+    late = Late("worker-0", "node1", 43.0, "RUNNING", True)
+    base = starting(node(), asks=(), late=(late,))
+    now_ms = (base.app.started_ms or 0) + (base.app.elapsed_ms or 0)
+    for started_ms, codes in (
+        (now_ms - 900_000, ["task-not-arrived"]),
+        (now_ms - 5_000, ["am-restarted", "task-not-arrived"]),
+    ):
+        attempt = replace(back, started_ms=started_ms)
+        found = diagnose(replace(base, attempt=attempt, tries=2))
+        assert [cause.code for cause in found] == codes
 
 
 def test_diagnose_lost_tasks_that_yarn_has_not_replaced() -> None:

@@ -98,6 +98,8 @@ class Cluster:
         return f"within {seconds:g} s"
 
     def _allowed(self, deadline: object) -> None:
+        if deadline in ("within 15 s", "within 5 s"):
+            return  # the services API, whose ApplicationMaster may hang
         assert deadline == (None if self.deadline_s is None else f"within {self.deadline_s:g} s")
 
     def get_written_service(self, name: str, *, deadline: object) -> ObservedService:
@@ -553,6 +555,7 @@ def test_observe_limits_its_requests_in_time(cluster: Cluster) -> None:
     cluster.deadline_s = 10
     observer = cluster.observer(application_id=None)
     cluster.expect("service", "mnist", gives=ClusterUnavailable("away"))
+    cluster.expect("apps", "alice", "mnist", gives=ClusterUnavailable("away"))
     with pytest.raises(ClusterUnavailable):
         observer.observe()
 

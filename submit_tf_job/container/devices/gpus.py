@@ -1,0 +1,116 @@
+"""The GPUs that a task sees, compared with those that its role asked for.
+
+YARN counts GPUs; whether a container gets them is decided by the node's runtime (a Docker whose
+runtime is not NVIDIA's gives none), its driver and its control groups. A program that finds none
+mostly trains on the CPU without a word.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import BootstrapProblem, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from submit_tf_job.container.info import Info
+
+ANSWER_S = 60.0  # without persistence mode the driver initialises each device first
+# resources whose devices are known here; those of other vendors are not judged
+KNOWN = ("yarn.io/gpu", "nvidia.com/", "amd.com/")
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_GPU = re.compile(r"GPU \d+: (?P<model>.+?) \(UUID: ")
+_MIG = re.compile(r" +MIG (?P<profile>\S+) +Device +\d+: \(UUID: ")
+
+
+def check(info: Info, env: Mapping[str, str]) -> None:
+    """Store the models of the GPUs that this task sees.
+
+    Raises:
+        BootstrapProblem: They are fewer than its role asked for.
+    """
+    role = info.roles[info.role]
+    asked, resource = role["gpus"], role.get("gpu_resource") or info.task["gpus"]
+    info.gpus, how = _seen(env)
+    own = [name for name in VISIBLE if name in role.get("env", {})]
+    log("GPUs: %s (%s)" % (", ".join(info.gpus) or "none", how))
+    # whoever sets these variables in `env` of the job spec has chosen
+    if len(info.gpus) >= asked or own or not resource.startswith(KNOWN):
+        return
+    text = "%s asked for %d GPU%s and sees %s on %s: %s"
+    found = "%d (%s)" % (len(info.gpus), ", ".join(info.gpus)) if info.gpus else "none"
+    text %= (info.name, asked, "" if asked == 1 else "s", found, info.node, how)
+    raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "gpu-missing", text)
+
+
+def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
+    """Return the models, and how they were found."""
+    tool = shutil.which("nvidia-smi", path=env.get("PATH"))
+    devices = _device_files()
+    found, how = devices, "device files; no nvidia-smi in the container"
+    if tool:
+        listed, said = _listed(tool)
+        found, how = listed, said
+        if not listed and not said:  # an nvidia-smi that is none
+            found, how = devices, "device files"
+    for name in VISIBLE:
+        if name in env:
+            visible = [part for part in env[name].split(",") if part.strip() not in ("", "-1")]
+            if len(visible) < len(found):
+                found, how = found[: len(visible)], "%s=%s" % (name, env[name])
+    return found, how
+
+
+def _listed(tool: str) -> tuple[list[str], str]:
+    """Return what `nvidia-smi -L` lists: GPUs, or the parts of a GPU that MIG has divided."""
+    try:
+        done = subprocess.run(
+            [tool, "-L"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as err:
+        return [], "nvidia-smi failed: %s" % err
+    text = done.stdout.decode("utf-8", "replace")
+    found: list[str] = []
+    whole = ""
+    for line in text.splitlines():
+        gpu, part = _GPU.match(line), _MIG.match(line)
+        if gpu:
+            whole = gpu.group("model")[:100]
+            found.append(whole)
+        elif part:
+            if found and found[-1] == whole:
+                found.pop()  # it is divided
+            found.append("%s MIG %s" % (whole, part.group("profile")))
+    if found:
+        return found, "nvidia-smi"
+    if done.returncode or text.strip().startswith("No devices"):
+        said = " ".join(text.split())[:300]
+        return [], "nvidia-smi says: %s" % (said or "exit status %d" % done.returncode)
+    return [], ""
+
+
+def _device_files() -> list[str]:
+    """Return the GPUs by their device files: NVIDIA's, or those of ROCm."""
+    files = [path for path in glob.glob("/dev/nvidia*") if re.match(r"/dev/nvidia\d+$", path)]
+    if files:
+        models = []
+        for path in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information")):
+            with open(path, errors="replace") as source:
+                said = re.search(r"^Model:\s*(.+)$", source.read(), re.MULTILINE)
+                models.append(said.group(1).strip() if said else "NVIDIA GPU")
+        return (models + ["NVIDIA GPU"] * len(files))[: len(files)]
+    if os.path.exists("/dev/kfd"):
+        return ["AMD GPU"] * len(glob.glob("/dev/dri/render*"))
+    return []
