@@ -5,7 +5,6 @@ Needs no ResourceManager.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -142,18 +141,13 @@ class StoredServices:
         return ""
 
     def now_ms(self) -> int:
-        """Return the time of the file system's clock, by creating a file beside the copy.
+        """Return the time of the file system's clock.
 
         Raises:
             SubmitTFJobError: The directory does not exist, or is not writable.
         """
         storage = self.open()
-        path = f"{self._beside(storage)}/.tfjob-clock-{os.urandom(4).hex()}"
-        storage.create(path, (), 0o600)
-        try:
-            return storage.stat(path).modified_ms
-        finally:
-            storage.remove(path)
+        return storage.now_ms(self._beside(storage))
 
     def claim(self, edition: int, turn: int) -> bool:
         """Claim the right to delete a service at one edition of its copy; return whether that

@@ -261,6 +261,19 @@ class Storage(ABC):
         """Write a new file under its own name; after an error, an incomplete file remains."""
         self._create(self.path(path), pieces, mode)
 
+    def now_ms(self, directory: str) -> int:
+        """Return the time by the storage's clock, by creating a file in a directory.
+
+        Raises:
+            NoSuchPath: The directory does not exist.
+        """
+        path = join(self.path(directory), f".tfjob-clock-{os.urandom(4).hex()}")
+        self.create(path, (), 0o600)
+        try:
+            return self.stat(path).modified_ms
+        finally:
+            self.remove(path)
+
     def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Move a file or directory atomically.
 

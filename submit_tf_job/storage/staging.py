@@ -521,9 +521,14 @@ def sweep(
         storage: The storage that contains the files.
         root: The staging directory.
         older_than: Minimum time since the last use.
-        now: Current time; None for the clock's.
+        now: Current time; None for that of the storage, whose clock dates the files.
     """
-    limit = (now or datetime.now(timezone.utc)) - older_than
+    if now is None:
+        try:
+            now = _when(storage.now_ms(root))
+        except NoSuchPath:
+            return
+    limit = now - older_than
     found: dict[str, list[Stat]] = {}
     for kind in KINDS:
         with suppress(NoSuchPath):

@@ -71,6 +71,18 @@ def test_prepare_that_succeeded_is_not_run_again_by_retries(job: Cluster) -> Non
     assert (job.root / "app" / "prepared").read_text() == "once\n"
 
 
+def test_prepare_that_failed_is_not_run_again_by_retries(job: Cluster) -> None:
+    roles = {"chief": role(1, "trains", SHOW), "witness": role(1, "sidecar", ["sleep", "600"])}
+    prepare = "echo began >> ../prepared; exit 7"
+    job.job(roles, prepare=prepare, retries={"max": 2, "on": ["any"]}, grace_s=20)
+    job.start()
+    assert job.wait_all() == {"chief-0": 0, "witness-0": 93}
+    assert (job.root / "app" / "prepared").read_text() == "began\n"
+    report = job.report()
+    assert report["first_failure"]["reason"] == "prepare-failed"
+    assert report["retries"]["refusal"] == "not retried: `prepare` failed, which runs once"
+
+
 def test_prepare_that_was_lost_is_run_again_by_retries(job: Cluster) -> None:
     roles = {
         "chief": role(1, "trains", SHOW),

@@ -62,9 +62,9 @@ def tree(root: str, note: Callable[[str], None]) -> tuple[list[str], list[str], 
                 if relative != MARK:
                     files.append(relative)
             elif not stat.S_ISDIR(mode):
-                note("%s is neither a file nor a directory; it is not stored" % path)
+                note("%s is neither a file nor a directory; it is not stored" % relative)
             elif real in above:
-                note("%s is a link to a directory around it; it is not stored" % path)
+                note("%s is a link to a directory around it; it is not stored" % relative)
             else:
                 directories.append(relative)
                 todo.append((relative, above | {real}))
@@ -93,7 +93,7 @@ class Upload:
         Raises:
             StoreError: It is not at its place; the message says where it is, if anywhere.
         """
-        directories, files, self.broken = tree(self.step["from"], self.copying.note)
+        directories, files, self.broken = tree(self.step["from"], self._note)
         if not files:
             raise StoreError("nothing was written to %s" % self.step["from"])
         self._try(self._begin)
@@ -117,6 +117,9 @@ class Upload:
 
     def _try(self, call: Callable[[], Any]) -> Any:
         return self.copying.retry(call)
+
+    def _note(self, text: str) -> None:
+        self.copying.note("the output %s: %s" % (self.step["name"], text))
 
     # --- what stands there ---
     def _begin(self) -> None:
@@ -266,7 +269,7 @@ class Upload:
             trash = ""
         if not trash:
             self.store.rename(old, to)
-        self.copying.note(
+        self._note(
             "what stood at %s was no output of an earlier job, and is now at %s" % (self.target, to)
         )
 

@@ -81,6 +81,8 @@ class Generations:
             cause: The record of the first failure.
             step: The last step that the job reported, None if it reported none.
         """
+        if cause.get("reason") == contract.REASON_PREPARE:
+            return "not retried: `prepare` failed, which runs once"
         if not self.covers(cause):
             return "not retried: `retries.on` does not name such a failure (%s)" % self.named()
         if self.used >= self.most:
