@@ -184,9 +184,7 @@ def test_functions_and_a_dag_that_is_tested_beside_a_triggerer(
     (app,) = cluster.apps("tested")
     assert app["finalStatus"] == "SUCCEEDED"
     logs = (airflow.home / "logs" / "dag_id=tested").rglob("*.log*")
-    assert any(
-        "keeps running: its task was not ended by a person" in log.read_text() for log in logs
-    )
+    assert any("Trigger cancelled by user action" in log.read_text() for log in logs)
 
 
 def example(airflow: Airflow, cluster: Cluster) -> None:
