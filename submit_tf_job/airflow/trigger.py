@@ -206,7 +206,7 @@ class SubmitTFJobTrigger(BaseTrigger):
         """Stop the job, if the task was cleared, or marked as failed or succeeded.
 
         A triggerer gives this 30 s (`[triggerer] on_kill_timeout`); the first request to Airflow's
-        API takes longer on a busy host (seen), so the work goes on after that.
+        API takes longer on a busy host (seen with 3.3.2), so the work goes on after that.
         """
         if not (self.own and self.stop_on_kill):
             return
