@@ -12,7 +12,7 @@ from submit_tf_job.observation import JobState, JobStatus
 __all__ = ["Causes"]
 
 _REMEMBERED = 1000
-_AGAIN_S = 30.0  # the logs of a job are collected a while after its end
+_AGAIN_S = 2.0  # at first, then twice as long each time: logs are collected a while after the end
 
 
 class Causes:
@@ -20,8 +20,8 @@ class Causes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # application → its cause, or when it was looked for without success
-        self._found: OrderedDict[str, Cause | float] = OrderedDict()
+        # application → its cause, or when it was looked for in vain first and last
+        self._found: OrderedDict[str, Cause | tuple[float, float]] = OrderedDict()
 
     def of(self, cluster: operations.Cluster, status: JobStatus) -> Cause | None:
         """Return why a job failed; None for other jobs, and where no source explains it.
@@ -35,11 +35,12 @@ class Causes:
             known = self._found.get(application)
         if isinstance(known, Cause):
             return known
-        if known is not None and cluster.clock() - known < _AGAIN_S:
+        first, last = known or (cluster.clock(), float("-inf"))
+        if cluster.clock() - last < max(_AGAIN_S, last - first):
             return None
         cause = operations.why_failed(cluster, status)
         with self._lock:
-            self._found[application] = cause or cluster.clock()
+            self._found[application] = cause or (first, cluster.clock())
             self._found.move_to_end(application)
             while len(self._found) > _REMEMBERED:
                 self._found.popitem(last=False)
