@@ -98,7 +98,7 @@ test-all: ## all tests but those of `make matrix`: an hour; PART=tests/cluster r
 
 .PHONY: unit
 unit: venv ## the tests that need no server and no cluster: half a minute
-	$(PYTEST) -n 2 -q -m 'not long' tests/unit tests/golden $(PYTEST_ARGS)
+	$(PYTEST) -n 2 -q -m 'not long and not slow' tests/unit tests/golden tests/scenarios $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: venv ## ruff, mypy, import rules, spelling
