@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -112,10 +113,14 @@ def test_open_without_a_role_says_that_none_serves(world: World) -> None:
 def test_an_interrupt_tells_the_state(world: World) -> None:
     world.yarn.hold_accepted = True
     world.post()
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    done = world("wait", "line")
-    assert done.status == 130
-    assert "Job line is still pending. Reattach: submit_tf_job wait line" in done.err
+    words = [sys.executable, "-m", "submit_tf_job", "wait", "line", "--rm", world.served.url]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as waits:
+        assert waits.stderr
+        assert "PENDING" in waits.stderr.readline()
+        waits.send_signal(signal.SIGINT)
+        said = waits.stderr.read()
+    assert waits.returncode == 130
+    assert "Job line is still pending. Reattach: submit_tf_job wait line" in said
 
 
 STILL = {"task": "worker-1", "step": 3, "since": 1000.0}
