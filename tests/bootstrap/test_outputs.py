@@ -341,7 +341,8 @@ def test_a_full_quota_is_told_as_one_and_the_output_is_stored_once_there_is_room
 
     def full(operation: str, path: str) -> None:
         if operation == "CONTENT" and path.endswith("/big"):
-            raise Fault(403, "DSQuotaExceededException", said)
+            trace = "\n\tat java.security.AccessController.doPrivileged(Native Method)"
+            raise Fault(403, "DSQuotaExceededException", said + trace)
 
     hdfs.before = full
     storing(job, on(hdfs), "head -c 50000000 /dev/zero > $TFJOB_OUTPUT_M/big")

@@ -21,9 +21,9 @@ MISSING = ("FileNotFound", "No such file", "does not exist", "not found")
 # What trying again cannot change. Everything else may pass, whatever it is called: a server that
 # restarts, safe mode, a broken pipe, a quota that somebody raises.
 LASTING = (
-    "AccessControl",
+    "AccessControlException",  # a stack trace has AccessController
     "AlreadyExists",
-    "Authorization",
+    "AuthorizationException",
     "IllegalArgument",
     "InvalidPath",
     "InvalidToken",
