@@ -31,7 +31,9 @@ from submit_tf_job.yarn.observed import (
 from submit_tf_job.yarn.states import AppState, ContainerState, FinalStatus, ServiceState
 
 __all__ = [
+    "ENDED",
     "GIVEN_UP",
+    "OVER",
     "Awaited",
     "Evidence",
     "Failure",
@@ -51,6 +53,9 @@ __all__ = [
 RECOVERED = "Attempt recovered after RM restart"
 # in the diagnostics of an application that a client killed because it could never start
 GIVEN_UP = "submit_tf_job gave it up: "
+# before the job's state, in the diagnostics of an application that a follower ended after its job
+OVER = "submit_tf_job ended what was left of it after the job had "
+ENDED = frozenset({ContainerState.SUCCEEDED, ContainerState.FAILED, ContainerState.STOPPED})
 
 
 class JobState(str, Enum):
@@ -260,6 +265,11 @@ class JobReport:
         return self.state in ("succeeded", "failed", "stopped")
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the deciding task has left, or waits only for YARN: nothing changes any more."""
+        return self.is_over and bool(self.raw.get("ended_at"))
+
+    @property
     def graceful(self) -> bool:
         """Whether the job was stopped with time to save (`submit_tf_job stop --grace`)."""
         return isinstance(self.raw.get("saving"), list)
@@ -287,13 +297,9 @@ class JobReport:
         return Awaited(tasks, max(len(tasks), _whole(found.get("count"))), found["until"])
 
     @property
-    def lost_witness(self) -> bool:
-        """Whether the sidecar was lost whose exit status is a retried job's for YARN.
-
-        To a deciding task that YARN has started again it may never have come.
-        """
-        witness = self.retried and self.roles.get(contract.WITNESS_ROLE)
-        return bool(witness and (witness.failed + witness.lost or not witness.arrived))
+    def has_witness(self) -> bool:
+        """Whether YARN's final status is the exit status of a task beside the deciding one."""
+        return contract.WITNESS_ROLE in self.roles
 
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:
@@ -517,6 +523,14 @@ class JobStatus:
         return [entry for entry in found if isinstance(entry, Mapping)]
 
     @property
+    def start_timeout_s(self) -> float:
+        """The job's `start_timeout`, as its service has it; 0 if it is not known."""
+        if self.service is None:
+            return 0.0
+        limit = self.service.properties.get(contract.PROPERTY_START_TIMEOUT, "")
+        return float(limit) if limit.isdecimal() else 0.0
+
+    @property
     def overdue(self) -> Overdue | None:
         """The deciding task, if it has had no container for longer than `start_timeout`; once it
         runs, it enforces that deadline itself.
@@ -530,17 +544,48 @@ class JobStatus:
             return None
         if not service.components or not app.launch_ms:
             return None
-        task = self.deciding_task
-        limit = service.properties.get(contract.PROPERTY_START_TIMEOUT, "")
-        if task is None or not limit.isdecimal():
+        task, limit_s = self.deciding_task, self.start_timeout_s
+        if task is None or not limit_s:
             return None
         # all times are from the cluster's clock
         launched_ms = app.launch_ms - (app.started_ms or app.launch_ms)
         waited_s = ((app.elapsed_ms or 0) - launched_ms) / 1000
         has_container = any(c.instance == task and c.id for c in self.containers)
-        if has_container or waited_s <= float(limit):
+        if has_container or waited_s <= limit_s:
             return None
-        return Overdue(task, waited_s, float(limit))
+        return Overdue(task, waited_s, limit_s)
+
+    @property
+    def is_left_over(self) -> bool:
+        """Whether the job is over, but its application is not (docs/internals/endings.md)."""
+        app = self.app
+        if app is None or app.ended or self.foreign:
+            return False
+        if self.report is not None and self.report.has_ended:
+            return True
+        if self.trouble:
+            return False
+        # it may have left no end, and Hadoop 3.1 and 3.2 go on after it and after the witness
+        final = [c for c in self.components if c.restart_policy == "NEVER"]
+        ended = {c.instance for one in final for c in one.containers if c.state in ENDED}
+        if self.deciding_task in ended:
+            return True
+        lives = {c.instance for c in self.containers if c.state not in ENDED}
+        return contract.WITNESS in ended and self.deciding_task not in lives
+
+    @property
+    def still_wanted(self) -> tuple[str, ...]:
+        """The tasks for which YARN still wants a container."""
+        found = []
+        for component in self.components:
+            done = {
+                c.instance
+                for c in component.containers
+                if c.state is not ContainerState.FAILED or component.restart_policy == "NEVER"
+            }
+            names = (f"{component.name}-{i}" for i in range(component.number_of_containers or 0))
+            found += [name for name in names if name not in done]
+        return tuple(found)
 
     @property
     def failed_before_bootstrap(self) -> tuple[str, ...]:
@@ -621,6 +666,8 @@ def verdict(seen: JobStatus) -> Verdict:
 
 def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
     state, overdue = _running_state(seen, app), seen.overdue
+    if seen.is_left_over:
+        return _left_over(seen)
     if seen.outdated and seen.report:
         return Verdict(
             JobState.STARTING if seen.report.retried else JobState.FINISHING,
@@ -636,6 +683,19 @@ def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
         return Verdict(state, "")
     stop = f"stop it (submit_tf_job stop {seen.name}), or let it wait for room"
     return Verdict(state, str(overdue), hint=f"nothing has started yet: {stop}")
+
+
+def _left_over(seen: JobStatus) -> Verdict:
+    wanted = seen.still_wanted
+    if not wanted:
+        return Verdict(JobState.FINISHING, "")
+    some = ", ".join(wanted[:3]) + (f" and {len(wanted) - 3} more" if wanted[3:] else "")
+    return Verdict(
+        JobState.FINISHING,
+        f"it is over; YARN still wants a container for {some}",
+        hint=f"submit_tf_job wait {seen.name} ends the application a minute later, and returns "
+        "the verdict",
+    )
 
 
 def _running_state(seen: JobStatus, app: AppReport) -> JobState:
@@ -782,10 +842,10 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
             "it was stopped, with time to save; its tasks ended before YARN stopped it",
             confirmed=True,
         )
-    if report is not None and report.state == "succeeded" and report.lost_witness:
+    if report is not None and report.state == "succeeded" and report.has_witness:
         return Verdict(
             JobState.SUCCEEDED,
-            f"YARN reports FAILED because the container of {contract.WITNESS_ROLE} was lost; the "
+            f"YARN reports FAILED because {contract.WITNESS_ROLE} was lost or missed the end; the "
             "deciding task reports success",
             confirmed=False,
         )
@@ -855,6 +915,12 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
             confirmed=True,
             failure=report.first_failure,
         )
+    if report is not None and report.state == "succeeded":
+        return Verdict(JobState.SUCCEEDED, confirmed=True)
+    for word, state in (("succeeded", JobState.SUCCEEDED), ("failed", JobState.FAILED)):
+        if OVER + word in app.diagnostics:
+            why = "a follower read that, and then ended the application; its report is gone"
+            return Verdict(state, f"The job had {word}: {why}", confirmed=False)
     if GIVEN_UP in app.diagnostics:
         return given_up(app.diagnostics.partition(GIVEN_UP)[2].strip())
     if "exceeded the lifetime" in app.diagnostics or "lifetime period" in app.diagnostics:

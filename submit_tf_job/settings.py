@@ -541,6 +541,11 @@ class Settings:
         "refuse",
         "what happens to a job whose tasks cannot all run at once on the nodes of the cluster",
     )
+    detached_lifetime_s: float = setting(
+        duration_s,
+        30 * 86400.0,
+        "lifetime of a job without one that is submitted and not followed",
+    )
     timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
     poll: PollSettings = field(default_factory=PollSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)

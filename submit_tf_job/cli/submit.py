@@ -88,6 +88,8 @@ def submit(
     context.interrupted = (
         f"{planned.job.name} may have been submitted. Run the same command again to find out."
     )
+    if detach:
+        planned = operations.detached(planned, settings)
     cluster = operations.connect(settings)
     with upload_progress(context, planned.job.name) as on_upload:
         done = operations.submit(

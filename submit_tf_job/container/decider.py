@@ -541,7 +541,8 @@ class Decider(Agent):
         With its container the ApplicationMaster ends, and soon all that still runs.
         """
         job, witness = self.job, self.job.witness
-        if witness is None or (witness.state in states.OUT and not job.closing):
+        # one that only was away for longer than `grace` is FAILED, too, without a status
+        if witness is None or (witness.status is not None and not job.closing):
             return True
         if not job.closing:
             job.closing = True

@@ -250,6 +250,7 @@ def submit(
         SubmitTFJobError: As `operations.submit`.
     """
     settings, job = cluster.settings, planned.job
+    planned = operations.detached(planned, settings)
     if mine is not None:
         keys.check(mine)
     made = webhook.announce(cluster, planned) if webhook else None

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.operations.logs import log_files, logs, tail_of
 from submit_tf_job.operations.status import describe, error_of, last_lines, status, status_of
 from submit_tf_job.operations.stop import delete, owner, stop
-from submit_tf_job.operations.submit import Submission, convert, load_job, make_plan, submit
+from submit_tf_job.operations.submit import (
+    Submission,
+    convert,
+    detached,
+    load_job,
+    make_plan,
+    submit,
+)
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.change import (
@@ -71,6 +78,7 @@ __all__ = [
     "convert",
     "delete",
     "describe",
+    "detached",
     "diagnose",
     "error_of",
     "extend",

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.observation import GIVEN_UP, JobState
+from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.late import jitter
@@ -131,7 +131,11 @@ def _state(app: AppReport) -> JobState:
         return _ENDS.get(app.final_status, JobState.STOPPED)
     if app.state is AppState.UNKNOWN:
         return JobState.UNKNOWN
-    if app.state is AppState.KILLED and GIVEN_UP in app.diagnostics:
+    if app.state is AppState.KILLED and OVER + "succeeded" in app.diagnostics:
+        return JobState.SUCCEEDED
+    if app.state is AppState.KILLED and (
+        GIVEN_UP in app.diagnostics or OVER + "failed" in app.diagnostics
+    ):
         return JobState.FAILED
     ends = {
         AppState.FAILED: JobState.FAILED,

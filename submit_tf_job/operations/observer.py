@@ -17,12 +17,19 @@ from submit_tf_job.errors import (
     NoSuchJob,
     SubmitTFJobError,
 )
-from submit_tf_job.observation import AWAITED, Evidence, JobReport, JobStatus, with_outcome
+from submit_tf_job.observation import (
+    AWAITED,
+    ENDED,
+    Evidence,
+    JobReport,
+    JobStatus,
+    with_outcome,
+)
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedService
-from submit_tf_job.yarn.states import AppState, ContainerState, FinalStatus, ServiceState
+from submit_tf_job.yarn.states import AppState, FinalStatus, ServiceState
 
 if TYPE_CHECKING:
     from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Observer", "observe"]
 
 FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
-_ENDED = frozenset({ContainerState.SUCCEEDED, ContainerState.FAILED, ContainerState.STOPPED})
 _SERVICE_EVERY_S = 5.0
 SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
 OUTDATED_S = 75.0  # the report is written every 30 s at least
@@ -260,7 +266,7 @@ class Observer:
                     self._decider = container
         listed = [c for component in service.components for c in component.containers]
         self._gone = bool(service.components) and not any(
-            c.instance == self._deciding_task and c.state not in _ENDED for c in listed
+            c.instance == self._deciding_task and c.state not in ENDED for c in listed
         )
 
     def _check_whose(self, service: ObservedService) -> None:
@@ -338,7 +344,7 @@ class Observer:
             # A running container may write the report later; an ended one cannot, as its state was
             # requested before the log was read. Of an application that is over, the NodeManager may
             # have deleted the file by now.
-            if self._report is None and decider.state in _ENDED and not over:
+            if self._report is None and decider.state in ENDED and not over:
                 self._evidence = Evidence.MISSING
             return self._evidence is Evidence.MISSING
         except NodeUnreachable as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace as replace_values
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.deletion import Deleted
     from submit_tf_job.yarn.observed import AppReport, ObservedService
 
-__all__ = ["Submission", "convert", "load_job", "make_plan", "submit"]
+__all__ = ["Submission", "convert", "detached", "load_job", "make_plan", "submit"]
 
 FOLLOWED_S = 60.0  # from the end of a run to its successor's submission, at most
 
@@ -188,8 +189,22 @@ def make_plan(
         JobSpecError: YARN or a NodeManager would refuse the job.
     """
     from submit_tf_job.plan import plan
+    from submit_tf_job.plan.limits import check_endings
 
+    check_endings(job, settings.hadoop_version or "")
     return plan(job, site_of(settings), submission=submission, after=after)
+
+
+def detached(planned: Plan, settings: Settings) -> Plan:
+    """Return the plan of a job that nobody follows: with the settings' lifetime, if it has none.
+
+    Nothing on the cluster ends a job that never gets a container (docs/internals/endings.md). The
+    submission's id does not depend on it, so the same command without `--detach` finds the job.
+    """
+    lifetime_s = int(settings.detached_lifetime_s)
+    if planned.job.lifetime_s or not lifetime_s:
+        return planned
+    return replace_values(planned, service=replace_values(planned.service, lifetime=lifetime_s))
 
 
 def submit(
@@ -391,7 +406,9 @@ def _replace(planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]) ->
         return planned
     if planned.submission != plan(planned.job, planned.site).submission:
         return planned  # the id was set by a scheduler
-    return plan(planned.job, planned.site, after=former)
+    again = plan(planned.job, planned.site, after=former)
+    service = replace_values(again.service, lifetime=planned.service.lifetime)  # of `detached`
+    return replace_values(again, service=service)
 
 
 class _AnotherRunError(Exception):
@@ -476,10 +493,12 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     """Check whether this Hadoop can run the job. Its request is the first one: where no
     ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
     """
-    from submit_tf_job.plan.limits import check_version
+    from submit_tf_job.plan.limits import check_endings, check_version
 
     found = cluster.client.recent_info().hadoop_version
-    check_version(planned.body, cluster.settings.hadoop_version or found or "")
+    version = cluster.settings.hadoop_version or found or ""
+    check_version(planned.body, version)
+    check_endings(planned.job, version)
 
 
 def _check_limits(planned: Plan, cluster: Cluster) -> None:

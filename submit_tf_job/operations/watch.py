@@ -5,12 +5,21 @@ never start.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 from submit_tf_job.deferred import dataclass
-from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
-from submit_tf_job.observation import AWAITED, GIVEN_UP, Evidence, JobState, JobStatus, given_up
+from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, SubmitTFJobError
+from submit_tf_job.observation import (
+    AWAITED,
+    GIVEN_UP,
+    OVER,
+    Evidence,
+    JobState,
+    JobStatus,
+    given_up,
+)
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.observer import observe
 from submit_tf_job.yarn.late import jitter
@@ -22,6 +31,7 @@ __all__ = ["FollowOptions", "Pace", "Patience", "follow", "following", "watching
 
 ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
 OVERDUE_SEEN_S = 30.0
+LEFT_OVER_S = 60.0  # with Hadoop's defaults an ApplicationMaster has exited by then
 
 
 @dataclass(frozen=True)
@@ -125,14 +135,24 @@ def following(
     lacks) sends nothing to the deciding task; the job would hold its other containers until the
     start deadline. The deciding task keeps that deadline, so nothing else ends a job whose deciding
     task gets no container. With `own`, both are stopped here.
+
+    Whoever follows a job has YARN kill what is left of it `LEFT_OVER_S` after its end: an
+    application that still waits for a container (docs/internals/endings.md).
     """
+    clear_up = clears_up(cluster, ref)
     in_vain = waits_in_vain(cluster.clock) if own else lambda _status: False
     observer = observe(
         cluster, ref, bootstrap=bootstrap, answer_s=ANSWER_S, details_every_s=details_every_s
     )
+
+    def look() -> JobStatus:
+        seen = observer.observe()
+        clear_up(seen)
+        return seen
+
     poll = cluster.settings.poll
     status = yield from watching(
-        observer.observe,
+        look,
         lambda status: until(status) or in_vain(status),
         on_status=on_status,
         on_trouble=on_trouble,
@@ -165,6 +185,36 @@ def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
         )
 
     return in_vain
+
+
+def clears_up(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]:
+    """Return a function that is called with each status, and has YARN kill an application whose job
+    has been over for some time.
+
+    The verdict stays that of the report: YARN's diagnostics keep it, too, for `list`.
+    """
+    since: float | None = None
+
+    def look(status: JobStatus) -> None:
+        nonlocal since
+        if not status.is_left_over:
+            since = None
+            return
+        since = cluster.clock() if since is None else since
+        report = status.report
+        if report is not None and report.has_ended:
+            limit_s, reason = LEFT_OVER_S, OVER + report.state
+        else:  # what YARN starts again would have had this time to find the deciding task
+            limit_s = max(LEFT_OVER_S, status.start_timeout_s)
+            reason = GIVEN_UP + "all its tasks have ended, and YARN does not start them again"
+        if cluster.clock() - since >= limit_s:
+            from submit_tf_job.operations.stop import stop
+
+            since = None  # another user's follower may not end it
+            with suppress(SubmitTFJobError):
+                stop(cluster, ref.application_id or ref.name, wait=False, reason=reason)
+
+    return look
 
 
 def _end(cluster: Cluster, ref: JobRef, status: JobStatus) -> JobStatus:

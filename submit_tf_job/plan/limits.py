@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from submit_tf_job.errors import Refused
+from submit_tf_job.errors import JobSpecError, Refused
 from submit_tf_job.jobspec.job import Job
 from submit_tf_job.jobspec.units import memory_text
 from submit_tf_job.plan.planner import MAX_SERVICE_BYTES
 from submit_tf_job.plan.site import Site
 from submit_tf_job.yarn.observed import MaximumResources
 
-__all__ = ["check_limits", "check_version"]
+__all__ = ["check_endings", "check_limits", "check_version"]
 
 
 _FIRST_WITH_LARGE_SERVICES = (3, 3)
+_FIRST_WITH_DECIDING_COMPONENT = (3, 3)  # YARN-8489
 _FIRST_WITH_RESTART_POLICY = (3, 1, 1)
 # Runtime variables → the first version that supports them (before 3.3 only commas separated the
 # arguments of an ENTRYPOINT, YARN-8805).
@@ -64,6 +65,23 @@ def check_version(body: str, hadoop_version: str) -> None:
             f"back more than {MAX_SERVICE_BYTES}",
             hint="set hadoop_conf (or staging) in the settings: files then go to HDFS",
         )
+
+
+def check_endings(job: Job, hadoop_version: str) -> None:
+    """Refuse a job that could hold its place for ever on Hadoop 3.1 and 3.2.
+
+    They do not end an application with its witness (docs/internals/endings.md).
+
+    Raises:
+        JobSpecError: It has `retries` and no `lifetime`.
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", hadoop_version)[:2])
+    if numbers and numbers < _FIRST_WITH_DECIDING_COMPONENT and job.retries and not job.lifetime_s:
+        message = (
+            f"a job with `retries` needs a `lifetime` on Hadoop {hadoop_version}, which does not "
+            "end an application while a lost task gets no other container; say lifetime: 12h"
+        )
+        raise JobSpecError([job.problem("retries", message)])
 
 
 def check_limits(job: Job, site: Site, maximum: MaximumResources) -> None:

@@ -42,6 +42,7 @@ def training(tool: Tool, name: str, worker: dict[str, Any], **keys: Any) -> None
         files=[str(program)],
         command=f"python3 train.py {tool.cwd}",
         retries=3,
+        lifetime="1h",  # required on Hadoop 3.1 and 3.2
         stop_grace="2s",
         grace="10s",
         roles={"chief": SMALL, "worker": {**SMALL, **worker}},

@@ -67,6 +67,7 @@ def training(
         prepare=f"echo once >> {tool.cwd / 'prepared'}",
         stop_grace="2s",
         retries=retries,
+        lifetime="1h",  # required on Hadoop 3.1 and 3.2
         roles=roles,
     )
     assert tool("submit", spec, "--detach").status == 0

@@ -45,6 +45,17 @@ def test_submit_detached(world: World) -> None:
     assert len(world.cluster.yarn.apps) == 1
 
 
+def test_submit_finds_a_detached_job_which_has_a_lifetime(world: World) -> None:
+    world.spec()
+    rendered = json.loads(world("render", SPEC).out)
+    assert world("submit", SPEC, "--detach").status == 0
+    posted = world.cluster.yarn.services["alice", "mnist"].spec
+    assert posted == {**rendered, "lifetime": 30 * 86400}
+    world.cluster.clock.after(20, world.ends)
+    world("submit", SPEC)
+    assert len(world.cluster.yarn.apps) == 1
+
+
 def test_submit_verbose_prints_the_submission_id(world: World) -> None:
     world.spec()
     done = world("submit", SPEC, "--detach", "-v")

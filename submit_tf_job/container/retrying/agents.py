@@ -246,6 +246,8 @@ class RetryingDecider(Renewing, Decider):
         super()._found(name, address)
 
     def _enter(self, now: float, phase: str) -> None:
+        if self.job.me.state in states.OUT:  # the training is over, perhaps under a former task
+            self.next_generation = self.job.generation
         if self.job.generation != self.next_generation:
             self.probed = self.hurried = False
             self.unasked += self.job.joining

@@ -219,6 +219,39 @@ def test_every_verb_says_failed_of_a_job_that_a_client_gave_up(
     assert listed_job(app).state is JobState.FAILED
 
 
+@pytest.mark.parametrize(
+    ("word", "status", "state"),
+    [("succeeded", 0, JobState.SUCCEEDED), ("failed", 3, JobState.FAILED)],
+)
+def test_follower_ends_what_is_left_of_a_job_and_keeps_its_verdict(
+    word: str, status: int, state: JobState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its report is over, and YARN still waits for a container that it cannot start."""
+    data = json.loads(report(word, status)) | {"ended_at": 1.0}
+    if status:
+        data["first_failure"] = {"task": "worker-0", "status": 3, "message": "exit 3"}
+    files = {**GOOD, contract.REPORT_FILE: json.dumps(data).encode()}
+    run = Run(tmp_path, monkeypatch, files)
+    run.job.yarn.services["alice", "mnist"].spec["components"][0]["number_of_containers"] = 2
+    run.start()
+    run.container_ends()
+    for verb in ("status by id", "describe"):
+        seen = run.verbs()[verb]()
+        assert seen.state is JobState.FINISHING
+        assert seen.verdict.reason == "it is over; YARN still wants a container for worker-1"
+    began = run.job.clock()
+    found = operations.follow(run.cluster, operations.JobRef("mnist", APP))
+    assert (found.state, found.verdict.confirmed) == (state, True)
+    assert 60 < run.job.clock() - began < 90
+    app = run.job.yarn.apps[APP]
+    assert (app.state, word in app.diagnostics) == ("KILLED", True)
+    assert run.states() == {state}
+    run.collected()
+    assert run.states() == {state}
+    [listed] = run.cluster.client.apps(user="alice")
+    assert listed_job(listed).state is state
+
+
 def test_every_verb_of_a_job_whose_logs_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from submit_tf_job.errors import Refused
-from submit_tf_job.jobspec.job import Location
+from submit_tf_job.errors import JobSpecError, Refused
+from submit_tf_job.jobspec.job import Location, Retries
 from submit_tf_job.plan import plan
-from submit_tf_job.plan.limits import check_limits, check_version
+from submit_tf_job.plan.limits import check_endings, check_limits, check_version
 from submit_tf_job.yarn.observed import MaximumResources
 from tests.golden.fixed import SITE, make_job, make_role
 
@@ -29,6 +30,21 @@ def refusal(body: str, version: str) -> tuple[str, str]:
     except Refused as error:
         return error.message, error.hint
     return "", ""
+
+
+@pytest.mark.parametrize(
+    ("version", "lifetime_s", "refused"),
+    [("3.1.3", None, True), ("3.2.4", None, True), ("3.1.3", 60, False), ("3.3.0", None, False)],
+)
+def test_retries_need_a_lifetime_where_yarn_does_not_end_a_job(
+    version: str, lifetime_s: int | None, refused: bool
+) -> None:
+    job = replace(make_job(make_role()), retries=Retries(max=1), lifetime_s=lifetime_s)
+    if refused:
+        with pytest.raises(JobSpecError, match="a job with `retries` needs a `lifetime` on Hadoop"):
+            check_endings(job, version)
+    else:
+        check_endings(job, version)
 
 
 @pytest.mark.parametrize(
