@@ -5,7 +5,6 @@ script in a directory of its own, and containers without the package.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -17,13 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import cloudpickle.cloudpickle
 import pytest
 
-from submit_tf_job.container.programs import callee
-from submit_tf_job.sandbox import SandboxInfo
+from tests import clusters
+from tests.clusters import ROOT, Cluster
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "user_script"
 ON_THE_CLUSTER = (
     "run",
@@ -82,7 +79,7 @@ class User:
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory, tensorflow: Path) -> Path:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of a fresh environment that has the wheel, and no pip; TensorFlow and what the
     package needs come from other environments by a .pth file.
     """
@@ -95,7 +92,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, tensorflow: Path) -> Pat
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], **quiet)
     packages = next((environment / "lib").glob("python3.*/site-packages"))
     shutil.unpack_archive(next(base.glob("*.whl")), packages, "zip")
-    others = [*(tensorflow / "lib").glob("python3.*/site-packages")]
+    others = [*(clusters.tensorflow() / "lib").glob("python3.*/site-packages")]
     others += [Path(path) for path in sys.path if path.endswith("site-packages")]
     linked = base / "linked"
     linked.mkdir()
@@ -107,9 +104,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory, tensorflow: Path) -> Pat
 
 
 @pytest.fixture
-def user(installed: Path, session_environ: dict[str, str], tmp_path: Path) -> Iterator[User]:
+def user(installed: Path, tmp_path: Path) -> Iterator[User]:
     """A user without a cluster."""
-    environ = {**session_environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environ = {**clusters.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
     for path in SCRIPT.glob("*.py"):
         shutil.copy(path, tmp_path)
     made = User(installed, environ, tmp_path)
@@ -123,9 +120,9 @@ def user(installed: Path, session_environ: dict[str, str], tmp_path: Path) -> It
 
 
 @pytest.fixture
-def cluster_user(user: User, real_cluster: SandboxInfo) -> User:
+def cluster_user(user: User, simple: Cluster) -> User:
     """A user of the sandbox."""
-    user.environ["SUBMIT_TF_JOB_PROFILE"] = real_cluster.profile
+    user.environ["SUBMIT_TF_JOB_PROFILE"] = simple.profile
     return user
 
 
@@ -230,25 +227,6 @@ def test_a_script_that_calls_its_functions_on_this_machine(user: User) -> None:
     raised(ends["argument"], "UsageError", "its argument 1 of type lock cannot be pickled")
     raised(ends["KerasExperiment"], "UsageError", "HorovodRunner(np=N).run(train)")
     raised(ends["command"], "UsageError", "no command of its own")
-
-
-def test_a_call_that_another_python_pickled(tmp_path: Path) -> None:
-    """The program of the container, as a process."""
-    shutil.copy(callee.__file__, tmp_path)
-    shutil.copy(str(cloudpickle.cloudpickle.__file__), tmp_path / callee.PICKLE_FILE)
-    (tmp_path / callee.COMPAT_FILE).write_text("")
-    (tmp_path / callee.CALL_FILE).write_text("3.7\nAAAA")
-    done = subprocess.run(
-        [sys.executable, "callee.py"],
-        cwd=tmp_path,
-        env={**os.environ, "LOG_DIRS": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == callee.EXIT_CANNOT_CALL
-    assert "the call was made by Python 3.7, and this task runs" in done.stderr
-    assert (tmp_path / callee.RESULT_FILE).is_file()
 
 
 def test_requirements_resolve_in_an_environment_without_pip(user: User) -> None:
