@@ -14,8 +14,6 @@ from submit_tf_job.jobspec.job import HostFile
 __all__ = ["Digests", "sha256_of"]
 
 PIECE = 1024 * 1024
-CHUNK = 64 * PIECE
-AT_ONCE = 4  # threads
 FORGOTTEN_AFTER_S = 90 * 24 * 3600
 MOST_REMEMBERED = 200_000
 # A file that is written to again within one tick of its file system's clock keeps its times: hashes
@@ -26,33 +24,14 @@ YOUNG_NS = 2_000_000_000
 def sha256_of(path: Path) -> str:
     """Return the hash of a file, read in pieces.
 
-    A file larger than 64 MiB is hashed in chunks on several cores; the result is the hash of the
-    chunks' hashes.
-
     Raises:
         OSError: It cannot be read.
     """
-    size = path.stat().st_size
-    if size <= CHUNK:
-        return _sha256_of_chunk(path, 0).hexdigest()
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        chunks = pool.map(
-            lambda start: _sha256_of_chunk(path, start).digest(), range(0, size, CHUNK)
-        )
-        return hashlib.sha256(b"".join([b"chunks\0", *chunks])).hexdigest()
-
-
-def _sha256_of_chunk(path: Path, start: int) -> hashlib._Hash:
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
-        file.seek(start)
-        left = CHUNK
-        while piece := file.read(min(PIECE, left)):
+        while piece := file.read(PIECE):
             digest.update(piece)
-            left -= len(piece)
-    return digest
+    return digest.hexdigest()
 
 
 class Digests:

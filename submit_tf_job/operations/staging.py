@@ -89,7 +89,7 @@ def stage_files(
     except ClusterUnavailable as error:
         raise ClusterUnavailable(
             f"the job's files could not be sent, and nothing was submitted: {error.message}",
-            hint="the same command again resumes where this one ended",
+            hint="the same command again sends them anew",
             details=error.details,
         ) from None
     for upload, file in zip(uploads, staged, strict=True):

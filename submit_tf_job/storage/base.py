@@ -138,18 +138,6 @@ class Storage(ABC):
     def _mkdir(self, path: str, mode: int) -> None:
         """Create one directory in an existing parent; do nothing if it exists."""
 
-    # --- implemented by some ---
-
-    can_append = False  # whether an interrupted upload can be resumed
-
-    def append(self, path: str, pieces: Iterable[bytes]) -> None:  # noqa: ARG002 - used in subclasses
-        """Append to a file."""
-        raise UsageError(f"{self.url(path)}: this storage does not support appending")
-
-    def recover(self, path: str) -> None:
-        """Close a file that a process left open when it died; return when it is closed."""
-        raise UsageError(f"{self.url(path)}: this storage does not support appending")
-
     # --- derived from these ---
 
     def path(self, path: str) -> str:
@@ -273,14 +261,6 @@ class Storage(ABC):
             return self.stat(path).modified_ms
         finally:
             self.remove(path)
-
-    def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Move a file or directory atomically.
-
-        Raises:
-            PathExists: The target exists and `overwrite` is False.
-        """
-        self._rename(self.path(source), self.path(target), overwrite=overwrite)
 
     def mkdirs(self, path: str, mode: int = 0o700) -> None:
         """Create a directory and its missing parents, all with `mode`; existing ones are not

@@ -30,7 +30,6 @@ __all__ = ["HdfsStorage", "calls_under_way"]
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
-RECOVERY_LOOK_S = 0.5
 SETTLE_S = 10.0
 
 
@@ -268,34 +267,10 @@ class HdfsStorage(Storage):
                 path, WriteOptions(permission=mode, overwrite=False, create_parent=False)
             ),
         )
-        self._fill(path, writer, pieces)
-
-    def _fill(self, path: str, writer: Any, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             for start in range(0, len(piece), PIECE):
                 self._call(path, partial(_write, writer, piece[start : start + PIECE]))
         self._call(path, lambda _: writer.close())
-
-    can_append = True
-
-    def append(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Append to a file."""
-        path = self.path(path)
-        self._fill(path, self._call(path, lambda client: client.append(path)), pieces)
-
-    def recover(self, path: str) -> None:
-        """Recover the lease of a client that died, at once instead of after a minute
-        (ClientProtocol.recoverLease).
-        """
-        path = self.path(path)
-        deadline = time.monotonic() + self.timeout_s
-        while not self._call(path, lambda client: client.recover_lease(path)):
-            if time.monotonic() > deadline:
-                raise ClusterUnavailable(
-                    f"{self.root}{path}: is still open for a client that died",
-                    hint="Try again in a minute.",
-                )
-            time.sleep(RECOVERY_LOOK_S)
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._call(target, lambda client: client.rename(source, target, overwrite))

@@ -95,19 +95,6 @@ class LocalStorage(Storage):
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
 
-    can_append = True
-
-    def append(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Append to a file."""
-        path = self.path(path)
-        with translated(self.root + path), Path(path).open("ab") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def recover(self, path: str) -> None:
-        """Do nothing: the operating system closes files of dead processes."""
-
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         with translated(self.root + target):
             if overwrite:

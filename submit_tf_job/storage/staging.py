@@ -5,16 +5,11 @@ A file is stored at `<staging>/files/<job>/<id of its content>/<name>` and never
 NodeManager rejects a file whose time or size differs from what the ApplicationMaster read
 (FSDownload.verifyAndCopy). An empty `.used` in the job's directory is written again at each
 submission of the job, so that `sweep` can determine the last use.
-
-An interrupted upload is resumed: a large file is written as `.<name>.<host>.<pid>.<token>.part`,
-and a client that finds such a file of a dead process on this host continues it.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import socket
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -24,8 +19,6 @@ from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
-    Refused,
-    SubmitTFJobError,
     UsageError,
 )
 from submit_tf_job.jobspec.job import HostFile
@@ -37,7 +30,6 @@ from submit_tf_job.storage.base import (
     Stat,
     Storage,
     join,
-    name_of,
     parent_of,
 )
 
@@ -48,7 +40,6 @@ __all__ = [
     "forget",
     "forget_earlier",
     "forget_job",
-    "pieces_of",
     "stage",
     "stage_secret",
     "sweep",
@@ -64,9 +55,6 @@ USED_AGAIN_AFTER = timedelta(minutes=5)
 RECENT = timedelta(minutes=20)
 AT_ONCE = 4
 PIECE = 4 * 1024**2
-RESUMABLE = 32 * 1024**2  # smaller files are uploaded again completely
-_WRITTEN_NOW: set[str] = set()  # partial files that threads of this process are writing
-_PART = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]+)\.(?P<pid>\d+)\.[0-9a-f]{8}\.part")
 
 
 @dataclass(frozen=True)
@@ -75,8 +63,7 @@ class StagedFile:
 
     Attributes:
         uri: Value of `src_file` for a STATIC or ARCHIVE file of a YARN service.
-        sent: Bytes uploaded: 0 if the file was stored already, fewer than `size` if a part of it
-            was.
+        sent: Bytes uploaded: 0 if the file was stored already.
     """
 
     uri: str
@@ -115,19 +102,14 @@ class Leftover:
 # --- contents ---
 
 
-def pieces_of(content: Content) -> Sequence[bytes | HostFile]:
-    """Return the pieces of a file's content."""
-    return content.pieces if isinstance(content, Pack) else (content,)
-
-
-def stream(content: Content, start: int = 0, piece: int = PIECE) -> Iterator[bytes]:
-    """Yield a content from `start` on, in pieces of that size; files are read during the upload.
+def stream(content: Content, piece: int = PIECE) -> Iterator[bytes]:
+    """Yield a content in pieces of that size; files are read during the upload.
 
     Raises:
         UsageError: A file was removed or changed since it was hashed.
     """
     buffer = bytearray()
-    for part in _parts_from(pieces_of(content), start):
+    for part in _parts(content.pieces if isinstance(content, Pack) else (content,)):
         if len(part) >= piece and not buffer:
             yield part
             continue
@@ -139,25 +121,19 @@ def stream(content: Content, start: int = 0, piece: int = PIECE) -> Iterator[byt
         yield bytes(buffer)
 
 
-def _parts_from(pieces: Iterable[bytes | HostFile], start: int) -> Iterator[bytes]:
+def _parts(pieces: Iterable[bytes | HostFile]) -> Iterator[bytes]:
     for piece in pieces:
-        size = piece.size if isinstance(piece, HostFile) else len(piece)
-        if start >= size:
-            start -= size
-            continue
         if isinstance(piece, HostFile):
-            yield from _file(piece, start)
+            yield from _file(piece)
         else:
-            yield piece[start:]
-        start = 0
+            yield piece
 
 
-def _file(file: HostFile, start: int) -> Iterator[bytes]:
+def _file(file: HostFile) -> Iterator[bytes]:
     try:
         with file.path.open("rb", buffering=0) as source:
             _refuse_changed(file, os.fstat(source.fileno()))
-            source.seek(start)
-            left = file.size - start
+            left = file.size
             while left:
                 part = source.read(min(PIECE, left))
                 if not part:
@@ -234,8 +210,7 @@ def stage(
         AuthError: The directory is not writable, or an existing one belongs to another user.
         Refused: Not enough space; the partial file is removed.
         UsageError: A file was removed or changed since the job spec was read.
-        ClusterUnavailable: The storage is not reachable; partial uploads of large files are kept
-            and resumed the next time.
+        ClusterUnavailable: The storage is not reachable.
 
     Example:
         >>> stage(planned.uploads, storage, user="alice")[0].uri  # doctest: +SKIP
@@ -288,8 +263,6 @@ def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes)
 
 def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> int:
     path = storage.path(upload.uri)
-    if upload.size >= RESUMABLE and storage.can_append:
-        return _send_large(upload, storage, path, progress)
     with suppress(PathExists):  # another client has uploaded the same content first
         storage.write(
             path,
@@ -298,88 +271,6 @@ def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> int:
             overwrite=_look(storage, path) is not None,
         )
     return upload.size
-
-
-def _send_large(upload: Upload, storage: Storage, path: str, progress: _SentBytes) -> int:
-    part = join(
-        parent_of(path), f".{name_of(path)}.{_host()}.{os.getpid()}.{os.urandom(4).hex()}.part"
-    )
-    _WRITTEN_NOW.add(part)
-    try:
-        start = _taken_over(upload, storage, path, part)
-        progress.count(start)
-        rest = progress.through(stream(upload.content, start))
-        if start:
-            storage.append(part, rest)
-        else:
-            storage.create(part, rest, FILE_MODE)
-        if storage.stat(part).size != upload.size:
-            raise Refused(
-                f"{storage.url(part)} has not the {upload.size} bytes that were sent",
-                hint="submit again",
-            )
-        with suppress(PathExists):
-            storage.rename(part, path, overwrite=_look(storage, path) is not None)
-    except (Refused, UsageError):
-        with suppress(SubmitTFJobError):
-            storage.remove(part)
-        raise
-    finally:
-        _WRITTEN_NOW.discard(part)
-    _remove_parts(storage, path)
-    return upload.size - start
-
-
-def _taken_over(upload: Upload, storage: Storage, path: str, mine: str) -> int:
-    """Rename the partial file of an interrupted upload to continue it; return its size, or 0."""
-    for found in _dead_parts(storage, path):
-        try:
-            storage.rename(found.path, mine, overwrite=False)
-        except SubmitTFJobError:
-            continue  # another client has renamed it first
-        storage.recover(mine)
-        size = storage.stat(mine).size
-        if 0 < size <= upload.size:
-            return size
-        storage.remove(mine)
-    return 0
-
-
-def _dead_parts(storage: Storage, path: str) -> list[Stat]:
-    """List the partial files of the same target whose process, on this host, has ended."""
-    found = []
-    for item in storage.list_dir(parent_of(path)):
-        match = _PART.fullmatch(item.name)
-        if (
-            match
-            and match["name"] == name_of(path)
-            and match["host"] == _host()
-            and not _is_written(item.path, int(match["pid"]))
-        ):
-            found.append(item)
-    return found
-
-
-def _remove_parts(storage: Storage, path: str) -> None:
-    with suppress(SubmitTFJobError):
-        for item in _dead_parts(storage, path):
-            storage.remove(item.path)
-
-
-def _is_written(path: str, pid: int) -> bool:
-    if pid == os.getpid():
-        return path in _WRITTEN_NOW
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _host() -> str:
-    return re.sub(r"[^\w-]", "-", socket.gethostname(), flags=re.ASCII) or "host"
 
 
 # --- secrets ---

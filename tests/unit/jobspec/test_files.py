@@ -185,32 +185,6 @@ def test_files_limits_the_depth_of_directories(tree: Path) -> None:
 # --- references, patterns, archives ---
 
 
-def test_sha256_of_depends_on_order_and_length_of_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(digests, "CHUNK", 1000)
-    monkeypatch.setattr(digests, "PIECE", 300)
-    chunks = [bytes([number]) * 1000 for number in range(6)]
-    contents = [
-        b"".join(chunks),
-        b"".join(reversed(chunks)),
-        b"".join(chunks) + b"x",
-        b"".join(chunks)[:-1],
-        chunks[0],
-        b"",
-    ]
-    found = []
-    for content in contents:
-        (tmp_path / "file").write_bytes(content)
-        found.append(digests.sha256_of(tmp_path / "file"))
-    assert len(set(found)) == len(contents)
-    assert found[-2:] == [hashlib.sha256(content).hexdigest() for content in contents[-2:]]
-    parts = b"".join(hashlib.sha256(chunk).digest() for chunk in chunks)
-    assert found[0] == hashlib.sha256(b"chunks\0" + parts).hexdigest()
-    (tmp_path / "file").write_bytes(parts)
-    assert digests.sha256_of(tmp_path / "file") != found[0], "no small file passes for a large one"
-
-
 def test_files_hashes_a_large_file_without_keeping_it(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

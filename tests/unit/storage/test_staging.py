@@ -6,8 +6,6 @@ import hashlib
 import io
 import json
 import os
-import socket
-import subprocess
 import tarfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -48,10 +46,6 @@ class Counting(LocalStorage):
         self.written.append(path)
         super()._create(path, self._broken(pieces), mode)
 
-    def append(self, path: str, pieces: Iterable[bytes]) -> None:
-        self.written.append(f"+{path}")
-        super().append(path, self._broken(pieces))
-
     def _broken(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for count, piece in enumerate(pieces):
             if count == self.fails_after:
@@ -60,8 +54,7 @@ class Counting(LocalStorage):
 
 
 @pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Counting:
-    monkeypatch.setattr(staging, "RESUMABLE", 4 * MIB)
+def storage() -> Counting:
     return Counting()
 
 
@@ -95,9 +88,7 @@ def staged(root: str) -> list[str]:
 # --- what is sent ---
 
 
-def test_a_pack_is_the_tar_that_tarfile_writes_and_can_be_read_from_anywhere(
-    tmp_path: Path,
-) -> None:
+def test_a_pack_is_the_tar_that_tarfile_writes(tmp_path: Path) -> None:
     large = host_file(tmp_path / "large", os.urandom(3_000_000))
     files = [
         ShippedFile("ü/a b", b"1" * 700, executable=True),
@@ -120,8 +111,7 @@ def test_a_pack_is_the_tar_that_tarfile_writes_and_can_be_read_from_anywhere(
             )
     assert content == buffer.getvalue()
     assert made.size == len(content)
-    for start in (0, 1, 511, 512, 1600, 2_999_999, len(content) - 1, len(content)):
-        assert b"".join(staging.stream(made, start, 100_000)) == content[start:]
+    assert {len(piece) for piece in list(staging.stream(made, 100_000))[:-1]} == {100_000}
 
 
 def test_a_packs_id_follows_from_names_modes_and_contents_alone(tmp_path: Path) -> None:
@@ -221,40 +211,19 @@ def large(root: str, tmp_path: Path) -> Upload:
     return upload(root, host_file(tmp_path / "large", os.urandom(10 * MIB)), "large")
 
 
-@pytest.mark.parametrize("whose", ["a dead process", "this very process"])
-def test_an_upload_goes_on_where_another_ended(
-    whose: str, storage: Counting, root: str, tmp_path: Path
+def test_an_interrupted_upload_begins_anew_and_leaves_nothing(
+    storage: Counting, root: str, tmp_path: Path
 ) -> None:
     one = large(root, tmp_path)
     storage.fails_after = 1
     with pytest.raises(ClusterUnavailable):
         stage([one], storage)
-    [part] = staged(root)
-    assert Path(root, part).stat().st_size == 4 * MIB
+    assert staged(root) == []
     storage.fails_after = None
-    assert f".{socket.gethostname()}.{os.getpid()}." in part
-    if whose == "a dead process":
-        finished = subprocess.Popen(["true"])
-        finished.wait()
-        Path(root, part).rename(Path(root, part.replace(f".{os.getpid()}.", f".{finished.pid}.")))
     told: list[Sent] = []
-    assert stage([one], storage, told=told.append)[0].sent == 6 * MIB
-    assert told[0] == Sent(4 * MIB, 10 * MIB)
+    assert stage([one], storage, told=told.append)[0].sent == 10 * MIB
+    assert told[-1] == Sent(10 * MIB, 10 * MIB)
     assert Path(storage.path(one.uri)).read_bytes() == (tmp_path / "large").read_bytes()
-    assert [name.rpartition("/")[2] for name in staged(root)] == ["large"]
-
-
-def test_a_part_whose_process_lives_is_left_alone(
-    storage: Counting, root: str, tmp_path: Path
-) -> None:
-    one = large(root, tmp_path)
-    part = Path(
-        storage.path(one.directory), f".large.{socket.gethostname()}.{os.getppid()}.00000000.part"
-    )
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"another's")
-    assert stage([one], storage)[0].sent == 10 * MIB
-    assert part.read_bytes() == b"another's"
 
 
 def test_where_there_is_no_room_nothing_is_left(
