@@ -61,6 +61,13 @@ class ElasticRendezvous(RetryingRendezvous):
             if self.counts[role].get(LEFT_OUT)
         }
 
+    def _await_return(self, now: float, m: Member) -> None:
+        """Do without a task that may never have come to the former deciding task."""
+        if self._is_elastic(m):
+            self._set(m, LEFT_OUT)
+        else:
+            super()._await_return(now, m)
+
     def _is_missed(self, m: Member) -> bool:
         return m.state == LEFT_OUT and m.name not in self.rejoining
 

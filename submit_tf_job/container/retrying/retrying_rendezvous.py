@@ -174,9 +174,16 @@ class RetryingRendezvous(Rendezvous):
         self.event(now, "%s was lost after its command had ended with 0" % self.me.name)
         self._set(self.me, SUCCEEDED)
         self.me.status = 0
-        self.outcome = {"status": 0, "signal": None, "duration_s": None}
+        self.outcome = {"status": 0, "signal": None, "duration_s": None}  # of the former one
         self.phase = RUNNING
+        for m in self.members.values():
+            if self.stays(m) and m.state == ABSENT:
+                self._await_return(now, m)
         self._check_end(now)
+
+    def _await_return(self, now: float, m: Member) -> None:
+        """Give a task `grace` to connect to this deciding task; it may be lost as well."""
+        self._set(m, LOST, now)
 
     def left_out(self) -> dict[str, list[int]]:
         """Return the tasks that the present generation does without, by role."""
