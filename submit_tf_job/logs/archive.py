@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from submit_tf_job.container import contract
 from submit_tf_job.deferred import dataclass
@@ -14,9 +13,9 @@ from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
 from submit_tf_job.logs.entries import AM_TASK, LogSource, TaskContainer
 from submit_tf_job.logs.naming import from_report, name_of
 from submit_tf_job.logs.parallel import in_threads
-from submit_tf_job.logs.sources import CollectedLogs, DiskLogs, ServedLogs, StreamServer
+from submit_tf_job.logs.sources import CollectedLogs, ServedLogs, StreamServer
 
-__all__ = ["Archive", "collected", "left_on_disk", "served"]
+__all__ = ["Archive", "collected", "served"]
 
 _WORKERS = 8
 # containers that the ApplicationMaster released leave gaps in the numbers
@@ -28,7 +27,7 @@ class Archive:
     """The logs of an ended application.
 
     Attributes:
-        source: `collected`, `log-server` or `disk`.
+        source: `collected` or `log-server`.
         logs: The source that reads them.
         containers: Containers and their tasks, in order.
         warnings: Sentences about missing logs.
@@ -113,24 +112,6 @@ def _named(group: Iterable[ContainerLogs], known: dict[str, TaskContainer]) -> l
 
 def _sorted(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, ...]:
     return tuple(sorted(containers, key=lambda container: container.order))
-
-
-def left_on_disk(directories: Sequence[Path], app_id: str) -> Archive | None:
-    """Open the logs that a NodeManager left on this machine; None without logs."""
-    source = DiskLogs(directories, app_id)
-    try:
-        containers = [
-            _in_source(source, TaskContainer("", container_id))
-            for container_id in source.containers()
-        ]
-    except OSError:
-        return None
-    named = [container for container in containers if container is not None]
-    warning = (
-        "these are the logs that a NodeManager left on this machine; those of other nodes are "
-        "missing"
-    )
-    return Archive("disk", source, _sorted(named), (warning,)) if named else None
 
 
 def _in_source(source: LogSource, container: TaskContainer) -> TaskContainer | None:

@@ -130,7 +130,7 @@ class LogInventory:
     Attributes:
         job: Its name.
         application_id: Its application.
-        source: Their source: `nodes`, `collected`, `log-server` or `disk`.
+        source: Their source: `nodes`, `collected` or `log-server`.
         containers: Containers with their files, in the order of tasks.
     """
 
@@ -190,7 +190,7 @@ class LogSelection:
 
 
 class LogSource(Protocol):
-    """A source of containers' logs: NodeManagers, collected logs, a log server, or a disk."""
+    """A source of containers' logs: NodeManagers, collected logs, or a log server."""
 
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
         """List a container's files, sorted by name.

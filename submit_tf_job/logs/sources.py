@@ -1,11 +1,9 @@
-"""Sources of logs: NodeManagers, the collected logs, a log server, this machine's disk."""
+"""Sources of logs: NodeManagers, the collected logs, a log server."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Protocol
 
 from submit_tf_job.errors import SubmitTFJobError
@@ -22,7 +20,7 @@ from submit_tf_job.yarn.nodemanager import (
 )
 from submit_tf_job.yarn.resource_manager import ResourceManager
 
-__all__ = ["CollectedLogs", "DiskLogs", "NodeLogs", "ServedLogs", "StreamServer"]
+__all__ = ["CollectedLogs", "NodeLogs", "ServedLogs", "StreamServer"]
 
 _TRIES = 3
 _GROWTH = 64 * 1024  # bytes that a file may grow between two requests before a third one is needed
@@ -204,78 +202,6 @@ class CollectedLogs:
                 raise NoSuchLog(f"no logs of {container.id} were collected")
             self._known[container.id] = found
         return self._known[container.id]
-
-
-class DiskLogs:
-    """Logs that a NodeManager left on this machine's disk.
-
-    Args:
-        directories: `yarn.nodemanager.log-dirs`.
-        app_id: The application.
-    """
-
-    def __init__(self, directories: Sequence[Path], app_id: str) -> None:
-        self._directories = [directory / app_id for directory in directories]
-
-    def containers(self) -> list[str]:
-        """Return the ids of containers with logs."""
-        return sorted(
-            {
-                entry.name
-                for directory in self._directories
-                if directory.is_dir()
-                for entry in directory.iterdir()
-            }
-        )
-
-    def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
-        """List a container's files."""
-        found = {}
-        for directory in self._directories:
-            try:
-                for entry in os.scandir(directory / container.id):
-                    if entry.is_file():
-                        status = entry.stat()
-                        found[entry.name] = FileInfo(
-                            entry.name, status.st_size, _instant(int(status.st_mtime * 1000))
-                        )
-            except OSError:  # noqa: PERF203 - another directory may have it
-                continue
-        if not found:
-            raise NoSuchLog(f"{container.id} left nothing on this machine")
-        return tuple(found[name] for name in sorted(found))
-
-    def read(
-        self, container: TaskContainer, file: str, *, tail: int | None = None
-    ) -> Iterator[bytes]:
-        """Read a file or its end."""
-        path = next(
-            (
-                path
-                for path in (directory / container.id / file for directory in self._directories)
-                if path.is_file()
-            ),
-            None,
-        )
-        if path is None:
-            raise NoSuchLog(f"{container.id} has no log file {file}")
-        try:
-            with path.open("rb") as stream:
-                size = os.fstat(stream.fileno()).st_size
-                stream.seek(0 if tail is None else max(0, size - tail))
-                while piece := stream.read(1024 * 1024):
-                    yield piece
-        except OSError as error:
-            raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> SubmitTFJobError:
-    from submit_tf_job.errors import AuthError
-
-    return AuthError(
-        f"{path}: {error.strerror}",
-        hint="A NodeManager's files belong to the job's user and the NodeManager's group.",
-    )
 
 
 def _instant(milliseconds: int | None) -> datetime | None:

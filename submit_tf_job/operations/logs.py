@@ -256,8 +256,8 @@ class JobLogs:
     # --- when it is over --------------------------------------------------------------------------
 
     def archive(self) -> Archive:
-        """Return the logs of a job that is over: collected on HDFS, on this machine's disk, or at
-        the cluster's log server.
+        """Return the logs of a job that is over: collected on HDFS, or at the cluster's log
+        server.
 
         Raises:
             SubmitTFJobError: No source has logs; the error is that of the first source.
@@ -271,10 +271,10 @@ class JobLogs:
                 "core-site.xml.",
             )
         first: SubmitTFJobError | None = None
-        for place in (self._collected, self._on_disk, self._at_log_server):
+        for place in (self._collected, self._at_log_server):
             try:
                 archive = place(conf)
-            except SubmitTFJobError as error:  # noqa: PERF203 - three places
+            except SubmitTFJobError as error:  # noqa: PERF203 - two places
                 first = first or error
             else:
                 if archive is not None:
@@ -324,18 +324,6 @@ class JobLogs:
         ):
             return False
         return not app.finished_ms or self.wall() - app.finished_ms / 1000 < _WORTH_WAITING_S
-
-    def _on_disk(self, conf: Path) -> Archive | None:
-        from submit_tf_job.host.hadoopconf import read_xml
-        from submit_tf_job.logs.archive import left_on_disk
-
-        named = read_xml(conf / "yarn-site.xml").get("yarn.nodemanager.log-dirs", "")
-        directories = [
-            Path(name.strip().removeprefix("file://"))
-            for name in named.split(",")
-            if name.strip() and "${" not in name
-        ]
-        return left_on_disk(directories, self.app.id)
 
     def _at_log_server(self, conf: Path) -> Archive | None:
         from submit_tf_job.host.hadoopconf import read_xml

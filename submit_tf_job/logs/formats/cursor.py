@@ -18,57 +18,25 @@ LARGEST_WINDOW = 4 * 1024 * 1024
 # larger steps make zlib slow (measured: 50 instead of 140 MB/s at 4 MiB)
 DEFLATED_STEP = 256 * 1024
 INFLATED_STEP = 1024 * 1024
-MARK_EVERY = 4 * 1024 * 1024
-MARK_SIZE = 44 * 1024  # zlib's window and tables
-MOST_MARKS = 16
-
-
-class Mark(NamedTuple):
-    """The state of a decompressor before byte `position`, after `offset` bytes of the file."""
-
-    position: int
-    offset: int
-    inflate: zlib._Decompress
+DECOMPRESSOR = 44 * 1024  # memory of zlib's window and tables
 
 
 class Piece(NamedTuple):
-    """Cache of the last inflated bytes, for consecutive small log files."""
+    """The last inflated bytes of the stream at `start`, and how to continue after them.
+
+    Attributes:
+        start: Where the stream begins in the file.
+        position: Position of the first of these bytes.
+        data: The bytes.
+        offset: Where the next byte to inflate is in the file.
+        inflate: The state of the decompressor there.
+    """
 
     start: int
-    mark: Mark
+    position: int
     data: bytes
-
-
-class Marks:
-    """Up to `MOST_MARKS` marks of one stream, at growing distances."""
-
-    def __init__(self) -> None:
-        self._marks: list[Mark] = []
-        self._every = MARK_EVERY
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._marks)
-
-    def wants(self, position: int) -> bool:
-        """Return whether to add a mark at `position`."""
-        last = next((mark.position for mark in reversed(self._marks)), 0)
-        return position - last >= self._every
-
-    def add(self, mark: Mark) -> None:
-        """Add a mark; drop every other one if there are more than `MOST_MARKS`."""
-        with self._lock:
-            self._marks = sorted(
-                {**{old.position: old for old in self._marks}, mark.position: mark}.values(),
-                key=lambda one: one.position,
-            )
-            if len(self._marks) > MOST_MARKS:
-                self._marks = self._marks[1::2]
-                self._every *= 2
-
-    def nearest(self, position: int) -> Mark | None:
-        """Return the last mark up to `position`."""
-        return next((mark for mark in reversed(self._marks) if mark.position <= position), None)
+    offset: int
+    inflate: zlib._Decompress
 
 
 class Memory:
@@ -116,7 +84,6 @@ class Source:
         self._memory = memory or Memory()
         self._tail = b""
         self._kept = (0, b"")
-        self._marks: dict[int, Marks] = {}
         self.piece: Piece | None = None
 
     def read(self, start: int, length: int) -> bytes:
@@ -149,21 +116,16 @@ class Source:
             self._kept = (start, self.read(start, length))
             self.note()
 
-    def marks(self, start: int) -> Marks:
-        """Return the marks of the compressed stream that begins at `start`."""
-        return self._marks.setdefault(start, Marks())
-
     def note(self) -> None:
         """Record how many bytes are kept."""
-        marks = sum(len(marks) for marks in list(self._marks.values()))
-        size = len(self._tail) + len(self._kept[1]) + marks * MARK_SIZE
+        size = len(self._tail) + len(self._kept[1])
         if self.piece:
-            size += len(self.piece.data)
+            size += len(self.piece.data) + DECOMPRESSOR
         self._memory.note(self, size)
 
     def forget(self) -> None:
         """Drop all cached bytes; later reads request them again."""
-        self._tail, self._kept, self._marks, self.piece = b"", (0, b""), {}, None
+        self._tail, self._kept, self.piece = b"", (0, b""), None
 
     def damaged(self, what: str) -> Damaged:
         """Return the error for damage in this file."""
@@ -237,8 +199,8 @@ class PlainCursor:
 class InflatingCursor:
     """Cursor over an inflated zlib stream, which Hadoop calls `gz` (Compression.Algorithm.GZ).
 
-    A stream can only be inflated from its start, so states of the decompressor are kept (`Marks`):
-    a part is not inflated twice.
+    A stream can only be inflated from its start. The source keeps the last inflated piece, so that
+    a tail that is read twice, or small log files one after another, are inflated once.
 
     Args:
         source: The file.
@@ -253,19 +215,11 @@ class InflatingCursor:
         self._start = start
         self._end = start + length
         self._chained = chained
-        self._marks = source.marks(start)
         self._buffer = b""
-        self._resume(Mark(0, start, zlib.decompressobj()))
-
-    def _resume(self, mark: Mark) -> None:
-        self.position = mark.position
-        self._buffer = b""
-        self._inflate = mark.inflate.copy()
-        self._at = mark.offset  # of the next byte to inflate
-        self._fetched, self._fetched_at = b"", mark.offset
+        self._inflate = zlib.decompressobj()
+        self._at = start  # of the next byte to inflate
+        self._fetched, self._fetched_at = b"", start
         self._fetch = DEFLATED_STEP
-        self._before = mark
-        self._ahead = 0  # how far `position` and the buffer's bytes are ahead of the decompressor
 
     def read(self, length: int) -> bytes:
         """Read up to `length` bytes."""
@@ -279,47 +233,24 @@ class InflatingCursor:
         return b"".join(parts)
 
     def skip(self, length: int) -> int:
-        """Skip up to `length` bytes, inflating them where no mark is nearer."""
+        """Skip up to `length` bytes, by inflating them."""
         begun, target = self.position, self.position + length
-        mark = self._marks.nearest(target)
-        if (
-            target > self.position + len(self._buffer)
-            and not self._take_piece(target)
-            and mark is not None
-            and mark.position > self.position
-        ):
-            self._resume(mark)
-        self._read_up_to(target)
-        if self.position - begun >= MARK_EVERY:
-            self._mark(self._before)
-        return self.position - begun
-
-    def _read_up_to(self, target: int) -> None:
+        if target > self.position + len(self._buffer):
+            self._go_to_piece(target)
         while self.position < target and self.read(min(target - self.position, INFLATED_STEP)):
             pass
+        return self.position - begun
 
-    def _take_piece(self, target: int) -> bool:
-        """Move to `target` if the last inflated bytes contain it; return whether they do."""
+    def _go_to_piece(self, target: int) -> None:
+        """Continue in the last inflated piece if it is ahead and not behind `target`."""
         piece = self._source.piece
-        if (
-            piece is None
-            or piece.start != self._start
-            or not piece.mark.position <= target < piece.mark.position + len(piece.data)
-        ):
-            return False
-        self._resume(piece.mark)
-        self._buffer, self._ahead = piece.data, len(piece.data)
-        return True
+        if piece and piece.start == self._start and self.position < piece.position <= target:
+            self.position, self._buffer = piece.position, piece.data
+            self._inflate, self._at = piece.inflate.copy(), piece.offset
+            self._fetched, self._fetched_at = b"", piece.offset
 
     def _more(self) -> bool:
         """Fill the buffer with the next inflated bytes; return False at the end."""
-        if self._ahead:
-            target, self.position, self._ahead = self.position, self.position - self._ahead, 0
-            self._read_up_to(target)
-            return bool(self._buffer) or self._more()
-        self._before = Mark(self.position, self._at, self._inflate.copy())
-        if self._marks.wants(self.position):
-            self._mark(self._before)
         while not self._buffer:
             if self._inflate.eof:
                 if not self._chained or self._at >= self._end:
@@ -337,7 +268,9 @@ class InflatingCursor:
             self._at += len(deflated) - len(
                 self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
             )
-        self._source.piece = Piece(self._start, self._before, self._buffer)
+        self._source.piece = Piece(
+            self._start, self.position, self._buffer, self._at, self._inflate.copy()
+        )
         self._source.note()
         return True
 
@@ -349,7 +282,3 @@ class InflatingCursor:
             self._fetched_at, offset = self._at, 0
             self._fetch = min(self._fetch * 2, LARGEST_WINDOW)
         return self._fetched[offset : offset + DEFLATED_STEP]
-
-    def _mark(self, mark: Mark) -> None:
-        self._marks.add(mark)
-        self._source.note()

@@ -1,4 +1,4 @@
-"""The logs of an application that is over: collected, left on this machine, or at a log server; and
+"""The logs of an application that is over: collected, or at a log server; and
 what is said where there are none.
 """
 
@@ -22,8 +22,6 @@ from submit_tf_job.logs.logserver import LogServer, log_server_of
 from tests.fakes.logged_job import Job
 from tests.fakes.recorded_logs import DATA, container, recorded, recording
 from tests.fakes.resource_manager import FakeCluster
-
-SCRIPT = b'#!/bin/bash\nexport TFJOB_INSTANCE="%s"\n'
 
 
 def over(
@@ -177,31 +175,6 @@ def test_logs_wait_for_the_collection(tmp_path: Path) -> None:
         job.logs()
     assert 60 <= job.clock() - start < 70
     assert job.said == ["mnist is over, and the cluster is collecting its logs; waiting for them"]
-
-
-# --- left on this machine -------------------------------------------------------------------------
-
-
-def left(tmp_path: Path, task: str, container_id: str, **files: bytes) -> None:
-    directory = tmp_path / "disk" / "application_1700000000000_0001" / container_id
-    directory.mkdir(parents=True)
-    for name, data in {"launch_container.sh": SCRIPT % task.encode(), **files}.items():
-        (directory / name.replace("_txt", ".txt")).write_bytes(data)
-
-
-def test_left_on_disk_reads_the_log_directories(tmp_path: Path) -> None:
-    left(tmp_path, "worker-0", "container_1700000000000_0001_01_000002", stdout_txt=b"one\ntwo\n")
-    left(tmp_path, "worker-1", "container_1700000000000_0001_01_000003", stdout_txt=b"three\n")
-    (tmp_path / "disk" / "application_1700000000000_0001" / "empty").mkdir()
-    properties = {
-        "yarn.nodemanager.remote-app-log-dir": (tmp_path / "nothing").as_uri(),
-        "yarn.nodemanager.log-dirs": f"/nosuch, {tmp_path / 'disk'}",
-    }
-    job = over(tmp_path, properties, status="DISABLED")
-    assert job.logs() == ["worker-0 one", "worker-0 two", "worker-1 three"]
-    assert job.logs("worker-0", tail=1) == ["worker-0 two"]
-    assert job.said[0].startswith("these are the logs that a NodeManager left on this machine")
-    assert operations.log_files(job.api, "mnist").source == "disk"
 
 
 # --- a log server ---------------------------------------------------------------------------------

@@ -373,9 +373,7 @@ def long_log() -> tuple[bytes, bytes]:
         max_size=25,
     )
 )
-def test_inflating_cursors_share_marks(
-    moves: list[tuple[int, bool, int]],
-) -> None:
+def test_inflating_cursors_share_the_last_piece(moves: list[tuple[int, bool, int]]) -> None:
     plain, stored = long_log()
     where = source(stored, memory=Memory(limit=2_000_000))
     cursors = [InflatingCursor(where, 0, len(stored)) for _ in range(3)]
