@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.base import BaseOperatorLink
+from submit_tf_job.airflow.airflow_names import BaseOperatorLink
 
 if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster

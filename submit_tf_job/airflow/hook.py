@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from submit_tf_job.airflow.base import BaseHook
+from submit_tf_job.airflow.airflow_names import BaseHook
 from submit_tf_job.airflow.form import ConnectionValues, read_connection, with_form_labels
 from submit_tf_job.errors import ClusterUnavailable, NameTaken, SettingsError, SubmitTFJobError
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.base import Asset, AssetAlias, BaseOperator, conf
+from submit_tf_job.airflow.airflow_names import Asset, AssetAlias, BaseOperator, conf
 from submit_tf_job.airflow.extra_links import ApplicationLink, LogsLink, TensorBoardLink
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.base import BaseSensorOperator, conf
+from submit_tf_job.airflow.airflow_names import BaseSensorOperator, conf
 from submit_tf_job.airflow.operator import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:

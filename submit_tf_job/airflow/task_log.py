@@ -34,9 +34,9 @@ class TaskLog:
 
     def lines(self, event: Event) -> Iterator[str]:
         """Yield the lines for an event; none if nothing changed or progress came too soon."""
-        from submit_tf_job.sdk.events import Notice, Output, Pause, Waits
+        from submit_tf_job.sdk.events import Notice, Pause, PrintedLine, Waits
 
-        if isinstance(event, (Notice, Output)):
+        if isinstance(event, (Notice, PrintedLine)):
             yield event.text
         elif isinstance(event, Waits):
             yield f"waits because: {event.cause.sentence}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
 from submit_tf_job.errors import DeadlinePassed
-from submit_tf_job.report.following import ChangePrinter
+from submit_tf_job.report.follow_text import ChangePrinter
 from submit_tf_job.report.job_text import job_lines, job_object
 
 if TYPE_CHECKING:

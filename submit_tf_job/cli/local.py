@@ -59,7 +59,7 @@ def local(
     """
     from submit_tf_job.container.contract import OUTCOME_MARK
     from submit_tf_job.local import run_local
-    from submit_tf_job.report.following import ChangePrinter
+    from submit_tf_job.report.follow_text import ChangePrinter
     from submit_tf_job.report.log_text import TaskPrinter
 
     settings = context.settings()

@@ -16,7 +16,7 @@ from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, Submiss
 from submit_tf_job.cli.progress import upload_progress
 from submit_tf_job.errors import UsageError
 from submit_tf_job.report.change_text import submission_object, submitted_lines
-from submit_tf_job.report.following import PROGRESS_EVERY_S, ChangePrinter, with_output
+from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, ChangePrinter, with_output
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause

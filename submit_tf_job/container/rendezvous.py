@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.info import exit_status
-from submit_tf_job.container.standstill import STILL_S, Standstill
+from submit_tf_job.container.standstill import STILL_S, TaskNews
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Rendezvous:
         self.image_ignored: list[str] = []
         self.events: list[dict[str, Any]] = []
         self.progress: dict[str, Any] | None = None
-        self.news = Standstill(float(task.get("still_s", STILL_S)))
+        self.news = TaskNews(float(task.get("still_s", STILL_S)))
         # task, time, completed part
         self.first_progress: tuple[str, float, float] | None = None
         self.outcome: dict[str, Any] | None = None

@@ -27,7 +27,7 @@ class Task:
         self.speaks = False
 
 
-class Standstill:
+class TaskNews:
     """The news of all tasks since their commands started."""
 
     def __init__(self, still_s: float) -> None:

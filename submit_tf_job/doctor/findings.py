@@ -9,7 +9,7 @@ from typing import Any
 
 from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.amounts import listed, plural, seconds
-from submit_tf_job.diagnose.images import ways_out, why_no_images
+from submit_tf_job.diagnose.image_support import ways_out, why_no_images
 from submit_tf_job.diagnose.situation import total_of
 from submit_tf_job.errors import AuthError
 from submit_tf_job.yarn.observed import ClusterInfo, Node

@@ -523,7 +523,7 @@ class JobHandle:
             KeyboardInterrupt: The user interrupted; the message says how to reach and stop the job.
             DeadlinePassed: `timeout_s` passed; the job may still be running.
         """
-        from submit_tf_job.report.following import PROGRESS_EVERY_S, ChangePrinter, with_output
+        from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, ChangePrinter, with_output
         from submit_tf_job.report.untrusted import clean
 
         def harmless(line: str) -> None:

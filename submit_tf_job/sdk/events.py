@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from submit_tf_job.errors import ClusterUnavailable
     from submit_tf_job.logs.entries import Run
 
-__all__ = ["Event", "Notice", "Output", "Pause", "Waits", "follow_events", "wait_for_events"]
+__all__ = ["Event", "Notice", "Pause", "PrintedLine", "Waits", "follow_events", "wait_for_events"]
 
 T = TypeVar("T")
 _WAITED_S = 10.0  # after the submission; earlier the reason is rarely known
@@ -28,7 +28,7 @@ _ASKED_EVERY_S = 15.0
 
 
 @dataclass(frozen=True)
-class Output:
+class PrintedLine:
     """A line that the deciding task has written, such as `worker-0 | step 7`."""
 
     text: str
@@ -55,7 +55,7 @@ class Pause:
     seconds: float
 
 
-Event = JobStatus | Output | Waits | Notice | Pause
+Event = JobStatus | PrintedLine | Waits | Notice | Pause
 
 
 def follow_events(
@@ -152,7 +152,7 @@ class _Seen:
 
     def _lines(self, runs: Iterable[Run]) -> None:
         for run in runs:
-            self._events.extend(Output(clean(line)) for line in output_lines(run))
+            self._events.extend(PrintedLine(clean(line)) for line in output_lines(run))
 
     def _why(self, status: JobStatus) -> Iterator[Waits]:
         """Yield why the job waits, if the cause is new; at intervals, because it takes requests."""

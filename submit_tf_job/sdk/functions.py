@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from submit_tf_job.container.programs import callee
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.sdk.client import Client, JobHandle, Status
-from submit_tf_job.sdk.names import call_name
+from submit_tf_job.sdk.function_names import call_name
 from submit_tf_job.sdk.pickling import cloudpickle, pickled_call
 from submit_tf_job.settings import process_environment
 

@@ -4,11 +4,15 @@ runs faster than ours.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -126,3 +130,20 @@ def served_cluster(speed: float = 10.0) -> Iterator[Served]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def submit_tf_job(home: Path, served: Served, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line with what `home` has of Hadoop's configuration."""
+    return subprocess.run(
+        [sys.executable, "-m", "submit_tf_job", *argv, "--rm", served.url],
+        cwd=home,
+        env={
+            "HOME": str(home),
+            "PATH": os.defpath,
+            "SUBMIT_TF_JOB_USER": "alice",
+            "SUBMIT_TF_JOB_HADOOP_CONF": str(home),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )

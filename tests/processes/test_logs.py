@@ -7,10 +7,7 @@ left out (docs/hadoop-facts.md#lists-of-logs).
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.fakes.logged_job import ONE, Job
-from tests.fakes.served import Served, served_cluster
+from tests.fakes.served import Served, served_cluster, submit_tf_job
 from tests.fakes.transport import Answer, Asked
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
@@ -66,23 +63,6 @@ class LogServer:
 def served() -> Iterator[Served]:
     with served_cluster(speed=500.0) as made:
         yield made
-
-
-def submit_tf_job(home: Path, served: Served, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line with what `home` has of Hadoop's configuration."""
-    return subprocess.run(
-        [sys.executable, "-m", "submit_tf_job", *argv, "--rm", served.url],
-        cwd=home,
-        env={
-            "HOME": str(home),
-            "PATH": os.defpath,
-            "SUBMIT_TF_JOB_USER": "alice",
-            "SUBMIT_TF_JOB_HADOOP_CONF": str(home),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 def configure(home: Path, served: Served, path: str) -> None:

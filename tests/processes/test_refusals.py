@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.served import served_cluster
-from tests.processes.test_logs import submit_tf_job
+from tests.fakes.served import served_cluster, submit_tf_job
 
 SPEC = """\
 name: mnist

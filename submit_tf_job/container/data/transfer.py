@@ -26,7 +26,7 @@ from submit_tf_job.container.data.store import (
     store_errors,
 )
 from submit_tf_job.container.data.stores import open_store
-from submit_tf_job.container.data.upload import SIDE_BY_SIDE, Upload
+from submit_tf_job.container.data.upload import SIDE_BY_SIDE, OutputUpload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def run(request: Mapping[str, Any], tell: Callable[..., None]) -> int:
                 download(step, copying)
             else:
                 store, target = copying.retry(partial(open_store, step["uri"], os.environ))
-                Upload(store, target, step, copying).run()
+                OutputUpload(store, target, step, copying).run()
         except StoreError as err:
             tell(t="failed", name=step["name"], uri=step["uri"], why=str(err))
             return 1

@@ -71,7 +71,7 @@ def tree(root: str, note: Callable[[str], None]) -> tuple[list[str], list[str], 
     return sorted(directories), sorted(files), sorted(broken)
 
 
-class Upload:
+class OutputUpload:
     """The upload of one output; its steps bear being begun again by another process."""
 
     def __init__(

@@ -11,7 +11,7 @@ import pytest
 from submit_tf_job.cli.context import Context
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.observation import JobReport, JobState, JobStatus, Verdict
-from submit_tf_job.report import following
+from submit_tf_job.report import follow_text
 from submit_tf_job.yarn.observed import AppReport
 
 FULL, USER = (
@@ -31,7 +31,7 @@ def look(waiting_s: float, state: JobState = JobState.PENDING) -> JobStatus:
 @pytest.fixture
 def tick(monkeypatch: pytest.MonkeyPatch) -> Tick:
     now = [100.0]
-    monkeypatch.setattr("submit_tf_job.report.following.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("submit_tf_job.report.follow_text.time.monotonic", lambda: now[0])
 
     def advance(seconds: float) -> None:
         now[0] += seconds
@@ -45,7 +45,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_update_prints_a_cause_once(tick: Tick, capsys: pytest.CaptureFixture[str]) -> None:
     answers = [(FULL,), (FULL,), (USER,)]
-    printer = following.ChangePrinter(Context().say, lambda _status: answers.pop(0))
+    printer = follow_text.ChangePrinter(Context().say, lambda _status: answers.pop(0))
     for _ in range(14):
         printer.update(look(6))
         tick(1)
@@ -62,7 +62,7 @@ def test_update_asks_no_cause_of_a_young_or_running_job(tick: Tick) -> None:
     def never(_status: JobStatus) -> tuple[Cause, ...]:
         raise AssertionError("asked")
 
-    printer = following.ChangePrinter(Context().say, never)
+    printer = follow_text.ChangePrinter(Context().say, never)
     printer.update(look(4.9))
     printer.update(look(60, JobState.RUNNING))
 
@@ -70,7 +70,7 @@ def test_update_asks_no_cause_of_a_young_or_running_job(tick: Tick) -> None:
 def test_update_prints_a_normal_cause_only_after_long(
     tick: Tick, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    printer = following.ChangePrinter(
+    printer = follow_text.ChangePrinter(
         Context().say,
         lambda _status: (Cause("am-starting", "its ApplicationMaster has a container"),),
     )
@@ -87,7 +87,7 @@ def test_update_prints_progress_rarely(tick: Tick, capsys: pytest.CaptureFixture
         data = {"version": 1, "submission": "s", "state": "running", "progress": progress}
         return replace(look(1, state), report=JobReport.parse(json.dumps(data).encode()))
 
-    printer = following.ChangePrinter(Context().say, progress_every_s=30)
+    printer = follow_text.ChangePrinter(Context().say, progress_every_s=30)
     for step in range(1, 40):
         printer.update(at(step))
         tick(1)
@@ -105,7 +105,7 @@ def test_each_retry_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
         )
         return replace(look(60, JobState.RUNNING), report=report)
 
-    printer = following.ChangePrinter(Context().say, lambda _status: ())
+    printer = follow_text.ChangePrinter(Context().say, lambda _status: ())
     for count in (0, 1, 1, 3):
         printer.update(ended(count))
     lines = [line for line in said(capsys) if "retry" in line]
