@@ -31,6 +31,20 @@ def load(path: Path) -> Job:
     return jobspec.load(path, hadoop_conf=HADOOP_CONF, krb5_conf=[KRB5_CONF])
 
 
+def spec_job(text: str = "", roles: str = "", **more: Any) -> Job:
+    """Return the job of a job spec; what its text leaves out is a plain chief with two workers."""
+    head = {
+        "name": "mnist",
+        "image": "library/tf:2",
+        "command": "[python, t.py]",
+        "strategy": "multi-worker",
+        "roles": roles or "{chief: {memory: 512Mi}, worker: {memory: 512Mi, instances: 2}}",
+    }
+    stated = {line.partition(":")[0] for line in text.splitlines()}
+    text += "".join(f"{key}: {value}\n" for key, value in head.items() if key not in stated)
+    return jobspec.loads(text, **{"source": "train.yaml", "base": None, **more})
+
+
 def make_role(name: str = "worker", **values: Any) -> Role:
     """Return a plain role with the given values."""
     return Role(
