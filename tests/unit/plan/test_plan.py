@@ -38,7 +38,7 @@ def chief(role: str, text: str = "", site: Site = SITE) -> dict[str, Any]:
     return parts(plan(spec_job(text, roles), site))["chief"]
 
 
-def refused(job: jobspec.Job, site: Site = SITE) -> list[str]:
+def refused(job: Any, site: Site = SITE) -> list[str]:
     with pytest.raises(JobSpecError) as caught:
         plan(job, site)
     return [str(problem) for problem in caught.value.problems]
@@ -303,7 +303,7 @@ tolerate: 1
 python: python3.8
 ports: {http: 80}
 """
-SITES = {
+SITES: dict[str, Any] = {
     "user": "bob",
     "domain": "other.example.com",
     "dns_server": "dns:53",
