@@ -14,6 +14,7 @@ import yaml
 
 from tests import clusters
 from tests.clusters import Cluster
+from tests.json_page import check
 from tests.promises.conftest import SMALL
 from tests.promises.training import trained
 from tests.tool import Tool
@@ -45,6 +46,13 @@ def test_digits_are_trained_in_docker_by_delegation_tokens(
     docked: Tool, secure: Cluster, unique: str
 ) -> None:
     trained(docked, secure, f"digits-{unique}", "--set", f"image={IMAGE}")
+
+
+def test_json_of_a_sandbox_has_the_documented_fields(docked: Tool) -> None:
+    status = docked("sandbox", "status", "--name", "secure", "-o", "json").json
+    check("SandboxStatus", {**status, "sandbox": None})
+    check("Sandbox", status["sandbox"])
+    check("Log", docked("sandbox", "logs", "namenode", "--name", "secure", "-o", "json").json)
 
 
 INSIDE = """
