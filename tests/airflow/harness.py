@@ -53,6 +53,31 @@ def install(venv: Path, target: Path) -> Path:
     return target
 
 
+def run_inside(venv: Path, site: Path, home: Path) -> str:
+    """Run the tests of `inside` in an environment; return what they say in the end."""
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(site),
+        "HOME": str(home),
+        "AIRFLOW_HOME": str(home),
+    }
+    argv = [
+        str(venv / "bin/python"),
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        "-c",
+        "/dev/null",
+    ]
+    argv += [f"--rootdir={ROOT}", str(ROOT / "tests/airflow/inside")]
+    done = subprocess.run(argv, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def free_port() -> int:
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
