@@ -21,15 +21,12 @@ import pytest
 import submit_tf_job
 from submit_tf_job.container import contract
 from submit_tf_job.jobspec.job import (
-    Command,
     Elastic,
-    HadoopConf,
     Input,
     Kerberos,
     Retries,
     ShippedFile,
     Strategy,
-    TFConfigMode,
     Variables,
 )
 from submit_tf_job.plan import payload
@@ -37,7 +34,6 @@ from submit_tf_job.plan.delivery import pack
 from submit_tf_job.plan.site import Names, WebStaging
 from tests.golden.fixed import (
     SITE,
-    SUBMISSION,
     block,
     bootstrap_of,
     make_job,
@@ -65,38 +61,34 @@ JOBS = {  # with the optional folders of `container` that travel
     "data": (make_job(inputs=(Input("data", "hdfs:///d"),), **CUSTOM), SITE, ("data",)),
     "framework": (make_job(), SITE, ("frameworks",)),
     "meeting": (make_job(**CUSTOM), MEETING, ("data", "meeting")),
+    "gpus": (make_job(make_role(gpus=1), **CUSTOM), SITE, ("devices",)),
     "variables": (make_job(variables=(Variables.TONY,), **CUSTOM), SITE, ("systems",)),
 }
 
 
-@pytest.fixture(params=JOBS)
-def code(request: pytest.FixtureRequest) -> dict[str, str]:
-    job, site, _ = JOBS[request.param]
-    text = bootstrap_of(job, site)
-    modules: dict[str, str] = json.loads(zlib.decompress(base64.b64decode(block(text, "CODE"))))
-    return modules
+@pytest.fixture(scope="module")
+def codes() -> dict[str, dict[str, str]]:
+    """The modules that travel with each of the jobs."""
+    return {
+        name: json.loads(zlib.decompress(base64.b64decode(block(bootstrap_of(job, site), "CODE"))))
+        for name, (job, site, _) in JOBS.items()
+    }
 
 
 # --- the code -------------------------------------------------------------------------------------
 
 
-def test_code_holds_the_modules_of_container(
-    code: dict[str, str], request: pytest.FixtureRequest
-) -> None:
-    folders = JOBS[request.node.callspec.params["code"]][2]
+def test_code_holds_the_modules_of_container(codes: dict[str, dict[str, str]]) -> None:
     container = PACKAGE / "container"
-    paths = [
-        path
-        for folder in (container, *(container / name for name in folders))
-        for path in folder.glob("*.py")
-    ]
-    own = {
-        f"submit_tf_job/{path.relative_to(PACKAGE).as_posix()}": payload.stripped(
-            path.read_text("utf-8")
-        )
-        for path in paths
-    }
-    assert code == {"submit_tf_job/__init__.py": "", **own}
+    for name, (_, _, folders) in JOBS.items():
+        own = {
+            f"submit_tf_job/{path.relative_to(PACKAGE).as_posix()}": payload.stripped(
+                path.read_text("utf-8")
+            )
+            for folder in (container, *(container / each for each in folders))
+            for path in folder.glob("*.py")
+        }
+        assert codes[name] == {"submit_tf_job/__init__.py": "", **own}, name
 
 
 class Bare(ast.NodeTransformer):
@@ -148,20 +140,20 @@ CONTAINER = sorted(
 )
 
 
-@pytest.mark.parametrize("path", CONTAINER, ids=lambda path: path.stem)
-def test_stripped_removes_only_what_does_not_run(path: Path) -> None:
-    source = path.read_text("utf-8")
-    stripped = payload.stripped(source)
-    assert _dumped(ast.parse(stripped)) == _dumped(Bare().visit(ast.parse(source)))
-    assert not [line for line in stripped.splitlines() if line.lstrip().startswith("#")]
+def test_stripped_removes_only_what_does_not_run() -> None:
+    for path in CONTAINER:
+        source = path.read_text("utf-8")
+        stripped = payload.stripped(source)
+        assert _dumped(ast.parse(stripped)) == _dumped(Bare().visit(ast.parse(source))), path
+        assert not [line for line in stripped.splitlines() if line.lstrip().startswith("#")], path
 
 
-def test_code_runs_on_python_3_5(code: dict[str, str], tmp_path: Path) -> None:
+def test_code_runs_on_python_3_5(codes: dict[str, dict[str, str]], tmp_path: Path) -> None:
     """Checked by its syntax and the standard library's names; 3.6 runs the tests of the bootstrap.
 
     No published package has an interpreter of 3.5.
     """
-    for name, source in code.items():
+    for name, source in {k: v for code in codes.values() for k, v in code.items()}.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
@@ -181,6 +173,7 @@ ONLY_WHERE_NEEDED = tuple(
     for name in (
         "data",
         "delegation",
+        "devices",
         "frameworks",
         "login",
         "meeting",
@@ -191,17 +184,17 @@ ONLY_WHERE_NEEDED = tuple(
 )
 
 
-def test_code_imports_only_standard_library_and_itself(code: dict[str, str]) -> None:
-    for name, source in code.items():
-        for found in re.findall(
-            r"^\s*(?:from|import) (submit_tf_job[\w.]*)(?: import (\w+))?", source, re.MULTILINE
-        ):
-            candidates = {
-                f"{found[0].replace('.', '/')}{tail}"
-                for tail in (".py", "/__init__.py", f"/{found[1]}.py")
-            }
-            later = name in IMPORTERS and found[0].startswith(ONLY_WHERE_NEEDED)
-            assert candidates & set(code) or later, f"{name} imports {found}"
+def test_code_imports_only_standard_library_and_itself(codes: dict[str, dict[str, str]]) -> None:
+    pattern = re.compile(
+        r"^\s*(?:from|import) (submit_tf_job[\w.]*)(?: import (\w+))?", re.MULTILINE
+    )
+    for code in codes.values():
+        for name, source in code.items():
+            for module, inner in pattern.findall(source):
+                path = module.replace(".", "/")
+                candidates = {f"{path}.py", f"{path}/__init__.py", f"{path}/{inner}.py"}
+                later = name in IMPORTERS and module.startswith(ONLY_WHERE_NEEDED)
+                assert candidates & set(code) or later, f"{name} imports {module}"
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -228,65 +221,6 @@ def test_bootstrap_holds_the_tar_of_the_files_or_nothing() -> None:
 # --- the description ------------------------------------------------------------------------------
 
 
-def test_task_description_of_a_job() -> None:
-    job = make_job(
-        make_role("chief", env={"A": "1"}),
-        make_role("worker", instances=10_000, gpus=2, max_restarts=3, tolerate=1),
-        make_role("board", command=Command(script="tensorboard")),
-        start_timeout_s=1,
-        finish_timeout_s=2,
-        grace_s=3,
-    )
-    assert task_of(job) == {
-        "version": 1,
-        "job": "mnist",
-        "submission": SUBMISSION,
-        "strategy": "multi-worker",
-        "host_suffix": "mnist.alice.example.com",
-        "dns_server": None,
-        "ports": {"mode": "host", "first": 20000, "last": 32767},
-        "deciding": "chief",
-        "ends_with": "deciding-task",
-        "cluster_roles": ["chief", "worker"],
-        "legacy_master": False,
-        "tf_config": "counts",
-        "start_timeout_s": 1,
-        "finish_timeout_s": 2,
-        "grace_s": 3,
-        "hadoop_conf": None,
-        "framework": "tensorflow",
-        "roles": {
-            "chief": {
-                "count": 1,
-                "kind": "trains",
-                "command": ["python", "t.py"],
-                "env": {"A": "1"},
-                "max_restarts": 0,
-                "tolerate": 0,
-                "gpus": 0,
-            },
-            "worker": {
-                "count": 10000,
-                "kind": "trains",
-                "command": ["python", "t.py"],
-                "env": {},
-                "max_restarts": 3,
-                "tolerate": 1,
-                "gpus": 2,
-            },
-            "board": {
-                "count": 1,
-                "kind": "sidecar",
-                "command": "tensorboard",
-                "env": {},
-                "max_restarts": 0,
-                "tolerate": 0,
-                "gpus": 0,
-            },
-        },
-    }
-
-
 def test_task_description_has_the_bounds_of_elastic_roles_alone() -> None:
     elastic = make_role("worker", instances=8, elastic=Elastic(2, 90))
     task = task_of(make_job(make_role("chief"), elastic, retries=Retries(3)))
@@ -302,75 +236,6 @@ def test_task_description_of_other_sites() -> None:
     site = dataclasses.replace(SITE, user="Al_Ice@REALM", dns_server="dns:53")
     mapped = task_of(make_job(), site)
     assert (mapped["host_suffix"], mapped["dns_server"]) == ("mnist.al-ice.example.com", "dns:53")
-
-
-@pytest.mark.parametrize("network", ["bridge", "overlay", "none"])
-def test_task_description_ports_of_docker_networks(network: str) -> None:
-    assert task_of(make_job(make_role(), network=network))["ports"] == {"mode": "own-address"}
-
-
-@pytest.mark.parametrize(
-    ("conf", "told"),
-    [
-        (None, None),
-        (HadoopConf("inline"), "inline"),
-        (HadoopConf("node", "/etc/hadoop/conf"), "/etc/hadoop/conf"),
-        (HadoopConf("archive", "hdfs:///conf.zip"), f"archive:{contract.HADOOP_CONF_LINK}"),
-    ],
-)
-def test_task_description_of_hadoop_conf(conf: HadoopConf | None, told: str | None) -> None:
-    assert task_of(make_job(hadoop=conf))["hadoop_conf"] == told
-
-
-@pytest.mark.parametrize(
-    ("strategy", "deciding", "kinds"),
-    [
-        ("single", "worker", {"worker": "trains", "board": "sidecar"}),
-        ("multi-worker", "worker", {"worker": "trains"}),
-        (
-            "multi-worker",
-            "chief",
-            {"chief": "trains", "worker": "trains", "evaluator": "evaluates", "board": "sidecar"},
-        ),
-        (
-            "parameter-server",
-            "chief",
-            {"chief": "trains", "worker": "serves", "ps": "serves", "evaluator": "evaluates"},
-        ),
-        (
-            "estimator",
-            "chief",
-            {"chief": "trains", "worker": "trains", "ps": "serves", "evaluator": "evaluates"},
-        ),
-        ("custom", "main", {"main": "trains", "helper": "sidecar", "worker": "trains"}),
-        (
-            "custom",
-            "main",
-            {
-                "main": "trains",
-                "member": "trains",
-                "tensorboard": "sidecar",
-                "metrics-exporter": "sidecar",
-            },
-        ),
-        ("multi-worker", "worker", {"worker": "trains", "member": "sidecar"}),
-    ],
-)
-def test_task_description_role_kinds(strategy: str, deciding: str, kinds: dict[str, str]) -> None:
-    job = make_job(*map(make_role, kinds), strategy=Strategy(strategy), deciding_role=deciding)
-    assert {name: role["kind"] for name, role in task_of(job)["roles"].items()} == kinds
-
-
-def test_task_description_cluster_roles_in_tensorflows_order() -> None:
-    job = make_job(
-        *map(make_role, ("ps", "board", "evaluator", "worker", "chief")), deciding_role="chief"
-    )
-    assert task_of(job)["cluster_roles"] == ["chief", "worker", "ps"]
-
-
-def test_task_description_of_tf_config_modes() -> None:
-    for mode in TFConfigMode:
-        assert task_of(make_job(tf_config=mode))["tf_config"] == mode.value
 
 
 # --- files ----------------------------------------------------------------------------------------
