@@ -339,7 +339,9 @@ def open_listing(cluster: Cluster, selection: JobSelection) -> Listing:
 
 
 def suggested(settings: Settings, name: str) -> str:
-    """Return a hint with the user's jobs whose names are like one that does not exist, or ""."""
+    """Return a hint about a job that does not exist: its run, if it has been deleted; else the
+    user's jobs whose names are like it. "" if there is neither.
+    """
     import difflib
 
     from submit_tf_job.operations.cluster import connect
@@ -349,6 +351,9 @@ def suggested(settings: Settings, name: str) -> str:
         apps = client.apps(user=settings.user, deadline=client.deadline(_NAMES_S))
     except SubmitTFJobError:
         return ""
+    if runs := [app for app in apps if app.name == name]:
+        last = max(runs, key=lambda app: app.started_ms or 0).id
+        return f"{name} has been deleted; its last run: submit_tf_job status {last}"
     names = list(dict.fromkeys(app.name for app in apps if app.name))
     longer = [other for other in names if other.startswith(name)]
     near = dict.fromkeys([*difflib.get_close_matches(name, names, n=3), *longer])

@@ -317,6 +317,7 @@ def test_an_unknown_user_is_refused(tool: Tool) -> None:
 
 
 def test_another_user_has_jobs_of_their_own(tool: Tool) -> None:
+    """But the names share a directory of the ApplicationMasters, as docs/gateway.md says."""
     spec = tool.spec(
         "of-alice", strategy="single", command="echo hello $USER", roles={"worker": SMALL}
     )
@@ -324,7 +325,15 @@ def test_another_user_has_jobs_of_their_own(tool: Tool) -> None:
     assert theirs.status == 0, theirs.stderr
     assert theirs.json["user"] == "alice"
     assert tool("status", "of-alice").status == 5, "names are per user"
-    assert tool("delete", "of-alice", "--user", "alice").status == 0
+    taken = tool("submit", spec, "--user", "bob", "-o", "json")
+    assert (taken.status, taken.json["root_cause"]["code"]) == (1, "hdfs-permission"), taken
+    assert "alice has, or had, a job of-alice" in taken.json["root_cause"]["sentence"]
+    assert "or alice deletes that job" in taken.json["root_cause"]["hint"]
+    for user in ("alice", "bob"):
+        assert tool("delete", "of-alice", "--user", user).status == 0
+    cured = tool("submit", spec, "--user", "bob", "-o", "json")
+    assert cured.status == 0, cured.stderr
+    assert tool("delete", "of-alice", "--user", "bob").status == 0
 
 
 def test_a_container_that_fails_before_its_bootstrap_ends_the_job(

@@ -29,7 +29,7 @@ from submit_tf_job.diagnose.failure import (
     suspect_of,
     suspects,
 )
-from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise
+from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS
 from submit_tf_job.diagnose.statuses import EXECUTOR, LOST, YARN, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import python_error
 from submit_tf_job.observation import Evidence, JobReport, JobStatus
@@ -128,17 +128,6 @@ def test_container_ends_of_a_container_that_was_never_launched() -> None:
         "YARN could not launch worker-0: user bob has no WRITE access to "
         "/tmp/.yarn/services on HDFS",
     )
-
-
-def test_job_of_another_user_with_the_same_name_is_named() -> None:
-    words = (
-        "Permission denied: user=alice, access=WRITE, "
-        'inode="/tmp/hadoop/.yarn/services/quick/components":root:supergroup:drwxr-x--x'
-    )
-    found = recognise(words, CONTAINER, task="worker-0")
-    assert found is not None
-    assert "root has, or had, a job quick" in found.sentence
-    assert "submit_tf_job delete quick" in found.hint
 
 
 def test_container_ends_of_a_restarted_container() -> None:
