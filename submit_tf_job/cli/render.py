@@ -36,6 +36,9 @@ def render(
     name: NameOption = None,
     dialect: FromOption = None,
     submission_id: SubmissionOption = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="As for `submit --detach`.")
+    ] = False,
     explain: Annotated[
         bool,
         typer.Option(
@@ -65,6 +68,8 @@ def render(
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
     planned = operations.make_plan(job, settings, submission=submission_id)
+    if detach:
+        planned = operations.detached(planned, settings)
     if explain:
         context.result(_explain_lines(job, planned), lambda: _explain_object(job, planned))
         return

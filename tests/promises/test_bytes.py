@@ -37,7 +37,7 @@ def spec(tool: Tool, name: str) -> Path:
 
 def test_submit_posts_the_bytes_that_render_prints(tool: Tool, proxy: Proxy, unique: str) -> None:
     path = spec(tool, f"exact-{unique}")
-    rendered = tool("render", path)
+    rendered = tool("render", path, "--detach")
     assert rendered.status == 0, rendered.stderr
     done = tool("submit", path, "--detach", "-o", "json", "--rm", proxy.url)
     assert done.status == 0, done.stderr

@@ -116,6 +116,8 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     command, cron = (block.text for block in blocks(PAGE) if block.mark == "runs: cli")
     host.tool.jobs += [f"train-{RUN}", "train-http", "train-files", "train-rm"]
 
+    # a cluster that was kept knows the runs before
+    before = {job["application_id"] for job in host.tool("list", "-o", "json").json["jobs"]}
     steps: dict[str, Callable[[], subprocess.CompletedProcess[str]]] = {
         "command": lambda: host.step("command", "train", command, RUN=RUN),
         "cron": lambda: host.step("cron", "train", cron, RUN=RUN),
