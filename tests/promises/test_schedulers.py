@@ -174,7 +174,9 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     assert "trained" in done["gateway"].stdout
     assert '"state": "SUCCEEDED"' in (host.tool.cwd / "gateway" / "events").read_text()
     jobs = [
-        job for job in host.tool("list", "-o", "json").json["jobs"] if job["name"] in host.tool.jobs
+        job
+        for job in host.tool("list", "-o", "json").json["jobs"]
+        if job["name"] in host.tool.jobs and job["application_id"] not in before
     ]
     assert sorted(job["name"] for job in jobs) == [
         f"train-{RUN}",
