@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import unquote
 
@@ -56,11 +57,13 @@ class FakeCluster:
         self.network.servers[self.node.address] = self.node
         self.same_host: dict[str, frozenset[str]] = {}
 
-    def client(self, user: str = "alice", *, timeouts: Timeouts | None = None) -> ResourceManager:
+    def client(
+        self, user: str = "alice", as_user: str | None = None, *, timeouts: Timeouts | None = None
+    ) -> ResourceManager:
         """Return a client of all ResourceManagers."""
         return ResourceManager(
             [f"http://{rm.address}" for rm in self.rms],
-            SimpleAuth(user),
+            SimpleAuth(user, as_user),
             timeouts=timeouts,
             clock=self.clock,
             sleep=self.clock.sleep,
@@ -146,6 +149,9 @@ class FakeRM:
         yield "GET", f"{ws}/apps/([^/]+)/appattempts", self._attempts
         yield "GET", f"{ws}/apps/([^/]+)/appattempts/([^/]+)", self._attempt
         yield "GET", f"{ws}/apps/([^/]+)/appattempts/([^/]+)/containers", self._containers
+        yield "PUT", f"{ws}/apps/([^/]+)/queue", self._move
+        yield "POST", f"{ws}/containers/([^/]+)/signal/([^/]+)", self._signal
+        yield "GET", f"{ws}/userinfo", self._user
         yield "POST", f"{ws}/apps/new-application", self._new_application
         yield "GET", f"{ws}/nodes", self._nodes
         yield "GET", f"{ws}/scheduler", self._scheduler
@@ -230,12 +236,28 @@ class FakeRM:
             f"{app.id.partition('_')[2]}_{app.attempt:02}_000001/{app.user}",
             "applicationTags": f"name: {app.name}",
             "startedTime": app.started_ms,
+            "launchTime": app.launched_ms,
+            "amContainerLogs": f"http://{self.cluster.node.address}/node/containerlogs/"
+            f"{app.id.replace('application', 'container')}_{app.attempt:02}_000001/{app.user}",
             "finishedTime": app.finished_ms,
             "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
             "runningContainers": -1 if app.ended and not app.finishing else 1,
+            "timeouts": {"timeout": [self._limit(app)]},
             **(
                 {"logAggregationStatus": self.aggregation} if self.aggregation and app.ended else {}
             ),
+        }
+
+    def _limit(self, app: App) -> dict[str, Any]:
+        now_ms = self.clock.epoch_ms()
+        if app.lifetime_s is None:
+            return {"type": "LIFETIME", "expiryTime": "UNLIMITED", "remainingTimeInSeconds": -1}
+        left_s = app.lifetime_s - (now_ms - app.started_ms) // 1000
+        ends = datetime.fromtimestamp(now_ms / 1000 + left_s, timezone.utc)
+        return {
+            "type": "LIFETIME",
+            "expiryTime": f"{ends:%Y-%m-%dT%H:%M:%S.000+0000}",
+            "remainingTimeInSeconds": left_s,
         }
 
     def _kill(self, asked: Asked, app_id: str) -> Answer:
@@ -256,6 +278,29 @@ class FakeRM:
         # CapacityScheduler.checkAndGetApplicationPriority: the cluster's maximum instead of more
         app.priority = min(json.loads(asked.body)["priority"], self.yarn.most_priority)
         return Answer.json({"priority": app.priority})
+
+    def _move(self, asked: Asked, app_id: str) -> Answer:
+        app, queue = self.yarn.apps.get(app_id), json.loads(asked.body)["queue"]
+        if app is None:
+            return _app_not_found(app_id)
+        if queue.rpartition(".")[2] not in self.yarn.queues:
+            words = f"org.apache.hadoop.yarn.exceptions.YarnException: Failed to move: {queue}"
+            return remote_exception("BadRequestException", words, 400)
+        app.queue = queue.rpartition(".")[2]
+        return Answer.json({"queue": app.queue})
+
+    def _signal(self, asked: Asked, container: str, command: str) -> Answer:
+        self.yarn.signals.append((container, command))
+        if self.yarn.version < (3, 3):  # YARN-8693
+            return Answer.text("HTTP 404 Not Found", 404)
+        if self.cluster.node.containers.get(container) != "RUNNING":
+            words = f"Trying to signal an absent container {container}"
+            return remote_exception("YarnRuntimeException", words, 500)
+        return Answer.json({})
+
+    def _user(self, asked: Asked) -> Answer:
+        """Name the user as whom the request was authenticated: this one ignores `doAs`."""
+        return Answer.json({"clusterUserInfo": {"requestedUser": asked.user}})
 
     def _attempts(self, asked: Asked, app_id: str) -> Answer:
         if app_id not in self.yarn.apps:
@@ -311,12 +356,15 @@ class FakeRM:
         )
 
     def _nodes(self, asked: Asked) -> Answer:
-        node = {
+        node: dict[str, Any] = {
             "id": "node1:8041",
             "nodeHostName": "node1",
             "nodeHTTPAddress": self.cluster.node.address,
             "state": "RUNNING",
         }
+        if self.yarn.node_mb is not None:
+            free_mb = self.yarn.free_mb
+            node |= {"usedMemoryMB": self.yarn.node_mb - free_mb, "availMemoryMB": free_mb}
         return Answer.json({"nodes": {"node": [node]}})
 
     def _scheduler(self, asked: Asked) -> Answer:
@@ -449,6 +497,10 @@ class FakeRM:
         if stored.torn:
             return Answer.json({"diagnostics": TORN}, 500)
         app = self.yarn.apps.get(stored.app_id or "")
+        if "lifetime" in wanted and app is not None:
+            past_s = (self.clock.epoch_ms() - app.started_ms) // 1000
+            app.lifetime_s = past_s + min(wanted["lifetime"], self.yarn.longest_s)
+            return Answer.json({"diagnostics": f"Service ({name})'s lifeTime is updated"})
         if wanted["state"] == "STARTED":
             return self._start(asked.user, name, stored)
         assert wanted["state"] == "STOPPED", wanted

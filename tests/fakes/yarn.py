@@ -34,6 +34,8 @@ class App:
     finished_ms: int = 0
     ran: bool = False
     priority: int = 0
+    lifetime_s: int | None = None
+    launched_ms: int = 0
     attempt: int = 1  # of its AM
     finishing: bool = False  # FINISHED to all clients, and its AM still runs
 
@@ -71,6 +73,8 @@ class Yarn:
         readable: Whether the services API can ask AMs.
         max_mb: Largest container.
         most_priority: yarn.cluster.max-application-priority.
+        longest_s: Longest lifetime of an application.
+        node_mb: Memory of its node, `free_mb` of which is free; `None`: the node does not say.
         am_exits_s: How long an AM that has unregistered lives on; 24 to 35 s with Hadoop's
             defaults, 3 s in the sandbox.
         nameless: Live applications whose DNS names were removed when a former application's AM
@@ -86,6 +90,10 @@ class Yarn:
     max_mb: int = 8192
     max_gpus: int = 0
     most_priority: int = 0
+    longest_s: int = 10**9
+    node_mb: int | None = None
+    free_mb: int = 0
+    signals: list[tuple[str, str]] = field(default_factory=list)  # containers, what they got
     users: frozenset[str] = frozenset({"alice", "bob"})
     queues: frozenset[str] = frozenset({"default", "ml"})
     apps: dict[str, App] = field(default_factory=dict)
@@ -126,6 +134,7 @@ class Yarn:
             spec["name"],
             spec.get("queue", "default"),
             self.clock.epoch_ms(),
+            lifetime_s=spec.get("lifetime"),
         )
         self.apps[app.id] = app
         if app.queue not in self.queues:
@@ -164,7 +173,7 @@ class Yarn:
                     f"exitCode: -1",
                 )
             return
-        app.state, app.ran = "RUNNING", True
+        app.state, app.ran, app.launched_ms = "RUNNING", True, self.clock.epoch_ms()
         if self.job_s is not None:
             self.clock.after(
                 self.job_s + AM_LINGER_S, lambda: self.end(app, "FINISHED", "SUCCEEDED")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
+import pytest
+
+from tests.fakes.transport import Answer
 from tests.world import World
 
 SPEC = "mnist.yaml"
@@ -99,3 +103,200 @@ def test_submit_with_logs_shows_the_output(world: World) -> None:
     done = world("submit", SPEC, "--logs")
     lines = [line for line in done.err.splitlines() if line.startswith("chief-0 | ")]
     assert lines == ["chief-0 | Epoch 1/3", "chief-0 | 2/2 [==] FAILED tests"], done.err
+
+
+# --- what is asked before the POST, and what is refused there -------------------------------------
+
+CLUSTER, SERVICES = "/ws/v1/cluster", "/app/v1/services"
+POST = ("POST", SERVICES)
+
+
+def test_each_request_before_a_post_has_its_reason(world: World) -> None:
+    """docs/architecture.md has the reasons."""
+    world.spec()
+    assert world("submit", SPEC, "-d").status == 0
+    asked = world.asked()
+    assert asked[: asked.index(POST)] == [
+        ("GET", f"{CLUSTER}/info"),
+        ("GET", f"{SERVICES}/mnist"),
+        ("GET", f"{CLUSTER}/apps"),
+        ("GET", f"{CLUSTER}/apps"),
+        ("POST", f"{CLUSTER}/apps/new-application"),
+        ("GET", f"{CLUSTER}/nodes"),
+        ("GET", "/conf"),
+    ]
+
+
+def too_large(world: World) -> None:
+    world.yarn.max_mb = 512
+
+
+def too_many(world: World) -> None:
+    world.yarn.node_mb = world.yarn.free_mb = 2048
+
+
+def plain_processes(world: World) -> None:
+    executor = "org.apache.hadoop.DefaultContainerExecutor"
+    world.cluster.node.conf["yarn.nodemanager.container-executor.class"] = executor
+
+
+def no_docker(world: World) -> None:
+    world.cluster.node.conf["yarn.nodemanager.runtime.linux.allowed-runtimes"] = "default"
+
+
+REFUSALS = [
+    (too_large, 9, "roles.worker.memory"),
+    (too_many, 9, "roles.worker.memory: the job needs 3 GiB at once (chief 1 x 1 GiB and worker 2"),
+    (plain_processes, 2, "mnist.yaml:2:1: image: node1 runs no images: containers are plain proc"),
+    (no_docker, 2, "image: node1 runs no images: the Docker runtime is not allowed"),
+]
+
+
+@pytest.mark.parametrize(("trouble", "status", "said"), REFUSALS)
+def test_nothing_is_posted_or_deleted_where_the_cluster_cannot_run_the_job(
+    world: World, trouble: Callable[[World], None], status: int, said: str
+) -> None:
+    first = world.submitted()
+    world.ends("FAILED")
+    trouble(world)
+    world.asked()
+    done = world("submit", SPEC, "--replace", "-d")
+    assert (done.status, done.out, said in done.err) == (status, "", True), done.err
+    assert not {POST, ("DELETE", f"{SERVICES}/mnist")} & set(world.asked())
+    assert world("status", "mnist", "-o", "json").json["application_id"] == first
+
+
+@pytest.mark.parametrize(("trouble", "_status", "_said"), REFUSALS)
+def test_a_job_that_exists_is_found_where_the_cluster_would_refuse_it_now(
+    world: World, trouble: Callable[[World], None], _status: int, _said: str
+) -> None:
+    """A scheduler that starts again asks for its own submission."""
+    first = world.submitted()
+    trouble(world)
+    assert world("submit", SPEC, "-d", "-o", "json").json["application_id"] == first
+
+
+def test_submit_of_an_image_to_plain_processes_if_the_job_spec_allows_it(world: World) -> None:
+    plain_processes(world)
+    world.spec(image_policy="warn")
+    assert world("submit", SPEC, "-d").status == 0
+
+
+@pytest.mark.parametrize(
+    ("check", "free_mb", "said"),
+    [
+        ("refuse", 4096, "it cannot start now, and waits: the job needs 3 GiB at once"),
+        ("warn", 0, "it cannot start before the cluster grows: the job needs 3 GiB at once"),
+        ("off", 0, ""),
+    ],
+)
+def test_submit_says_what_keeps_a_job_from_starting(
+    world: World, monkeypatch: pytest.MonkeyPatch, check: str, free_mb: int, said: str
+) -> None:
+    world.yarn.node_mb, world.yarn.free_mb = max(2048, free_mb), 1024
+    monkeypatch.setenv("SUBMIT_TF_JOB_CAPACITY_CHECK", check)
+    world.spec()
+    done = world("submit", SPEC, "-d", "-o", "json")
+    warnings = done.json["warnings"]
+    assert (done.status, [line[: len(said)] for line in warnings]) == (0, [said] if said else [])
+    assert ((("GET", f"{CLUSTER}/nodes")) in world.asked()) is (check != "off")
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_submit_leaves_an_unreadable_cluster_to_the_post(world: World, status: int) -> None:
+    world.spec(queue="ml")
+    world.fails(99, "GET", f"{CLUSTER}/(nodes|scheduler)$", Answer.text("no", status))
+    assert world("submit", SPEC, "-d").status == 0
+
+
+# --- the name's former application ----------------------------------------------------------------
+
+
+def test_replace_waits_until_the_former_application_master_has_left(world: World) -> None:
+    """Its exit removes the DNS records of the name, whose ever they are."""
+    world.yarn.am_exits_s = 28
+    first = world.submitted()
+    world.ends("FAILED")
+    begun = world.cluster.clock()
+    world.spec(command=["python", "other.py"])
+    done = world("submit", SPEC, "--replace", "-d")
+    assert done.status == 0, done.err
+    assert world.cluster.clock() - begun >= 28
+    assert sum(first in line for line in done.err.splitlines()) == 1
+    world.passes(120)
+    assert world.yarn.nameless == []
+    world.ends()
+    world.passes(60)
+    begun = world.cluster.clock()
+    world.spec(command=["python", "third.py"])
+    assert world("submit", SPEC, "--replace", "-d").status == 0
+    assert world.cluster.clock() - begun < 5
+
+
+def test_submit_fails_where_the_former_application_master_never_exits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_SUBMIT", "90s")
+    world.yarn.am_exits_s = 100_000
+    first = world.submitted()
+    world.ends("FAILED")
+    done = world("submit", SPEC, "--replace", "-d")
+    assert done.status == 8
+    assert f"the name mnist is not free yet: {first} is over" in done.err
+    assert "nothing was submitted" in done.err
+    assert world.yarn.live("alice", "mnist") == []
+
+
+def test_nothing_is_sent_where_the_resource_manager_ignores_doas(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job would be the gateway's own (docs/hadoop-facts.md#doas)."""
+    world.spec()
+    monkeypatch.delenv("SUBMIT_TF_JOB_USER")
+    done = world("submit", SPEC, "-d", "--user", "gw", "--as-user", "bob")
+    assert (done.status, done.out) == (4, "")
+    assert "the ResourceManager ignores as_user bob: to it you are gw" in done.err
+    assert "delegation-token-auth-filter" in done.err
+    assert POST not in world.asked()
+
+
+# --- a deciding task that gets no container -------------------------------------------------------
+
+
+def test_submit_ends_a_job_whose_deciding_task_gets_no_container(world: World) -> None:
+    world.spec(start_timeout="2m")
+    done = world("submit", SPEC)
+    assert done.status == 1, done
+    assert "chief-0 has had no container for longer than start_timeout (120 s)" in done.out
+    [app] = world.yarn.apps.values()
+    assert app.state == "KILLED"
+    assert world("status", "mnist", "-o", "json").json["state"] == "FAILED"
+
+
+def restarted(world: World) -> None:
+    world.yarn.apps[world.application].attempt = 2
+
+
+def unreadable(world: World) -> None:
+    world.yarn.readable = False
+
+
+def has_a_container(world: World) -> None:
+    world.runs("chief-0")
+
+
+def was_queued(world: World) -> None:
+    app = world.yarn.apps[world.application]
+    app.launched_ms = app.started_ms + 100_000
+
+
+@pytest.mark.parametrize("why", [restarted, unreadable, has_a_container, was_queued])
+def test_status_does_not_call_a_start_overdue_where_it_is_not_certain(
+    world: World, why: Callable[[World], None]
+) -> None:
+    world.submitted(start_timeout="2m")
+    world.passes(140)
+    sentence = "has had no container for longer than start_timeout"
+    assert sentence in world("status", "mnist").out
+    why(world)
+    assert sentence not in world("status", "mnist").out

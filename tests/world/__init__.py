@@ -19,11 +19,13 @@ from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.fakes.command_line import GOOD, Cli, Done
 from tests.fakes.resource_manager import FakeCluster
-from tests.fakes.yarn import App
+from tests.fakes.transport import Answer, Fault
+from tests.fakes.yarn import App, Yarn
 
 __all__ = ["World", "world_of"]
 
 RM = "http://rm1:8088"
+TASKS = ("chief-0", "worker-0", "worker-1")
 
 
 class World:
@@ -36,12 +38,12 @@ class World:
 
     def __init__(self, cli: Cli, home: Path) -> None:
         self.cluster, self.home, self._cli = FakeCluster(), home, cli
-        self.application = ""  # of the job that was submitted last
+        self.application = self.name = ""  # of the job that was submitted last
         self.cluster.yarn.on_end = self._ended
 
     def connect(self, settings: Settings, **_ignored: Any) -> operations.Cluster:
         """Return what `operations.connect` returns, on this cluster."""
-        client = self.cluster.client(settings.user)
+        client = self.cluster.client(settings.login, settings.as_user)
         clock = self.cluster.clock
         return operations.Cluster(
             settings,
@@ -69,7 +71,8 @@ class World:
         done = self("submit", self.spec(name, **changes), "--detach", "-o", "json")
         assert done.status == 0, done.err
         self.passes(10)
-        self.application = str(done.json["application_id"])
+        self.application, self.name = str(done.json["application_id"]), name
+        self.cluster.yarn.containers.clear()
         return self.application
 
     def passes(self, seconds: float) -> None:
@@ -93,6 +96,29 @@ class World:
             self.writes(container, "stderr.txt", "")
         return found
 
+    def running(self, *tasks: str, **changes: Any) -> dict[str, str]:
+        """Submit a job and let its commands run; return task → container."""
+        self.submitted(**changes)
+        found = self.runs(*tasks or TASKS)
+        self.reports(next(iter(found.values())), "running")
+        return found
+
+    @property
+    def yarn(self) -> Yarn:
+        return self.cluster.yarn
+
+    def asked(self) -> list[tuple[str, str]]:
+        """Return method and path of the requests since the last call."""
+        found = [(method, path) for _, method, path in self.cluster.network.log]
+        self.cluster.network.log.clear()
+        return found
+
+    def fails(self, times: int, method: str, path: str, answer: Answer | str) -> None:
+        """Let the next requests that fit meet an answer, or a fault of `Fault`'s kinds."""
+        fault = Fault(answer, method, path) if isinstance(answer, str) else None
+        fault = fault or Fault("instead", method, path, answer)  # type: ignore[arg-type]
+        self.cluster.network.faults += [fault] * times
+
     def writes(self, container: str, file: str, text: str | bytes | dict[str, Any]) -> None:
         """Let a container write more to a file of its log directory; a dict is JSON."""
         data = json.dumps(text).encode() if isinstance(text, dict) else text
@@ -101,14 +127,15 @@ class World:
         before = b"" if isinstance(text, dict) else logs.get((container, file), b"")
         logs[container, file] = before + data
 
-    def reports(self, container: str, state: str, **values: Any) -> None:
+    def reports(self, container: str, state: str, /, **values: Any) -> None:
         """Let the deciding task write its report of the job."""
-        submission = self.cluster.yarn.services["alice", "mnist"].spec["configuration"]
+        submission = self.cluster.yarn.services["alice", self.name].spec["configuration"]
         properties = submission["properties"]
         told = {
             "version": 1,
             "submission": next(v for k, v in properties.items() if k.endswith("submission-id")),
             "state": state,
+            "container": container,
             "wanted": 3,
             "arrived": 3,
             "roles": {"chief": {"wanted": 1}, "worker": {"wanted": 2}},

@@ -193,7 +193,7 @@ class YarnBehaviours:
         )
         with pytest.raises(
             NameTaken,
-            match=rf"^A job named {name}, which may be another submission, still holds the name: .*\.$",
+            match=rf"(?m)^A job named {name}, which may be another submission, still holds the name: .*\.$",
         ):
             submitted(world, name)
 
@@ -202,7 +202,7 @@ class YarnBehaviours:
         app_id = running(world, name)
         with pytest.raises(
             NameTaken,
-            match=rf"^A different job named {name} is already running \(\d+s, {app_id}\)\.$",
+            match=rf"(?m)^A different job named {name} is already running \(\d+s, {app_id}\)\.$",
         ) as caught:
             submitted(world, name, "s2")
         assert caught.value.details == {
@@ -211,7 +211,7 @@ class YarnBehaviours:
             "final_status": "UNDEFINED",
             "submission_id": "s1",
         }
-        with pytest.raises(NameTaken, match=rf"^The name {name} is already taken\.$"):
+        with pytest.raises(NameTaken, match=rf"(?m)^The name {name} is already taken\.$"):
             world.client.post_service(world.body(name, "s2"))
 
     @pytest.mark.parametrize("kind", ["reset", "truncate", "gateway", "error-after"])
@@ -248,10 +248,10 @@ class YarnBehaviours:
     ) -> None:
         name = world.name()
         body = world.body(name, "s1", memory=memory, queue=queue)
-        with pytest.raises(Refused, match=f"^{sentence}$") as caught:
+        with pytest.raises(Refused, match=f"(?m)^{sentence}$") as caught:
             submit(world.client, body, name=name, user=world.user, submission_id="s1")
         assert caught.value.details["status"] in (400, 500)
-        with pytest.raises(NoSuchJob, match=rf"^No job named {name}\.$"):
+        with pytest.raises(NoSuchJob, match=rf"(?m)^No job named {name}\.$"):
             world.client.get_service(name)
 
     def test_an_unknown_field_is_named(self, world: World) -> None:
@@ -259,7 +259,7 @@ class YarnBehaviours:
         body = world.body(name, "s1").replace('"version"', '"colour": "red",\n  "version"')
         with pytest.raises(
             Refused,
-            match=r"^This cluster's services API does not know the field colour of Service\.$",
+            match=r"(?m)^This cluster's services API does not know the field colour of Service\.$",
         ) as caught:
             submit(world.client, body, name=name, user=world.user, submission_id="s1")
         assert (caught.value.details["status"], caught.value.details["java_class"]) == (
@@ -272,7 +272,7 @@ class YarnBehaviours:
         client = world.stranger()
         with pytest.raises(
             AuthError,
-            match=r"^The user nohome has no home directory in HDFS, where YARN keeps services\.$",
+            match=r"(?m)^The user nohome has no home directory in HDFS, where YARN keeps services\.$",
         ) as caught:
             submit(client, world.body(name, "s1"), name=name, user="nohome", submission_id="s1")
         assert "\n" not in str(caught.value.details["said"])
@@ -303,10 +303,10 @@ class YarnBehaviours:
 
     def test_what_does_not_exist_cannot_be_stopped(self, world: World) -> None:
         name = world.name()
-        with pytest.raises(NoSuchJob, match=rf"^No job named {name}\.$"):
+        with pytest.raises(NoSuchJob, match=rf"(?m)^No job named {name}\.$"):
             stop(world.client, user=world.user, name=name)
         with pytest.raises(
-            NoSuchJob, match=r"^The cluster does not know application_1500000000000_0001\.$"
+            NoSuchJob, match=r"(?m)^The cluster does not know application_1500000000000_0001\.$"
         ):
             stop(world.client, user=world.user, app_id="application_1500000000000_0001")
         with pytest.raises(NoSuchJob):
@@ -338,7 +338,7 @@ class YarnBehaviours:
         first = running(world, name)
         with pytest.raises(
             Refused,
-            match=rf"^The cluster refused to start {name}: Failed to start service {name}, because it already exists\.$",
+            match=rf"(?m)^The cluster refused to start {name}: Failed to start service {name}, because it already exists\.$",
         ):
             world.client.start_service(name)
         stop(world.client, user=world.user, name=name)
@@ -357,11 +357,11 @@ class YarnBehaviours:
                 c for c in world.client.get_service(name).components if c.number_of_containers == 2
             ],
         )
-        with pytest.raises(Refused, match=r"^The job has no role nosuch\.$"):
+        with pytest.raises(Refused, match=r"(?m)^The job has no role nosuch\.$"):
             world.client.flex(name, "nosuch", 2)
         stop(world.client, user=world.user, name=name)
         with pytest.raises(
-            Refused, match=rf"^The job {name} is not running, so its size cannot change\.$"
+            Refused, match=rf"(?m)^The job {name} is not running, so its size cannot change\.$"
         ):
             world.client.flex(name, "worker", 1)
         with pytest.raises(NoSuchJob):
@@ -379,7 +379,9 @@ class YarnBehaviours:
         assert nodes.read_log(address, container, "stdout.txt", tail_bytes=7).data == written[-7:]
         assert nodes.read_log(address, container, "stdout.txt", tail_bytes=0).data == b""
         assert nodes.read_log(address, container, "stdout.txt", tail_bytes=10**6).data == written
-        with pytest.raises(NoSuchLogFile, match=rf"^{container} has no log file nosuch\.txt\.$"):
+        with pytest.raises(
+            NoSuchLogFile, match=rf"(?m)^{container} has no log file nosuch\.txt\.$"
+        ):
             nodes.read_log(address, container, "nosuch.txt")
         sibling = container[:-1] + "9"  # never existed, but its application does
         assert nodes.list_logs(address, sibling) == ()
@@ -392,7 +394,7 @@ class YarnBehaviours:
         ):
             with pytest.raises(
                 ContainerGone,
-                match=rf"^The NodeManager does not know {unknown}: it has not started, or it is over\.$",
+                match=rf"(?m)^The NodeManager does not know {unknown}: it has not started, or it is over\.$",
             ):
                 ask()
 
@@ -400,6 +402,6 @@ class YarnBehaviours:
         nodes = NodeManagers(world.client)
         with pytest.raises(
             NodeUnreachable,
-            match=r"^169\.254\.169\.254:80 is not the address of one of this cluster's nodes\.$",
+            match=r"(?m)^169\.254\.169\.254:80 is not the address of one of this cluster's nodes\.$",
         ):
             nodes.list_logs("169.254.169.254:80", "container_1500000000000_0001_01_000001")

@@ -1,0 +1,122 @@
+"""`list` and `watch` of many jobs: their rows, filters and requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.world import World
+
+APPS = "/ws/v1/cluster/apps"
+
+
+def ended(world: World, name: str, final: str = "SUCCEEDED", user: str = "alice") -> None:
+    app = world.yarn.submit_app(user, {"name": name})
+    world.yarn.end(app, "FINISHED", final)
+
+
+def rows(world: World, *options: str) -> dict[str, str]:
+    """Return the state of each job of a list, the newest first."""
+    found = world("list", *options, "-o", "json").json["jobs"]
+    return {job["name"]: job["state"] for job in found}
+
+
+@pytest.mark.parametrize(
+    ("state", "final", "means"),
+    [
+        ("NEW", "UNDEFINED", "PENDING"),
+        ("ACCEPTED", "UNDEFINED", "PENDING"),
+        ("RUNNING", "UNDEFINED", "RUNNING"),
+        ("FINISHED", "SUCCEEDED", "SUCCEEDED"),
+        ("FINISHED", "FAILED", "FAILED"),
+        ("FINISHED", "ENDED", "STOPPED"),
+        ("FINISHED", "KILLED", "STOPPED"),
+        ("FAILED", "FAILED", "FAILED"),
+        ("KILLED", "KILLED", "STOPPED"),
+        ("DREAMING", "UNDEFINED", "UNKNOWN"),
+    ],
+)
+def test_list_says_a_state(world: World, state: str, final: str, means: str) -> None:
+    app = world.yarn.submit_app("alice", {"name": "mnist"})
+    app.state, app.final_status = state, final
+    assert rows(world) == {"mnist": means}
+
+
+def test_list_filters(world: World) -> None:
+    ended(world, "old", "FAILED")
+    ended(world, "theirs", user="bob")
+    world.submitted()
+    world.yarn.hold_accepted = True
+    world.yarn.submit_app("alice", {"name": "queued", "queue": "ml"})
+    assert rows(world) == {"mnist": "RUNNING", "queued": "PENDING", "old": "FAILED"}
+    assert set(rows(world, "--all-users")) == {"mnist", "queued", "theirs", "old"}
+    assert set(rows(world, "--owner", "bob")) == {"theirs"}
+    assert set(rows(world, "--state", "failed")) == {"old"}
+    assert set(rows(world, "--state", "active", "--limit", "1")) == {"queued"}
+    assert set(rows(world, "--queue", "ml")) == {"queued"}
+    for wrong in (("--state", "odd"), ("--owner", "a", "--all-users"), ("--since", "soon")):
+        assert world("list", *wrong).status == 2
+
+
+def test_list_has_columns(world: World) -> None:
+    app_id = world.submitted()
+    heading, row = world("list").out.splitlines()
+    assert heading.split()[:3] == ["NAME", "STATE", "QUEUE"]
+    assert row.split()[:3] == ["mnist", "RUNNING", "default"]
+    assert row.endswith(app_id)
+    assert "no jobs" in world("list", "--owner", "bob").out
+
+
+@pytest.mark.parametrize(("final", "services"), [("SUCCEEDED", 0), ("FAILED", 10)])
+def test_list_sends_one_request_and_reads_few_services(
+    world: World, final: str, services: int
+) -> None:
+    """Whether runs are of one job is read only after a failure."""
+    for number in range(15):
+        ended(world, f"job{number}", final)
+        world.passes(0.1)
+        world.yarn.submit_app("alice", {"name": f"job{number}"})
+    assert len(rows(world)) == 15
+    asked = world.asked()
+    assert asked.count(("GET", APPS)) == 1
+    assert len(asked) - 1 == services
+
+
+# --- watch ----------------------------------------------------------------------------------------
+
+
+def test_watch_of_all_jobs_prints_each_change_until_all_are_over(world: World) -> None:
+    """10,000 jobs that were over before are 14 MB in each response, and are not asked for."""
+    ended(world, "old")
+    first = world.submitted()
+    world.yarn.hold_accepted = True
+    other = world.yarn.submit_app("alice", {"name": "other"})
+    world.cluster.clock.after(30, lambda: world.yarn.end(other, "FINISHED", "FAILED"))
+    world.cluster.clock.after(60, lambda: world.cluster.kill_active(back_s=30))
+    world.cluster.clock.after(120, world.ends)
+    world.asked()
+    done = world("watch")
+    assert done.status in (0, 1), done
+    lines = [line.split() for line in done.out.splitlines()]
+    assert [(words[0], words[1]) for words in lines] == [
+        ("other", "PENDING"),
+        ("mnist", "RUNNING"),
+        ("other", "FAILED"),
+        ("mnist", "SUCCEEDED"),
+    ], done.out
+    assert "still trying: " in done.err
+    assert first in done.out
+    assert len(world.asked()) < 60
+
+
+def test_watch_keeps_a_job_that_is_missing_for_a_moment(world: World) -> None:
+    """A ResourceManager that recovers its state lists fewer."""
+    app = world.yarn.apps[world.submitted()]
+    world.cluster.clock.after(10, lambda: world.yarn.apps.pop(app.id))
+    world.cluster.clock.after(25, lambda: world.yarn.apps.update({app.id: app}))
+    world.cluster.clock.after(60, world.ends)
+    done = world("watch")
+    assert [line.split()[1] for line in done.out.splitlines()] == ["RUNNING", "SUCCEEDED"], done
+    world.yarn.hold_accepted = True
+    app = world.yarn.submit_app("alice", {"name": "lost"})
+    world.cluster.clock.after(20, lambda: world.yarn.apps.pop(app.id))
+    assert world("watch").out.splitlines()[-1].split()[1] == "UNKNOWN"
