@@ -237,8 +237,6 @@ class FakeRM:
             "applicationTags": f"name: {app.name}",
             "startedTime": app.started_ms,
             "launchTime": app.launched_ms,
-            "amContainerLogs": f"http://{self.cluster.node.address}/node/containerlogs/"
-            f"{app.id.replace('application', 'container')}_{app.attempt:02}_000001/{app.user}",
             "finishedTime": app.finished_ms,
             "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
             "runningContainers": -1 if app.ended and not app.finishing else 1,
