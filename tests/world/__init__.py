@@ -18,6 +18,7 @@ from submit_tf_job import operations
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.fakes.command_line import GOOD, Cli, Done
+from tests.fakes.log_files import log, record, reserved, write_tfile
 from tests.fakes.resource_manager import FakeCluster
 from tests.fakes.transport import Answer, Fault
 from tests.fakes.yarn import App, Yarn
@@ -36,8 +37,8 @@ class World:
         home: The user's directory.
     """
 
-    def __init__(self, cli: Cli, home: Path) -> None:
-        self.cluster, self.home, self._cli = FakeCluster(), home, cli
+    def __init__(self, cli: Cli, home: Path, patch: pytest.MonkeyPatch) -> None:
+        self.cluster, self.home, self._cli, self._patch = FakeCluster(), home, cli, patch
         self.application = self.name = ""  # of the job that was submitted last
         self.cluster.yarn.on_end = self._ended
 
@@ -94,6 +95,10 @@ class World:
             self.cluster.yarn.containers.setdefault(role, []).append(row)
             self.cluster.node.containers[container] = "RUNNING"
             self.writes(container, "stderr.txt", "")
+            self.am_says(
+                f"[COMPONENT {role}]: Assigned {container} to component instance {task} and launch "
+                f"on host node1:8041 \n"
+            )
         return found
 
     def running(self, *tasks: str, **changes: Any) -> dict[str, str]:
@@ -142,6 +147,45 @@ class World:
         }
         self.writes(container, "job-report.json", {**told, **values})
 
+    def of_the_live_one(self) -> None:
+        """Take the application that lives for that of the next calls."""
+        [app] = [app for app in self.yarn.apps.values() if not app.ended]
+        self.application, self.name = app.id, app.name
+        self.yarn.containers.clear()
+
+    def am_says(self, text: str) -> None:
+        """Let the ApplicationMaster write to its log."""
+        number = self.application.partition("_")[2]
+        self.writes(f"container_{number}_01_000001", "serviceam.log", text)
+
+    def hdfs(self) -> None:
+        """Give commands a Hadoop configuration, and YARN's copy of the service, on this disk."""
+        conf, stored = self.home / "conf", self.home / f"alice/.yarn/services/{self.name}"
+        conf.mkdir(exist_ok=True)
+        stored.mkdir(parents=True, exist_ok=True)
+        logs = {"yarn.nodemanager.remote-app-log-dir": (self.home / "logs").as_uri()}
+        for file, values in {"yarn": logs, "core": {"fs.defaultFS": "file:///"}}.items():
+            rows = (f"<name>{n}</name><value>{v}</value>" for n, v in values.items())
+            text = "".join(f"<property>{row}</property>" for row in rows)
+            (conf / f"{file}-site.xml").write_text(f"<configuration>{text}</configuration>")
+        spec = {**self.yarn.services["alice", self.name].spec, "id": self.application}
+        (stored / f"{self.name}.json").write_text(json.dumps(spec))
+        self._patch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(conf))
+
+    def collects(self, status: str | None = "SUCCEEDED") -> None:
+        """Collect the logs of the application, and delete those of the NodeManager."""
+        node, number = self.cluster.node, self.application.partition("_")[2]
+        parts: dict[str, bytes] = {}
+        for (container, file), data in node.logs.items():
+            if number in container:
+                parts[container] = parts.get(container, b"") + log(file, data)
+        records = [*reserved(), *(record(owner, data) for owner, data in parts.items())]
+        folder = self.home / "logs/alice/bucket-logs-tfile" / number[-4:] / self.application
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "node1_8041").write_bytes(write_tfile([records]))
+        node.logs.clear()
+        self.cluster.rms[0].aggregation = status
+
     def _ended(self, app: App) -> None:
         prefix = app.id.replace("application", "container")
         node = self.cluster.node
@@ -158,6 +202,8 @@ class World:
 def world_of(cli: Cli, home: Path) -> Iterator[World]:
     """Let every command of this process meet one simulated cluster."""
     with pytest.MonkeyPatch.context() as patch:
-        made = World(cli, home)
+        made = World(cli, home, patch)
         patch.setattr(operations, "connect", made.connect)
+        expanded = "submit_tf_job.storage.local_files.LocalStorage._home"
+        patch.setattr(expanded, lambda _storage, user: str(home / user))
         yield made
