@@ -281,14 +281,11 @@ def test_logs_follow_reads_a_file_again_that_became_shorter(
 
 def test_logs_follow_where_the_end_cannot_be_read(world: World, two: dict[str, str]) -> None:
     """The lines that were read remain, and a sentence says what is missing."""
-    world.cluster.clock.after(5, lambda: (world.ends("KILLED", "KILLED"), lose(world)))
+    world.cluster.clock.after(5, lambda: world.ends("KILLED", "KILLED"))
+    world.cluster.clock.after(5, world.cluster.node.logs.clear)
     done = world("logs", "mnist", "-f")
     assert len(done.out.splitlines()) == 4
     assert "the last lines of worker-0, worker-1 cannot be read: where the" in done.err
-
-
-def lose(world: World) -> None:
-    world.cluster.node.logs.clear()
 
 
 def test_logs_follow_two_hundred_containers_with_few_requests(world: World) -> None:
