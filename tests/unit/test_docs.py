@@ -19,6 +19,7 @@ from submit_tf_job.jobspec.job import Job, RoleKind
 from submit_tf_job.observation import JobState
 from submit_tf_job.plan import Site, plan
 from submit_tf_job.settings import keys, load_settings
+from tests.fakes.command_line import Cli
 from tests.golden.fixed import task_of
 from tests.pages import DOCS, ROOT, Block, blocks, resolve
 
@@ -289,6 +290,15 @@ def test_task_description_is_documented() -> None:
     assert set(ticked([row])) == {"roles", *roles["chief"]}
     kinds = page[page.index("`kind` is what the rendezvous expects") :]
     assert ticked(first_column(kinds, "")) == [kind.value for kind in RoleKind]
+
+
+def test_page_of_dialects_holds_what_formats_prints(cli: Cli) -> None:
+    page = read("dialects.md")
+    for name in cli("formats", "-o", "json").json["formats"]:
+        _, _, rest = page.partition(f"<!-- submit_tf_job formats {name} -->\n")
+        shown, end, _ = rest.partition("<!-- end -->")
+        assert end, name
+        assert shown.strip() == cli("formats", name).out.strip(), name
 
 
 def test_tree_names_every_folder_and_module() -> None:

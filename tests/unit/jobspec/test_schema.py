@@ -23,51 +23,6 @@ from tests.unit.jobspec.full_job import FULL
 SCHEMA = schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
-# Rules that a schema cannot express: between keys, and about files of this host.
-ONLY_THE_READER = {
-    "bootstrap: false, and TF_CONFIG from counts",
-    "bootstrap: false, and restarts to count",
-    "bootstrap: false, and what only the bootstrap does",
-    "command: a control character",
-    "custom: TF_CONFIG without a training role",
-    "custom: a role that does not train has its own command",
-    "custom: names that look like TensorFlow's are one's own",
-    "custom: no role trains",
-    "custom: who decides?",
-    "deciding_role: a ps",
-    "deciding_role: a sidecar",
-    "deciding_role: a worker that never ends",
-    "deciding_role: an evaluator",
-    "keras: legacy, and its variable says otherwise",
-    "torch: a ps",
-    "torch: without the bootstrap",
-    "jax: restarts, and a task that may fail",
-    "deciding_role: an unknown role",
-    "files: a file where another needs a directory",
-    "files: a name that would move the cursor",
-    "files: missing ones",
-    "files: symbolic links, empty directories, pipes",
-    "files: two of one name",
-    "hadoop: inline from a directory without any",
-    "hadoop: inline without a configuration",
-    "kerberos: a keytab that is not here",
-    "kerberos: inline without a krb5.conf",
-    "kind and ends_with without the bootstrap",
-    "kind: of TensorFlow's roles",
-    "kind: of the deciding role",
-    "legacy_master: under custom without a TF_CONFIG",
-    "legacy_master: with an evaluator",
-    "mounts: one target twice",
-    "network: none, for tasks that have to meet",
-    "restart: refused for ps",
-    "restart: refused for what cannot come back",
-    "roles: a sidecar without a command",
-    "shape: unknown, and the settings have none",
-    "tolerate: in lockstep",
-    "tolerate: of one",
-    "tolerate: who can be missed",
-}
-
 
 def plain(node: Node) -> Any:
     """Turn a node into what a JSON Schema validator reads: by YAML 1.2, as editors do."""
@@ -264,6 +219,9 @@ def test_schema_accepts_a_full_job_spec() -> None:
     VALIDATOR.validate(tree(FULL))
 
 
+READER = "(reader)"
+
+
 def readable() -> list[bad_specs.Case]:
     """List the bad cases that are YAML or JSON, and that are bad by themselves."""
     cases = []
@@ -279,9 +237,6 @@ def readable() -> list[bad_specs.Case]:
 
 
 def test_schema_refuses_invalid_job_specs() -> None:
+    """The title of a case says so where only the reader knows: rules between keys, and files."""
     let_pass = {case.title for case in readable() if accepts(case.text)}
-    assert let_pass == ONLY_THE_READER
-
-
-def test_schema_refuses_at_least_70_invalid_job_specs() -> None:
-    assert len(readable()) - len(ONLY_THE_READER) >= 70
+    assert let_pass == {case.title for case in readable() if READER in case.title}

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.diagnostics import Diagnostics
 from submit_tf_job.jobspec.dialects.conversion import Conversion, convert
 from submit_tf_job.jobspec.dialects.translation import Fate, ForeignKey
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.jobspec.load import read_tree
-from submit_tf_job.jobspec.nodes import Node, Scalar, Table
 from submit_tf_job.jobspec.reader import Defaults
 from submit_tf_job.plan import Site, plan
 
+HOST = Host(None, None, (), None, None)
 SAMPLES = Path(__file__).parent / "samples"
 NO_EFFECT = "has no effect on this job"
 
@@ -51,7 +49,7 @@ def shown(path: list[str | int]) -> str:
     return re.sub(r"\.\[", "[", ".".join(f"[{x}]" if isinstance(x, int) else x for x in path))
 
 
-def without(tree: Any, path: list[str | int]) -> Any:
+def left_out(tree: Any, path: list[str | int]) -> Any:
     tree = copy.deepcopy(tree)
     at = tree
     for step in path[:-1]:
@@ -76,77 +74,86 @@ def with_value(tree: Any, path: list[str | int], value: Any) -> Any:
     return tree
 
 
+def body(job: Job) -> str:
+    return plan(job, Site("alice", domain="example.com")).body
+
+
+class Given(NamedTuple):
+    """A file, or the words of a command."""
+
+    content: str | tuple[str, ...]
+    sets: Sequence[str] = ()
+    source: str = "theirs.json"
+    host: Host = HOST
+
+    def converted(self, dialect: str | None = None) -> Conversion:
+        content, source, host, sets = self.content, self.source, self.host, self.sets
+        defaults = Defaults()
+        return convert(
+            content, source=source, host=host, defaults=defaults, overrides=sets, dialect=dialect
+        )
+
+
 @dataclass(frozen=True)
 class Effect:
-    """What became of a file."""
+    """What became of a file, or of the words of a command."""
 
-    tree: str
-    remarks: tuple[tuple[str, str, str], ...]
-    silent: tuple[str, ...]
-    problems: tuple[tuple[str, str], ...]
+    job: Job | None
+    remarks: tuple[tuple[str, str, str], ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
 
 
-def effect(text: str, overrides: Sequence[str] = (), source: str = "theirs.json") -> Effect:
-    notes = Diagnostics(source)
+@cache
+def effect(given: Given) -> Effect:
     try:
-        root, reading = read_tree(text, notes, overrides=overrides)
+        if isinstance(given.content, str):
+            job = loads(given.content, source=given.source, base=None, overrides=given.sets)
+        else:
+            job = given.converted().job
     except JobSpecError as error:
-        return Effect("", (), (), tuple((p.path, p.message) for p in error.problems))
-    assert reading is not None
-    remarks = tuple((r.level, r.path, r.text) for r in reading.remarks)
-    return Effect(bare(root), remarks, tuple(reading.silent), ())
+        return Effect(None, problems=tuple((p.path, p.message) for p in error.problems))
+    remarks = tuple((r.level, r.path, r.text) for r in job.remarks)
+    return Effect(replace(job, remarks=()), remarks)
 
 
-def bare(node: Node) -> str:
-    """Write a tree without its places."""
-    return json.dumps(_bare(node))
+def each(rows: Iterable[ForeignKey], one: Callable[[ForeignKey], None]) -> None:
+    """Check every key, and tell all that fail."""
+    failures = []
+    for row in rows:
+        try:
+            one(row)
+        except (AssertionError, KeyError) as error:
+            failures.append(f"{row.path}: {error!r:.300}")
+    assert not failures, "\n".join(failures)
 
 
-def _bare(node: Node) -> Any:
-    if isinstance(node, Table):
-        return {entry.key: _bare(entry.value) for entry in node.entries}
-    if isinstance(node, Scalar):
-        return [node.kind.value, node.text]
-    return [_bare(item) for item in node.items]
-
-
-def check(key: ForeignKey, path: str, before: Effect, after: Effect) -> None:
-    """Assert that a key has the fate that the table says."""
+def check(key: ForeignKey, path: str, without: Given, given: Given) -> None:
+    """Assert that a key has the fate that the table says, by what is given without and with it."""
+    before, after = effect(without), effect(given)
     remarks = {(level, path): text for level, path, text in after.remarks}
     if key.fate is Fate.REFUSED:
         assert (path, key.text) in after.problems
     elif key.fate is Fate.DROPPED:
         assert remarks[("warning", path)] == key.text
-        assert (before.tree, before.problems) == (after.tree, after.problems)
+        assert (before.job, before.problems) == (after.job, after.problems)
     elif key.fate is Fate.SILENT:
-        assert path in after.silent
-        assert (before.tree, before.problems) == (after.tree, after.problems)
+        assert path in given.converted().silent
+        assert (before.job, before.problems) == (after.job, after.problems)
         assert before.remarks == after.remarks
     else:
         assert remarks.get(("warning", path)) != NO_EFFECT
         assert before != after
 
 
-HOST = Host(None, None, (), None, None)
-
-
-def body(job: Job) -> str:
-    return plan(job, Site("alice", domain="example.com")).body
-
-
-def converted(text: str, source: str, sets: Sequence[str] = ()) -> Conversion:
-    return convert(text, source=source, host=HOST, defaults=Defaults(), overrides=sets)
-
-
 def check_conversion(text: str, source: str, sets: list[str]) -> str:
     """Assert that a conversion plans to the same service as its original; return its text."""
-    made = converted(text, source, sets)
-    again = converted(made.text, "job.yaml")
+    given = Given(text, sets, source)
+    made = given.converted()
     direct = loads(text, source=source, base=None, overrides=sets)
     own = loads(made.text, source="job.yaml", base=None)
-    assert again.text == made.text
+    assert Given(made.text, source="job.yaml").converted().text == made.text
     assert own == direct
     assert body(own) == body(direct)
     assert direct.remarks == made.remarks
-    assert converted(text, source, sets) == made
+    assert given.converted() == made
     return made.text

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.diagnostics import Diagnostics
 from submit_tf_job.jobspec.dialects import COMMANDS, module, submarine
-from submit_tf_job.jobspec.dialects.conversion import Conversion, convert
+from submit_tf_job.jobspec.dialects.conversion import Conversion
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job, Strategy, TFConfigMode, Variables
-from submit_tf_job.jobspec.load import read_command
-from submit_tf_job.jobspec.reader import Defaults
 from submit_tf_job.plan import plan
 from tests.golden.fixed import SITE
 from tests.unit.jobspec.dialects import eachkey
@@ -29,14 +27,7 @@ HOST = Host(FILES, None, (), None, None)
 
 
 def converted(words: list[str], *sets: str, dialect: str | None = None) -> Conversion:
-    return convert(
-        words,
-        source="a command line",
-        host=HOST,
-        defaults=Defaults(),
-        overrides=sets,
-        dialect=dialect,
-    )
+    return eachkey.Given(tuple(words), sets, "a command line", HOST).converted(dialect)
 
 
 def job_of(line: str, *sets: str) -> Job:
@@ -47,16 +38,6 @@ def problems(line: str, *sets: str) -> list[str]:
     with pytest.raises(JobSpecError) as caught:
         converted(line.split(), *sets)
     return [str(problem) for problem in caught.value.problems]
-
-
-def effect(words: list[str], *sets: str) -> eachkey.Effect:
-    notes = Diagnostics("a command line")
-    try:
-        root, reading = read_command(words, notes, base=FILES, overrides=sets)
-    except JobSpecError as error:
-        return eachkey.Effect("", (), (), tuple((p.path, p.message) for p in error.problems))
-    remarks = tuple((r.level, r.path, r.text) for r in reading.remarks)
-    return eachkey.Effect(eachkey.bare(root), remarks, tuple(reading.silent), ())
 
 
 # --- each flag ------------------------------------------------------------------------------------
@@ -99,7 +80,6 @@ WITH = {
     "--conf *.tf.board.log.dir": "--board-enable true",
     "--conf *.ps.nodeLabelExpression": "--ps-num 1",
 }
-ROWS = [(name, row) for name in COMMANDS for group in module(name).KEYS for row in group.rows]
 
 
 def without(words: list[str], flag: str) -> list[str]:
@@ -124,11 +104,18 @@ def words_of(flag: str, sample: str) -> tuple[list[str], str]:
     return [name, f"{key}={value}"], f"{name} {key}"
 
 
-@pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "path", value))
-def test_each_flag_has_the_fate_of_the_table(name: str, row: ForeignKey) -> None:
-    added, path = words_of(row.path, eachkey.samples(name)[row.path])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_flag_has_the_fate_of_the_table(name: str) -> None:
+    rows = [row for group in module(name).KEYS for row in group.rows]
+    samples = eachkey.samples(name)
+    assert sorted(samples) == sorted(row.path for row in rows)
+    eachkey.each(rows, lambda row: flag_has_its_fate(name, row, samples[row.path]))
+
+
+def flag_has_its_fate(name: str, row: ForeignKey, sample: Any) -> None:
+    added, path = words_of(row.path, sample)
     base = without(BASES[name].split(), row.path) + WITH.get(row.path, "").split()
-    sets = ["image=i"] if name == "hbox-flags" else []
+    sets = ("image=i",) if name == "hbox-flags" and "image" not in row.path else ()
     if row.path == "--saved_model_path":
         base = [*without(base, "--ps_launch_cmd"), "--ps_launch_cmd", "%saved_model_path%"]
     if row.path in ("--conf *.worker.num", "--conf *.worker.memory"):
@@ -138,30 +125,34 @@ def test_each_flag_has_the_fate_of_the_table(name: str, row: ForeignKey) -> None
     if name == "submarine-flags" and row.path.startswith("--conf tony"):
         base.append("--insecure")
     command = ["run"] if name == "hbox-flags" and not row.path.endswith(("cmd", "command")) else []
-    before, after = (effect([*base, *more, *command], *sets) for more in ([], added))
+    before, after = (
+        eachkey.Given((*base, *more, *command), sets, "a command line", HOST)
+        for more in ([], added)
+    )
     eachkey.check(row, path, before, after)
 
 
 _YAML = (FILES / "submarine.yaml").read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    "key", [key for group in submarine.KEYS for key in group.each()], ids=lambda key: key.path
-)
-def test_each_key_of_submarine_s_file_has_the_fate_of_the_table(key: ForeignKey) -> None:
+def test_each_key_of_submarine_s_file_has_the_fate_of_the_table() -> None:
+    eachkey.each([key for group in submarine.KEYS for key in group.each()], key_has_its_fate)
+
+
+def key_has_its_fate(key: ForeignKey) -> None:
     samples = eachkey.samples("submarine")
     names = {f"{where}envs.*": "B" for where in ("configs.", "roles.worker.", "roles.ps.")}
     path = eachkey.steps(key.path, names)
     snake = re.sub(r"(?<!tensor)([A-Z])", lambda match: "_" + match[1].lower(), key.path)
     tree = yaml.safe_load(_YAML)
     for spelling in (snake, key.path, key.path.replace("docker_image", "dockerImage")):
-        tree = eachkey.without(tree, eachkey.steps(spelling, names))
+        tree = eachkey.left_out(tree, eachkey.steps(spelling, names))
     if "tensor" in key.path and "tensorBoard" not in key.path:
         del tree["tensorBoard"]
     sample = samples.get(snake.replace("tensorboard", "tensorBoard"), samples.get(key.path))
     assert sample is not None
-    after = eachkey.effect(json.dumps(eachkey.with_value(tree, path, sample)))
-    before = eachkey.effect(json.dumps(tree))
+    after = eachkey.Given(json.dumps(eachkey.with_value(tree, path, sample)))
+    before = eachkey.Given(json.dumps(tree))
     eachkey.check(key, eachkey.shown(path), before, after)
 
 
@@ -181,8 +172,7 @@ def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) ->
     own = loads(made.text, source="job.yaml", base=FILES)
     assert own == made.job
     assert plan(own, SITE).body == plan(made.job, SITE).body
-    again = convert(made.text, source="job.yaml", host=HOST, defaults=Defaults())
-    assert again.text == made.text
+    assert eachkey.Given(made.text, (), "job.yaml", HOST).converted().text == made.text
 
 
 # --- meaning --------------------------------------------------------------------------------------
@@ -347,7 +337,19 @@ def test_yarn_8220_gpus_are_put_behind_each_command() -> None:
     assert all(script.endswith(" --num-gpus=2") for script in scripts)
 
 
-def test_every_row_has_a_sample() -> None:
-    for name in COMMANDS:
-        paths = [row.path for group in module(name).KEYS for row in group.rows]
-        assert sorted(eachkey.samples(name)) == sorted(paths)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "job run --name a --docker_image i --num_workers 1 --worker_resources memory=1G,vcores=1 "
+        "--worker_launch_cmd ./t --localization hdfs:///data/mnist:./data/in/mnist",
+        "java com.linkedin.tony.cli.ClusterSubmitter --executes ./t --conf tony.worker.instances=1 "
+        "--conf tony.application.name=a --conf tony.docker.containers.image=i "
+        "--conf tony.containers.resources=hdfs:///data/mnist::data/in/mnist",
+        "hbox-submit --app-name a --app-type tensorflow --conf hbox.docker.image=i "
+        "--cacheFile hdfs:///data/mnist#data/in/mnist ./t",
+    ],
+)
+def test_a_fetched_file_below_a_directory_has_that_directory(command: str) -> None:
+    text = converted(command.split()).text
+    link = 'ln -sfn "$TFJOB_INPUT_DATA_IN_MNIST" data/in/mnist'
+    assert 0 < text.index("mkdir -p data/in") < text.index(link)

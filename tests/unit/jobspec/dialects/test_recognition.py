@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
-from tests.examples import examples
+from tests.unit.jobspec.dialects import eachkey
 
 TFJOB = """\
 apiVersion: kubeflow.org/v1
@@ -137,43 +134,12 @@ def test_job_spec_is_read_without_importing_a_dialect() -> None:
 
 @pytest.mark.parametrize("empty", ["null", "false", '""', "[]", "{}"])
 def test_key_that_says_nothing_is_counted_with_those_that_mean_nothing(empty: str) -> None:
-    from submit_tf_job.jobspec.diagnostics import Diagnostics
-    from submit_tf_job.jobspec.load import read_tree
-
+    source = "t.yaml"
     text = TFJOB.replace("spec:\n", f"spec:\n  suspend: {empty}\n", 1)
-    _, reading = read_tree(text, Diagnostics("t.yaml"))
-    assert reading is not None
-    assert "spec.suspend" in reading.silent
-    components = f'{{"name": "j", "quicklinks": {empty}, "components": [{{"name": "worker", '
-    text = (
-        components + '"artifact": {"id": "i"}, "launch_command": "x", "resource": {"memory": 9}}]}'
-    )
-    _, reading = read_tree(text, Diagnostics("t.json"))
-    assert reading is not None
-    assert "quicklinks" in reading.silent
-
-
-GOLDEN = sorted(
-    path for path in (Path(__file__).parent / "golden").iterdir() if ".job." not in path.name
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    path=st.sampled_from(GOLDEN),
-    at=st.floats(0, 1, exclude_max=True),
-    length=st.integers(0, 8),
-    new=st.sampled_from(["", "x", "-", "[", "{", '"', "\n", "---\n", "{{", "$(", "[[]]", "null"]),
-)
-def test_changed_file_gives_a_job_or_problems(path: Path, at: float, length: int, new: str) -> None:
-    text = path.read_text("utf-8")
-    begin = int(at * len(text))
-    try:
-        loads(text[:begin] + new + text[begin + length :], source=path.name, base=None)
-    except JobSpecError as error:
-        messages = [str(problem) for problem in error.problems]
-        assert messages
-        assert not any("\n" in message for message in messages)
+    assert "spec.suspend" in eachkey.Given(text, source=source).converted().silent
+    worker = '{"name": "worker", "artifact": {"id": "i"}, "launch_command": "x"'
+    text = f'{{"name": "j", "quicklinks": {empty}, "components": [{worker}, "resource": {{"memory": 9}}}}]}}'
+    assert "quicklinks" in eachkey.Given(text, source=source).converted().silent
 
 
 @pytest.mark.parametrize(

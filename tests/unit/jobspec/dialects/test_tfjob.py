@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import tfjob
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
 from submit_tf_job.jobspec.job import Ending, Job, Restart, RoleKind, Strategy
-from tests.examples import examples
 from tests.unit.jobspec.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -113,20 +109,23 @@ def base_of(key: ForeignKey) -> dict[str, Any]:
 KEYS = [key for group in tfjob.KEYS for key in group.each()]
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
-def test_each_key_has_the_fate_of_the_table(key: ForeignKey) -> None:
+def test_each_key_has_the_fate_of_the_table() -> None:
+    eachkey.each(KEYS, has_its_fate)
+
+
+def has_its_fate(key: ForeignKey) -> None:
     path = eachkey.steps(key.path, _NAMES)
     base = base_of(key)
     if key.path in _INSTEAD_OF:
-        base = eachkey.without(base, eachkey.steps(_INSTEAD_OF[key.path], _NAMES))
-    base = base if key.path in ("apiVersion", "kind") else eachkey.without(base, path)
-    board = ["roles.tensorboard.memory=1Gi"] if "tensor" in key.path else []
-    after = eachkey.effect(json.dumps(eachkey.with_value(base, path, _SAMPLES[key.path])), board)
-    before = eachkey.effect(json.dumps(base), board)
+        base = eachkey.left_out(base, eachkey.steps(_INSTEAD_OF[key.path], _NAMES))
+    base = base if key.path in ("apiVersion", "kind") else eachkey.left_out(base, path)
+    board = ("roles.tensorboard.memory=1Gi",) if "tensor" in key.path else ()
+    after = eachkey.Given(json.dumps(eachkey.with_value(base, path, _SAMPLES[key.path])), board)
+    before = eachkey.Given(json.dumps(base), board)
     if key.path in ("apiVersion", "kind"):
-        assert path[0] in after.silent
+        assert path[0] in after.converted().silent
     elif key.path in _WITHOUT_EFFECT:
-        assert ("warning", eachkey.shown(path), eachkey.NO_EFFECT) in after.remarks
+        assert ("warning", eachkey.shown(path), eachkey.NO_EFFECT) in eachkey.effect(after).remarks
     else:
         eachkey.check(key, eachkey.shown(path), before, after)
 
@@ -141,46 +140,6 @@ _THEIRS = sorted(path for path in GOLDEN.glob("tfjob-*") if ".job." not in path.
 def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) -> None:
     text = eachkey.check_conversion(path.read_text("utf-8"), path.name, _SETS.get(path.stem, []))
     assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")
-
-
-_WORDS = st.text("abc019 '\"\\$#:-{}[],|&*!%@`~\n\tü€", min_size=0, max_size=12).filter(
-    lambda text: "{{" not in text and "{%" not in text  # a template of Helm or Jinja is refused
-)
-_REPLICA = st.fixed_dictionaries(
-    {"replicas": st.integers(0, 3)},
-    optional={"restartPolicy": st.sampled_from(["Never", "OnFailure", "Always", "ExitCode"])},
-)
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(
-    replicas=st.dictionaries(st.sampled_from(["Worker", "PS"]), _REPLICA, max_size=2),
-    chief=st.sampled_from([None, "Chief", "Master"]),
-    argv=st.lists(_WORDS, min_size=1, max_size=3),
-    env=st.dictionaries(st.sampled_from(["A", "B_1"]), _WORDS, max_size=2),
-    memory=st.sampled_from(["1Gi", "3G", "123456789", "1500m"]),
-    success=st.sampled_from(["", "AllWorkers"]),
-)
-def test_what_convert_writes_plans_to_the_same_service(
-    replicas: dict[str, Any],
-    chief: str | None,
-    argv: list[str],
-    env: dict[str, str],
-    memory: str,
-    success: str,
-) -> None:
-    theirs = copy.deepcopy(replicas)
-    if chief or not theirs.get("Worker", {}).get("replicas"):
-        theirs[chief or "Chief"] = {"replicas": 1}
-    tree = tfjob_of(**theirs)
-    tree["spec"]["successPolicy"] = success
-    for replica in tree["spec"]["tfReplicaSpecs"].values():
-        replica["template"] = pod(
-            command=["run", *argv],
-            env=[{"name": name, "value": value} for name, value in env.items()],
-            resources={"limits": {"memory": memory}},
-        )
-    eachkey.check_conversion(json.dumps(tree), "t.json", [])
 
 
 # --- who decides ----------------------------------------------------------------------------------

@@ -6,15 +6,12 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import tony
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
 from submit_tf_job.jobspec.job import Ending, Job, RoleKind, Strategy, TFConfigMode
-from tests.examples import examples
 from tests.unit.jobspec.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -64,14 +61,17 @@ def xml(properties: dict[str, str]) -> str:
     return f"<configuration>\n{''.join(lines)}</configuration>\n"
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
-def test_each_key_has_the_fate_of_the_table(key: ForeignKey) -> None:
+def test_each_key_has_the_fate_of_the_table() -> None:
+    eachkey.each(KEYS, has_its_fate)
+
+
+def has_its_fate(key: ForeignKey) -> None:
     last = "worker" if key.path.startswith(("tony.*", "tony.docker.*")) else "x"
     name = _NAMES.get(key.path) or key.path.replace("**", "x").replace("*", last)
     left_out = (name, *_WITHOUT.get(key.path, ()))
     base = {k: v for k, v in BASE.items() if k not in left_out} | _MORE.get(key.path, {})
-    before = eachkey.effect(xml(base))
-    after = eachkey.effect(xml({**base, name: _SAMPLES[key.path]}))
+    before = eachkey.Given(xml(base))
+    after = eachkey.Given(xml({**base, name: _SAMPLES[key.path]}))
     eachkey.check(key, name, before, after)
 
 
@@ -85,37 +85,6 @@ _IMAGE = ["image=registry.example.com/tf:2.15"]
 def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) -> None:
     text = eachkey.check_conversion(path.read_text("utf-8"), path.name, _IMAGE)
     assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")
-
-
-_TEXT = st.text("abc019 '\"\\$#:-{}[],|&*!%@`~\n\tü€<>", max_size=12)
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(
-    counts=st.dictionaries(
-        st.sampled_from(["worker", "ps", "evaluator", "reader", "tensorboard"]),
-        st.integers(0, 1),
-        max_size=4,
-    ),
-    command=_TEXT,
-    env=st.dictionaries(st.sampled_from(["A", "B_1"]), st.text("ab =\"'$\\", max_size=8)),
-    memory=st.sampled_from(["1g", "3000m", "4096", "2GB"]),
-    strict=st.sampled_from(["true", "false"]),
-)
-def test_what_convert_writes_plans_to_the_same_service(
-    counts: dict[str, int], command: str, env: dict[str, str], memory: str, strict: str
-) -> None:
-    stated = {"chief": 1, **counts}
-    properties = {
-        **{f"tony.{name}.instances": str(count) for name, count in stated.items()},
-        "tony.application.name": "j",
-        "tony.chief.memory": memory,
-        "tony.containers.command": f"run {command}",
-        "tony.containers.envs": ",".join(f"{name}={value}" for name, value in env.items()),
-        "tony.docker.containers.image": "r/tf:1",
-        "tony.application.fail-on-worker-failure-enabled": strict,
-    }
-    eachkey.check_conversion(xml(properties), "t.xml", [])
 
 
 # --- meaning --------------------------------------------------------------------------------------

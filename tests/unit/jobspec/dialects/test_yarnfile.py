@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import yarnfile
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
 from submit_tf_job.jobspec.job import Job, Restart, Strategy, TFConfigMode
-from tests.examples import examples
 from tests.unit.jobspec.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -65,16 +62,19 @@ def base_of(key: ForeignKey) -> dict[str, Any]:
     return tree
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
-def test_each_key_has_the_fate_of_the_table(key: ForeignKey) -> None:
+def test_each_key_has_the_fate_of_the_table() -> None:
+    eachkey.each(KEYS, has_its_fate)
+
+
+def has_its_fate(key: ForeignKey) -> None:
     path = eachkey.steps(key.path, _NAMES)
     base = base_of(key)
     if key.path != "components[].name":  # it is how the file is recognised
-        base = eachkey.without(base, path)
+        base = eachkey.left_out(base, path)
     sample = _RAW.get(key.path, _RAW.get(key.path.removeprefix("components[].")))
     assert sample is not None
-    after = eachkey.effect(json.dumps(eachkey.with_value(base, path, sample)))
-    eachkey.check(key, eachkey.shown(path), eachkey.effect(json.dumps(base)), after)
+    after = eachkey.Given(json.dumps(eachkey.with_value(base, path, sample)))
+    eachkey.check(key, eachkey.shown(path), eachkey.Given(json.dumps(base)), after)
 
 
 # --- conversions ----------------------------------------------------------------------------------
@@ -88,35 +88,6 @@ def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) ->
     sets = _SETS.get(path.stem, [])
     text = eachkey.check_conversion(path.read_text("utf-8"), path.name, sets)
     assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(
-    roles=st.lists(
-        st.sampled_from(["master", "worker", "ps", "evaluator", "web", "store"]),
-        min_size=1,
-        max_size=4,
-        unique=True,
-    ),
-    counts=st.lists(st.integers(0, 1), min_size=4, max_size=4),
-    command=st.text("ab$\\\"'{}<> |&;\n-`", min_size=1, max_size=20).filter(
-        lambda text: "{{" not in text  # a template of Helm or Jinja is refused
-    ),
-    env=st.dictionaries(st.sampled_from(["A", "B_1"]), st.text('01ab ,=$\\"', max_size=8)),
-)
-def test_what_convert_writes_plans_to_the_same_service(
-    roles: list[str], counts: list[int], command: str, env: dict[str, str]
-) -> None:
-    parts = [
-        component(name, number_of_containers=count, launch_command=f"run {command}")
-        for name, count in zip(roles, counts, strict=False)
-    ]
-    parts[0] |= {"number_of_containers": 1}
-    parts[0]["configuration"] = {
-        "env": env,
-        "properties": {"yarn.service.container-state-report-as-service-state": "true"},
-    }
-    eachkey.check_conversion(json.dumps(service(*parts)), "t.json", [])
 
 
 # --- meaning --------------------------------------------------------------------------------------
@@ -148,7 +119,7 @@ def test_file_of_yarn_8220_is_an_estimator_with_a_master_and_asks_for_the_image(
 def test_file_without_artifacts_and_with_other_components_is_not_yarn_8220_s() -> None:
     tree = service(component("sleeper", number_of_containers=2))
     del tree["artifact"]
-    made = eachkey.converted(json.dumps(tree), "t.json", ["image=i"])
+    made = eachkey.Given(json.dumps(tree), ["image=i"], "t.json").converted()
     assert (made.version, made.job.deciding_role) == ("services API", "sleeper")
 
 
