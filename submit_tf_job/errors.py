@@ -25,9 +25,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import field
-
-from submit_tf_job.deferred import dataclass
+from dataclasses import dataclass, field
 
 __all__ = [
     "EXIT_INTERRUPTED",

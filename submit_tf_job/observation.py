@@ -13,13 +13,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.yarn.observed import (
     AppAttempt,

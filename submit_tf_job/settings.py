@@ -16,13 +16,12 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import Field, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host import kerberos
 from submit_tf_job.host.hadoopconf import read_xml, resource_managers

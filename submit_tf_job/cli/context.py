@@ -8,7 +8,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import IO, Annotated, Any
 
 import typer
@@ -16,7 +16,6 @@ import typer
 from submit_tf_job.cli.help_layout import CLUSTER_OPTIONS, HelpCommand
 from submit_tf_job.cli.streams import ReaderGoneError, drop_output, take_over
 from submit_tf_job.cli.usage import ParserError, from_parser, requested_output
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,

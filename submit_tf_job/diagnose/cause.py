@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-
-from submit_tf_job.deferred import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["PERMANENT", "Cause", "Consequence", "Diagnosis"]
 

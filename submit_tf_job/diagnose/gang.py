@@ -14,10 +14,9 @@ every comparison leaves out what a client cannot know, in the job's favour:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.amounts import clause, listed, memory, plural
 from submit_tf_job.jobspec.job import Job, Role, RoleKind
 from submit_tf_job.yarn.observed import Node

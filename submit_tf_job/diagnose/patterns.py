@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.cause import Cause
 
 __all__ = ["PROGRAM", "STILL_RUNS", "Pattern", "recognise"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from submit_tf_job.deferred import dataclass
+from dataclasses import dataclass
 
 __all__ = ["OF_TORCHRUN", "PythonError", "python_error"]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.amounts import clause, resource
 from submit_tf_job.doctor import findings
 from submit_tf_job.doctor.findings import Check, Examination, Subject

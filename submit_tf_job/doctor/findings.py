@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.amounts import listed, plural, seconds
 from submit_tf_job.diagnose.image_support import ways_out, why_no_images
 from submit_tf_job.diagnose.situation import total_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from submit_tf_job.container.frameworks import installed
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.doctor.findings import Check, Subject
 

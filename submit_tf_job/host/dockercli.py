@@ -10,10 +10,9 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused, SubmitTFJobError
 
 __all__ = ["Answer", "Docker", "refusal"]

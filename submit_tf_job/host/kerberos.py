@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, SettingsError
 from submit_tf_job.host.inputfile import reason, refuse_special
 from submit_tf_job.host.secretfile import refuse_if_others_can_read

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.diagnostics import Diagnostics
 from submit_tf_job.jobspec.files import Shipper
 from submit_tf_job.jobspec.grammar import Kind

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.job import Location
 
 __all__ = [

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec import rules
 from submit_tf_job.jobspec.diagnostics import Diagnostics, closest
 from submit_tf_job.jobspec.files import Host, Shipper

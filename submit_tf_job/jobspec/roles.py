@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.diagnostics import closest
 from submit_tf_job.jobspec.files import Shipper
 from submit_tf_job.jobspec.job import TRAINING_ROLES, Location, Restart

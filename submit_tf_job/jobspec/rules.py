@@ -10,13 +10,12 @@ sources.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.diagnostics import Diagnostics
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,

@@ -5,11 +5,10 @@ No document type, and so no entities of its own and no external files; expat cou
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
 from submit_tf_job.jobspec.job import Location
 from submit_tf_job.jobspec.nodes import Pair, Scalar, ScalarKind, Table, clip

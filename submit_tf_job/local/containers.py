@@ -8,10 +8,9 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.host.dockercli import Answer, Docker, refusal
 from submit_tf_job.jobspec.job import Job

@@ -9,13 +9,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.tfconfig import host_name
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import DeadlinePassed, SettingsError
 from submit_tf_job.jobspec.job import Job, Restart, RoleKind
 from submit_tf_job.local.cache import LocalCache

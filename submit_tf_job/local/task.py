@@ -9,11 +9,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from submit_tf_job.container import contract
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.local.cache import LocalCache
 from submit_tf_job.yarn.records import Component, ConfigFile

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from submit_tf_job.container import contract
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
 from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
 from submit_tf_job.logs.entries import AM_TASK, LogSource, TaskContainer

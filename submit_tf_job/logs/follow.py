@@ -7,10 +7,9 @@ end of those that have grown. Every second poll requests the containers and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.logs import lines
 from submit_tf_job.logs.archive import Archive

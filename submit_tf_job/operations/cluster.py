@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, NoSuchJob, SettingsError
 from submit_tf_job.settings import Settings
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from submit_tf_job.container import contract
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.host.hadoopconf import read_xml
 from submit_tf_job.logs.collected import (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,

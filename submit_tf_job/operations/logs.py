@@ -6,12 +6,11 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,

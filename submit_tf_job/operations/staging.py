@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,

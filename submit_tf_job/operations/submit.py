@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from dataclasses import replace as replace_values
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     ClusterUnavailable,
     DeadlinePassed,

@@ -23,12 +23,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from submit_tf_job.container import contract
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import HostFile, Job, Mount, ShippedFile
 

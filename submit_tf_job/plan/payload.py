@@ -13,11 +13,11 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.job import (
     DEFAULT_STOP_GRACE_S,
     ImagePolicy,

@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.tfconfig import CLUSTER_ROLES, host_name, task_port, tf_config
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
 from submit_tf_job.container.tfconfig import registry_user
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.settings import Settings
 
 __all__ = ["TOKEN_LIFE_S", "Cap", "Names", "Site", "WebStaging"]

@@ -7,10 +7,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 
 __all__ = ["PathExists", "RangeReader", "Stat", "Storage", "join", "name_of", "parent_of"]

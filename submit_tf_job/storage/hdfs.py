@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable
 from submit_tf_job.storage.base import PIECE, Stat, Storage
 from submit_tf_job.storage.failures import translated

@@ -6,9 +6,9 @@ import os
 import shutil
 import stat as modes
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import UsageError
 from submit_tf_job.storage.base import Stat, Storage, join
 from submit_tf_job.storage.failures import translated

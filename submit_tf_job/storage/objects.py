@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.storage.base import PathExists, Stat, Storage, join, name_of
 from submit_tf_job.storage.failures import translated

@@ -13,9 +13,9 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fsspec.implementations.webhdfs import WebHDFS
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer, UsageError
 from submit_tf_job.host.kerberos import library
 from submit_tf_job.storage.base import PathExists, Stat, Storage, join

@@ -9,9 +9,7 @@ ContainerStatus in them is formatted by ContainerStatusPBImpl.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-
-from submit_tf_job.deferred import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = [
     "AM_LOG",

@@ -12,9 +12,8 @@ import io
 import socket
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
-
-from submit_tf_job.deferred import dataclass
 
 __all__ = ["BoundResponse", "bound", "unbound"]
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import DeadlinePassed, NoSuchJob, Refused, SubmitTFJobError
 from submit_tf_job.yarn.observed import AppReport, ObservedService
 from submit_tf_job.yarn.reconcile import IN_FLIGHT_S, SETTLE_S, StoredService

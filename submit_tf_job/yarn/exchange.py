@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.yarn.transport_errors import TransportError
 
 __all__ = ["ENCODINGS", "HEADERS", "Incoming", "NoResponse", "Outgoing", "Transport"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.yarn.response import Reply
 

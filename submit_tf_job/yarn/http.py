@@ -13,12 +13,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.deadlines import bound, unbound

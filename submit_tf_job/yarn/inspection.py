@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.yarn.observed import Answer, AppReport, Node, items, text_of
 from submit_tf_job.yarn.queues import Scheduler
 from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager

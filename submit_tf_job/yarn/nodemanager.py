@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob, UsageError
 from submit_tf_job.yarn.http import Download, Interrupted
 from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of

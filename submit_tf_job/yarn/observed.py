@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.yarn.states import (
     AppState,
     ComponentState,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.yarn.observed import Answer, items, number_of, text_of, whole_of
 
 __all__ = ["NO_RESOURCE", "Partition", "Queue", "QueueResources", "QueueUser", "Scheduler"]

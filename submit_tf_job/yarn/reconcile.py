@@ -23,11 +23,11 @@ alive, it may still be in any of these states. Only `decide` interprets them, by
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from submit_tf_job.container.contract import PROPERTY_RERUN_OF, PROPERTY_SUBMISSION
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.yarn.observed import AppReport, ObservedService
 from submit_tf_job.yarn.states import AppState, FinalStatus, ServiceState
 

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
-
-from submit_tf_job.deferred import dataclass
 
 __all__ = [
     "Artifact",

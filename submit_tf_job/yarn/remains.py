@@ -10,8 +10,8 @@ report this.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.resource_manager import ResourceManager

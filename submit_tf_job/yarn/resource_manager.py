@@ -8,11 +8,11 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import NoSuchJob, Refused, UsageError
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import (

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import (
     AuthError,
     BadAnswer,

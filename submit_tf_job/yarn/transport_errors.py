@@ -6,8 +6,8 @@ import http.client
 import socket
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import AuthError
 from submit_tf_job.yarn.ha import Standby
 from submit_tf_job.yarn.response import Reply

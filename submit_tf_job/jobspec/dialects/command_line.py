@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable, closest
 from submit_tf_job.jobspec.dialects.translation import At
 from submit_tf_job.jobspec.job import Location

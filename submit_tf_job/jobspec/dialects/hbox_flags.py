@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.dialects import common
 from submit_tf_job.jobspec.dialects.command_line import (
     COMMAND,

@@ -9,9 +9,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.dialects import common
 from submit_tf_job.jobspec.dialects.command_line import each
 from submit_tf_job.jobspec.dialects.translation import (

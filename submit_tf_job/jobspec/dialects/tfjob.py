@@ -8,8 +8,8 @@ Sources: kubeflow/training-operator (pkg/apis/kubeflow.org/v1) and tf-operator
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.dialects import common, kube
 from submit_tf_job.jobspec.dialects.translation import At, ForeignKeys, Translation, keys
 from submit_tf_job.jobspec.job import Strategy

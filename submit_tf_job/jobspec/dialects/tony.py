@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.jobspec.dialects import common
 from submit_tf_job.jobspec.dialects.translation import (
     At,

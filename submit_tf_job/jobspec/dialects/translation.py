@@ -7,12 +7,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec.diagnostics import Diagnostics, closest
 from submit_tf_job.jobspec.job import Location, Remark

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import NoSuchJob
 
 __all__ = ["Absence", "NoLogs", "WhatYarnSays", "explain"]

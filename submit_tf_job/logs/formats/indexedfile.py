@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.logs.formats.cursor import (
     INFLATED_STEP,
     Cursor,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.errors import BadAnswer
 
 __all__ = [

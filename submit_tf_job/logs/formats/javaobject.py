@@ -7,11 +7,10 @@ elements of collections). Source: Java Object Serialization Specification, chapt
 from __future__ import annotations
 
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.logs.formats.interfaces import Damaged
 from submit_tf_job.logs.formats.java import Fields
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.logs.formats.interfaces import DirectoryEntry, LogStore
 
 __all__ = ["AppDirectory", "LogSettings", "NodeFile", "find_directories", "node_file"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.logs.formats import tfile
 from submit_tf_job.logs.formats.cursor import Memory, Source
 from submit_tf_job.logs.formats.indexedfile import (

@@ -12,9 +12,9 @@ org.apache.hadoop.yarn.logaggregation.AggregatedLogFormat.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BytesIO
 
-from submit_tf_job.deferred import dataclass
 from submit_tf_job.logs.formats.cursor import (
     INFLATED_STEP,
     Cursor,
