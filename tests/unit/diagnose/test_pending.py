@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.diagnose.amounts import listed, memory, resource, seconds
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.pending import CODES, diagnose
 from submit_tf_job.diagnose.situation import Ask, Late, Situation, Wish, asks_of, wishes_of
-from submit_tf_job.report.cause_text import cause_lines, cause_object
 from submit_tf_job.yarn.observed import AppAttempt, AppReport, Node, ObservedService
 from submit_tf_job.yarn.queues import QueueResources, Scheduler
 
@@ -616,31 +614,3 @@ def test_diagnose_with_the_fifo_scheduler() -> None:
 def test_diagnose_of_unexpected_json(answer: dict[str, Any]) -> None:
     situation = waiting(scheduler=Scheduler.from_json(answer))
     assert first(situation).code == "am-waiting"
-
-
-def test_amounts_in_sentences() -> None:
-    assert [memory(512), memory(2048), memory(1536)] == ["512 MiB", "2 GiB", "1536 MiB"]
-    assert [seconds(3.9), seconds(600), seconds(9000)] == ["3 s", "10 min", "2 h 30 min"]
-    assert [listed(["a"]), listed(["a", "b"]), listed(list("abcde"))] == [
-        "a",
-        "a and b",
-        "a, b, c and 2 more",
-    ]
-    assert (
-        resource(QueueResources(1024, 1, {"yarn.io/gpu": 2})) == "1 GiB, 1 core and 2 yarn.io/gpu"
-    )
-
-
-def test_cause_lines_and_object() -> None:
-    causes = [Cause("a", "the first", "do that", {"n": 1}), Cause("b", "the second")]
-    assert list(cause_lines(causes)) == [
-        "  waits because: the first",
-        "    next: do that",
-        "  also: the second",
-    ]
-    assert cause_object(causes[0]) == {
-        "code": "a",
-        "sentence": "the first",
-        "hint": "do that",
-        "facts": {"n": 1},
-    }

@@ -1,0 +1,760 @@
+"""Why a job failed, told by `status`: from texts of real clusters (docs/hadoop-facts.md#docker-errors,
+docs/hadoop-facts.md#errors-of-a-task; the rest from sandboxes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from submit_tf_job.container import contract
+from submit_tf_job.diagnose.cause import Cause
+from tests.fakes.log_files import log, record, reserved, write_tfile
+from tests.world import World
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "tests/data/causes"
+C2, C3 = "container_1795273005846_0008_01_000002", "container_1795273005846_0008_01_000003"
+TF = "tensorflow.python.framework.errors_impl"
+
+# The log of a services AM of Hadoop 3.4.2, shortened.
+PMEM = f"""\
+2026-11-21 14:57:14,466 [Component  dispatcher] INFO  component.Component - [COMPONENT worker]: Assigned {C3} to component instance worker-0 \
+and launch on host node7.example.com:10871{" "}
+2026-11-21 14:57:20,258 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE worker-0 : {C3}] failed without retry, \
+exitStatus=ContainerStatus: [ContainerId: {C3}, ExecutionType: GUARANTEED, State: COMPLETE, Capability: <memory:256, vCores:1>, \
+Diagnostics: [2026-11-21 14:57:19.576]Container [pid=8623,containerID={C3}] is running 287830016B beyond the 'PHYSICAL' memory limit. \
+Current usage: 530.5 MB of 256 MB physical memory used; 710.7 MB of 537.6 MB virtual memory used. Killing container.
+Dump of the process-tree for {C3} :
+\t|- PID PPID PGRPID SESSID CMD_NAME USER_MODE_TIME(MILLIS) SYSTEM_TIME(MILLIS) VMEM_USAGE(BYTES) RSSMEM_USAGE(PAGES) FULL_CMD_LINE
+\t|- 8623 8621 8623 8623 (python3) 9 3 100970496 4950 python3 bootstrap.py{" "}
+
+[2026-11-21 14:57:19.681]Container killed on request. Exit code is 143
+[2026-11-21 14:57:19.683]Container exited with a non-zero exit code 143.{" "}
+, ExitStatus: -104, IP: [127.0.0.1], Host: vm, ExposedPorts: , ContainerSubState: DONE]
+2026-11-21 14:57:20,258 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE worker-0 : {C3}] Transitioned from READY to INIT \
+on STOP event
+"""
+TOLD_TO_END = f"""\
+2026-11-21 14:57:25,275 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE chief-0 : {C2}] failed without retry, \
+exitStatus=ContainerStatus: [ContainerId: {C2}, ExecutionType: GUARANTEED, State: COMPLETE, Capability: <memory:256, vCores:1>, \
+Diagnostics: [2026-11-21 14:57:24.713]Exception from container-launch.
+Container id: {C2}
+Exit code: 93
+Exception message: bash: warning: setlocale: LC_ALL: cannot change locale (en_US.UTF-8)
+
+[2026-11-21 14:57:24.717]Container exited with a non-zero exit code 93. Error file: prelaunch.err.
+Last 4096 bytes of stderr.txt :
+[submit_tf_job] worker-0 is here, on localhost
+
+, ExitStatus: 93, IP: [127.0.0.1], Host: vm, ExposedPorts: , ContainerSubState: DONE]
+2026-11-21 14:57:25,275 [Component  dispatcher] INFO  service.ServiceScheduler - Dominate component chief finished, exiting Service Master... , \
+final status=Failed
+"""
+NEVER_LAUNCHED = f"""\
+2026-11-21 14:57:12,503 [pool-6-thread-1] ERROR containerlaunch.ContainerLaunchService - [COMPINSTANCE worker-0 : {C3}]: Failed to launch container.
+org.apache.hadoop.security.AccessControlException: Permission denied: user=bob, access=WRITE, inode="/tmp/.yarn/services":alice:supergroup:drwxr-xr-x
+\tat org.apache.hadoop.hdfs.server.namenode.FSPermissionChecker.check(FSPermissionChecker.java:661)
+2026-11-21 14:57:12,512 [Component  dispatcher] INFO  instance.ComponentInstance - [COMPINSTANCE worker-0 : {C3}] failed without retry, exitStatus=null
+"""
+AGAIN = f"""\
+2026-11-21 14:57:12,512 [Component  dispatcher] ERROR instance.ComponentInstance - [COMPINSTANCE worker-1 : {C3}]: {C3} completed. \
+Reinsert back to pending list and requested a new container.
+ exitStatus=7, diagnostics=[2026-11-21 14:57:12.001]Exception from container-launch.
+Shell error output: Unable to find image 'local/nope:1' locally
+2026-11-21 14:57:12,600 [main] INFO  anything.Else - not of it
+"""
+
+ASSIGNED = f"""\
+2026-11-21 14:57:10,466 [Component  dispatcher] INFO  component.Component - [COMPONENT chief]: Assigned {C2} to component instance chief-0 \
+and launch on host node1:10871
+"""
+
+
+class Failing:
+    """A job that failed, and what its tasks and containers left."""
+
+    def __init__(self, world: World, *, over: bool = True) -> None:
+        self.world = world
+        world.submitted()
+        self.containers = world.runs("chief-0", "worker-0", "worker-1")
+        if over:
+            world.ends("FAILED")
+        self.node, self.failing = world.cluster.node, "worker-0"
+        properties = {"yarn.nodemanager.remote-app-log-dir": (world.home / "logs").as_uri()}
+        for file, values in {"yarn": properties, "core": {"fs.defaultFS": "file:///"}}.items():
+            rows = "".join(
+                f"<property><name>{name}</name><value>{value}</value></property>"
+                for name, value in values.items()
+            )
+            (world.home / f"{file}-site.xml").write_text(f"<configuration>{rows}</configuration>")
+        directory = world.home / "logs/alice/logs" / world.application
+        directory.mkdir(parents=True)
+        self.collected = directory / "node1_8041"
+        world.cluster.rms[0].aggregation = "SUCCEEDED"
+        self.master = self.containers["chief-0"][:-6] + "000001"
+
+    def final(self, status: str, diagnostics: str = "", state: str = "FINISHED") -> None:
+        """Set what the ResourceManager says of its end."""
+        [app] = self.world.cluster.yarn.apps.values()
+        app.final_status, app.diagnostics, app.state = status, diagnostics, state
+
+    def _own(self, text: str) -> str:
+        """Put this job's containers into the place of the recorded ones."""
+        return text.replace(C2, self.containers["chief-0"]).replace(C3, self.containers["worker-0"])
+
+    def left(self, am: str = "", files: Mapping[str, str] | None = None, **report: Any) -> None:
+        """Let YARN collect the logs of the ApplicationMaster and of one container, and a report."""
+        logs = {self.master: {"serviceam.log": self._own(ASSIGNED + am)}}
+        script = {"launch_container.sh": f"exec python3 {contract.BOOTSTRAP_FILE}\n"}
+        logs |= {container: dict(script) for container in self.containers.values()}
+        failing = self.containers[self.failing]
+        logs[failing] |= files or {}
+        self.node.logs = {(failing, name): text.encode() for name, text in (files or {}).items()}
+        if report:
+            chief = self.containers["chief-0"]
+            self.world.reports(chief, report.pop("state", "failed"), **report)
+            logs[chief]["job-report.json"] = self.node.logs[chief, "job-report.json"].decode()
+        written = [
+            record(name, b"".join(log(file, text.encode()) for file, text in found.items()))
+            for name, found in sorted(logs.items())
+        ]
+        self.collected.write_bytes(write_tfile([reserved(), written]))
+
+    def first(self, task: str, status: int | None, reason: str = "exited", **more: Any) -> Any:
+        """Return how a task failed, as a report has it."""
+        found = {"task": task, "status": status, "reason": reason, "host": "node1"}
+        message = f"{task} exited with status {status}"
+        container = self.containers.get(task, "")
+        return {**found, "message": message, "container": container, "last_lines": [], **more}
+
+    def why(
+        self,
+        first: Mapping[str, Any] | None = None,
+        *later: Mapping[str, Any],
+        am: str = "",
+        stderr: str = "",
+        **report: Any,
+    ) -> dict[str, Any]:
+        """Return the root cause that `status` tells; without a report where none is given."""
+        if first or later or report:
+            report = {"first_failure": first, "later_failures": list(later), **report}
+        self.left(am, {"stderr.txt": stderr}, **report)
+        return self.asked()
+
+    def asked(self) -> dict[str, Any]:
+        done = self.world("status", "mnist", "-o", "json")
+        assert done.status == 0, done.err
+        return done.json["root_cause"] or {"code": None}
+
+
+@pytest.fixture
+def job(world: World, monkeypatch: pytest.MonkeyPatch) -> Failing:
+    monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(world.home))
+    return Failing(world)
+
+
+def told(cause: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(cause[name] for name in names)
+
+
+# --- what programs and NodeManagers wrote ---------------------------------------------------------
+
+
+def recorded(name: str) -> list[tuple[str, Any]]:
+    found = yaml.safe_load((RECORDED / f"{name}.yaml").read_text("utf-8"))
+    return [(code, text) for code, texts in found.items() for text in texts]
+
+
+def test_programs_of_known_texts(job: Failing) -> None:
+    wrong = {}
+    for code, text in recorded("programs"):
+        cause = job.why(job.first("worker-0", 1), stderr=f"epoch 3\n{text}\n")
+        said = cause.get("sentence", "") + cause.get("hint", "").replace("{conf: inline}", "")
+        if cause["code"] != code or "worker-0" not in said or re.search(r"[{}]|  ", said):
+            wrong[text] = cause
+    assert not wrong
+
+
+def ended(status: int | None, diagnostics: str, **texts: str) -> str:
+    """Return the log of an ApplicationMaster of a container that ended so."""
+    words = f"Exception from container-launch.\nExit code: {status}\nShell error output: {diagnostics}\n"
+    begin, end = PMEM.index("Container [pid"), PMEM.index(", ExitStatus")
+    return (PMEM[:begin] + (words if diagnostics else "") + PMEM[end:]).replace("-104", str(status))
+
+
+def test_containers_of_known_diagnostics(job: Failing) -> None:
+    wrong = {}
+    for code, row in recorded("containers"):
+        cause = job.why(am=ended(row["status"], row["said"]))
+        if cause["code"] != code or "{" in cause["sentence"]:
+            wrong[row["said"]] = cause
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (137, "SIGKILL: out of memory"),
+        (143, "SIGTERM"),
+        (139, "SIGSEGV"),
+        (134, "SIGABRT"),
+        (135, "SIGBUS"),
+        (150, "ended by SIG"),
+        (127, "not found"),
+        (126, "could not be executed"),
+        (2, "arguments"),
+        (3, ""),
+    ],
+)
+def test_meaning_of_a_status(job: Failing, status: int, words: str) -> None:
+    cause = job.why(job.first("worker-0", status, "killed" if status > 128 else "exited"))
+    assert cause["status"] == status
+    assert words in cause["meaning"] + cause["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (-100, "lost with its node"),
+        (-102, "preempted"),
+        (-108, "make room"),
+        (77, ""),
+    ],
+)
+def test_meaning_of_a_status_of_yarn(job: Failing, status: int, words: str) -> None:
+    cause = job.why(job.first("worker-0", None, "lost"), am=ended(status, ""))
+    assert words in cause.get("meaning", "") + cause.get("sentence", "")
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+CHAINED = """\
+2026-11-21 15:28:37.543752: I tensorflow/core/util/port.cc:113] oneDNN custom operations are on.
+Traceback (most recent call last):
+  File "/app/train.py", line 7, in load
+    open("x")
+FileNotFoundError: [Errno 2] No such file or directory: 'x'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/app/train.py", line 12, in <module>
+    main()
+  File "/opt/env/lib/python3.11/site-packages/keras/engine.py", line 3, in fit
+    raise ValueError("first line\\nsecond")
+ValueError: first line
+second
+"""
+
+
+TORCHRUN = f"""\
+Traceback (most recent call last):
+  File "/work/train.py", line 1, in <module>
+    raise ValueError("bad labels in shard 7")
+ValueError: bad labels in shard 7
+E1123 02:54:34.900000 18362 torch/distributed/elastic/multiprocessing/api.py:1002] failed
+Traceback (most recent call last):
+  File "/opt/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+  File "/opt/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 386, in run
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:{" "}
+============================================================
+train.py FAILED
+"""
+
+
+def test_python_exception_at_the_users_own_line(job: Failing) -> None:
+    noisy = CHAINED.replace(
+        "ValueError: first line",
+        "W0000 00:00 some C++ line\n2026-11-21 15:28: I tensorflow/x\nValueError: first line",
+    )
+    ignored = (
+        "Exception ignored in: <function Pool.__del__>\nTraceback (most recent call last):\n"
+        '  File "p.py", line 1, in f\nOSError: x\n'
+    )
+    for text in (CHAINED, noisy + ignored):
+        cause = job.why(job.first("worker-0", 1), stderr=text)
+        assert (cause["exception"], cause["facts"]["place"]) == (
+            "ValueError: first line",
+            "train.py:12",
+        )
+
+
+RANKED = "".join(f"[rank0]: {line}\n" for line in TORCHRUN[: TORCHRUN.index("E1123")].splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "exception"),
+    [
+        ('  File "train.py", line 3\n    x =\n      ^\nSyntaxError: invalid syntax\n',
+         "SyntaxError: invalid syntax"),
+        ('Traceback (most recent call last):\n  File "a.py", line 1, in f\nsocket.gaierror: [Errno'
+         ' -2] Name\n', "socket.gaierror: [Errno -2] Name"),
+        (TORCHRUN, "ValueError: bad labels in shard 7"),
+        # PyTorch writes the rank before each line once the process group exists
+        (RANKED, "ValueError: bad labels in shard 7"),
+        (RANKED + TORCHRUN[TORCHRUN.index("E1123") :], "ValueError: bad labels in shard 7"),
+    ],
+)  # fmt: skip
+def test_python_exception(job: Failing, text: str, exception: str) -> None:
+    assert job.why(job.first("worker-0", 1), stderr=text)["exception"] == exception
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "code", "words"),
+    [
+        ("-9 (pid: 14624)  (SIGKILL)", "killed", "SIGKILL"),
+        ("-11 (pid: 14624)  (SIGSEGV)", "crashed", "SIGSEGV"),
+        ("3 (pid: 14624) ", "exited", "exit status 3"),
+    ],
+)
+def test_process_below_torchrun_that_ended_without_an_exception(
+    job: Failing, exitcode: str, code: str, words: str
+) -> None:
+    said = (
+        TORCHRUN[TORCHRUN.index("E1123") :]
+        + "Failures:\n  <NO_OTHER_FAILURES>\n"
+        + "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-23_08:26:33\n"
+        + f"  host      : localhost\n  rank      : 1 (local_rank: 0)\n  exitcode  : {exitcode}\n"
+    )
+    cause = job.why(job.first("worker-0", 1), stderr=said)
+    assert (cause["code"], cause["exception"] or None) == (code, None)
+    assert words in cause["sentence"]
+
+
+def test_session_that_waited_for_a_task_that_had_not_finished(job: Failing) -> None:
+    # seen with TensorFlow 1's between-graph replication, when worker-0 ended first
+    waits = (
+        "2026-11-24 18:38:02.115: I tensorflow/core/distributed_runtime/master.cc:267] CreateSession "
+        "still waiting for response from worker: /job:worker/replica:0/task:1\n"
+    )
+    late = "not finished 600 s after worker-1 was done: worker-0"
+    first = job.first("worker-0", None, "not-finished", message=late)
+    cause = job.why(first, stderr=waits * 20)
+    assert cause["code"] == "session-waits"
+    assert cause["sentence"].startswith("TensorFlow's session in worker-0 waited for worker-1")
+    assert late in cause["sentence"]
+    assert "device_filters" in cause["hint"]
+    assert told(job.why(first, stderr="epoch 3\n"), "code", "sentence") == ("not-finished", late)
+
+
+def test_missing_command_comes_before_the_file_that_it_was_to_bring(job: Failing) -> None:
+    said = (
+        "bash: line 1: curl: command not found\npython3: can't open file "
+        "'/x/container_1_0001_01_000002/imagenet.py': [Errno 2] No such file or directory\n"
+    )
+    cause = job.why(job.first("worker-0", 2), stderr=said)
+    assert (cause["code"], cause["facts"]["code"]) == ("command-not-found", "program-missing")
+    assert cause["sentence"] == (
+        "worker-0 did not find the command curl, and after that did not find its program imagenet.py"
+    )
+
+
+def test_warnings_and_the_quoted_command_are_no_cause(job: Failing) -> None:
+    warnings = (
+        "W tensorflow/compiler/xla: Could not load dynamic library 'libcudart.so.11.0'; dlerror: "
+        "libcudart.so.11.0: cannot open shared object file\n"
+    )
+    said = warnings + "step\n" * 40 + CHAINED[CHAINED.rindex("Traceback") :]
+    assert job.why(job.first("worker-0", 1), stderr=said)["code"] == "python-exception"
+    quoted = "[submit_tf_job] starting: grep 'No space left on device'\n"
+    assert job.why(job.first("worker-0", 1), stderr=quoted)["code"] == "exited"
+    endless = "Call From " * 6000 + "UnknownHostException" * 1000
+    job.why(job.first("worker-0", 1), stderr=endless)
+
+
+# --- containers -----------------------------------------------------------------------------------
+
+
+def test_container_that_was_never_launched(job: Failing) -> None:
+    cause = job.why(am=NEVER_LAUNCHED)
+    assert told(cause, "code", "sentence") == (
+        "hdfs-permission",
+        "YARN could not launch worker-0: user bob has no WRITE access to /tmp/.yarn/services on HDFS",
+    )
+    theirs = NEVER_LAUNCHED.replace("user=bob", "user=alice").replace(
+        "/tmp/.yarn/services", "/tmp/hadoop/.yarn/services/quick/components"
+    )
+    cause = job.why(am=theirs.replace(":alice:", ":root:"))
+    assert "root has, or had, a job quick" in cause["sentence"]
+    assert "submit_tf_job delete quick" in cause["hint"]
+
+
+def test_log_of_the_application_master_that_is_cut(job: Failing) -> None:
+    assert job.why(am=PMEM[900:])["code"] is None
+    assert job.why(am=PMEM[: PMEM.index(", ExitStatus")])["code"]
+    forged = TOLD_TO_END.replace("worker-0 is here", ", ExitStatus: 0, IP: [127.0.0.1], Host: vm]")
+    assert job.why(am=forged + PMEM)["code"] == "out-of-memory"
+
+
+def test_path_that_the_node_itself_allows(job: Failing) -> None:
+    cause = job.why(
+        am=ended(29, "Could not determine real path of mount '/site/gone'\nUnable to find permitted "
+                     "docker mounts on disk")
+    )  # fmt: skip
+    assert cause["sentence"] == (
+        "container-executor.cfg on the node of worker-0 allows mounts of a path that does not "
+        "exist there: /site/gone"
+    )
+    assert "docker.allowed.ro-mounts" in cause["hint"]
+
+
+def test_container_without_diagnostics_names_the_allowed_runtimes(job: Failing) -> None:
+    silent = job.why(am=ended(-1000, ""))
+    assert (silent["code"], "allowed-runtimes" in silent["hint"]) == ("container-failed", True)
+    assert job.why(am=ended(-1000, "something new"))["hint"] == ""
+
+
+def test_lost_exit_status(job: Failing) -> None:
+    """For YARN 154 is ContainerExecutor.ExitCode.LOST, for a program 128 + SIGVTALRM."""
+    lost = PMEM.replace("ExitStatus: -104", "ExitStatus: 154")
+    for cause in (job.why(job.first("worker-0", None, "lost"), am=lost), job.why(am=lost)):
+        assert told(cause, "code", "task") == ("exit-status-lost", "worker-0")
+        assert "SIG" not in cause["sentence"] + cause["meaning"]
+    own = job.why(job.first("worker-0", 154, "killed", message="worker-0 was killed by SIGVTALRM"))
+    assert own["sentence"] == "worker-0 was ended by SIGVTALRM"
+
+
+def test_image_that_the_node_ignored_comes_first(job: Failing) -> None:
+    def failed(task: str, line: str, ignored: list[str]) -> dict[str, Any]:
+        return job.why(job.first(task, 1, last_lines=[line]), image_ignored=ignored)
+
+    no_pandas = "ModuleNotFoundError: No module named 'pandas'"
+    cause = failed("worker-0", no_pandas, ["chief-0", "worker-0"])
+    assert (cause["code"], cause["facts"]["code"]) == ("image-ignored", "module-missing")
+    assert cause["sentence"] == (
+        "worker-0 did not run in its image but as a plain process of its node, and so: "
+        "worker-0 could not import the module pandas"
+    )
+    assert "allowed-runtimes" in cause["hint"]
+    elsewhere = failed("worker-1", no_pandas, ["chief-0", "worker-0"])
+    assert elsewhere["code"] == "module-missing", "another node has Docker"
+    memory = failed("worker-0", "MemoryError", ["worker-0"])
+    assert memory["code"] == "out-of-memory", "no image would have helped"
+
+
+@pytest.mark.parametrize(("operation", "code"), [(1, "image-ignored"), (4, "python-missing")])
+def test_plain_launch_where_no_bootstrap_ran(job: Failing, operation: int, code: str) -> None:
+    said = (
+        f"Exit code: 127\nShell output: \nmain : command provided {operation}\n"
+        "main : run as user is nobody"
+    )
+    log = TOLD_TO_END.replace("ExitStatus: 93", "ExitStatus: 127").replace("Exit code: 93", said)
+    no_python = "/bin/bash: line 1: python3: command not found"
+    log = log.replace("[submit_tf_job] worker-0 is here, on localhost", no_python)
+    assert job.why(am=log)["code"] == code
+
+
+GONE = (
+    "docker: Cannot connect to the Docker daemon at unix:///run/docker.sock.\nCould not "
+    "inspect docker to get exitcode of c"
+)
+
+
+def test_docker_that_stopped_under_a_running_task(job: Failing) -> None:
+    log = (
+        TOLD_TO_END.replace("chief-0 :", "worker-0 :")
+        .replace(C2, C3)
+        .replace("Exit code: 93", f"Exit code: 255\n{GONE}")
+        .replace("ExitStatus: 93", "ExitStatus: 255")
+    )
+    for first in (
+        job.first("worker-0", 143, "killed", message="worker-0 was stopped by SIGTERM"),
+        job.first("worker-0", None, "lost"),
+    ):
+        assert told(job.why(first, am=log), "code", "task") == ("docker-stopped", "worker-0")
+    assert job.why(am=log.replace("[submit_tf_job]", "[]"))["code"] == "docker-unreachable"
+
+
+def test_tasks_of_a_node_that_were_stopped_together(job: Failing) -> None:
+    stopped = [
+        job.first(task, 143, "killed", message=f"{task} was stopped by SIGTERM")
+        for task in ("worker-0", "worker-1", "chief-0")
+    ]
+    elsewhere = {**stopped[2], "host": "node2"}
+    cause = job.why(stopped[0], stopped[1], elsewhere)
+    assert (cause["code"], cause["facts"]["ended_with_it"]) == (
+        "stopped-from-outside",
+        ["worker-1"],
+    )
+    assert "worker-1 on node1 ended like it: was dockerd" in cause["hint"]
+    log = TOLD_TO_END.replace("chief-0 :", "worker-0 :").replace(C2, C3)
+    cause = job.why(stopped[0], am=log.replace("ExitStatus: 93", "ExitStatus: 143"))
+    assert cause["sentence"].startswith(
+        "worker-0 was ended by SIGTERM, and YARN did not ask for it: Docker or the NodeManager on node1"
+    )
+    assert "dockerd restarted" in job.why(stopped[0], elsewhere)["hint"]
+
+
+# --- conclusions ----------------------------------------------------------------------------------
+
+
+def test_out_of_memory_comes_before_sigterm(job: Failing) -> None:
+    first = job.first("worker-0", 143, "killed", message="worker-0 was stopped by SIGTERM")
+    cause = job.why(first, am=PMEM + TOLD_TO_END)
+    assert told(cause, "code", "task", "status", "sentence") == (
+        "out-of-memory",
+        "worker-0",
+        -104,
+        "worker-0 used 530.5 MB of the 256 MB that its container may have, and the NodeManager "
+        "killed it",
+    )
+    assert cause["hint"] == (
+        "roles.worker.memory is 256Mi: try 768Mi, or make the batch or the model smaller"
+    )
+    assert cause["facts"]["asked_mib"] == 256
+    assert "8621" not in cause["diagnostics"], "no list of processes"
+
+
+def test_memory_of_the_container_is_named(job: Failing) -> None:
+    said = 'Traceback (most recent call last):\n  File "t.py", line 2, in f\nMemoryError\n'
+    cause = job.why(job.first("worker-0", 1), stderr=said)
+    assert told(cause, "code", "hint", "exception") == (
+        "out-of-memory",
+        "ask for more roles.worker.memory, or make the batch or the model smaller",
+        "MemoryError",
+    )
+
+
+def test_another_tasks_failure_comes_before_a_lost_peer(job: Failing) -> None:
+    lost = f"{TF}.UnavailableError: Collective ops is aborted by: /job:worker/replica:0/task:1"
+    label = [
+        "Traceback (most recent call last):",
+        '  File "t.py", line 9, in f',
+        "KeyError: 'label'",
+    ]
+    chief = job.first("chief-0", 1, last_lines=[lost])
+    cause = job.why(chief, job.first("worker-1", 1, last_lines=label))
+    assert told(cause, "code", "task", "exception") == (
+        "python-exception",
+        "worker-1",
+        "KeyError: 'label'",
+    )
+    words = "lost the connection to another task: the failure is elsewhere; it names worker-1"
+    assert cause["consequences"] == [{"task": "chief-0", "status": 1, "message": words}]
+    cause = job.why(chief, job.first("worker-1", 143, "killed"))
+    assert told(cause, "code", "task") == ("peer-failed", "chief-0")
+    assert "it names worker-1" in cause["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "code"),
+    [
+        ("port-in-use", 91, "port-in-use"),
+        ("bootstrap-error", 90, "bootstrap-error"),
+        ("wrong-job", 96, "wrong-job"),
+        ("command-not-found", 127, "command-not-found"),
+        ("not-executable", 126, "not-executable"),
+        ("not-finished", None, "not-finished"),
+        ("peers-missing", None, "tasks-missing"),
+        ("names-vanished", None, "names-vanished"),
+        ("lost", None, "task-lost"),
+        ("killed", 143, "stopped-from-outside"),
+        ("killed", 137, "killed"),
+        ("exited", 3, "exited"),
+        ("a word of tomorrow", None, None),
+    ],
+)
+def test_reason_of_the_bootstrap(
+    job: Failing, reason: str, status: int | None, code: str | None
+) -> None:
+    cause = job.why(job.first("worker-1", status, reason, message="so it was"))
+    assert cause["code"] == code
+    if code:
+        assert told(cause, "task", "status", "host") == ("worker-1", status, "node1")
+        assert cause["hint"] or code == "exited"
+
+
+def test_names_that_yarn_removed(job: Failing) -> None:
+    line = "socket.gaierror: [Errno -2] Name or service not known"
+    first = job.first("worker-0", 1, last_lines=[line])
+    assert job.why(first)["code"] == "name-not-found"
+    gone = f"DNS does not know chief-0 any more, although they run: {contract.NAMES_VANISHED}"
+    cause = job.why(first, warnings=[gone])
+    assert (cause["code"], "--replace" in cause["hint"]) == ("names-vanished", True)
+
+
+def test_failed_container_of_a_missing_task(job: Failing) -> None:
+    first = job.first("worker-1", None, "peers-missing", container="", host="")
+    cause = job.why(first, am=PMEM + AGAIN, missing=["worker-1"])
+    assert told(cause, "code", "task", "status", "meaning") == (
+        "image-not-pulled",
+        "worker-1",
+        7,
+        "`docker run` failed",
+    )
+
+
+def test_missing_task_that_cannot_reach_the_deciding_one(job: Failing) -> None:
+    first = job.first("chief-0", None, "peers-missing", message="not every task arrived: worker-0")
+    assigned = PMEM.partition("\n")[0].replace("node7.example.com", "node1") + "\n"
+    said = (
+        "[submit_tf_job] so far: chief-0.mnist.alice.x (172.17.0.2) does not answer at port 20011\n"
+    )
+    missing = ["worker-1", "worker-0"]
+    cause = job.why(first, am=assigned, stderr=said, missing=missing)
+    assert told(cause, "code", "sentence") == (
+        "tasks-unreachable",
+        "worker-0 started and cannot reach the deciding task: 172.17.0.2 does not answer at port 20011",
+    )
+    assert "iptables -S FORWARD" in cause["hint"]
+    other = "[submit_tf_job] so far: the name chief-0.x does not resolve\n"
+    assert job.why(first, am=assigned, stderr=other, missing=missing)["code"] == "tasks-missing"
+
+
+def test_request_that_is_never_granted(job: Failing) -> None:
+    job.final(
+        "FAILED",
+        "Invalid resource request! Cannot allocate containers as requested resource is greater than "
+        "maximum allowed allocation. Requested resource type=[yarn.io/gpu], Requested "
+        "resource=<memory:256, vCores:1, yarn.io/gpu: 3>, maximum allowed allocation=<memory:8192, "
+        "vCores:8, yarn.io/gpu: 2>, please note",
+    )
+    cause = job.why(job.first("worker-0", None, "peers-missing"), missing=["worker-0"])
+    assert told(cause, "code", "hint") == ("request-refused", "ask for less yarn.io/gpu")
+
+
+def test_container_that_was_told_to_end_is_never_the_cause(job: Failing) -> None:
+    cause = job.why(am=PMEM + TOLD_TO_END)
+    assert told(cause, "task", "code") == ("worker-0", "out-of-memory")
+    assert [end["task"] for end in cause["consequences"]] == ["chief-0"]
+
+
+def test_application_master_that_failed(job: Failing) -> None:
+    said = "Application application_1_1 failed 2 times due to AM Container exited with exitCode: 1"
+    job.final("FAILED", said, "FAILED")
+    line = "2026-11-21 14:57:12,503 [main] ERROR service.ServiceMaster - Error starting service master\n"
+    cause = job.why(am=f"{line}org.x.YarnException: cannot\n")
+    assert told(cause, "code", "task", "status", "hint") == (
+        "application-master-failed",
+        None,
+        1,
+        "submit_tf_job logs mnist --am shows its log",
+    )
+    assert cause["sentence"].startswith(
+        "YARN's ApplicationMaster of the job failed 2 times, the last time with exit status 1 ("
+    )
+    assert "Error starting service master: org.x.YarnException: cannot" in cause["sentence"]
+    denied = (
+        'Permission denied: user=bob, access=EXECUTE, inode="/user/alice/.yarn":alice:supergroup'
+    )
+    login = (
+        "org.apache.hadoop.security.KerberosAuthException: failure to login: for principal: "
+        "root/localhost@SANDBOX.TEST from keytab /nm/container_1795281862052_0014_04_000001/keytabs/"
+        "jg.keytab javax.security.auth.login.LoginException: Checksum failed"
+    )
+    for words, code, sentence in (
+        (f"org.apache.hadoop.security.AccessControlException: {denied}:drwxr-x---",
+         "kerberos-somebody-else",
+         "the ApplicationMaster logged in as bob, who may not read /user/alice/.yarn: the principal "
+         "of `kerberos` is not alice's"),
+        (login, "kerberos-login", "the ApplicationMaster could not log in as "
+         "root/localhost@SANDBOX.TEST: Checksum failed"),
+    ):  # fmt: skip
+        said = f"{line}org.apache.hadoop.service.ServiceStateException: {words}\n"
+        assert told(job.why(am=said), "code", "sentence", "task") == (code, sentence, None)
+
+
+def test_success_of_a_command_that_never_ran(job: Failing) -> None:
+    job.final("SUCCEEDED")
+    assert job.why()["code"] == "command-never-ran"
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "code"),
+    [
+        ("stderr.txt", "/bin/bash: line 1: exec: python3: not found\n", "python-missing"),
+        (
+            "prelaunch.err",
+            "launch_container.sh: line 49: find: command not found\n",
+            "image-without-tools",
+        ),
+    ],
+)
+def test_false_success_of_a_container_that_could_not_start(
+    world: World, monkeypatch: pytest.MonkeyPatch, file: str, said: str, code: str
+) -> None:
+    """With docker.inspect.max.retries=0 a container that cannot start is a success for YARN."""
+    monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(world.home))
+    job = Failing(world, over=False)
+    job.failing = "chief-0"
+    success = TOLD_TO_END.replace(
+        "failed without retry, exitStatus=93", "succeeded without retry, exitStatus=0"
+    )
+    head = success.replace("ExitStatus: 93", "ExitStatus: 0").partition("Diagnostics: ")[0]
+    job.left(f"{head}Diagnostics: , ExitStatus: 0, IP: [127.0.0.1], Host: vm]\n", {file: said})
+    world.cluster.clock.after(30, world.ends)
+    done = world("wait", "mnist", "-o", "json")
+    assert done.status == 1, done
+    cause = done.json["root_cause"]
+    assert (cause["code"], cause["task"], cause["facts"]["code"]) == (
+        "exit-status-false",
+        "chief-0",
+        code,
+    )
+    assert "docker.inspect.max.retries" in cause["hint"]
+
+
+def test_report_that_is_invalid(job: Failing) -> None:
+    cause = job.why(job.first("worker-0", 1), {"task": "x"}, 3, tasks={"no": "list"})  # type: ignore[arg-type]
+    assert cause["task"] == "worker-0"
+
+
+# --- what is asked and shown ----------------------------------------------------------------------
+
+
+def test_requests_do_not_grow_with_the_tasks(job: Failing) -> None:
+    log = job.world.cluster.network.log
+    counts = []
+    for size in (2, 2000):
+        ends = "".join(
+            TOLD_TO_END.replace("chief-0", f"worker-{n}").replace(C2, f"{C2[:-6]}{n + 9:06}")
+            for n in range(size)
+        )
+        log.clear()
+        cause = job.why(job.first("worker-0", 143, "killed"), am=ends + PMEM)
+        assert cause["code"] == "out-of-memory"
+        counts.append(len(log))
+    assert counts[0] == counts[1] < 12
+    log.clear()
+    assert job.why(job.first("worker-0", 1), stderr="x" * 200_000 + "\n" + CHAINED)["exception"]
+    assert not [path for _, _, path in log if "serviceam.log" in path], "stderr alone explains it"
+
+
+def test_status_shows_the_cause(job: Failing) -> None:
+    said = CHAINED[CHAINED.rindex("Traceback") :]
+    job.why(
+        job.first("worker-0", 1), *(job.first(f"worker-{n}", 93) for n in range(1, 8)), stderr=said
+    )
+    lines = job.world("status", "mnist").out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("  first cause"))
+    assert lines[at + 1 : at + 3] == [
+        "  failed task  worker-0 on node1, exit status 1 (the program failed)",
+        "  exception    ValueError: first line  (train.py:12)",
+    ]
+    assert "  last lines of worker-0's stderr:" in lines
+    rest = lines[lines.index("  Also stopped:") :]
+    assert rest[1].startswith("    worker-1 (")
+    assert rest[6] == "    and 2 more"
+
+
+def test_codes_of_failures_are_documented() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    section = page[page.index("\n## Why a job failed\n") :].partition("\n## A task failed")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    documented = {
+        code: row[-1].rstrip(" |") for row in rows for code in re.findall(r"`([a-z0-9-]+)`", row[0])
+    }
+    recorded_codes = {code for name in ("programs", "containers") for code, _ in recorded(name)}
+    assert recorded_codes <= set(documented)
+    sources = [path.read_text("utf-8") for path in (ROOT / "submit_tf_job/diagnose").glob("*.py")]
+    assert not [code for code in documented if f'"{code}"' not in "".join(sources)]
+    retryable = {code: "yes" if Cause(code, "").retryable else "no" for code in documented}
+    assert retryable == documented
