@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 
@@ -34,15 +33,3 @@ def description(roles: dict[str, Any], **extra: Any) -> dict[str, Any]:
         "roles": roles,
         **extra,
     }
-
-
-class NoSignals:
-    """Signals of a process that receives none."""
-
-    patient_until = 0.0
-
-    def __init__(self) -> None:
-        self.reader, self.writer = socket.socketpair()
-
-    def stop(self) -> int:
-        return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,11 +12,9 @@ from hypothesis import strategies as st
 
 from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_report import snapshot
-from submit_tf_job.container.rendezvous import listed
 from tests.examples import examples
-from tests.unit.container.descriptions import description, role
+from tests.unit.container.descriptions import role
 from tests.unit.container.played import T0, Played
 
 
@@ -34,65 +33,211 @@ def ps_job(**worker: Any) -> Played:
     )
 
 
-# --- the start ------------------------------------------------------------------------------------
-def test_single_task_starts_at_once() -> None:
-    played = Played({"worker": role(1, "trains")})
-    assert played.after(0) == states.RUNNING
-    assert played.told == []
+# --- what happens, and what becomes of the job ----------------------------------------------------
+def looked(played: Played, what: str, wanted: str) -> None:
+    """Compare the job with what an event that is none says of it."""
+    job = played.job
+    if what in ("succeeded", "failed"):
+        assert job.verdict == what
+        assert " ".join(map(str, played.first() if job.first else ())) == wanted
+        assert (job.exit == 0) == (what == "succeeded")
+        return
+    found: dict[str, object] = {
+        "later": ", ".join(str(later["task"]) for later in job.later),
+        "warned": " | ".join(job.warnings),
+        "why": job.why,
+        "exit": job.exit,
+        "phase": f"{job.phase} {job.verdict}",
+        "again": job.again,
+    }
+    assert str(found[what]) == wanted
 
 
-def test_report_lists_tasks_whose_image_was_ignored_and_warns_once() -> None:
-    played = chief_workers(40)
-    for index in range(40):
-        played.hello(f"worker-{index}", ignored_image="company/tf:2.15")
-    played.hello("worker-3", ignored_image="company/tf:2.15")
-    report = snapshot(played.job, played.now, over=False)
-    assert report["image_ignored"] == [f"worker-{index}" for index in range(20)]
-    assert report["warnings"] == [
-        "worker-0 on n-worker-0 runs as a plain process of its node: the NodeManager "
-        "there does not run the image company/tf:2.15"
-    ]
-    assert "image_ignored" not in snapshot(chief_workers().job, 0.0, over=False)
+def of_task(played: Played, name: str, what: str) -> None:
+    """Let something happen to a task, or look at it."""
+    m = played.member(name) if name in played.job.members else None
+    if match := re.fullmatch(r"comes(?: as (\w+))?(?: (\w+))? -> (\w+)", what):
+        run, state, answer = match.groups()
+        assert played.hello(name, run or "r1", state or "waiting", peer=object()) == answer
+        return
+    assert m
+    if match := re.fullmatch(r"(exited|ended) (\d+)(?: ([0-9.]+) s ago)?", what):
+        ago = {"ago": float(match[3])} if match[3] else {}
+        played.done(name, int(match[2]), reason=match[1], **ago)
+    elif what in ("killed", "terminated"):
+        number = 9 if what == "killed" else 15
+        played.done(name, 128 + number, signal=number, reason="killed")
+    elif what in ("gone", "closed"):
+        played.job.gone(played.now, m, closed=what == "closed")
+    elif what == "stopping":
+        m.stopping = True
+    elif match := re.fullmatch(r"leaves with (\d+)", what):
+        assert played.job.leave_status(m) == int(match[1])
+    else:
+        assert f"is {m.state}" + f" attempt {m.attempt}" * bool(m.attempt) == what
 
 
-def test_start_does_not_wait_for_sidecars() -> None:
-    played = Played({"chief": role(1, "trains"), "board": role(1, "sidecar")})
-    assert played.after(0) == states.RUNNING
+def happen(played: Played, events: str) -> None:
+    """Let things happen one after the other; `HISTORIES` has the words."""
+    for event in events.split("; "):
+        first, _, rest = event.partition(" ")
+        if event == "start":
+            played.start()
+        elif event == "all answered":
+            played.job.settled()
+        elif event == "YARN stops":
+            played.job.stop(played.now)
+        elif event.startswith("+"):
+            phase = played.after(float(first[1:]))
+            assert rest in ("", phase), event
+        elif first.endswith(":"):
+            looked(played, first[:-1], rest)
+        else:
+            of_task(played, first, rest)
 
 
-def test_sidecars_may_be_added() -> None:
-    played = Played(
-        {"chief": role(1, "trains"), "worker": role(1, "trains"), "board": role(1, "sidecar")}
-    )
+SIMPLE = {"chief": role(1, "trains"), "worker": role(2, "trains")}
+
+
+def workers(count: int = 1, kind: str = "trains", **extra: Any) -> dict[str, Any]:
+    return {"chief": role(1, "trains"), "worker": role(count, kind, **extra)}
+
+
+BOARD = {"chief": role(1, "trains"), "board": role(1, "sidecar")}
+PS = {
+    "chief": role(1, "trains"),
+    "worker": role(2, "serves"),
+    "ps": role(1, "serves"),
+    "evaluator": role(1, "evaluates"),
+}
+OWN = {"a": role(1, "trains"), "b": role(2, "trains")}
+NOT_AGAIN = "why: worker-0 failed, and YARN did not start it again in time"
+
+HISTORIES: dict[str, tuple[dict[str, Any], str]] = {
+    # hellos
+    "sidecars are not awaited": (BOARD, "+0 running"),
+    "an evaluator is awaited": (PS, "worker-0 comes -> welcome; worker-1 comes -> welcome; ps-0 comes -> welcome; +800 waiting"),
+    "a task that leaves before the start is awaited again": (workers(), "worker-0 comes -> welcome; worker-0 gone; +2 waiting; worker-0 comes as r2 -> welcome; worker-0 is arrived attempt 1"),
+    "a connection that is back within grace": (SIMPLE, "start; worker-0 gone; +29; worker-0 comes as r1 running -> welcome; +100 running; worker-0 is running"),
+    "a task that has finished": (SIMPLE, "start; worker-0 exited 0; worker-0 gone; worker-0 comes as r2 -> finished; worker-0 leaves with 0"),
+    "a task that missed the answer to its end": (SIMPLE, "start; worker-0 exited 0; worker-0 gone; worker-0 comes as r1 done -> welcome"),
+    "a sidecar that comes after the end": (BOARD, "+0; chief-0 exited 0; +0; board-0 comes -> end; board-0 leaves with 0"),
+    "a failure before the start": (SIMPLE, "worker-1 comes -> welcome; worker-0 comes as r1 done -> welcome; +0 waiting; worker-0 exited 91; +2; failed: worker-0 91 exited"),
+    "added sidecars": ({**workers(), "board": role(1, "sidecar")}, "start; board-3 comes -> welcome; worker-1 comes -> bad; board-100000 comes -> bad; board-3 exited 1; +0 running; worker-0 exited 0; chief-0 exited 0; +0 ending; succeeded: "),
+    # the first cause
+    "a failure is the cause after the settle time": (SIMPLE, "start; worker-1 exited 3; +1.9 running; +0.2 ending; failed: worker-1 3 exited; exit: 93; worker-0 leaves with 93"),
+    "a kill is the cause once every task has answered": (SIMPLE, "start; worker-1 killed; +0.1 running; all answered; +0 ending; failed: worker-1 137 killed"),
+    "answers do not shorten the wait for a program that still ends": (SIMPLE, "start; chief-0 exited 1; all answered; +1 running; worker-1 exited 1 1.5 s ago; +1; failed: worker-1 1 exited"),
+    "answers do not shorten the wait for a task that YARN stops": (SIMPLE, "start; worker-1 stopping; worker-1 killed; all answered; +4.9 running; +0.2 ending"),
+    "answers do not shorten the wait for a task that is away": (workers(2, max_restarts=1), "start; worker-0 exited 3; worker-0 is restarting; chief-0 killed; all answered; +0.1 running"),
+    "the first failure by time is the cause": (SIMPLE, "start; chief-0 exited 1; +1; worker-1 exited 3 1.5 s ago; +2; failed: worker-1 3 exited; later: chief-0; exit: 93"),
+    "the deciding task's own failure keeps its status": (SIMPLE, "start; chief-0 exited 22; +2; exit: 22; failed: chief-0 22 exited"),
+    "a task lost before a failure is the cause": (SIMPLE, "start; worker-1 gone; +0.2 running; chief-0 exited 1; +0 ending; failed: worker-1 None lost; later: chief-0"),
+    "a task lost after a failure is the cause": (SIMPLE, "start; chief-0 exited 1; +0.2 running; worker-1 gone; +0 ending; failed: worker-1 None lost; later: chief-0"),
+    "a loss alone fails the job after grace": (SIMPLE, "start; worker-0 gone; +29.9 running; +0.2; +2 ending; failed: worker-0 None lost"),
+    "a loss whose connection the kernel closed, after 3 s": (SIMPLE, "start; worker-0 closed; +2.9 running; +0.3; +2; failed: worker-0 None lost"),
+    "a closed connection that is back": (SIMPLE, "start; worker-0 closed; +2; worker-0 comes as r1 running -> welcome; +60 running"),
+    "a closed connection of a task that YARN stops": (SIMPLE, "start; worker-0 stopping; worker-0 closed; +29 running"),
+    "a task that was stopped": (SIMPLE, "start; worker-0 stopping; worker-0 gone; chief-0 exited 1; +2; failed: worker-0 None killed"),
+    "the job is stopped after tasks of it": (SIMPLE, "start; worker-0 stopping; worker-1 stopping; worker-0 terminated; worker-1 gone; +4 running; YARN stops; phase: ending stopped"),
+    "a sidecar that YARN stops with the job": (BOARD, "start; board-0 comes -> welcome; YARN stops; board-0 terminated; board-0 is ended; later: "),
+    "failures after the cause are kept apart": (workers(3), "start; worker-0 exited 1; +2; worker-1 exited 1; worker-2 ended 143; later: worker-1; worker-1 is failed; worker-2 is ended"),
+    # restarts, and what is tolerated
+    "one failure more than restarts": (workers(1, max_restarts=2), "start; worker-0 exited 3; worker-0 gone; +10; worker-0 comes as r2 -> welcome; worker-0 is arrived attempt 1; worker-0 exited 3; worker-0 gone; worker-0 comes as r3 -> welcome; worker-0 exited 3; +2; failed: worker-0 3 exited; worker-0 leaves with 3"),
+    "a restart that never comes": (workers(1, max_restarts=5), f"start; worker-0 exited 3; +899 running; +1; +2; {NOT_AGAIN}"),
+    "a lost task comes back as a new process": (workers(1, max_restarts=1), "start; worker-0 gone; worker-0 comes as r2 -> welcome; worker-0 gone; worker-0 comes as r3 -> end"),
+    "a failure that is reported twice uses one restart": (workers(1, max_restarts=1), "start; worker-0 exited 3; worker-0 gone; worker-0 comes as r1 done -> welcome; worker-0 exited 3; worker-0 is restarting; worker-0 gone; worker-0 comes as r2 -> welcome; +5 running; worker-0 exited 3; +2; failed: worker-0 3 exited"),
+    "a lost process that comes back and fails uses one restart": (workers(1, max_restarts=1), f"start; worker-0 gone; +30; worker-0 comes as r1 running -> welcome; worker-0 exited 3; +899 running; +1; +2; {NOT_AGAIN}"),
+    "a task that YARN may start again leaves with 0": (workers(1, "serves", max_restarts=3), "start; chief-0 exited 1; +2; worker-0 leaves with 0"),
+    "tolerated failures": (workers(3, "serves", tolerate=2), "start; worker-0 exited 1; worker-1 gone; +30; +5 running; worker-2 exited 7; +2; failed: worker-2 7 exited"),
+    "a failed sidecar is a warning": ({**workers(1), "board": role(1, "sidecar", max_restarts=1)}, "start; board-0 exited 1; board-0 gone; board-0 comes as r2 -> welcome; board-0 exited 1; +10 running; warned: board-0 exited with status 1"),
+    "a deciding task with restarts left ends only itself": ({"chief": role(1, "trains", max_restarts=1), "worker": role(1, "serves")}, "start; chief-0 exited 5; +2; exit: 5; again: True"),
+    # the end
+    "trainers and evaluators are awaited": (PS, "start; chief-0 exited 0; +100 finishing; evaluator-0 exited 0; +0 ending; succeeded: ; warned: ; ps-0 leaves with 0"),
+    "a server that fails after the deciding task": (PS, "start; chief-0 exited 0; +0; ps-0 exited 1; evaluator-0 exited 0; +0; succeeded: ; warned: ps-0 exited with status 1"),
+    "a server that vanishes after the deciding task": (PS, "start; chief-0 exited 0; ps-0 gone; +1; evaluator-0 exited 3; +2; failed: evaluator-0 3 exited; later: "),
+    "a trainer that fails while the job finishes": (SIMPLE, "start; chief-0 exited 0; worker-0 exited 0; worker-1 exited 1; +2; failed: worker-1 1 exited; exit: 93"),
+    "a trainer that does not finish": (SIMPLE, "start; chief-0 exited 0; worker-0 exited 0; +0 finishing; +600; failed: worker-1 None not-finished"),
+    "an evaluator that does not finish": (PS, "start; chief-0 exited 0; +600; succeeded: ; warned: not finished 600 s after chief-0 was done, and ended: evaluator-0"),
+    "a deciding role of several tasks": ({"worker": role(3, "trains")}, "start; worker-0 exited 0; worker-1 exited 0; +0 finishing; worker-2 exited 0; +0 ending; succeeded: "),
+    "a server that ends by itself does not matter": (workers(2, "serves"), "start; worker-0 exited 0; +1000 running; chief-0 exited 0; +1; succeeded: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_history(name: str) -> None:
+    roles, events = HISTORIES[name]
+    played = Played(roles)
+    happen(played, events)
+
+
+ENDS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a program that its own task ended has not succeeded": ("all-that-train", workers(), "start; worker-0 ended 0; chief-0 exited 0; +2; failed: worker-0 94 ended"),
+    "the slowest of all that train": ("all-that-train", {**OWN, "v": role(1, "evaluates")}, "start; a-0 exited 0; b-1 exited 0; +10000 running; b-0 exited 0; +0 finishing; +600; succeeded: ; warned: not finished 600 s after all tasks that train were done, and ended: v-0"),
+    "the last of all that train fails": ("all-that-train", OWN, "start; a-0 exited 0; +10000; b-0 exited 3; +5; failed: b-0 3 exited"),
+    "the deciding role alone": ("deciding-role", {"a": role(3, "trains", tolerate=1), "b": role(1, "trains")}, "start; a-0 exited 0; a-1 exited 0; +10000 running; a-2 exited 1; +0 finishing; +600; failed: b-0 None not-finished"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_with(name: str) -> None:
+    ends_with, roles, events = ENDS[name]
+    played = Played(roles, ends_with=ends_with)
+    happen(played, events)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "failure", "after"),
+    [
+        ("trains", "waiting", "failed", "failed"),
+        ("serves", "waiting", "failed", "succeeded"),
+        ("evaluates", "waiting", "failed", "succeeded"),
+        ("sidecar", "running", "succeeded", "succeeded"),
+    ],
+)
+def test_kind_decides_what_an_own_role_means_to_the_job(
+    kind: str, before: str, failure: str, after: str
+) -> None:
+    roles = {"head": role(1, "trains"), "member": role(2, kind)}
+    assert Played(roles).after(0) == before
+    for happens, verdict in (("member-1 exited 3; +5", failure), ("+0", after)):
+        played = Played(roles)
+        happen(played, f"start; {happens}; head-0 exited 0; +1; +600")
+        assert played.job.verdict == verdict
+
+
+def test_deciding_task_learns_its_attempt_from_the_others() -> None:
+    played = chief_workers()
+    played.hello("worker-0", seen="an earlier run", decider_attempt=1, state="running")
+    assert played.job.me.attempt == 2
+    played.hello("worker-1", seen=None, decider_attempt=None)
+    assert played.job.me.attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("events", "waits"),
+    [
+        ("worker-0 comes -> welcome; chief-0 exited 99; +5 ending", True),
+        ("worker-0 comes -> welcome; chief-0 exited 99; +5 ending; worker-1 comes -> end", False),
+        ("worker-0 comes -> welcome; +60; chief-0 exited 1; +5 ending", False),
+        ("worker-0 comes -> welcome; +901 ending", False),
+    ],
+    ids=["failed at once", "and the last has come", "long after the start", "it was the cause"],
+)
+def test_the_end_awaits_tasks_that_yarn_has_just_started(events: str, waits: bool) -> None:
+    played = chief_workers()
+    happen(played, events)
+    assert played.job.awaits_latecomers(played.now) is waits
+
+
+def test_time_in_which_a_task_was_silent_is_part_of_grace() -> None:
+    played = chief_workers()
     played.start()
-    assert played.hello("board-3") == "welcome"
-    assert played.hello("worker-1") == "bad"
-    assert played.hello("board-100000") == "bad"
-    assert snapshot(played.job, played.now, over=False)["roles"]["board"]["wanted"] == 2
-    played.done("board-3", 1)
-    assert played.job.phase == states.RUNNING
-    played.done("worker-0")
-    played.done("chief-0")
-    assert played.after(0) == states.ENDING
-    assert played.job.verdict == states.SUCCEEDED
+    played.job.gone(played.now, played.member("worker-0"), silent_s=9.0)
+    happen(played, "+20.9 running; +0.2; +2; failed: worker-0 None lost")
 
 
-def test_added_sidecars_are_limited() -> None:
-    played = Played({"chief": role(1, "trains"), "board": role(1, "sidecar")})
-    assert {played.hello(f"board-{index}") for index in range(1000)} == {"welcome"}
-    assert played.hello("board-1000") == "bad"
-
-
-def test_info_of_an_added_sidecar() -> None:
-    task = description({"chief": role(1, "trains"), "board": role(1, "sidecar")})
-    env = {contract.ENV_INSTANCE: "board-4", contract.ENV_HOSTNAME: "board-4.mnist.alice.lan"}
-    assert Info(task, env, "/nowhere").name == "board-4"
-    with pytest.raises(
-        ValueError, match="this container is chief-1, but the job has 1 of role 'chief'"
-    ):
-        Info(task, {**env, contract.ENV_INSTANCE: "chief-1"}, "/nowhere")
-
-
+# --- names, addresses and ports -------------------------------------------------------------------
 def test_start_waits_for_every_task_and_one_second_for_names() -> None:
     played = chief_workers()
     assert played.job.unresolved == {"chief-0", "worker-0", "worker-1"}
@@ -108,23 +253,6 @@ def test_start_waits_for_every_task_and_one_second_for_names() -> None:
     assert played.told[-1] == "all 3 tasks started"
     # the name of one task was found, and the programs get the addresses of the others
     assert played.job.hosts({}) == {"chief-0": "10.0.0.1", "worker-0": "10.0.0.2"}
-
-
-def test_start_waits_for_the_names_of_all_tasks_but_sidecars() -> None:
-    played = Played(
-        {
-            "main": role(1, "trains"),
-            "reader": role(1, "serves"),
-            "evaluator": role(1, "evaluates"),
-            "board": role(1, "sidecar"),
-        }
-    )
-    assert played.job.unresolved == {"main-0", "reader-0", "evaluator-0"}
-
-
-def test_one_task_beside_sidecars_needs_no_name() -> None:
-    played = Played({"chief": role(1, "trains"), "board": role(1, "sidecar")})
-    assert played.job.unresolved == set()
 
 
 def test_start_follows_the_last_hello_at_once_where_every_name_is_known() -> None:
@@ -215,6 +343,22 @@ def test_name_of_a_task_that_was_started_again_before_the_start_is_looked_up_aga
     assert played.after(0) == states.RUNNING
 
 
+@pytest.mark.parametrize(("known", "warned"), [((), True), (("chief-0",), False)])
+def test_names_that_are_found_out_say_so_where_no_task_has_one(
+    known: tuple[str, ...], warned: bool
+) -> None:
+    """`names: auto` of the settings."""
+    roles = {"chief": role(1, "trains"), "worker": role(1, "trains")}
+    played = Played(roles, meeting={"dns": True})
+    played.job.me.address = played.job.me.origin = "10.0.0.1"
+    played.hello("worker-0", at="10.0.0.2")
+    played.job.unresolved -= set(known)
+    played.after(0)
+    assert played.after(1.5) == states.RUNNING
+    text = "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
+    assert played.job.warnings == [text] * warned
+
+
 def test_report_has_the_times_of_the_start() -> None:
     played = chief_workers()
     played.now += 10
@@ -244,35 +388,6 @@ def test_ports_that_tasks_took_instead_are_given_to_all() -> None:
     assert played.job.ports() == {}
 
 
-def test_ports_that_tasks_took_instead_reach_programs_that_know_names() -> None:
-    played = chief_workers()
-    for worker in ("worker-0", "worker-1"):
-        played.hello(worker, port=2345 if worker == "worker-1" else 2222)
-    played.job.unresolved.clear()  # as DNS has all names
-    assert played.after(0) == states.RUNNING
-    info = played.job.info
-    info.hosts, info.ports = played.job.hosts({}), played.job.ports()
-    assert info.hosts == {}
-    assert [info.address("worker", i) for i in range(2)] == [
-        f"worker-0.{info.suffix}:2222",
-        f"worker-1.{info.suffix}:2345",
-    ]
-    assert f"worker-1.{info.suffix}:2345" in info.tf_config()
-
-
-def test_start_waits_for_the_evaluator() -> None:
-    assert "evaluator-0" in ps_job().job.missing()
-
-
-def test_start_waits_again_for_a_task_that_disconnects() -> None:
-    played = chief_workers(1)
-    played.hello("worker-0")
-    played.gone("worker-0")
-    assert played.job.missing() == ["worker-0"]
-    assert played.hello("worker-0", "r2") == "welcome"
-    assert played.member("worker-0").attempt == 1
-
-
 def test_missing_tasks_at_the_deadline() -> None:
     played = chief_workers(30)
     played.hello("worker-3")
@@ -287,218 +402,65 @@ def test_missing_tasks_at_the_deadline() -> None:
     )
 
 
-def test_last_task_that_arrives_just_before_the_deadline_starts_the_job_at_the_deadline() -> None:
-    played = chief_workers(1)
-    played.after(899.5)
-    played.hello("worker-0", at="10.0.0.2")
-    assert played.after(0.1) == states.WAITING
-    assert played.after(0.4) == states.RUNNING
-
-
-def test_listed() -> None:
-    assert listed(["a", "b"]) == "a, b"
-    assert listed([str(i) for i in range(21)]).endswith("19 and 1 more")
-
-
-# --- hellos ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "wrong",
+    ("started", "seconds", "by_name", "fails"),
     [
-        {"role": "nobody"},
-        {"index": 7},
-        {"index": "x"},
-        {"index": [1]},
-        {"role": None},
-        {"run": None},
-        {"attempt": None},
-        {"role": "chief"},
+        (False, 3000, False, False),
+        (True, 590, True, True),
+        (True, 610, True, False),
+        (True, 10, False, False),
     ],
+    ids=["tasks are awaited", "early", "late", "programs have addresses"],
 )
-def test_hello_invalid(wrong: dict[str, Any]) -> None:
-    played = chief_workers()
-    message = {"submission": "abc", "role": "worker", "index": 0, "run": "r", "attempt": 0, **wrong}
-    assert played.job.hello(T0, message, "p") == (None, "bad")
-    assert played.job.missing() == ["worker-0", "worker-1"]
-
-
-def test_hello_of_another_job() -> None:
-    assert chief_workers().hello("worker-0", submission="other") == "wrong-job"
-    assert chief_workers().hello("worker-0", submission=None) == "wrong-job"
-
-
-def test_hello_of_a_second_process_is_busy() -> None:
-    played = chief_workers()
-    played.start()
-    assert played.hello("worker-0", "r2") == "busy"
-    assert played.member("worker-0").run == "r1"
-
-
-def test_hello_reconnect_keeps_the_attempt() -> None:
-    played = chief_workers()
-    played.start()
-    played.gone("worker-0")
-    played.after(29)
-    assert played.hello("worker-0", state="running", peer="other") == "welcome"
-    assert played.after(100) == states.RUNNING
-    assert (played.member("worker-0").attempt, played.member("worker-0").state) == (0, states.ALIVE)
-
-
-def test_deciding_task_learns_its_attempt_from_the_others() -> None:
-    played = chief_workers()
-    played.hello("worker-0", seen="an earlier run", decider_attempt=1, state="running")
-    assert played.job.me.attempt == 2
-    played.hello("worker-1", seen=None, decider_attempt=None)
-    assert played.job.me.attempt == 2
-
-
-def test_hello_of_a_finished_task() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("worker-0", 0)
-    played.gone("worker-0")
-    assert played.hello("worker-0", "r2") == "finished"
-    assert played.job.leave_status(played.member("worker-0")) == 0
-    assert played.hello("worker-0", "r1", "done") == "welcome"  # it missed the answer to its end
-
-
-def test_hello_after_the_end() -> None:
-    played = Played({"chief": role(1, "trains"), "board": role(1, "sidecar")})
-    played.after(0)
-    played.done("chief-0")
-    played.after(0)
-    assert played.hello("board-0") == "end"
-    assert played.job.leave_status(played.member("board-0")) == 0
-
-
-# --- failures -------------------------------------------------------------------------------------
-def test_failed_worker_is_the_cause_after_the_settle_time() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("worker-1", 3, last_lines=["boom"])
-    assert played.after(1.9) == states.RUNNING
-    assert played.after(0.2) == states.ENDING
-    assert (played.job.verdict, played.job.exit) == ("failed", contract.EXIT_JOB_FAILED)
-    assert played.first() == ("worker-1", 3, "exited")
-    assert played.job.first
-    assert (played.job.first["host"], played.job.first["last_lines"]) == ("n-worker-1", ["boom"])
-    assert played.job.leave_status(played.member("worker-0")) == contract.EXIT_JOB_FAILED
-
-
-def test_kill_is_named_as_the_cause_once_every_task_has_answered() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("worker-1", 137, signal=9, reason="killed")
-    assert played.after(0.1) == states.RUNNING
-    played.job.settled()
-    assert played.after(0) == states.ENDING
-    assert played.first() == ("worker-1", 137, "killed")
-
-
-def test_answers_do_not_shorten_the_wait_for_a_program_that_still_ends() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("chief-0", 1)
-    played.job.settled()
-    assert played.after(1.0) == states.RUNNING
-    played.done("worker-1", 1, ago=1.5)
-    played.after(1.0)
-    assert played.first()[0] == "worker-1"
-
-
-def test_answers_do_not_shorten_the_wait_for_a_task_that_yarn_stops() -> None:
-    played = chief_workers()
-    played.start()
-    played.member("worker-1").stopping = True
-    played.done("worker-1", 137, signal=9)
-    played.job.settled()
-    assert played.after(4.9) == states.RUNNING
-    assert played.after(0.2) == states.ENDING
-
-
-def test_answers_do_not_shorten_the_wait_for_a_task_that_is_away() -> None:
-    played = chief_workers(max_restarts=1)
-    played.start()
-    played.done("worker-0", 3)
-    assert played.member("worker-0").state == states.RESTARTING
-    played.done("chief-0", 137, signal=9)
-    played.job.settled()
-    assert played.after(0.1) == states.RUNNING
-
-
-def test_first_failure_by_time_is_the_cause() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("chief-0", 1)
-    played.now += 1
-    played.done("worker-1", 3, ago=1.5)
-    played.after(2)
-    assert played.first() == ("worker-1", 3, "exited")
-    assert [later["task"] for later in played.job.later] == ["chief-0"]
-    assert played.job.exit == contract.EXIT_JOB_FAILED
-
-
-def test_own_failure_keeps_its_status() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("chief-0", 22)
-    played.after(2)
-    assert played.job.exit == 22
-    assert played.first() == ("chief-0", 22, "exited")
-
-
-@pytest.mark.parametrize("lost_first", [True, False])
-def test_lost_task_is_the_cause_and_the_job_ends_at_once(lost_first: bool) -> None:
-    played = chief_workers()
-    played.start()
-    if lost_first:
-        played.gone("worker-1")
-        assert played.after(0.2) == states.RUNNING
-        played.done("chief-0", 1)
+def test_names_that_vanish(started: bool, seconds: float, by_name: bool, fails: bool) -> None:
+    played = Played(workers(), start_timeout_s=9000)
+    if started:
+        played.start()
+    played.now += seconds
+    played.job.names_vanished(played.now, ["chief-0", "worker-0"], by_name=by_name)
+    if fails or not started:
+        assert played.job.exit == contract.EXIT_NAMES_VANISHED
+        assert played.first() == ("chief-0", None, "names-vanished")
+        assert "DNS does not know chief-0, worker-0 any more" in played.job.why
     else:
-        played.done("chief-0", 1)
-        assert played.after(0.2) == states.RUNNING
-        played.gone("worker-1")
-    assert played.after(0) == states.ENDING
-    assert played.first() == ("worker-1", None, "lost")
-    assert [later["task"] for later in played.job.later] == ["chief-0"]
+        assert played.job.phase == states.RUNNING
+        assert contract.NAMES_VANISHED in played.job.warnings[0]
 
 
-def test_lost_alone_fails_the_job_after_the_grace() -> None:
-    played = chief_workers()
-    played.start()
-    played.gone("worker-0")
-    assert played.after(29.9) == states.RUNNING
-    played.after(0.2)
-    assert played.after(2) == states.ENDING
-    assert played.first() == ("worker-0", None, "lost")
-
-
-def test_stopped_task_is_reported_as_stopped() -> None:
-    played = chief_workers()
-    played.start()
-    played.member("worker-0").stopping = True
-    played.gone("worker-0")
-    played.done("chief-0", 1)
-    played.after(2)
-    assert played.first() == ("worker-0", None, "killed")
+def test_lost_message_mentions_a_suspended_deciding_task() -> None:
+    played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
+    played.hello("worker-0")
+    played.job.unresolved.clear()
+    played.job.tick(played.now)
+    played.job.record_suspension(played.now, 75.0)
+    assert played.job.warnings == [
+        "chief-0 stood still for 75 s: it was suspended (SIGSTOP, a paused container or machine)"
+    ]
+    played.job.gone(played.now, played.member("worker-0"))
+    played.job.tick(played.now + 31)
+    played.job.tick(played.now + 35)
     assert played.job.first
-    assert played.job.first["signal"] == 15
+    assert played.job.first["message"].endswith(
+        "; chief-0 had stood still for 75 s, and a longer `grace` outlasts that"
+    )
 
 
-def test_stop_of_the_job_after_other_tasks_stopped() -> None:
+def test_connections_that_were_closed_while_the_deciding_task_stood_still_have_all_of_grace() -> (
+    None
+):
     played = chief_workers()
     played.start()
-    for name in ("worker-0", "worker-1"):
-        played.member(name).stopping = True
-    played.done("worker-0", 143, signal=15, reason="killed")
-    played.gone("worker-1")
-    assert played.after(4) == states.RUNNING
-    played.job.stop(played.now)
-    assert (played.job.phase, played.job.verdict, played.job.first) == (
-        states.ENDING,
-        "stopped",
-        None,
-    )
+    played.job.gone(played.now, played.member("worker-0"), closed=True)
+    played.job.record_suspension(played.now, 40)
+    played.job.gone(played.now, played.member("worker-1"), closed=True)
+    assert played.after(29) == states.RUNNING
+    assert played.hello("worker-0", state="running") == "welcome"
+    assert played.hello("worker-1", state="running") == "welcome"
+    played.now += 2
+    played.job.gone(played.now, played.member("worker-1"), closed=True)
+    played.after(3.1)
+    played.after(2)
+    assert played.first()[0] == "worker-1"
 
 
 def test_graceful_stop_waits_for_tasks_that_train_also_while_their_connection_flaps() -> None:
@@ -519,329 +481,6 @@ def test_graceful_stop_waits_for_tasks_that_train_also_while_their_connection_fl
     played.gone("worker-1")
     played.after(31)
     assert played.job.saving(played.now) == []
-
-
-def test_restarts_are_counted() -> None:
-    played = chief_workers(1, max_restarts=2)
-    played.start()
-    for attempt in (1, 2):
-        played.done("worker-0", 3)
-        played.gone("worker-0")
-        played.after(10)
-        assert played.hello("worker-0", f"r{attempt + 1}") == "welcome"
-        assert played.member("worker-0").attempt == attempt
-    assert played.job.restarts == {"chief": 0, "worker": 2}
-    played.done("worker-0", 3)
-    played.after(2)
-    assert played.first() == ("worker-0", 3, "exited")
-    assert played.job.leave_status(played.member("worker-0")) == 3
-
-
-def test_program_ended_by_its_own_task_has_not_succeeded() -> None:
-    played = Played(
-        {"chief": role(1, "trains"), "worker": role(1, "trains")}, ends_with="all-that-train"
-    )
-    played.start()
-    # it could not reach the deciding task for longer than `grace`, and its program ended with 0
-    played.done("worker-0", 0, reason="ended")
-    played.done("chief-0")
-    played.after(2)
-    assert played.job.verdict == states.FAILED
-    assert played.first() == ("worker-0", contract.EXIT_DECIDER_LOST, "ended")
-    assert "lost the connection to chief-0" in played.job.why
-
-
-def test_restart_that_never_comes_fails_the_job() -> None:
-    played = chief_workers(1, max_restarts=5)
-    played.start()
-    played.done("worker-0", 3)
-    assert played.after(899) == states.RUNNING
-    played.after(1)
-    played.after(2)
-    assert played.job.why == "worker-0 failed, and YARN did not start it again in time"
-
-
-def test_lost_task_with_restarts_may_come_back_as_a_new_process() -> None:
-    played = chief_workers(1, max_restarts=1)
-    played.start()
-    played.gone("worker-0")
-    assert played.hello("worker-0", "r2") == "welcome"
-    assert played.job.restarts["worker"] == 1
-    played.gone("worker-0")
-    assert played.hello("worker-0", "r3") == "end"
-
-
-def test_failure_reported_twice_uses_one_restart() -> None:
-    played = chief_workers(1, max_restarts=1)
-    played.start()
-    played.done("worker-0", 3)
-    played.gone("worker-0")
-    # the connection went away before the answer
-    assert played.hello("worker-0", state="done", peer="again") == "welcome"
-    played.done("worker-0", 3)
-    assert played.member("worker-0").state == states.RESTARTING
-    assert played.job.restarts["worker"] == 1
-    played.gone("worker-0")
-    assert played.hello("worker-0", "r2") == "welcome"
-    assert played.after(5) == states.RUNNING
-    played.done("worker-0", 3)
-    played.after(2)
-    assert played.first() == ("worker-0", 3, "exited")
-
-
-def test_lost_process_that_comes_back_and_fails_uses_one_restart() -> None:
-    played = chief_workers(1, max_restarts=1)
-    played.start()
-    played.gone("worker-0")
-    played.after(30)
-    assert played.hello("worker-0", state="running", peer="again") == "welcome"
-    played.done("worker-0", 3)
-    assert played.job.restarts["worker"] == 1
-    assert played.after(899) == states.RUNNING
-    played.after(1)
-    played.after(2)
-    assert played.job.why == "worker-0 failed, and YARN did not start it again in time"
-
-
-def test_leave_status_of_a_restartable_task_is_0() -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(1, "serves", max_restarts=3)})
-    played.start()
-    played.done("chief-0", 1)
-    played.after(2)
-    assert played.job.leave_status(played.member("worker-0")) == 0
-
-
-def test_tolerated_failures() -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(3, "serves", tolerate=2)})
-    played.start()
-    played.done("worker-0", 1)
-    played.gone("worker-1")
-    played.after(30)
-    assert played.after(5) == states.RUNNING
-    assert len(played.job.warnings) == 2
-    played.done("worker-2", 7)
-    played.after(2)
-    assert played.first() == ("worker-2", 7, "exited")
-
-
-def test_failing_sidecar_is_a_warning_and_may_be_restarted() -> None:
-    played = Played({"chief": role(1, "trains"), "board": role(1, "sidecar", max_restarts=1)})
-    played.start()
-    played.done("board-0", 1)
-    played.gone("board-0")
-    assert played.hello("board-0", "r2") == "welcome"
-    played.done("board-0", 1)
-    assert played.after(10) == states.RUNNING
-    assert played.job.warnings == ["board-0 exited with status 1"]
-
-
-def test_failed_deciding_task_with_restarts_left_ends_only_itself() -> None:
-    played = Played({"chief": role(1, "trains", max_restarts=1), "worker": role(1, "serves")})
-    played.start()
-    played.done("chief-0", 5)
-    played.after(2)
-    assert (played.job.again, played.job.exit) == (True, 5)
-
-
-def test_failures_after_the_first_cause_are_kept_apart() -> None:
-    played = chief_workers(3)
-    played.start()
-    played.done("worker-0", 1)
-    played.after(2)
-    played.done("worker-1", 1)
-    played.done("worker-2", 143, reason="ended")
-    assert [later["task"] for later in played.job.later] == ["worker-1"]
-    assert [played.member(f"worker-{i}").state for i in range(3)] == ["failed", "failed", "ended"]
-
-
-def test_failure_before_the_start() -> None:
-    played = chief_workers()
-    played.job.unresolved.clear()
-    assert played.hello("worker-1") == "welcome"
-    assert played.hello("worker-0", state="done") == "welcome"
-    assert played.after(0) == states.WAITING
-    played.done("worker-0", 91, reason="port-in-use")
-    played.after(2)
-    assert played.first() == ("worker-0", 91, "port-in-use")
-
-
-# --- the end --------------------------------------------------------------------------------------
-def test_job_ends_when_trainers_and_evaluators_are_done() -> None:
-    played = ps_job()
-    played.start()
-    played.done("chief-0")
-    assert played.after(100) == states.FINISHING
-    played.done("evaluator-0")
-    assert played.after(0) == states.ENDING
-    assert (played.job.verdict, played.job.exit, played.job.warnings) == ("succeeded", 0, [])
-    assert played.job.leave_status(played.member("ps-0")) == 0
-
-
-def test_server_that_fails_after_the_deciding_task_is_a_warning() -> None:
-    played = ps_job()
-    played.start()
-    played.done("chief-0")
-    played.after(0)
-    played.done("ps-0", 1)
-    played.gone("worker-0")
-    played.after(31)
-    played.done("evaluator-0")
-    played.after(0)
-    assert played.job.verdict == "succeeded"
-    assert len(played.job.warnings) == 2
-
-
-def test_server_that_vanishes_after_the_deciding_task_is_not_the_cause_of_a_failure() -> None:
-    played = Played(
-        {"chief": role(1, "trains"), "ps": role(1, "serves"), "evaluator": role(1, "evaluates")}
-    )
-    played.start()
-    played.done("chief-0")
-    played.gone("ps-0")
-    played.after(1)
-    played.done("evaluator-0", 3)
-    played.after(2)
-    assert played.first() == ("evaluator-0", 3, "exited")
-    assert played.job.later == []
-
-
-def test_trainer_that_fails_while_finishing_fails_the_job() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("chief-0")
-    played.done("worker-0")
-    played.done("worker-1", 1)
-    played.after(2)
-    assert (played.job.verdict, played.job.exit) == ("failed", contract.EXIT_JOB_FAILED)
-
-
-def test_trainer_that_does_not_finish_fails_the_job() -> None:
-    played = chief_workers()
-    played.start()
-    played.done("chief-0")
-    played.done("worker-0")
-    assert played.after(0) == states.FINISHING
-    played.after(600)
-    assert (played.job.verdict, *played.first()) == ("failed", "worker-1", None, "not-finished")
-
-
-def test_evaluator_that_does_not_finish_is_a_warning() -> None:
-    played = ps_job()
-    played.start()
-    played.done("chief-0")
-    played.after(600)
-    assert played.job.verdict == "succeeded"
-    assert played.job.warnings == [
-        "not finished 600 s after chief-0 was done, and ended: evaluator-0"
-    ]
-
-
-def test_deciding_role_with_several_tasks() -> None:
-    played = Played({"worker": role(3, "trains")})
-    assert [m.role_kind for m in played.job.members.values()] == ["trains", "trains", "trains"]
-    played.start()
-    played.done("worker-0")
-    played.done("worker-1")
-    assert played.after(0) == states.FINISHING
-    played.done("worker-2")
-    assert played.after(0) == states.ENDING
-    assert played.job.verdict == "succeeded"
-
-
-@pytest.mark.parametrize(
-    ("role_kind", "started", "outcome"),
-    [
-        ("trains", states.WAITING, states.FAILED),
-        ("serves", states.WAITING, states.FAILED),
-        ("evaluates", states.WAITING, states.FAILED),
-        ("sidecar", states.RUNNING, states.SUCCEEDED),
-    ],
-)
-def test_kind_decides_what_an_own_role_means_to_the_job(
-    role_kind: str, started: str, outcome: str
-) -> None:
-    waits = Played({"head": role(1, "trains"), "member": role(2, role_kind)})
-    assert waits.after(0) == started
-    fails = Played({"head": role(1, "trains"), "member": role(2, role_kind)})
-    fails.start()
-    fails.done("member-1", 3)
-    fails.after(5)
-    fails.done("head-0")
-    fails.after(1)
-    assert fails.job.verdict == outcome
-    if outcome == states.FAILED:
-        assert (fails.first(), fails.job.exit) == (
-            ("member-1", 3, "exited"),
-            contract.EXIT_JOB_FAILED,
-        )
-
-
-@pytest.mark.parametrize(
-    ("role_kind", "outcome"),
-    [
-        ("trains", states.FAILED),
-        ("serves", states.SUCCEEDED),
-        ("evaluates", states.SUCCEEDED),
-        ("sidecar", states.SUCCEEDED),
-    ],
-)
-def test_kind_decides_whether_an_own_role_must_end(role_kind: str, outcome: str) -> None:
-    played = Played({"head": role(1, "trains"), "member": role(2, role_kind)})
-    played.start()
-    played.done("head-0")
-    assert played.after(1) == (
-        states.ENDING if role_kind in ("serves", "sidecar") else states.FINISHING
-    )
-    played.after(600)
-    assert played.job.verdict == outcome
-
-
-def test_serving_role_that_ends_by_itself_does_not_matter() -> None:
-    played = Played({"head": role(1, "trains"), "reader": role(2, "serves")})
-    played.start()
-    played.done("reader-0")
-    assert played.after(1000) == states.RUNNING
-    played.done("head-0")
-    played.after(1)
-    assert played.job.verdict == states.SUCCEEDED
-
-
-def test_ends_with_all_that_train_waits_for_the_slowest() -> None:
-    roles = {"a": role(1, "trains"), "b": role(2, "trains"), "v": role(1, "evaluates")}
-    played = Played({**roles, "s": role(1, "serves")}, ends_with="all-that-train")
-    played.start()
-    played.done("a-0")
-    played.done("b-1")
-    assert played.after(10_000) == states.RUNNING
-    played.done("b-0")
-    assert played.after(0) == states.FINISHING
-    played.after(600)
-    assert played.job.verdict == states.SUCCEEDED
-    assert "not finished 600 s after all tasks that train were done" in played.job.warnings[0]
-
-
-def test_ends_with_all_that_train_fails_with_the_last_of_them() -> None:
-    played = Played({"a": role(1, "trains"), "b": role(2, "trains")}, ends_with="all-that-train")
-    played.start()
-    played.done("a-0")
-    played.after(10_000)
-    played.done("b-0", 3)
-    played.after(5)
-    assert (played.job.verdict, played.first()[0]) == (states.FAILED, "b-0")
-
-
-def test_ends_with_the_deciding_role_waits_for_its_tasks_alone() -> None:
-    roles = {"a": role(3, "trains", tolerate=1), "b": role(1, "trains")}
-    played = Played(roles, ends_with="deciding-role")
-    played.start()
-    played.done("a-0")
-    played.done("a-1")
-    assert played.after(10_000) == states.RUNNING
-    played.done("a-2", 1)  # tolerated, so that no task of the role is open
-    assert played.after(0) == states.FINISHING
-    played.after(600)
-    assert (played.job.verdict, played.first()[0]) == (states.FAILED, "b-0")
-    assert "not finished 600 s after all tasks of a were done: b-0" in played.job.why
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -927,14 +566,6 @@ def test_report_lists_what_tasks_serve() -> None:
     assert served == [{"task": "board-0", "host": "n-board-0", "ports": {"http": 24001}}]
     played.done("board-0")
     assert "served" not in snapshot(played.job, T0, over=False)
-
-
-def test_own_progress_is_preferred() -> None:
-    played = chief_workers()
-    for name, step in (("worker-0", 1), ("chief-0", 2), ("worker-0", 3)):
-        played.job.record_progress(played.now, played.member(name), {"step": step})
-    assert played.job.progress
-    assert (played.job.progress["task"], played.job.progress["step"]) == ("chief-0", 2)
 
 
 def test_progress_tells_how_long_the_rest_takes() -> None:
@@ -1035,181 +666,3 @@ def test_any_history_ends_with_consistent_counts(
     assert job.phase == states.ENDING
     assert job.verdict in ("succeeded", "failed")
     assert (job.exit == 0) == (job.verdict == "succeeded")
-
-
-VANISHED = ["chief-0", "worker-0"]
-
-
-def test_names_that_vanish_while_tasks_are_awaited_fail_the_job() -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
-    played.now += 3000
-    played.job.names_vanished(played.now, VANISHED, by_name=False)
-    assert (played.job.phase, played.job.exit) == (states.ENDING, contract.EXIT_NAMES_VANISHED)
-    assert played.first() == ("chief-0", None, "names-vanished")
-    assert "DNS does not know chief-0, worker-0 any more" in played.job.why
-
-
-def test_names_that_vanish_early_fail_a_running_job() -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
-    played.start()
-    played.now += 590
-    played.job.names_vanished(played.now, VANISHED, by_name=True)
-    assert (played.job.verdict, played.job.exit) == ("failed", contract.EXIT_NAMES_VANISHED)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "by_name"), [(610, True), (10, False)], ids=["late", "programs have addresses"]
-)
-def test_names_that_vanish_late_are_a_warning(seconds: float, by_name: bool) -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
-    played.start()
-    played.now += seconds
-    played.job.names_vanished(played.now, VANISHED, by_name=by_name)
-    assert played.job.phase == states.RUNNING
-    assert contract.NAMES_VANISHED in played.job.warnings[0]
-
-
-def test_names_that_vanish_do_not_hide_a_failure() -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
-    played.start()
-    played.done("worker-0", 3)
-    played.job.names_vanished(played.now, VANISHED, by_name=True)
-    assert contract.NAMES_VANISHED in played.job.warnings[0]
-    played.after(10)
-    assert played.first()[0] == "worker-0"
-
-
-def test_not_finished_own_role_gets_a_hint() -> None:
-    played = Played({"main": role(1, "trains"), "server": role(1, "trains")}, strategy="custom")
-    played.hello("server-0")
-    played.job.tick(played.now)
-    played.job.running(played.job.me)
-    played.job.done(
-        played.now,
-        played.job.me,
-        {"status": 0, "signal": None, "reason": "exited", "message": "main-0 exited with status 0"},
-    )
-    played.job.tick(played.now + 601)
-    assert played.job.first
-    assert played.job.first["message"] == (
-        "not finished 600 s after main-0 was done: server-0 "
-        "(a role whose tasks do not end by themselves needs `kind: serves`)"
-    )
-
-
-def test_lost_message_mentions_a_suspended_deciding_task() -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
-    played.hello("worker-0")
-    played.job.unresolved.clear()
-    played.job.tick(played.now)
-    played.job.record_suspension(played.now, 75.0)
-    assert played.job.warnings == [
-        "chief-0 stood still for 75 s: it was suspended (SIGSTOP, a paused container or machine)"
-    ]
-    played.job.gone(played.now, played.member("worker-0"))
-    played.job.tick(played.now + 31)
-    played.job.tick(played.now + 35)
-    assert played.job.first
-    assert played.job.first["message"].endswith(
-        "; chief-0 had stood still for 75 s, and a longer `grace` outlasts that"
-    )
-
-
-def test_the_end_awaits_tasks_that_yarn_started_with_a_deciding_task_that_failed_at_once() -> None:
-    p = chief_workers(2)
-    p.hello("worker-0")
-    p.job.done(p.now, p.job.me, {"status": 99, "reason": "image-ignored", "message": "no image"})
-    assert p.after(5) == states.ENDING
-    assert p.job.awaits_latecomers(p.now)
-    assert p.hello("worker-1") == "end"
-    assert not p.job.awaits_latecomers(p.now)
-
-
-def test_the_end_awaits_nobody_long_after_the_start() -> None:
-    p = chief_workers(2)
-    p.hello("worker-0")
-    p.after(60)
-    p.job.done(p.now, p.job.me, {"status": 1, "reason": "exited", "message": "chief-0 failed"})
-    assert p.after(5) == states.ENDING
-    assert not p.job.awaits_latecomers(p.now)
-
-
-def test_the_end_awaits_nobody_whose_absence_is_its_cause() -> None:
-    p = Played({"chief": role(1, "trains"), "worker": role(2, "trains")}, start_timeout_s=10)
-    p.hello("worker-0")
-    assert p.after(11) == states.ENDING
-    assert p.first()[2] == "peers-missing"
-    assert not p.job.awaits_latecomers(p.now)
-
-
-def test_task_whose_kernel_closed_its_connection_is_lost_after_three_seconds() -> None:
-    played = chief_workers()
-    played.start()
-    played.job.gone(played.now, played.member("worker-0"), closed=True)
-    assert played.after(2.9) == states.RUNNING
-    played.after(0.3)
-    played.after(2)
-    assert played.first() == ("worker-0", None, "lost")
-
-
-def test_task_that_is_back_after_its_connection_was_closed_is_not_lost() -> None:
-    played = chief_workers()
-    played.start()
-    played.job.gone(played.now, played.member("worker-0"), closed=True)
-    played.after(2)
-    assert played.hello("worker-0", state="running") == "welcome"
-    assert played.after(60) == states.RUNNING
-
-
-def test_time_in_which_a_task_was_silent_is_part_of_grace() -> None:
-    played = chief_workers()
-    played.start()
-    played.job.gone(played.now, played.member("worker-0"), silent_s=9.0)
-    assert played.after(20.9) == states.RUNNING
-    assert not played.job.failures
-    played.after(0.2)
-    played.after(2)
-    assert played.first() == ("worker-0", None, "lost")
-
-
-def test_closed_connection_has_all_of_grace_where_yarn_stops_its_task() -> None:
-    """YARN stops a job's tasks one after the other."""
-    played = chief_workers()
-    played.start()
-    played.member("worker-0").stopping = True
-    played.job.gone(played.now, played.member("worker-0"), closed=True)
-    assert played.after(29) == states.RUNNING
-
-
-def test_connections_that_were_closed_while_the_deciding_task_stood_still_have_all_of_grace() -> (
-    None
-):
-    played = chief_workers()
-    played.start()
-    played.job.gone(played.now, played.member("worker-0"), closed=True)
-    played.job.record_suspension(played.now, 40)
-    played.job.gone(played.now, played.member("worker-1"), closed=True)
-    assert played.after(29) == states.RUNNING
-    assert played.hello("worker-0", state="running") == "welcome"
-    assert played.hello("worker-1", state="running") == "welcome"
-    played.now += 2
-    played.job.gone(played.now, played.member("worker-1"), closed=True)
-    played.after(3.1)
-    played.after(2)
-    assert played.first()[0] == "worker-1"
-
-
-@pytest.mark.parametrize(("known", "warned"), [((), True), (("chief-0",), False)])
-def test_names_that_are_found_out_say_so_where_no_task_has_one(
-    known: tuple[str, ...], warned: bool
-) -> None:
-    """`names: auto` of the settings."""
-    roles = {"chief": role(1, "trains"), "worker": role(1, "trains")}
-    played = Played(roles, meeting={"dns": True})
-    played.job.me.address = played.job.me.origin = "10.0.0.1"
-    played.hello("worker-0", at="10.0.0.2")
-    played.job.unresolved -= set(known)
-    played.after(0)
-    assert played.after(1.5) == states.RUNNING
-    text = "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
-    assert played.job.warnings == [text] * warned
