@@ -189,6 +189,7 @@ class World:
     def _ended(self, app: App) -> None:
         prefix = app.id.replace("application", "container")
         node = self.cluster.node
+        self.yarn.containers.clear()
         node.containers.update({c: "COMPLETE" for c in node.containers if c.startswith(prefix)})
         node.ended |= {container for container, _file in node.logs if container.startswith(prefix)}
 
