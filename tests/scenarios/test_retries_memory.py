@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,8 @@ def test_the_number_of_runs_is_bounded(ranker: World) -> None:
 def test_a_job_that_does_not_ask_for_it_is_not_submitted_again(
     world: World, rule: dict[str, int] | None
 ) -> None:
-    world.spec(**({"retries": rule} if rule else {}))
+    changes: dict[str, Any] = {"retries": rule} if rule else {}
+    world.spec(**changes)
     done = followed(world, lambda: runs_out(world))
     assert (done.status, len(world.yarn.apps)) == (1, 1)
     assert "again" not in done.err

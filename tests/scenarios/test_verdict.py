@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.world import RM, World
 
 SPEC = "mnist.yaml"
 SCRIPT = {"launch_container.sh": "exec python3 conf/bootstrap.py\n", "prelaunch.out": "Launching\n"}
-GOOD = {"state": "succeeded", "outcome": {"status": 0}}
+GOOD: dict[str, Any] = {"state": "succeeded", "outcome": {"status": 0}}
 WAITS = "the cluster has collected its logs"
 
 
@@ -281,9 +282,9 @@ def test_wait_asks_less_often_while_nothing_changes(world: World) -> None:
     clock = world.cluster.clock
     clock.after(3000, lambda: world.reports(chief, "succeeded", outcome={"status": 0}))
     clock.after(3001, lambda: over(world))
-    steps = [(30.0 * n, n) for n in range(1, 90)]
-    for at, step in steps:
-        clock.after(at, lambda step=step: world.reports(chief, "running", progress={"step": step}))
+    for step in range(1, 90):
+        told = partial(world.reports, chief, "running", progress={"step": step})
+        clock.after(30.0 * step, told)
     world.asked()
     assert world("wait", "mnist").status == 0
     asked = world.asked()
