@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from submit_tf_job.container.tfconfig import host_name, registry_user
-from submit_tf_job.plan import Site, check
+from submit_tf_job.errors import JobSpecError
+from submit_tf_job.plan import Site, plan
 from tests.golden.fixed import make_job, make_role
 
 MAX_LONG_DIGITS = len(str(2**63 - 1))
@@ -82,7 +83,11 @@ def test_the_plan_refuses_what_yarn_refuses(
     service: str, role: str, instances: int, user: str, domain: str | None
 ) -> None:
     job = make_job(make_role(role, instances=instances), name=service)
-    found = check.check_job(job, Site(user, domain=domain), {})
+    try:
+        plan(job, Site(user, domain=domain))
+        found = []
+    except JobSpecError as error:
+        found = list(error.problems)
     refused = yarn_refuses(service, role, instances, user, domain)
     if not found:
         assert refused == []

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.jobspec.job import Command, Job, Strategy, TFConfigMode
-from submit_tf_job.plan import Plan, payload, plan
+from submit_tf_job.plan import Plan, plan
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, block, make_job, make_role, task_of
 from tests.property.literal import wanted
 from tests.property.shell import AppMaster, Container, fragments, run
@@ -85,21 +85,6 @@ def test_am_does_not_change_the_file(job: Job) -> None:
                 dict(role.env),
                 role.command.to_json(),
             )
-
-
-@given(
-    st.recursive(
-        texts | st.integers() | st.none(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    )
-)
-def test_any_task_description_arrives(value: object) -> None:
-    text = payload._safe_json({"a": value})
-    assert (
-        AppMaster().file(text, {"A": "x", "TFJOB_INSTANCE": "${COMPONENT_INSTANCE_NAME}"}) == text
-    )
-    assert '"""' not in text
-    assert json.loads(text) == {"a": value}
 
 
 # --- without it: the environment and the command --------------------------------------------------

@@ -32,42 +32,11 @@ LOG_DIR = "/var/log/yarn/container_1"
 # --- texts ----------------------------------------------------------------------------------------
 
 
-@st.composite
-def containers(draw: st.DrawFn) -> tuple[dict[str, str], Command]:
-    env = {
-        f"V{number}": text for number, text in enumerate(draw(st.lists(fragments(), max_size=20)))
-    }
-    arguments = draw(st.lists(fragments(), max_size=5))
-    return env, Command(argv=("show", *arguments)) if draw(st.booleans()) else Command(
-        script="".join(arguments)
-    )
-
-
 slow = settings(
     max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-
-@slow
-@given(st.lists(containers(), min_size=4, max_size=12))
-def test_env_and_commands_arrive_unchanged(jobs: list[tuple[dict[str, str], Command]]) -> None:
-    master = AppMaster()
-    launched = [
-        master.launch(
-            {name: shell.env_value(value) for name, value in env.items()},
-            shell.launch_command(command),
-        )
-        for env, command in jobs
-    ]
-    for (env, command), found in zip(jobs, run(launched), strict=True):
-        assert {name: found.env.get(name) for name in env} == env
-        assert found.argv == list(
-            command.argv[1:]
-            if command.argv is not None
-            else ("-o", "pipefail", "-c", command.script)
-        )
 
 
 MEANT = ("${COMPONENT_ID}", "${COMPONENT_INSTANCE_NAME}", "${DOMAIN}")
@@ -111,38 +80,6 @@ def test_encoded_text_has_no_patterns_of_yarn(text: str) -> None:
             == encoded
             == expanded(encoded, LOG_DIR)
         )
-
-
-@pytest.mark.parametrize(
-    ("text", "encoded"),
-    [
-        ("", ""),
-        ("plain text, 100 % of it", "plain text, 100 % of it"),
-        ('say "hi"', 'say \\"hi\\"'),
-        ("$HOME", "\\$HOME"),
-        ("${HOME}", '\\$""{HOME}'),
-        ("a\\b`c`", "a\\\\b\\`c\\`"),
-        ('{"a": {"b": {}}}', '{\\"a\\": {\\"b\\": {}""}""}'),
-        ("{{x}}", '{""{x}""}'),
-        ("{{{", '{""{""{'),
-        ("<LOG_DIR><CPS><x>", '<""LOG_DIR><""CPS><x>'),
-        ("a\nb", "a\nb"),
-    ],
-)
-def test_encode_text(text: str, encoded: str) -> None:
-    assert shell.env_value(text) == encoded
-
-
-def test_encode_command() -> None:
-    assert (
-        shell.launch_command(Command(argv=("python", "train.py", "--x", "a b")))
-        == "exec python train.py --x 'a b'"
-    )
-    assert (
-        shell.launch_command(Command(script="echo $HOME && exit 3"))
-        == "exec bash -o pipefail -c 'echo \\$HOME && exit 3'"
-    )
-    assert shell.inner_command(Command(argv=("-x", "a"))) == "exec -- -x a"
 
 
 def results(commands: Iterable[Command]) -> list[tuple[str, int]]:

@@ -321,6 +321,7 @@ def test_layers_equal_the_import_contract() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_examples_of_the_python_page_pass_mypy_strict(tmp_path: Path) -> None:
     for number, text in enumerate(
         re.findall(r"^```python\n(.*?)^```", read("python.md"), re.MULTILINE | re.DOTALL)

@@ -9,10 +9,10 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request
 
 import pytest
 
-from submit_tf_job.host import download as module
 from submit_tf_job.host.download import DownloadFailed, download, name_of, shown_url
 
 URL = "https://files.example.com/data/model%20v1.bin?signature=abc"
@@ -35,14 +35,15 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[str]]:
     def serving(answer: Any) -> list[str]:
         asked: list[str] = []
 
-        class Opener:
-            def open(self, url: str, timeout: float) -> Any:
-                asked.append(url)
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
+        def opened(opener: OpenerDirector, url: str, **_given: Any) -> Any:
+            asked.append(url)
+            if callable(answer):
+                answer(opener)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
-        monkeypatch.setattr(module, "_opener", lambda *, secure: Opener())
+        monkeypatch.setattr(OpenerDirector, "open", opened)
         return asked
 
     return serving
@@ -102,21 +103,19 @@ def test_download_ends_at_its_deadline(serve: Any, tmp_path: Path) -> None:
         download(URL, tmp_path, most=9, clock=lambda: next(times))
 
 
-@pytest.mark.parametrize(("secure", "refused"), [(True, True), (False, False)])
-def test_redirect_to_http_is_refused_without_a_hash(secure: bool, refused: bool) -> None:
-    from urllib.request import HTTPRedirectHandler, Request
+@pytest.mark.parametrize(("sha256", "said"), [("", "without https"), (SHA256, "let through")])
+def test_redirect_to_http_is_refused_without_a_hash(
+    serve: Any, tmp_path: Path, sha256: str, said: str
+) -> None:
+    def redirect(opener: Any) -> None:
+        [handler] = [one for one in opener.handlers if isinstance(one, HTTPRedirectHandler)]
+        asked: Any = Request(URL), io.BytesIO(), 302, "Found", Message(), "http://other/x"
+        if handler.redirect_request(*asked) is not None:
+            raise URLError("let through")
 
-    (handler,) = (
-        found
-        for found in vars(module._opener(secure=secure))["handlers"]
-        if isinstance(found, HTTPRedirectHandler)
-    )
-    arguments: tuple[Any, ...] = (Request(URL), None, 302, "Found", Message(), "http://other/x")
-    if refused:
-        with pytest.raises(URLError, match="without https"):
-            handler.redirect_request(*arguments)
-    else:
-        assert handler.redirect_request(*arguments) is not None
+    serve(redirect)
+    with pytest.raises(DownloadFailed, match=said):
+        download(URL, tmp_path, most=9, sha256=sha256)
 
 
 def test_names_and_messages_leave_the_query_out() -> None:

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from submit_tf_job.host.kerberos import ticket
 from submit_tf_job.host.secretfile import read_secret, refuse_if_others_can_read
 from submit_tf_job.jobspec import load
 from submit_tf_job.jobspec.krb5 import gather
-from submit_tf_job.local.run import _directory
 from submit_tf_job.settings import directories, load_settings
 from submit_tf_job.yarn.transport import authorities
 from tests.fakes.command_line import Cli
@@ -120,16 +118,3 @@ def test_settings_in_a_removed_working_directory(tmp_path: Path) -> None:
     assert done.stderr.startswith(
         "error: the working directory cannot be used: no such file or directory\n"
     ), done.stderr
-
-
-def test_local_without_a_directory_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere() -> str:
-        raise FileNotFoundError(2, "No usable temporary directory found")
-
-    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
-    with (
-        pytest.raises(SettingsError, match="there is no directory for temporary files") as caught,
-        _directory(keep=False),
-    ):
-        pass
-    assert caught.value.hint == "set TMPDIR to one that you can write to"

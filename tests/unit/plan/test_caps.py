@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.errors import JobSpecError, SettingsError
+from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.plan import Site, plan
-from submit_tf_job.plan.caps import shown
 from submit_tf_job.plan.site import Cap
 from submit_tf_job.settings import Settings, load_settings
 
@@ -81,24 +80,3 @@ def test_no_gpus_may_be_allowed(tmp_path: Path) -> None:
     found = settings(tmp_path, "caps: {gpus: 0}\n")
     assert found.caps.gpus == 0
     assert "caps.gpus allows 0 GPUs" in refused(SPEC, site_of(found))[0]
-
-
-def test_a_project_cannot_set_caps(tmp_path: Path) -> None:
-    (tmp_path / "submit_tf_job.yaml").write_text("caps: {tasks: 1000}\n")
-    with pytest.raises(SettingsError, match=r"caps\.tasks: a project's file cannot"):
-        load_settings(environ={"HOME": "/nonexistent"}, cwd=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "amount", "text"),
-    [
-        ("tasks", 1, "1 task"),
-        ("gpus", 1, "1 GPU"),
-        ("memory", 2 * 1024**2, "2Ti"),
-        ("memory", 1536, "1536Mi"),
-        ("lifetime", 90, "90s"),
-        ("lifetime", 86400, "1d"),
-    ],
-)
-def test_shown_uses_the_units_of_a_job_spec(name: str, amount: int, text: str) -> None:
-    assert shown(name, amount) == text

@@ -11,7 +11,6 @@ from submit_tf_job.errors import JobSpecError, Refused
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import DockerOptions, HadoopConf, Mount, Placement
 from submit_tf_job.plan import plan
-from submit_tf_job.plan.docker import image_problem, is_trusted
 from submit_tf_job.plan.limits import check_version
 from tests.golden.fixed import SITE, make_job, make_role
 
@@ -123,7 +122,6 @@ def test_added_mounts_must_be_allowed() -> None:
     ],
 )
 def test_trusted_registries(image: str, trusted: bool) -> None:
-    assert is_trusted(image, ("registry.example.com/ml", "library")) is trusted
     assert bool(problems(image=image)) is not trusted
 
 
@@ -134,20 +132,6 @@ def test_networks_and_runtimes() -> None:
     assert problems(docker=DockerOptions(runtime="nvidia")) == [
         "this site does not allow the runtime 'nvidia'; it allows runc"
     ]
-
-
-@pytest.mark.parametrize(
-    ("digest", "said"),
-    [
-        ("sha256:abc", "3 characters"),
-        ("sha256:" + "g" * 64, "other characters"),
-        ("sha512:" + "0" * 64, "sha512"),
-        ("", "nothing"),
-    ],
-)
-def test_image_problem_of_invalid_digest(digest: str, said: str) -> None:
-    assert said in str(image_problem(f"tf@{digest}"))
-    assert image_problem("tf@sha256:" + "0" * 64) is None
 
 
 def test_published_ports() -> None:
@@ -190,50 +174,3 @@ def test_docker_keys_of_role_override_job() -> None:
     assert roles["chief"].docker == DockerOptions(accounts=True, tmpfs=("/a",))
     assert roles["worker"].docker == DockerOptions(tmpfs=("/a",), runtime="r")
     assert roles["ps"].docker == DockerOptions(accounts=True)
-
-
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        (
-            "docker: tf:2.15",
-            "expected a mapping such as {tmpfs: [/scratch]}; the image is said by `image`",
-        ),
-        ("docker: {privileged: true}", "privileged containers are not asked for here"),
-        ("docker: {shm_size: 1g}", "YARN cannot size /dev/shm; say docker: {tmpfs: [/dev/shm]}"),
-        (
-            "docker: {tmpfs: [scratch]}",
-            "docker.tmpfs[0]: 'scratch' is not a valid directory for a tmpfs",
-        ),
-        ("docker: {tmpfs: [/a/../b]}", "is not a valid directory for a tmpfs"),
-        ("docker: {publish: [8080]}", "quote"),
-        ("docker: {publish: ['8080']}", "'8080' is not a valid port mapping"),
-        ("docker: {publish: ['0:80']}", "is not a valid port mapping"),
-        ("docker: {publish: ['1.2.3.4:80:70000']}", "is not a valid port mapping"),
-        ("docker: {runtime: 'a b'}", "is not a valid runtime name"),
-        ("docker: {entrypoint: yes}", "expected true or false"),
-        ("entrypoint: x", "to keep the image's own ENTRYPOINT, docker: {entrypoint: true}"),
-    ],
-)
-def test_docker_keys_with_errors(said: str, answer: str) -> None:
-    with pytest.raises(JobSpecError) as error:
-        loads(
-            f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: "
-            f"1Gi}}}}\n{said}\n",
-            source="x.yaml",
-            base=None,
-        )
-    assert answer in str(error.value)
-    assert "x.yaml:6:" in str(error.value)
-
-
-def test_docker_keys_from_overrides() -> None:
-    text = "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n"
-    said = [
-        "docker.tmpfs=[/a]",
-        "docker.runtime=runsc",
-        "roles.chief.docker.accounts=true",
-        'docker.publish=[":80"]',
-    ]
-    docker = loads(text, source="x", base=None, overrides=said).roles["chief"].docker
-    assert docker == DockerOptions(accounts=True, tmpfs=("/a",), publish=(":80",), runtime="runsc")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec.job import Job, TFConfigMode
-from submit_tf_job.plan import meeting, preview
-from submit_tf_job.plan.delivery import Stage
-from submit_tf_job.plan.planner import plan
-from submit_tf_job.plan.site import Names, Site, WebStaging
+from submit_tf_job.plan import Site, plan
+from submit_tf_job.plan.preview import preview
+from submit_tf_job.plan.site import Names, WebStaging
 from tests.golden.fixed import SITE, SUBMISSION, make_job, make_role, task_of
 
 STAGING = "hdfs://nameservice1/user/alice/staging"
@@ -25,8 +25,11 @@ def described(job: Job, site: Site) -> Any:
 
 
 def problems(job: Job, site: Site) -> list[str]:
-    found = meeting.contribution(job, site, Stage.of(site.staging, job.name)).problems
-    return [f"{problem.path}: {problem.message}" for problem in found]
+    try:
+        plan(job, site)
+    except JobSpecError as error:
+        return [str(problem) for problem in error.problems]
+    return []
 
 
 def test_tasks_are_told_where_to_meet() -> None:
@@ -83,4 +86,4 @@ def test_what_rendezvous_refuses() -> None:
 )
 def test_a_preview_says_that_addresses_take_the_place_of_names(names: Names, note: str) -> None:
     planned = plan(TWO, replace(NAMELESS, names=names), submission=SUBMISSION)
-    assert note in preview.preview(planned, "worker-0").notes
+    assert note in preview(planned, "worker-0").notes
