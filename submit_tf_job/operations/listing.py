@@ -7,6 +7,7 @@ the report.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +16,6 @@ from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings
-from submit_tf_job.yarn.late import jitter
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
@@ -180,7 +180,7 @@ class Listing:
         patience_s: float = 900.0,
         until_over: bool = True,
         on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
-        jitter: Callable[[], float] = jitter,
+        jitter: Callable[[], float] = random.random,
     ) -> Iterator[tuple[tuple[ListedJob, ...], tuple[ListedJob, ...]]]:
         """Poll; yield each time the jobs that were not over at the first poll, and the changed ones
         of them.

@@ -4,6 +4,7 @@ never start.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +22,6 @@ from submit_tf_job.observation import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.observer import observe
-from submit_tf_job.yarn.late import jitter
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -247,7 +247,7 @@ def watching(
     pace: Pace | None = None,
     patience: Patience | None = None,
     clock: Callable[[], float],
-    jitter: Callable[[], float] = jitter,
+    jitter: Callable[[], float] = random.random,
 ) -> Generator[float, None, JobStatus]:
     """Observe a job until `until` holds or it is over. The caller waits between the steps, in a
     thread or in an event loop.

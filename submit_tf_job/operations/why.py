@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, tail_of
-from submit_tf_job.yarn.late import log_info
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Diagnosis
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SOON_S", "diagnose", "is_waiting", "why_failed", "why_pending"]
 
+_LOG = logging.getLogger(__name__)
 
 SOON_S = 5.0  # requests cost the cluster; a shorter wait is normal
 LATE_S = 10.0  # a task arrives 1 to 3 s after its container was started
@@ -251,9 +252,9 @@ def _investigate(cluster: Cluster, seen: JobStatus) -> Cause | None:
     try:
         return _gather(cluster, seen)
     except SubmitTFJobError as error:
-        log_info(__name__, "why it failed could not be found out: %s", error.message)
+        _LOG.info("why it failed could not be found out: %s", error.message)
     except Exception:  # noqa: BLE001 - an explanation must not cost the verdict
-        log_info(__name__, "a defect in finding out why a job failed", exc_info=True)
+        _LOG.info("a defect in finding out why a job failed", exc_info=True)
     return None
 
 

@@ -8,6 +8,8 @@ request that was sent without a response is repeated only if it is idempotent; o
 
 from __future__ import annotations
 
+import logging
+import random
 import threading
 import time
 from collections import deque
@@ -23,7 +25,6 @@ from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.deadlines import bound, unbound
 from submit_tf_job.yarn.exchange import Incoming, NoResponse, Outgoing, Transport
 from submit_tf_job.yarn.ha import ResourceManagers, Standby
-from submit_tf_job.yarn.late import jitter, log_info
 from submit_tf_job.yarn.plain import PlainTransport
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AnswerLost", "Deadline", "Download", "HttpClient", "Interrupted", "Timeouts"]
 
+_LOG = logging.getLogger(__name__)
 BODY_MAX = 64 * 1024 * 1024
 ROUNDS_MAX = 1000  # the deadline ends the rounds earlier; this limits them if the clock stops
 _CHUNK = 64 * 1024
@@ -149,7 +151,7 @@ class HttpClient:
         ca_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = jitter,
+        jitter: Callable[[], float] = random.random,
         adapter: BaseAdapter | None = None,
     ) -> None:
         self.rms = rms
@@ -290,7 +292,7 @@ class HttpClient:
             # an error caused by the deadline is less specific than an earlier one
             if deadline.left_s or url not in seen:
                 seen[url] = outcome
-            log_info(__name__, "%s %s%s: %s", wanted.method, url, wanted.path, outcome.why)
+            _LOG.info("%s %s%s: %s", wanted.method, url, wanted.path, outcome.why)
             if outcome.sent and not wanted.repeatable:
                 raise AnswerLost(
                     f"{wanted.method} {url}{wanted.path} was sent and its answer never "

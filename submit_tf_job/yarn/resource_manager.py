@@ -5,6 +5,7 @@ services below `/app/v1`.
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +25,6 @@ from submit_tf_job.yarn.errors import (
 )
 from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
 from submit_tf_job.yarn.http import AnswerLost, Deadline, HttpClient, Timeouts
-from submit_tf_job.yarn.late import jitter
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
@@ -101,7 +101,7 @@ class ResourceManager:
         ca_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = jitter,
+        jitter: Callable[[], float] = random.random,
         resolve: Callable[[str], frozenset[str]] = addresses_of,
         adapter: BaseAdapter | None = None,
     ) -> None:

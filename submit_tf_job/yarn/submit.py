@@ -8,6 +8,7 @@ submission unknown (`AnswerLost`).
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,6 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.yarn.deletion import FRESH_S, Deletion, StoredCopy
-from submit_tf_job.yarn.late import log_info
 from submit_tf_job.yarn.observed import AppReport, ObservedService
 from submit_tf_job.yarn.reconcile import (
     SETTLE_S,
@@ -54,6 +54,7 @@ from submit_tf_job.yarn.states import AppState, ServiceState
 
 __all__ = ["Submitted", "submit"]
 
+_LOG = logging.getLogger(__name__)
 SUBMIT_S = 300.0
 _CLEAN_UP_S = 30.0
 _PREPARED_S = 30.0  # after this time, prepared files may have been removed, for example by `delete`
@@ -183,7 +184,7 @@ class _Submission:
             seen = self._look_again()
             action = decide(seen, self._id)
             if action != last:
-                log_info(__name__, "submission of %s: %s", self._name, in_words(action))
+                _LOG.info("submission of %s: %s", self._name, in_words(action))
             last = action
             if isinstance(action, Wait) or not self._may(action, seen):
                 self._wait(
@@ -224,7 +225,7 @@ class _Submission:
         try:
             return seen.stored is not None and self._deletion.claims.take(seen.stored.edition)
         except SubmitTFJobError as error:
-            log_info(__name__, "the right to delete %s: %s", self._name, error.message)
+            _LOG.info("the right to delete %s: %s", self._name, error.message)
             return False
 
     def _act(self, action: Action, seen: SubmissionView) -> Submitted | None:
@@ -366,7 +367,7 @@ class _Submission:
         try:
             found = self._copy.read()
         except SubmitTFJobError as error:
-            log_info(__name__, "the stored service %s: %s", self._name, error.message)
+            _LOG.info("the stored service %s: %s", self._name, error.message)
             return None, True
         return found, found.torn
 
@@ -457,7 +458,7 @@ class _Submission:
             try:
                 apps = self._client.apps(user=self._user, name=self._name, deadline=self._deadline)
             except SubmitTFJobError as error:
-                log_info(__name__, "whether %s is alone: %s", app_id, error.message)
+                _LOG.info("whether %s is alone: %s", app_id, error.message)
                 return Submitted(app_id, posts=self._posts)
             others = [
                 app

@@ -46,7 +46,6 @@ HEAVY = (
     "requests_kerberos",
     "asyncio",
     "concurrent.futures",
-    "logging",
     "submit_tf_job.sandbox",
     "submit_tf_job.container.main",
 )
