@@ -1,7 +1,7 @@
 """Operations on jobs: load, plan, submit, status, follow, stop, delete.
 
-They combine the stages and contain no rules. Each name is imported at its first use. The package is
-not called `jobs`, because importing a subpackage would replace the function `submit_tf_job.jobs`.
+They combine the stages and contain no rules. The package is not called `jobs`, because importing a
+subpackage would replace the function `submit_tf_job.jobs`.
 
 Example:
     >>> settings = submit_tf_job.settings.load_settings()  # doctest: +SKIP
@@ -14,12 +14,36 @@ Example:
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-# These modules have the name of one of their functions. If imported later, the module would replace
-# the function here. So they are imported now, and import little.
+from submit_tf_job.operations.change import (
+    Change,
+    extend,
+    move,
+    restart,
+    scale,
+    set_priority,
+    start,
+)
+from submit_tf_job.operations.cluster import Cluster, JobRef, connect, find
+from submit_tf_job.operations.inputs import DataCheck
+from submit_tf_job.operations.keytabs import warnings
+from submit_tf_job.operations.lineage import (
+    NOT_SUBMITTED,
+    Step,
+    next_run,
+    next_step,
+    step_after,
+)
+from submit_tf_job.operations.links import (
+    find_link,
+    find_links,
+    is_reachable,
+    log_page,
+    tunnel_command,
+)
+from submit_tf_job.operations.listing import list_jobs, open_listing
 from submit_tf_job.operations.logs import log_files, logs, tail_of
+from submit_tf_job.operations.output import OutputFollower
+from submit_tf_job.operations.staging import Sweep, sweep_staging
 from submit_tf_job.operations.status import describe, error_of, last_lines, status, status_of
 from submit_tf_job.operations.stop import delete, owner, stop
 from submit_tf_job.operations.submit import (
@@ -30,39 +54,8 @@ from submit_tf_job.operations.submit import (
     make_plan,
     submit,
 )
-
-if TYPE_CHECKING:
-    from submit_tf_job.operations.change import (
-        Change,
-        extend,
-        move,
-        restart,
-        scale,
-        set_priority,
-        start,
-    )
-    from submit_tf_job.operations.cluster import Cluster, JobRef, connect, find
-    from submit_tf_job.operations.inputs import DataCheck
-    from submit_tf_job.operations.keytabs import warnings
-    from submit_tf_job.operations.lineage import (
-        NOT_SUBMITTED,
-        Step,
-        next_run,
-        next_step,
-        step_after,
-    )
-    from submit_tf_job.operations.links import (
-        find_link,
-        find_links,
-        is_reachable,
-        log_page,
-        tunnel_command,
-    )
-    from submit_tf_job.operations.listing import list_jobs, open_listing
-    from submit_tf_job.operations.output import OutputFollower
-    from submit_tf_job.operations.staging import Sweep, sweep_staging
-    from submit_tf_job.operations.watch import follow, following
-    from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
+from submit_tf_job.operations.watch import follow, following
+from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 
 __all__ = [
     "NOT_SUBMITTED",
@@ -117,24 +110,3 @@ __all__ = [
     "why_failed",
     "why_pending",
 ]
-
-_MODULES = {
-    "change": ("Change", "extend", "move", "restart", "scale", "set_priority", "start"),
-    "cluster": ("Cluster", "JobRef", "connect", "find"),
-    "inputs": ("DataCheck",),
-    "keytabs": ("warnings",),
-    "lineage": ("NOT_SUBMITTED", "Step", "next_run", "next_step", "step_after"),
-    "links": ("find_link", "find_links", "is_reachable", "log_page", "tunnel_command"),
-    "listing": ("list_jobs", "open_listing"),
-    "output": ("OutputFollower",),
-    "staging": ("Sweep", "sweep_staging"),
-    "watch": ("follow", "following"),
-    "why": ("diagnose", "is_waiting", "why_failed", "why_pending"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

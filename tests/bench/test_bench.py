@@ -72,9 +72,6 @@ HEAVY = (
                 *HEAVY,
                 "requests",
                 "urllib3",
-                "ssl",
-                "submit_tf_job.operations.watch",
-                "submit_tf_job.yarn.resource_manager",
             ),
         ),
         (
@@ -86,7 +83,6 @@ HEAVY = (
                 "submit_tf_job.diagnose.cause",
                 "submit_tf_job.jobspec",
                 "submit_tf_job.logs",
-                "submit_tf_job.operations.change",
                 "submit_tf_job.plan",
                 "submit_tf_job.storage",
                 "submit_tf_job.yarn.reconcile",
