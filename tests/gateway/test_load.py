@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 import requests
 
-from submit_tf_job.gateway.server import Listening, _bind
 from tests.fakes.served import Served, served_cluster
 from tests.gateway.conftest import JOB, TOKEN, Process, until
 
@@ -280,13 +279,6 @@ def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path:
         assert said[silent] == said[trickling] == b""
         assert said[follows].startswith(b"HTTP/1.1 200")
         assert gateway.ask("GET", "/healthz").status_code == 200
-
-
-def test_an_answer_s_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
-    with _bind(Listening(port=0)) as bound, socket.create_connection(bound.getsockname()):
-        accepted, _ = bound.accept()
-        with accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def _trickle(one: socket.socket, over: threading.Event) -> None:

@@ -10,7 +10,6 @@ import threading
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from unittest import mock
 
 import pytest
 
@@ -335,16 +334,6 @@ def test_connections_are_closed_with_a_transport_that_nobody_closes(kind: str) -
         del transport
         gc.collect()
     assert [str(each.message) for each in warned] == []
-
-
-def test_few_idle_connections_are_kept_of_many_nodes() -> None:
-    transport = PlainTransport()
-    nodes = [mock.Mock(address=f"node{number}:8042") for number in range(1000)]
-    for node in nodes:
-        transport.keep(node)
-    still = [node for node in nodes if not node.close.called]
-    assert 0 < len(still) <= 20
-    assert still == nodes[-len(still) :]
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from submit_tf_job import operations
 from submit_tf_job.gateway.causes import Causes
-from submit_tf_job.gateway.watchers import JobChange, _Watch
+from submit_tf_job.gateway.watchers import JobChange, Listener, Watches
 from submit_tf_job.observation import JobState, JobStatus, Verdict
 from tests.fakes.short_of_memory import OOM, SPEC, Story
 
@@ -17,6 +18,20 @@ class Succeeded(JobStatus):
     @property
     def verdict(self) -> Verdict:
         return Verdict(JobState.SUCCEEDED)
+
+
+class Told(Listener):
+    """Somebody who listens, without an event loop."""
+
+    def __init__(self) -> None:
+        self.changes: list[JobChange] = []
+        self.over = threading.Event()
+
+    def tell(self, change: JobChange | None) -> None:
+        assert change is not None
+        self.changes.append(change)
+        if change.final:
+            self.over.set()
 
 
 def last_of(story: Story, monkeypatch: pytest.MonkeyPatch, failed: JobStatus) -> JobChange:
@@ -30,7 +45,10 @@ def last_of(story: Story, monkeypatch: pytest.MonkeyPatch, failed: JobStatus) ->
     monkeypatch.setattr(operations, "follow", follow)
     monkeypatch.setattr(operations, "why_failed", lambda _cluster, _status: OOM)
     ref = operations.JobRef("ranker", failed.application_id)
-    return _Watch(story.cluster, ref, Causes()).follow(lambda _change: None)
+    told = Told()
+    Watches(9, Causes()).listen(story.cluster, ref, told)
+    assert told.over.wait(60), "it waited for the last change"
+    return told.changes[-1]
 
 
 def test_watch_follows_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:

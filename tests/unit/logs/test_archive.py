@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ import pytest
 
 import submit_tf_job.operations.logs  # noqa: F401 - looked up in sys.modules: the package has a function of this name
 from submit_tf_job import operations
-from submit_tf_job.errors import ClusterUnavailable, NoSuchJob
+from submit_tf_job.errors import NoSuchJob
 from submit_tf_job.logs import archive
 from submit_tf_job.logs.collected import AggregatedLogs, NoLogs
 from submit_tf_job.logs.entries import TaskContainer
-from submit_tf_job.logs.logserver import LogServer, log_server_of
+from submit_tf_job.logs.logserver import log_server_of
 from tests.fakes.logged_job import Job
 from tests.fakes.recorded_logs import DATA, container, recorded, recording
 from tests.fakes.resource_manager import FakeCluster
@@ -183,20 +182,6 @@ def test_logs_wait_for_the_collection(tmp_path: Path) -> None:
 SERVER = "http://history:8188/ws/v1/applicationhistory"
 
 
-def test_logs_from_an_unreachable_log_server(tmp_path: Path) -> None:
-    job = Job(FakeCluster())
-    from submit_tf_job.yarn.http import HttpClient
-    from submit_tf_job.yarn.transport_errors import TransportError
-
-    client = LogServer(job.api.client)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            HttpClient, "fetch", lambda *_args, **_named: TransportError("connection refused")
-        )
-        with pytest.raises(ClusterUnavailable, match="log server at http://history:8188"):
-            client.list_logs(SERVER, "container_1700000000000_0001_01_000002")
-
-
 @pytest.mark.parametrize(
     ("properties", "address"),
     [
@@ -219,9 +204,3 @@ def test_logs_from_an_unreachable_log_server(tmp_path: Path) -> None:
 )
 def test_log_server_of_yarn_site(properties: dict[str, str], address: str | None) -> None:
     assert log_server_of(properties) == address
-
-
-def test_public_names() -> None:
-    for module in (archive, sys.modules["submit_tf_job.operations.logs"]):
-        for name in module.__all__:
-            assert hasattr(module, name)

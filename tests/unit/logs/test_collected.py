@@ -9,7 +9,6 @@ own LogsCLI printed for the application (container, node file, name, length, SHA
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.errors import AuthError, SubmitTFJobError
-from submit_tf_job.logs import collected as package
 from submit_tf_job.logs.collected import (
     Absence,
     AggregatedLogs,
@@ -38,11 +36,6 @@ from tests.fakes.recorded_logs import DATA, container, recorded, recording
 
 RECORDED = ("tfile-gz", "tfile-none-rolled", "indexed-gz", "indexed-gz-rolled")
 ODD_NAME = "Über ein 😀.log"
-
-
-def test_public_names() -> None:
-    for name in package.__all__:
-        assert hasattr(package, name)
 
 
 # --- recordings -----------------------------------------------------------------------------------
@@ -736,8 +729,3 @@ def test_read_indexed_of_a_bomb(bomb: Callable[[], bytes]) -> None:
     uuid, index = application_uuid(APP), bomb()
     with pytest.raises(Damaged):
         damaged_store(APP, uuid + index + len(index).to_bytes(4, "big") + uuid).containers()
-
-
-def test_recorded_store_reads_from_another_directory(tmp_path: Path) -> None:
-    shutil.copytree(DATA / "tfile-gz", tmp_path / "moved")
-    assert number_of_files(recorded("tfile-gz", tmp_path / "moved")) == len(ROWS)

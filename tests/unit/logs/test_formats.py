@@ -261,7 +261,7 @@ def test_salvage_index_refuses_other_files() -> None:
 
 BIG = b"".join(
     b"step %010d loss=%047d\n" % (number, number * 2654435761 % 1000003)
-    for number in range(50 * 1024 * 1024 // 69)
+    for number in range(5 * 1024 * 1024 // 69)
 )
 
 
@@ -270,7 +270,7 @@ def big_file(compression: str) -> Reader:
     return Reader(write_tfile([reserved(), [record_of_big]], compression=compression))
 
 
-def test_tail_of_50_megabytes_reads_less_than_100_kilobytes() -> None:
+def test_tail_of_a_large_file_reads_less_than_100_kilobytes() -> None:
     reader = big_file("none")
     where = Source(reader, "big")
     found = list(tfile.scan(where, tfile.read_index(where), []))
@@ -280,7 +280,7 @@ def test_tail_of_50_megabytes_reads_less_than_100_kilobytes() -> None:
     assert reader.requests < 80
 
 
-def test_tail_of_50_compressed_megabytes_inflates_once() -> None:
+def test_tail_of_a_large_compressed_file_inflates_once() -> None:
     reader = big_file("gz")
     where = Source(reader, "big")
     found = list(tfile.scan(where, tfile.read_index(where), []))
@@ -289,10 +289,11 @@ def test_tail_of_50_compressed_megabytes_inflates_once() -> None:
     assert content(found[0], found[0].size - 2000) == BIG[-2000:]
     assert content(found[1]) == b"small"
     assert reader.asked - before < reader.size / 4
-    assert content(found[0], 20_000_000) == BIG[20_000_000:]
+    assert content(found[0], 2_000_000) == BIG[2_000_000:]
     assert content(found[0]) == BIG
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_for_one_file() -> None:
     import tracemalloc
 
@@ -309,15 +310,6 @@ def test_memory_is_bounded_for_one_file() -> None:
         tracemalloc.stop()
     assert total == 64 * 1024 * 1024
     assert peak < 12 * 1024 * 1024
-
-
-def test_memory_is_bounded_for_all_sources() -> None:
-    memory = Memory(limit=3_000_000)
-    files = [source(bytes([number]) * 900_000, memory=memory) for number in range(20)]
-    for file in files:
-        file.keep(0, 900_000)
-    assert sum(len(file._kept[1]) for file in files) <= 3_000_000
-    assert files[0].read(0, 10) == b"\0" * 10
 
 
 # --- cursors --------------------------------------------------------------------------------------
@@ -357,8 +349,8 @@ def test_inflating_cursor_of_a_truncated_stream() -> None:
 
 @cache
 def long_log() -> tuple[bytes, bytes]:
-    """Return 10 MB of lines, plain and as they are stored."""
-    plain = b"".join(b"line %09d\n" % number for number in range(700_000))
+    """Return 2 MB of lines, plain and as they are stored."""
+    plain = b"".join(b"line %09d\n" % number for number in range(150_000))
     return plain, zlib.compress(plain)
 
 
@@ -368,14 +360,14 @@ def long_log() -> tuple[bytes, bytes]:
         st.tuples(
             st.integers(0, 2),
             st.booleans(),
-            st.integers(0, 1_500_000) | st.integers(0, 6_000_000) | st.integers(0, 200),
+            st.integers(0, 300_000) | st.integers(0, 1_200_000) | st.integers(0, 200),
         ),
         max_size=25,
     )
 )
 def test_inflating_cursors_share_the_last_piece(moves: list[tuple[int, bool, int]]) -> None:
     plain, stored = long_log()
-    where = source(stored, memory=Memory(limit=2_000_000))
+    where = source(stored, memory=Memory(limit=400_000))
     cursors = [InflatingCursor(where, 0, len(stored)) for _ in range(3)]
     places = [0, 0, 0]
     for which, skipping, length in moves:

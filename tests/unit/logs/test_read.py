@@ -5,7 +5,6 @@ which task a container was.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
@@ -128,12 +127,6 @@ def test_without_leaves_out_lines_for_machines() -> None:
     ]
 
 
-def test_without_forgets_the_time_of_a_line_that_is_left_out() -> None:
-    hidden = re.compile(rb"^I[^\n]*\n", re.MULTILINE)
-    [run] = lines.without(runs(b"I0512 12:00:01.0 timed\nrest\n"), hidden)
-    assert (run.at, run.order, run.data) == (None, NOON + 1, b"rest\n")
-
-
 def test_begins_at_counts_only_the_lines_that_are_shown() -> None:
     data = b"cut\n1\n2\n" + b"TFJOB_PROGRESS {}\n" * 5 + b"3\n"
     assert data[lines.begins_at(2, DATES, MACHINE_LINES)(data) or 0 :].startswith(b"2\n")
@@ -161,67 +154,20 @@ def test_dated_keeps_the_order_of_a_file_when_its_clock_goes_back() -> None:
     assert [(run.at and run.at - NOON, run.order - NOON) for run in found] == [(9, 9), (1, 9)]
 
 
-def test_dated_without_dates_makes_one_run_per_piece() -> None:
-    data = b"2026-05-12 12:00:01 a\n2026-05-12 12:00:02 b\n"
-    assert [run.data for run in runs(data, dates=None)] == [data]
-
-
 def test_cutter_limits_a_line_without_end() -> None:
     found = list(runs(*[b"x" * 50_000] * 4))
     assert [len(run.data) for run in found] == [100_001, 100_001]
 
 
-def test_cutter_keeps_the_last_line_until_it_is_complete() -> None:
-    cutter = lines.Cutter()
-    assert (
-        cutter.feed(b"a\nb"),
-        cutter.feed(b"c"),
-        cutter.feed(b"\nd"),
-        cutter.flush(),
-        cutter.flush(),
-    ) == (
-        b"a\n",
-        b"",
-        b"bc\n",
-        b"d\n",
-        b"",
-    )
-
-
-def test_text_of_invalid_utf8() -> None:
-    assert lines.text_of(b"\xff\xc3\xa4 \x1b[31m\r\n") == "\\xff\u00e4 \x1b[31m"
-
-
 # --- filters --------------------------------------------------------------------------------------
 
 
-def test_matching_keeps_lines_and_their_times() -> None:
-    data = b"2026-05-12 12:00:01 loss\nnoise\nloss 2\n2026-05-12 12:00:02 noise\nloss 3\rloss 4\n"
-    found = list(lines.matching(runs(data), re.compile("loss").search))
-    assert [(run.at and run.at - NOON, run.data) for run in found] == [
-        (1, b"2026-05-12 12:00:01 loss\nloss 2\n"),
-        (None, b"loss 3\rloss 4\n"),
-    ]
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
+@pytest.mark.parametrize("count", [0, 3, 9])
 @pytest.mark.parametrize("dates", [None, DATES])
 def test_last_lines(count: int, dates: Dates | None) -> None:
     data = b"one\n2026-05-12 12:00:01 two\nthree\nfour"
     kept = text(lines.last_lines(runs(data, dates=dates), count))
     assert kept == b"".join((data + b"\n").splitlines(keepends=True)[-count:] if count else [])
-
-
-def test_after_leaves_out_older_lines() -> None:
-    data = b"undated\n2026-05-12 12:00:01 old\nstill old\n2026-05-12 12:00:05 new\nalso new\n"
-    said: list[int] = []
-    assert (
-        text(lines.after(runs(data), NOON + 5, lambda: said.append(1)))
-        == b"2026-05-12 12:00:05 new\nalso new\n"
-    )
-    # what comes before a recent time may be recent
-    assert text(lines.after(runs(data), NOON + 1, lambda: said.append(1))) == data
-    assert said == []
 
 
 def test_after_keeps_lines_of_unknown_age() -> None:
@@ -247,9 +193,9 @@ def tail(data: bytes, enough: object) -> tuple[bytes, int]:
 
 
 def test_start_of_tail_finds_the_last_lines() -> None:
-    data = b"".join(b"line %d\n" % number for number in range(1_000_000))
+    data = b"".join(b"line %d\n" % number for number in range(100_000))
     found, read = tail(data, lines.begins_at(10, DATES))
-    assert found == b"".join(b"line %d\n" % number for number in range(999_990, 1_000_000))
+    assert found == b"".join(b"line %d\n" % number for number in range(99_990, 100_000))
     assert read <= 8192
     found, read = tail(data, lines.begins_at(3000, DATES))
     assert found.count(b"\n") == 3000
@@ -265,10 +211,10 @@ def test_start_of_tail_includes_the_last_line_with_a_time() -> None:
 def test_start_of_tail_finds_the_recent_part() -> None:
     data = b"".join(
         f"{datetime.fromtimestamp(NOON + number, timezone.utc):%Y-%m-%d %H:%M:%S} x\n".encode()
-        for number in range(100_000)
+        for number in range(20_000)
     )
-    found, read = tail(data, lines.begins_before(NOON + 99_990, DATES))
-    assert text(lines.after(runs(found), NOON + 99_990, pytest.fail)).count(b"\n") == 10
+    found, read = tail(data, lines.begins_before(NOON + 19_990, DATES))
+    assert text(lines.after(runs(found), NOON + 19_990, pytest.fail)).count(b"\n") == 10
     assert read <= 8192
 
 
@@ -316,7 +262,7 @@ def test_in_order_spools_many_files() -> None:
                 Origin(TaskContainer(f"worker-{number}", "c"), "f"),
                 NOON + second,
                 NOON + second,
-                b"%d\n" % number * 5000,
+                b"%d\n" % number * 500,
             )
         assert reading[-1] == number, "another file was opened before this one was read"
 
@@ -326,11 +272,6 @@ def test_in_order_spools_many_files() -> None:
     ]
     assert len(order) == 50 * 60
     assert [when for when, _task in order] == sorted(when for when, _task in order)
-
-
-def test_in_order_of_no_files() -> None:
-    assert list(merge.in_order([])) == []
-    assert list(merge.in_order([iter(()) for _ in range(20)])) == []
 
 
 # --- which task -----------------------------------------------------------------------------------

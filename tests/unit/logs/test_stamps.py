@@ -62,6 +62,7 @@ def test_stamps_record_the_last_lines_of_a_task(watched: tuple[Any, Path, Path])
     assert index.read_text().splitlines()[1:] == ["stdout.txt 4 1000200.0"]
 
 
+@pytest.mark.slow
 def test_stamps_become_rare_in_a_long_task_and_stay_small(watched: tuple[Any, Path, Path]) -> None:
     info, out, index = watched
     made = line_times.Stamps(info)

@@ -8,10 +8,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from submit_tf_job import storage as package
 from submit_tf_job.errors import (
     AuthError,
     BadAnswer,
@@ -22,10 +22,9 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.storage import NoSuchPath, PathExists, default_fs, open_storage
-from submit_tf_job.storage.base import name_of, parent_of
-from submit_tf_job.storage.failures import failure, translated
+from submit_tf_job.storage.failures import failure
 from submit_tf_job.storage.hadoop_xml import name_nodes, properties
-from submit_tf_job.storage.hdfs import _USER_NAME, HdfsStorage, _bounded, _with_fallback
+from submit_tf_job.storage.hdfs import HdfsStorage
 
 HA = {
     "fs.defaultFS": "hdfs://ns1",
@@ -44,11 +43,6 @@ def write_conf(directory: Path, **files: dict[str, str]) -> Path:
         )
         (directory / f"{file}-site.xml").write_text(f"<configuration>{items}</configuration>")
     return directory
-
-
-def test_public_names() -> None:
-    for name in package.__all__:
-        assert hasattr(package, name)
 
 
 def test_nothing_heavy_is_imported() -> None:
@@ -169,12 +163,6 @@ def test_paths_that_are_none(path: str) -> None:
         open_storage("/").path(path)
 
 
-def test_parts_of_paths() -> None:
-    assert (parent_of("/a/b"), parent_of("/a"), parent_of("/")) == ("/a", "/", "/")
-    assert (name_of("/a/b/"), name_of("/")) == ("b", "")
-    assert open_storage("/").path("/a#b?c=1 ä") == "/a#b?c=1 ä"
-
-
 # --- errors ---
 
 
@@ -276,13 +264,6 @@ def test_every_failure_becomes_one_of_ours(
     assert "\n" not in found.message
 
 
-def test_our_own_errors_pass_unchanged() -> None:
-    mine = Refused("mine")
-    with pytest.raises(Refused) as caught, translated("x"):
-        raise mine
-    assert caught.value is mine
-
-
 def test_webhdfs_errors_of_requests() -> None:
     import requests
 
@@ -308,68 +289,79 @@ def test_no_name_node_is_told_by_address(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-def test_a_call_that_hangs_is_given_up() -> None:
-    release = threading.Event()
-    before = time.monotonic()
-    with pytest.raises(ClusterUnavailable, match=r"hdfs://nn/x: no answer within 0\.05 s"):
-        _bounded(lambda: release.wait(30), 0.05, "hdfs://nn/x")
-    assert time.monotonic() - before < 20
-    release.set()
+class Native:
+    """hdfs-native, as far as it sees the environment and the configuration."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str | None]] = []
+        self.conf: dict[str, str] = {}
+        self.panics = False
+
+    def client(self, url: str, conf: dict[str, str], _directory: str) -> Native:
+        self.conf = conf
+        return self
+
+    def get_file_info(self, path: str) -> SimpleNamespace:
+        if self.panics:
+            raise BaseException("index out of bounds")
+        before = os.environ.get("HADOOP_USER_NAME")
+        time.sleep(0.0002)
+        assert os.environ.get("HADOOP_USER_NAME") == before
+        self.seen.append((path, before))
+        times = {"modification_time": 0, "permission": 0o644, "length": 1, "isdir": False}
+        return SimpleNamespace(owner="alice", group="g", **times)
 
 
-def test_a_panic_of_the_library_is_an_error() -> None:
-    class PanicException(BaseException):
-        pass
-
-    def panic() -> None:
-        raise PanicException("index out of bounds")
-
-    with pytest.raises(BadAnswer, match="hdfs-native gave up: index out of bounds"):
-        _bounded(panic, 5, "x")
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> Native:
+    made = Native()
+    monkeypatch.setitem(sys.modules, "hdfs_native", SimpleNamespace(Client=made.client))
+    return made
 
 
-def test_the_user_name_is_in_the_environment_for_the_call_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HADOOP_USER_NAME", "before")
-    with _USER_NAME.set_to("alice"), _USER_NAME.set_to("alice"):
-        assert os.environ["HADOOP_USER_NAME"] == "alice"
-    assert os.environ["HADOOP_USER_NAME"] == "before"
-    with _USER_NAME.set_to(None):
-        assert os.environ["HADOOP_USER_NAME"] == "before"
-    monkeypatch.delenv("HADOOP_USER_NAME")
-    with pytest.raises(ZeroDivisionError), _USER_NAME.set_to("alice"):
-        raise ZeroDivisionError
-    assert "HADOOP_USER_NAME" not in os.environ
-
-
-def test_users_take_turns() -> None:
-    wrong: list[str] = []
-
-    def work(user: str) -> None:
-        for _ in range(50):
-            with _USER_NAME.set_to(user):
-                seen = os.environ["HADOOP_USER_NAME"]
-                time.sleep(0.0002)
-                if seen != user or os.environ["HADOOP_USER_NAME"] != user:
-                    wrong.append(user)
-
-    threads = [
-        threading.Thread(target=work, args=(user,)) for user in ("alice", "bob", "alice", "carol")
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert wrong == []
-
-
-def test_a_mount_table_without_fallback_gets_one_that_leads_nowhere() -> None:
+def viewfs(directory: Path, **more: str) -> Path:
     links = {
         "fs.viewfs.mounttable.all.link./b": "hdfs://ns2/x",
         "fs.viewfs.mounttable.all.link./a": "hdfs://ns1/y",
     }
+    return write_conf(directory, core={**links, **more})
+
+
+def test_users_take_turns_in_the_environment(
+    native: Native, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_USER_NAME", "before")
+    conf = viewfs(tmp_path)
+
+    def work(user: str) -> None:
+        storage = open_storage("viewfs://all", hadoop_conf=conf, user=user)
+        for _ in range(25):
+            storage.stat(f"/{user}")
+
+    names = ("alice", "bob", "alice", "carol")
+    threads = [threading.Thread(target=work, args=(user,)) for user in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(native.seen) == 100
+    assert {(path, user) for path, user in native.seen} == {(f"/{name}", name) for name in names}
+    assert os.environ["HADOOP_USER_NAME"] == "before"
+
+
+def test_a_panic_of_the_library_is_an_error(native: Native, tmp_path: Path) -> None:
+    native.panics = True
+    storage = open_storage("viewfs://all", hadoop_conf=viewfs(tmp_path), user="alice")
+    with pytest.raises(BadAnswer, match="hdfs-native gave up: index out of bounds"):
+        storage.stat("/x")
+    assert "HADOOP_USER_NAME" not in os.environ
+
+
+def test_a_mount_table_without_fallback_gets_one_that_leads_nowhere(
+    native: Native, tmp_path: Path
+) -> None:
     fallback = "fs.viewfs.mounttable.all.linkFallback"
-    assert _with_fallback("all", links) == {**links, fallback: "hdfs://ns1/.no-such-mount"}
-    assert _with_fallback("all", {**links, fallback: "hdfs://ns3/"})[fallback] == "hdfs://ns3/"
-    assert _with_fallback("other", links) == links
+    for given, used in (({}, "hdfs://ns1/.no-such-mount"), ({fallback: "hdfs://n/"}, "hdfs://n/")):
+        conf = viewfs(tmp_path, **given)
+        open_storage("viewfs://all", hadoop_conf=conf, user="alice").stat("/x")
+        assert native.conf[fallback] == used
