@@ -66,287 +66,46 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
     (None, report(), Evidence.READ, Verdict(UNKNOWN, GONE, False)),
     # It says SUCCEEDED.
     (app(), report(), Evidence.READ, Verdict(DONE, "", True)),
-    (
-        app(),
-        None,
-        Evidence.NONE_EXPECTED,
-        Verdict(
-            DONE,
-            "Not confirmed by the deciding task: without the bootstrap no task leaves an outcome",
-            False,
-        ),
-    ),
-    (
-        app(),
-        None,
-        Evidence.UNREADABLE,
-        Verdict(
-            DONE, "Not confirmed by the deciding task: its outcome can no longer be read", False
-        ),
-    ),
+    (app(), None, Evidence.NONE_EXPECTED, Verdict(DONE, "Not confirmed by the deciding task: without the bootstrap no task leaves an outcome", False)),
+    (app(), None, Evidence.UNREADABLE, Verdict(DONE, "Not confirmed by the deciding task: its outcome can no longer be read", False)),
     (app(), report(), Evidence.COLLECTED_SOON, Verdict(DONE, "", True)),
-    (
-        app(),
-        None,
-        Evidence.OUT_OF_REACH,
-        Verdict(
-            DONE,
-            "Not confirmed by the deciding task: the file system that holds its outcome "
-            "does not answer",
-            False,
-            hint="submit_tf_job status mnist reads it once the file system answers",
-        ),
-    ),
-    (
-        app(),
-        None,
-        Evidence.MISSING,
-        Verdict(
-            FAILED,
-            "YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran",
-            False,
-            hint=SWALLOWED_HINT,
-        ),
-    ),
-    (
-        app(),
-        FAILED_REPORT,
-        Evidence.READ,
-        Verdict(
-            FAILED,
-            f"YARN reports SUCCEEDED, but the task reports: {FAILURE.message}",
-            False,
-            FAILURE,
-            SWALLOWED_HINT,
-        ),
-    ),
-    (
-        app(),
-        STATUS_REPORT,
-        Evidence.READ,
-        Verdict(
-            FAILED,
-            "YARN reports SUCCEEDED, but the deciding task ended with exit status 3",
-            False,
-            hint=SWALLOWED_HINT,
-        ),
-    ),
-    (
-        app(),
-        report("running"),
-        Evidence.UNREADABLE,
-        Verdict(
-            DONE, "Not confirmed by the deciding task: its outcome can no longer be read", False
-        ),
-    ),
+    (app(), None, Evidence.OUT_OF_REACH, Verdict(DONE, "Not confirmed by the deciding task: the file system that holds its outcome does not answer", False, hint="submit_tf_job status mnist reads it once the file system answers")),
+    (app(), None, Evidence.MISSING, Verdict(FAILED, "YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran", False, hint=SWALLOWED_HINT)),
+    (app(), FAILED_REPORT, Evidence.READ, Verdict(FAILED, f"YARN reports SUCCEEDED, but the task reports: {FAILURE.message}", False, FAILURE, SWALLOWED_HINT)),
+    (app(), STATUS_REPORT, Evidence.READ, Verdict(FAILED, "YARN reports SUCCEEDED, but the deciding task ended with exit status 3", False, hint=SWALLOWED_HINT)),
+    (app(), report("running"), Evidence.UNREADABLE, Verdict(DONE, "Not confirmed by the deciding task: its outcome can no longer be read", False)),
     (app(), report(), Evidence.UNREADABLE, Verdict(DONE, "", True)),
-    (
-        app(),
-        report("running"),
-        Evidence.READ,
-        Verdict(
-            FAILED,
-            "YARN reports SUCCEEDED, but the deciding task's last word was 'running'",
-            False,
-            hint=SWALLOWED_HINT,
-        ),
-    ),
-    (
-        replace(app(), finished_ms=1_700_000_121_000),
-        report("running", updated_at=1_700_000_000.0),  # rewritten every 30 s where it can be
-        Evidence.READ,
-        Verdict(
-            DONE,
-            "Not confirmed by the deciding task: its report was not written to the end (its last "
-            "word is 'running')",
-            False,
-            hint="was the disk of its logs full? its warnings and its log say so",
-        ),
-    ),
-    (
-        app(),
-        report("succeeded", outcome={"status": 3}),
-        Evidence.READ,
-        Verdict(
-            FAILED,
-            "YARN reports SUCCEEDED, but the deciding task ended with exit status 3",
-            False,
-            hint=SWALLOWED_HINT,
-        ),
-    ),
-    (
-        app(),
-        report("succeeded", first_failure=FAILURE_JSON),
-        Evidence.READ,
-        Verdict(
-            FAILED,
-            f"YARN reports SUCCEEDED, but the task reports: {FAILURE.message}",
-            False,
-            FAILURE,
-            SWALLOWED_HINT,
-        ),
-    ),
+    (app(), report('running'), Evidence.READ, Verdict(FAILED, "YARN reports SUCCEEDED, but the deciding task's last word was 'running'", False, hint=SWALLOWED_HINT)),
+    (replace(app(), finished_ms=1700000121000), report('running', updated_at=1700000000.0), Evidence.READ, Verdict(DONE, "Not confirmed by the deciding task: its report was not written to the end (its last word is 'running')", False, hint='was the disk of its logs full? its warnings and its log say so')),
+    (app(), report("succeeded", outcome={"status": 3}), Evidence.READ, Verdict(FAILED, "YARN reports SUCCEEDED, but the deciding task ended with exit status 3", False, hint=SWALLOWED_HINT)),
+    (app(), report("succeeded", first_failure=FAILURE_JSON), Evidence.READ, Verdict(FAILED, f"YARN reports SUCCEEDED, but the task reports: {FAILURE.message}", False, FAILURE, SWALLOWED_HINT)),
     # It says FAILED.
-    (
-        app(final="FAILED"),
-        FAILED_REPORT,
-        Evidence.READ,
-        Verdict(FAILED, FAILURE.message, True, FAILURE),
-    ),
-    (
-        app("FAILED", "FAILED"),
-        FAILED_REPORT,
-        Evidence.READ,
-        Verdict(FAILED, FAILURE.message, True, FAILURE),
-    ),
-    (
-        app(final="FAILED"),
-        STATUS_REPORT,
-        Evidence.READ,
-        Verdict(FAILED, "the deciding task ended with exit status 3", True),
-    ),
-    (
-        app(final="FAILED", diagnostics="boom\n\tat java.lang.X\n"),
-        report(),
-        Evidence.READ,
-        Verdict(
-            FAILED,
-            "the deciding task reports success, but YARN reports FAILED: boom",
-            False,
-            hint=LOOK,
-        ),
-    ),
-    (
-        app(final="FAILED"),
-        None,
-        Evidence.MISSING,
-        Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START),
-    ),
-    (
-        app(final="FAILED", diagnostics="boom"),
-        None,
-        Evidence.COLLECTED_SOON,
-        Verdict(
-            FAILED,
-            "YARN reports FAILED: boom; the cluster is still collecting the logs of its tasks",
-            False,
-            hint="submit_tf_job wait mnist returns the verdict once the logs are collected",
-        ),
-    ),
+    (app(final="FAILED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (app("FAILED", "FAILED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (app(final="FAILED"), STATUS_REPORT, Evidence.READ, Verdict(FAILED, "the deciding task ended with exit status 3", True)),
+    (app(final="FAILED", diagnostics="boom\n\tat java.lang.X\n"), report(), Evidence.READ, Verdict(FAILED, "the deciding task reports success, but YARN reports FAILED: boom", False, hint=LOOK)),
+    (app(final="FAILED"), None, Evidence.MISSING, Verdict(FAILED, NO_OUTCOME, False, hint=DID_IT_START)),
+    (app(final="FAILED", diagnostics="boom"), None, Evidence.COLLECTED_SOON, Verdict(FAILED, "YARN reports FAILED: boom; the cluster is still collecting the logs of its tasks", False, hint="submit_tf_job wait mnist returns the verdict once the logs are collected")),
     (app(final="FAILED"), None, Evidence.NONE_EXPECTED, Verdict(FAILED, NO_OUTCOME, False)),
     (app(final="FAILED"), report("running"), Evidence.READ, Verdict(FAILED, NO_OUTCOME, True)),
-    (
-        app(final="FAILED"),
-        report("running"),
-        Evidence.UNREADABLE,
-        Verdict(
-            FAILED,
-            "YARN reports FAILED; the outcome that the deciding task left cannot be read any more",
-            False,
-            hint=DID_IT_START,
-        ),
-    ),
-    (
-        app(final="FAILED"),
-        None,
-        Evidence.OUT_OF_REACH,
-        Verdict(
-            FAILED,
-            "YARN reports FAILED; the file system that holds its outcome does not answer",
-            False,
-            hint="submit_tf_job status mnist reads it once the file system answers",
-        ),
-    ),
-    (
-        app("FAILED", "FAILED", "AM Container exited with  exitCode: 1"),
-        None,
-        Evidence.UNREADABLE,
-        Verdict(FAILED, "the application failed: AM Container exited with  exitCode: 1", False),
-    ),
-    (
-        app("FAILED", "FAILED", "Attempt recovered after RM restart"),
-        None,
-        Evidence.UNREADABLE,
-        Verdict(FAILED, "the application failed", False),
-    ),
-    (
-        app("KILLED", "KILLED", "Attempt recovered after RM restartStopped by user root"),
-        None,
-        Evidence.UNREADABLE,
-        Verdict(STOPPED, "it was stopped: Stopped by user root", True),
-    ),
+    (app(final="FAILED"), report("running"), Evidence.UNREADABLE, Verdict(FAILED, "YARN reports FAILED; the outcome that the deciding task left cannot be read any more", False, hint=DID_IT_START)),
+    (app(final="FAILED"), None, Evidence.OUT_OF_REACH, Verdict(FAILED, "YARN reports FAILED; the file system that holds its outcome does not answer", False, hint="submit_tf_job status mnist reads it once the file system answers")),
+    (app("FAILED", "FAILED", "AM Container exited with  exitCode: 1"), None, Evidence.UNREADABLE, Verdict(FAILED, "the application failed: AM Container exited with  exitCode: 1", False)),
+    (app("FAILED", "FAILED", "Attempt recovered after RM restart"), None, Evidence.UNREADABLE, Verdict(FAILED, "the application failed", False)),
+    (app("KILLED", "KILLED", "Attempt recovered after RM restartStopped by user root"), None, Evidence.UNREADABLE, Verdict(STOPPED, "it was stopped: Stopped by user root", True)),
     # It says that somebody ended it.
-    (
-        app(final="ENDED"),
-        None,
-        Evidence.UNREADABLE,
-        Verdict(STOPPED, "it was stopped: YARN does not report by whom", True),
-    ),
-    (
-        app(final="ENDED"),
-        None,
-        Evidence.COLLECTED_SOON,
-        Verdict(STOPPED, "it was stopped: YARN does not report by whom", False),
-    ),
-    (
-        app(final="ENDED"),
-        report(),  # written after all tasks have ended: what was stopped then was an empty shell
-        Evidence.READ,
-        Verdict(DONE, confirmed=True),
-    ),
-    (
-        app(final="KILLED"),
-        report("stopped"),
-        Evidence.READ,
-        Verdict(STOPPED, "it was stopped: YARN does not report by whom", True),
-    ),
-    (
-        app(final="ENDED"),
-        FAILED_REPORT,
-        Evidence.READ,
-        Verdict(FAILED, FAILURE.message, True, FAILURE),
-    ),
-    (
-        app("KILLED", "KILLED", "\nApplication killed by user alice.\nmore"),
-        report("running"),
-        Evidence.READ,
-        Verdict(STOPPED, "it was stopped: Application killed by user alice.", True),
-    ),
-    (
-        app("KILLED", "KILLED"),
-        FAILED_REPORT,
-        Evidence.READ,
-        Verdict(FAILED, FAILURE.message, True, FAILURE),
-    ),
-    (
-        app(
-            "KILLED",
-            "KILLED",
-            "Application is killed by ResourceManager as it has exceeded the lifetime period.",
-        ),
-        report("running"),
-        Evidence.READ,
-        Verdict(
-            STOPPED,
-            "its lifetime was over, and YARN killed it",
-            True,
-            hint="ask for a longer `lifetime`",
-        ),
-    ),
+    (app(final="ENDED"), None, Evidence.UNREADABLE, Verdict(STOPPED, "it was stopped: YARN does not report by whom", True)),
+    (app(final="ENDED"), None, Evidence.COLLECTED_SOON, Verdict(STOPPED, "it was stopped: YARN does not report by whom", False)),
+    (app(final="ENDED"), report(), Evidence.READ, Verdict(DONE, confirmed=True)),
+    (app(final="KILLED"), report("stopped"), Evidence.READ, Verdict(STOPPED, "it was stopped: YARN does not report by whom", True)),
+    (app(final="ENDED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (app("KILLED", "KILLED", "\nApplication killed by user alice.\nmore"), report("running"), Evidence.READ, Verdict(STOPPED, "it was stopped: Application killed by user alice.", True)),
+    (app("KILLED", "KILLED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
+    (app("KILLED", "KILLED", "Application is killed by ResourceManager as it has exceeded the lifetime period."), report("running"), Evidence.READ, Verdict(STOPPED, "its lifetime was over, and YARN killed it", True, hint="ask for a longer `lifetime`")),
     # It says something else.
-    (
-        app(final="UNDEFINED"),
-        report(),
-        Evidence.READ,
-        Verdict(UNKNOWN, "the ResourceManager reports no final status (UNDEFINED)", False),
-    ),
-    (
-        app(final="NEW_IN_4_0"),
-        report(),
-        Evidence.READ,
-        Verdict(UNKNOWN, "the ResourceManager reports no final status (UNKNOWN)", False),
-    ),
-]
+    (app(final="UNDEFINED"), report(), Evidence.READ, Verdict(UNKNOWN, "the ResourceManager reports no final status (UNDEFINED)", False)),
+    (app(final="NEW_IN_4_0"), report(), Evidence.READ, Verdict(UNKNOWN, "the ResourceManager reports no final status (UNKNOWN)", False)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("record", "said", "evidence", "expected"), ENDS)

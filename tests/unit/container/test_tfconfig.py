@@ -1,4 +1,4 @@
-"""TF_CONFIG and ports: exact strings, and properties that hold for every job."""
+"""TF_CONFIG and ports: exact values, and properties that hold for every job."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from submit_tf_job.container import tfconfig
 
 CLUSTER = ("chief", "worker", "ps")
+C, W0, W1, P = (f"{name}.j.u.lan:2222" for name in ("chief-0", "worker-0", "worker-1", "ps-0"))
 
 
 def address(role: str, index: int) -> str:
@@ -18,109 +19,39 @@ def address(role: str, index: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("counts", "role", "index", "legacy", "expected"),
+    ("counts", "task", "cluster"),
     [
-        pytest.param(
-            {"chief": 1, "worker": 2},
-            "worker",
-            1,
-            False,
-            '{"cluster":{"chief":["chief-0.j.u.lan:2222"],"worker":["worker-0.j.u.lan:2222","worker-1.j.u.lan:2222"]},'
-            '"task":{"type":"worker","index":1}}',
-            id="chief and workers",
-        ),
-        pytest.param(
-            {"worker": 2},
-            "worker",
-            0,
-            False,
-            '{"cluster":{"worker":["worker-0.j.u.lan:2222","worker-1.j.u.lan:2222"]},"task":{"type":"worker","index":0}}',
-            id="workers only",
-        ),
-        pytest.param(
-            {"ps": 1, "worker": 1, "chief": 1},
-            "ps",
-            0,
-            False,
-            '{"cluster":{"chief":["chief-0.j.u.lan:2222"],"worker":["worker-0.j.u.lan:2222"],"ps":["ps-0.j.u.lan:2222"]},'
-            '"task":{"type":"ps","index":0}}',
-            id="the order is fixed",
-        ),
-        pytest.param(
-            {"chief": 1, "worker": 1, "ps": 0},
-            "chief",
-            0,
-            False,
-            '{"cluster":{"chief":["chief-0.j.u.lan:2222"],"worker":["worker-0.j.u.lan:2222"]},"task":{"type":"chief","index":0}}',
-            id="no empty ps: MultiWorkerMirroredStrategy dies of it",
-        ),
-        pytest.param(
-            {"chief": 1, "worker": 1, "evaluator": 1},
-            "evaluator",
-            0,
-            False,
-            '{"cluster":{"chief":["chief-0.j.u.lan:2222"],"worker":["worker-0.j.u.lan:2222"]},"task":{"type":"evaluator","index":0}}',
-            id="the evaluator stands outside of the cluster",
-        ),
-        pytest.param(
-            {"chief": 1, "evaluator": 1},
-            "chief",
-            0,
-            False,
-            '{"cluster":{"chief":["chief-0.j.u.lan:2222"]},"task":{"type":"chief","index":0}}',
-            id="chief and evaluator",
-        ),
-        pytest.param(
-            {"chief": 1, "worker": 1},
-            "chief",
-            0,
-            True,
-            '{"cluster":{"master":["chief-0.j.u.lan:2222"],"worker":["worker-0.j.u.lan:2222"]},"task":{"type":"master","index":0}}',
-            id="legacy master, the task",
-        ),
-        pytest.param(
-            {"chief": 1, "worker": 1},
-            "worker",
-            0,
-            True,
-            '{"cluster":{"master":["chief-0.j.u.lan:2222"],"worker":["worker-0.j.u.lan:2222"]},"task":{"type":"worker","index":0}}',
-            id="legacy master, another task",
-        ),
-        pytest.param({"worker": 1}, "worker", 0, False, "", id="a single task is no cluster"),
-        pytest.param({"chief": 1, "board": 1}, "chief", 0, False, "", id="nor with a sidecar"),
-        pytest.param(
-            {"chief": 1, "worker": 3, "board": 1}, "board", 0, False, "", id="a sidecar gets none"
-        ),
+        ({"chief": 1, "worker": 2}, "worker 1", {"chief": [C], "worker": [W0, W1]}),
+        ({"worker": 2}, "worker 0", {"worker": [W0, W1]}),
+        # the order is fixed
+        ({"ps": 1, "worker": 1, "chief": 1}, "ps 0", {"chief": [C], "worker": [W0], "ps": [P]}),
+        # no empty ps: MultiWorkerMirroredStrategy dies of it
+        ({"chief": 1, "worker": 1, "ps": 0}, "chief 0", {"chief": [C], "worker": [W0]}),
+        # the evaluator stands outside of the cluster
+        ({"chief": 1, "worker": 1, "evaluator": 1}, "evaluator 0", {"chief": [C], "worker": [W0]}),
+        ({"chief": 1, "evaluator": 1}, "chief 0", {"chief": [C]}),
+        ({"chief": 1, "worker": 1}, "master 0", {"master": [C], "worker": [W0]}),
+        ({"chief": 1, "worker": 1}, "worker 0 of a master", {"master": [C], "worker": [W0]}),
     ],
-)
-def test_tf_config(
-    counts: dict[str, int], role: str, index: int, legacy: bool, expected: str
-) -> None:
-    assert tfconfig.tf_config(counts, CLUSTER, role, index, address, legacy) == expected
+)  # fmt: skip
+def test_tf_config(counts: dict[str, int], task: str, cluster: dict[str, list[str]]) -> None:
+    name, index = task.split()[:2]
+    role, legacy = name.replace("master", "chief"), "master" in task
+    found = tfconfig.tf_config(counts, CLUSTER, role, int(index), address, legacy)
+    value = {"cluster": cluster, "task": {"type": name, "index": int(index)}}
+    assert found == json.dumps(value, separators=(",", ":"))
 
 
-def test_tf_config_without_a_cluster_calls_no_address() -> None:
+def test_tf_config_without_a_cluster_is_empty_and_calls_no_address() -> None:
     def unknown(role: str, index: int) -> str:
         raise AssertionError((role, index))
 
-    assert tfconfig.tf_config({"chief": 1, "board": 2}, CLUSTER, "chief", 0, unknown) == ""
-    assert (
-        tfconfig.tf_config({"chief": 1, "worker": 2, "board": 2}, CLUSTER, "board", 0, unknown)
-        == ""
-    )
-
-
-@pytest.mark.parametrize(
-    ("instance", "expected"),
-    [
-        ("worker-3", ("worker", 3)),
-        ("my-side-car-12", ("my-side-car", 12)),
-        ("a-0", ("a", 0)),
-        ("x-1-2", ("x-1", 2)),
-    ],
-)
-def test_split_instance(instance: str, expected: tuple[str, int]) -> None:
-    assert tfconfig.split_instance(instance) == expected
+    for counts, role in (
+        ({"worker": 1}, "worker"),
+        ({"chief": 1, "board": 2}, "chief"),
+        ({"chief": 1, "worker": 3, "board": 1}, "board"),
+    ):
+        assert tfconfig.tf_config(counts, CLUSTER, role, 0, unknown) == ""
 
 
 @pytest.mark.parametrize(
@@ -149,25 +80,28 @@ def test_host_name() -> None:
     assert tfconfig.host_name("ps", 0, "mnist", "alice", None) == "ps-0.mnist.alice"
 
 
-def test_task_port_with_own_addresses() -> None:
-    ports = {"mode": "own-address"}
-    assert tfconfig.task_port(ports, {"worker": 3}, "abc", "worker", 2) == 2222
-    assert tfconfig.rendezvous_ports(ports, "abc") == [2221]
+# --- ports ----------------------------------------------------------------------------------------
+HOST = {"mode": "host", "first": 20000, "last": 32767}
 
 
-def test_task_port_on_the_host_network() -> None:
-    ports = {"mode": "host", "first": 20000, "last": 32767}
+def test_ports_of_own_addresses_are_fixed_and_those_of_hosts_follow_one_another() -> None:
+    own = {"mode": "own-address"}
+    assert tfconfig.task_port(own, {"worker": 3}, "abc", "worker", 2) == 2222
+    assert tfconfig.rendezvous_ports(own, "abc") == [2221]
     counts = {"worker": 2, "chief": 1, "ps": 1, "board": 1, "evaluator": 1}
-    start = tfconfig.rendezvous_ports(ports, "abc")[0]
+    start = tfconfig.rendezvous_ports(HOST, "abc")[0]
     order = [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("evaluator", 0), ("board", 0)]
-    assert [tfconfig.task_port(ports, counts, "abc", *task) for task in order] == [
+    assert [tfconfig.task_port(HOST, counts, "abc", *task) for task in order] == [
         start + 1 + i for i in range(6)
     ]
 
 
-def test_ordinal_of_an_unknown_role() -> None:
-    with pytest.raises(ValueError, match="no role 'x' in"):
-        tfconfig.ordinal({"worker": 1}, "x", 0)
+def test_added_sidecars_have_ports_of_their_own() -> None:
+    counts = {"chief": 1, "worker": 2, "board": 1, "monitor": 2}
+    added = [(name, index) for name in ("board", "monitor") for index in range(5)]
+    assert len({tfconfig.task_port(HOST, counts, "abc", *task) for task in added}) == 10
+    with pytest.raises(ValueError, match="no role 'ps'"):
+        tfconfig.task_port(HOST, counts, "abc", "ps", 0)
 
 
 ROLES = st.dictionaries(
@@ -194,9 +128,6 @@ def test_ports_are_distinct_and_in_range(
     found.append(tfconfig.rendezvous_ports(ports, submission)[0])
     assert len(set(found)) == sum(counts.values()) + 1
     assert all(first <= port < first + span for port in found)
-
-
-HOST = {"mode": "host", "first": 20000, "last": 32767}
 
 
 @pytest.mark.parametrize("tasks", [12_476, 20_000, 100_000])
@@ -238,14 +169,14 @@ def test_a_task_of_any_job_and_range_can_go_elsewhere(
     step = max(tfconfig.STRIDE, tasks + 1) + 100  # a little more, where it divides the range
     if tasks + step <= len(every) and others:
         near = tfconfig.task_port(ports, counts, submission, "worker", 0)
-        planned = range(near, near + tasks)
-        assert others[0] not in planned
+        assert others[0] not in range(near, near + tasks)
 
 
 @given(ROLES, st.booleans())
 def test_tf_config_of_all_tasks_is_one_cluster(counts: dict[str, int], legacy: bool) -> None:
     clusters = set()
     for role, count in counts.items():
+        assert tfconfig.split_instance(f"{role}-{count}") == (role, count)
         for index in (0, count - 1):
             text = tfconfig.tf_config(counts, CLUSTER, role, index, address, legacy)
             if not text:
@@ -259,21 +190,3 @@ def test_tf_config_of_all_tasks_is_one_cluster(counts: dict[str, int], legacy: b
             if role != "evaluator":
                 assert value["cluster"][value["task"]["type"]][index] == address(role, index)
     assert len(clusters) <= 1
-
-
-@given(ROLES)
-def test_split_instance_inverts_the_name(counts: dict[str, int]) -> None:
-    for role, count in counts.items():
-        assert tfconfig.split_instance(f"{role}-{count}") == (role, count)
-
-
-def test_added_sidecars_have_ports_of_their_own() -> None:
-    counts = {"chief": 1, "worker": 2, "board": 1, "monitor": 2}
-    found = [
-        tfconfig.ordinal(counts, role, index)
-        for role, index in [*[("board", i) for i in range(5)], *[("monitor", i) for i in range(5)]]
-    ]
-    assert len(set(found)) == 10
-    assert sorted(found)[:3] == [3, 4, 5]
-    with pytest.raises(ValueError, match="no role 'ps'"):
-        tfconfig.ordinal(counts, "ps", 0)
