@@ -81,6 +81,7 @@ class Shell:
             "auth": "kerberos",
             "hadoop_conf": str(self.cluster.info.client_conf),
             "dns": {"domain": "sandbox.test"},
+            "job": {"image_policy": "warn"},  # its containers are processes
             **more,
         }
 
@@ -263,8 +264,9 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
         f'#!/bin/sh\nexec {sys.executable} -m submit_tf_job "$@" --profile secure\n'
     )
     (programs / "submit_tf_job").chmod(0o755)
-    kerberos = shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)})
-    shell.settings(**kerberos, user="alice")
+    # without hadoop_conf, as the page says: all files travel inside the service
+    kerberos = shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)}, user="alice")
+    shell.settings(**{name: value for name, value in kerberos.items() if name != "hadoop_conf"})
     job = {
         "image": "library/python:3.11",
         "strategy": "single",
@@ -293,9 +295,15 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     assert (seen["application_id"], seen["user"]) == (application, "alice")
     assert shell("delete", "negotiated", "--force").status == 0
 
-    shell.settings(**shell.login("gw"))
     service = shell.cluster.info.kerberos
     assert service is not None
+    principal = {
+        "principal": f"{{user}}/localhost@{REALM}",
+        "keytab": f"file://{service.keytabs}/{{user}}.localhost.keytab",
+    }
+    shell.settings(**shell.login("gw", job={"kerberos": principal, "image_policy": "warn"}))
+    other = shell("gateway", "serve", "--no-auth", "--port", "0", "--user", "etl")
+    assert (other.status, "you are gw, not etl" in other.stderr) == (4, True), other.stderr
     gateway = Process(
         shell.home,
         "--profile",
@@ -317,7 +325,9 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
             text=True,
             timeout=60,
         )
-        assert json.loads(told.stdout)["name"] == "by-gateway", told
+        submission = json.loads(told.stdout)
+        assert submission.get("name") == "by-gateway", told
+        assert "principal" not in " ".join(submission["warnings"]), "the default is the caller's"
         made = json.loads(
             subprocess.run(
                 [*curl, f"{url}/by-gateway"],
