@@ -147,8 +147,8 @@ class Info:
         role, index = tfconfig.split_instance(name)
         return tfconfig.task_port(self.task["ports"], self.counts, self.submission, role, index)
 
-    def address(self, role: str, position: int) -> str:
-        """Return `host:port` of a task: its name, or its address where the name is not used.
+    def place(self, role: str, position: int) -> tuple[str, int]:
+        """Return host and port of a task: its name, or its address where the name is not used.
 
         Args:
             role: The role.
@@ -156,8 +156,11 @@ class Info:
         """
         index = self.present(role)[position]
         name = "%s-%d" % (role, index)
-        host = self.hosts.get(name) or self.host(name)
-        return ("[%s]:%d" if ":" in host else "%s:%d") % (host, self.port(role, index))
+        return self.hosts.get(name) or self.host(name), self.port(role, index)
+
+    def address(self, role: str, position: int) -> str:
+        """Return `place` as `host:port`, with an IPv6 address in brackets."""
+        return host_port(*self.place(role, position))
 
     def cluster(self) -> dict[str, int]:
         """Return the roles of the cluster spec with their counts."""
@@ -187,6 +190,11 @@ class Info:
     def application(self) -> str:
         """Return the application part of the container id, or "" without one (entry-point mode)."""
         return "_".join(self.container.split("_")[-4:-2])
+
+
+def host_port(host: str, port: int) -> str:
+    """Return `host:port`, with an IPv6 address in brackets."""
+    return ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
 
 
 def signal_name(number: int) -> str:

@@ -5,7 +5,11 @@ Rank 0 is the deciding task: the others connect to its address.
 
 from __future__ import annotations
 
+import socket
+
 from submit_tf_job.container import facts
+from submit_tf_job.container.info import host_port
+from submit_tf_job.container.names import FAMILY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +25,12 @@ def variables(info: Info) -> dict[str, str]:
         return {}
     role, rank = info.roles[info.role], starts[info.role] + info.position
     size = sum(info.sizes[name] for name in starts)
-    host, _, port = info.address(info.task["deciding"], 0).rpartition(":")
+    first = info.place(info.task["deciding"], 0)
     if info.task["framework"] == "jax":
-        found = jax(rank, size, (host, int(port)))
+        found = jax(rank, size, first)
     else:
-        own = info.address(info.role, info.position).rpartition(":")[0]
-        found = torch(rank, size, (host, int(port)), own, int(role["gpus"]), info.submission)
+        own = info.place(info.role, info.position)[0]
+        found = torch(rank, size, first, own, int(role["gpus"]), info.submission)
     return {name: value for name, value in found.items() if name not in role.get("env", {})}
 
 
@@ -38,7 +42,8 @@ def torch(
     torchrun takes an option from `PET_` and its name where the command line does not say it
     (torch/distributed/argparse_util.py), and sets the second group for its processes itself. Static
     and c10d rendezvous get the same variables. `is_host` is said because torchrun compares host
-    names, which are aliases here (c10d_rendezvous_backend.py).
+    names, which are aliases here (c10d_rendezvous_backend.py). An IPv6 address is in brackets in
+    the endpoint alone (rendezvous/utils.py); TCPStore looks up the other hosts as they are.
 
     Args:
         rank: The task's number among the tasks that train.
@@ -55,7 +60,7 @@ def torch(
         "PET_NODE_RANK": str(rank),
         "PET_MASTER_ADDR": host,
         "PET_MASTER_PORT": str(port),
-        "PET_RDZV_ENDPOINT": "%s:%d" % (host, port),
+        "PET_RDZV_ENDPOINT": host_port(host, port),
         "PET_RDZV_ID": rendezvous,
         "PET_RDZV_CONF": "is_host=%d" % (rank == 0),
         "PET_LOCAL_ADDR": own,
@@ -76,10 +81,11 @@ def jax(rank: int, size: int, first: tuple[str, int]) -> dict[str, str]:
     of processes and its own are its arguments. It would bind `[::]`, which a host without IPv6
     refuses. `keras.distribution.initialize()` reads all three.
     """
-    address = "%s:%d" % first
+    address = host_port(*first)
+    every = "::" if FAMILY == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - peers are other hosts
     return {
         "JAX_COORDINATOR_ADDRESS": address,
-        "JAX_COORDINATOR_BIND_ADDRESS": "0.0.0.0:%d" % first[1],
+        "JAX_COORDINATOR_BIND_ADDRESS": host_port(every, first[1]),
         "JAX_NUM_PROCESSES": str(size),
         "JAX_PROCESS_ID": str(rank),
         "KERAS_BACKEND": "jax",

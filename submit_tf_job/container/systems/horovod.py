@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 
 from submit_tf_job.container import facts
+from submit_tf_job.container.names import FAMILY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def variables(info: Info) -> dict[str, str]:
     rank, size = found.get("TFJOB_RANK"), found["TFJOB_WORLD_SIZE"]
     if rank is None or int(size) == 1:
         return {}
-    host, _, port = info.address(info.task["deciding"], 0).rpartition(":")
+    host, port = info.place(info.task["deciding"], 0)
     numbers = {
         "RANK": rank,
         "SIZE": size,
@@ -52,7 +53,7 @@ def variables(info: Info) -> dict[str, str]:
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_HOSTNAME": info.name,
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(TIMEOUT_S),
         **{_NUMBER % name: value for name, value in numbers.items()},
     }
@@ -61,6 +62,7 @@ def variables(info: Info) -> dict[str, str]:
 class Store(ThreadingMixIn, HTTPServer):
     """The key-value store: values by scope and key, in memory."""
 
+    address_family = FAMILY
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 1024  # all tasks come at once

@@ -107,7 +107,7 @@ def _hbox(info: Info) -> dict[str, str]:
         found = _addresses(info)
         spec = {role: found[role] for role in cluster}
         values["TF_CLUSTER_DEF"] = json.dumps(spec, separators=(",", ":"))
-        values["LOCAL_ADDRESS"] = info.address(info.role, info.position).rpartition(":")[0]
+        values["LOCAL_ADDRESS"] = info.place(info.role, info.position)[0]
     return values
 
 
