@@ -33,10 +33,12 @@ class Obstacle(NamedTuple):
     Attributes:
         path: Path of the job spec's value that asks for too much.
         sentence: What is asked for, and what there is.
+        hint: What the user can do.
     """
 
     path: str
     sentence: str
+    hint: str = "ask for less"
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,9 @@ def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
         if label and label not in known:
             have = f"the labels of nodes are {listed(known)}" if known else "no node has a label"
             yield Obstacle(
-                f"roles.{role.name}.placement.node_label", f"no node is labelled {label}; {have}"
+                f"roles.{role.name}.placement.node_label",
+                f"no node is labelled {label}; {have}",
+                "correct node_label, or have an administrator label nodes",
             )
 
 

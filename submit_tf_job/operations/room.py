@@ -57,9 +57,9 @@ def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     never = gang.fits_never(job, gpu_resource, nodes(), scheduler)
     if never and choice == "refuse":
         raise Refused(
-            "\n".join(str(job.problem(path, sentence)) for path, sentence in never),
-            hint="ask for less; if the cluster adds nodes by itself, set capacity_check: warn in "
-            "the settings",
+            "\n".join(str(job.problem(found.path, found.sentence)) for found in never),
+            hint=f"{never[0].hint}; if the cluster adds nodes by itself, set capacity_check: warn "
+            "in the settings",
         )
     if never:
         return f"it cannot start before the cluster grows: {never[0].sentence}"

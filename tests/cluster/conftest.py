@@ -343,6 +343,31 @@ def another(
         made.down()
 
 
+def administer(cluster: SandboxInfo, *words: str) -> None:
+    """Run `yarn rmadmin`."""
+    state = json.loads((cluster.home / "state.json").read_text())
+    argv = [
+        f"{state['java_home']}/bin/java",
+        "-Xmx128m",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{cluster.home}/conf:{state['jars']}/*",
+    ]
+    admin = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
+    done = subprocess.run([*argv, admin, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def add_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """Add properties to a file of Hadoop's configuration."""
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>\n"
+        for name, value in properties.items()
+    )
+    text = path.read_text()
+    path.write_text(text.replace("</configuration>", f"{rows}</configuration>"))
+
+
 Refresh = Callable[[Mapping[str, str]], None]
 
 
@@ -351,29 +376,13 @@ def scheduler_of(cluster: SandboxInfo) -> Iterator[Refresh]:
     """Give a function that changes the capacity scheduler of a running ResourceManager, as an
     administrator does; it is as before at the end.
     """
-    state = json.loads((cluster.home / "state.json").read_text())
-    conf = cluster.home / "conf"
-    path = conf / "capacity-scheduler.xml"
+    path = cluster.home / "conf/capacity-scheduler.xml"
     before = path.read_text()
 
     def refresh(changes: Mapping[str, str]) -> None:
-        rows = "".join(
-            f"<property><name>{name}</name><value>{value}</value></property>\n"
-            for name, value in changes.items()
-        )
-        path.write_text(before.replace("</configuration>", f"{rows}</configuration>"))
-        argv = [
-            f"{state['java_home']}/bin/java",
-            "-Xmx128m",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            f"{conf}:{state['jars']}/*",
-        ]
-        admin = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
-        done = subprocess.run(
-            [*argv, admin, "-refreshQueues"], capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
+        path.write_text(before)
+        add_properties(path, changes)
+        administer(cluster, "-refreshQueues")
 
     try:
         yield refresh

@@ -22,7 +22,12 @@ roles:
 @pytest.mark.parametrize(
     ("extra", "where", "sentence"),
     [
-        ("placement: {node_label: fast}", "7:51", "no node is labelled fast; no node has a label"),
+        (
+            "placement: {node_label: fast}",
+            "7:51",
+            "no node is labelled fast; no node has a label\n  hint: correct node_label, or have an "
+            "administrator label nodes; if the cluster adds nodes",
+        ),
         (
             "gpus: 1, gpu_resource: amd.com/gpu",
             "7:48",

@@ -111,12 +111,9 @@ def test_fits_never_labels() -> None:
         "the job needs 9 GiB at once (r0 3 x 3 GiB), and 1 node labelled fast has 8 GiB in all"
     ]
     assert not never(job((3, 3 * GIB)), *nodes), "the label may be shared"
-    assert fits_never(job((1, GIB), label="slow"), GPU, nodes, None) == (
-        Obstacle(
-            "roles.r0.placement.node_label",
-            "no node is labelled slow; the labels of nodes are fast",
-        ),
-    )
+    assert never(job((1, GIB), label="slow"), *nodes) == [
+        "no node is labelled slow; the labels of nodes are fast"
+    ]
     assert never(job((1, GIB), label="slow"), node(8 * GIB)) == [
         "no node is labelled slow; no node has a label"
     ]

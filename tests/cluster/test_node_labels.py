@@ -1,0 +1,81 @@
+"""Node labels (partitions) on a real cluster of two nodes, one of them labelled."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import requests
+
+from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
+from tests.cluster.conftest import add_properties, administer, another
+from tests.tool import Tool
+
+pytestmark = pytest.mark.cluster
+
+SMALL = {"memory": "128Mi"}
+QUEUES = {
+    "root.accessible-node-labels": "fast",
+    "root.accessible-node-labels.fast.capacity": "100",
+    "root.default.accessible-node-labels": "fast",
+    "root.default.accessible-node-labels.fast.capacity": "100",
+}
+
+
+def labelled(sandbox: Sandbox, options: SandboxOptions, environ: dict[str, str]) -> SandboxInfo:
+    """Let the second node have the label `fast`, as an administrator does."""
+    conf = sandbox.up(options, environ).home / "conf"
+    add_properties(conf / "yarn-site.xml", {"yarn.node-labels.enabled": "true"})
+    [manager] = [row.pid for row in sandbox.status().daemons if row.name == "resourcemanager"]
+    assert manager
+    os.kill(manager, signal.SIGKILL)
+    info = sandbox.up(options, environ)
+    assert "resourcemanager" in info.started
+    administer(info, "-addToClusterNodeLabels", "fast(exclusive=true)")
+    administer(info, "-replaceLabelsOnNode", f"127.0.0.2:{info.ports['nm']}=fast")
+    queues = {f"yarn.scheduler.capacity.{name}": text for name, text in QUEUES.items()}
+    add_properties(conf / "capacity-scheduler.xml", queues)
+    administer(info, "-refreshQueues")
+    return info
+
+
+def applications(info: SandboxInfo) -> list[str]:
+    answer = requests.get(f"{info.rm_url}/ws/v1/cluster/apps", timeout=30).json()
+    return [app["name"] for app in (answer["apps"] or {"app": []})["app"]]
+
+
+def test_node_label(session_environ: dict[str, str], tmp_path: Path) -> None:
+    """A task is on the node that has its label; a label of no node is refused before the POST."""
+    options = SandboxOptions(nodes=2)
+    with another(session_environ, tmp_path, options) as (sandbox, tool):
+        info = labelled(sandbox, options, session_environ)
+        _a_label_that_no_node_has(tool)
+        assert applications(info) == [], "nothing was posted"
+        _a_label_that_a_node_has(tool)
+
+
+def _a_label_that_a_node_has(tool: Tool) -> None:
+    there, elsewhere = (f"echo $NM_HOST; test $NM_HOST {how} 127.0.0.2" for how in ("=", "!="))
+    roles = {
+        "chief": {**SMALL, "placement": {"node_label": "fast"}, "command": there},
+        "worker": {**SMALL, "instances": 2, "command": elsewhere},
+    }
+    done = tool(
+        "submit",
+        tool.spec("label-fast", strategy="multi-worker", roles=roles),
+        timeout=300,
+    )
+    assert done.status == 0, done.stderr
+
+
+def _a_label_that_no_node_has(tool: Tool) -> None:
+    role = {**SMALL, "placement": {"node_label": "slow"}}
+    spec = tool.spec("label-none", strategy="single", command="true", roles={"worker": role})
+    refused = tool("submit", spec)
+    assert (refused.status, refused.stdout) == (9, ""), refused
+    problem, hint = refused.stderr.splitlines()
+    assert "roles.worker.placement.node_label: no node is labelled slow" in problem
+    assert problem.endswith("the labels of nodes are fast")
+    assert hint.startswith("  hint: correct node_label, or have an administrator label nodes; if ")
