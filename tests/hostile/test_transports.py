@@ -13,19 +13,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from submit_tf_job.yarn.auth import Auth, DelegationTokenAuth, GatewayAuth, SimpleAuth
-from submit_tf_job.yarn.credentials import Credentials
 from submit_tf_job.yarn.deadlines import bound
 from submit_tf_job.yarn.exchange import NoResponse, Outgoing, Transport
-from submit_tf_job.yarn.ha import ResourceManagers
-from submit_tf_job.yarn.http import HttpClient
 from submit_tf_job.yarn.plain import PlainTransport
 from submit_tf_job.yarn.transport import RequestsTransport
 from tests.hostile.conftest import Serve
-from tests.hostile.server import Answering, Asked, Authority, always, raw
+from tests.hostile.server import Answering, Asked, always, raw
 
 PIECE = 1000
-TOKEN = Credentials("bearer token", None, ("echo", "secret"))
 JSON = "application/json"
 BODY = b'{"apps": "' + b"worker " * 5000 + b'"}'
 BOTH: dict[str, Callable[[], Transport]] = {
@@ -352,29 +347,3 @@ def test_silence_ends_after_the_time_for_reading(serve: Serve, kind: str, part: 
     go_on.set()
     why = "no answer in time" if part == "head" else "its answer did not end in time"
     assert getattr(found, "why", found) == why
-
-
-# --- which of them --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("auth", "base", "with_authority", "expected"),
-    [
-        (SimpleAuth("alice"), "http://rm:8088", False, PlainTransport),
-        (SimpleAuth("alice", "bob"), "http://rm:8088", False, PlainTransport),
-        (SimpleAuth("alice"), "http://node:8042", False, PlainTransport),
-        (SimpleAuth("alice"), "https://node:8044", False, RequestsTransport),
-        (SimpleAuth("alice"), "http://rm:8088", True, RequestsTransport),
-        (GatewayAuth("Bearer", "alice", TOKEN), "http://rm:8088", False, RequestsTransport),
-        (GatewayAuth("Bearer", "alice", TOKEN), "http://node:8042", False, RequestsTransport),
-        (DelegationTokenAuth("alice", TOKEN), "http://rm:8088", False, RequestsTransport),
-    ],
-)
-def test_requests_is_used_where_more_than_a_user_name_is_sent(
-    authority: Authority, auth: Auth, base: str, with_authority: bool, expected: type
-) -> None:
-    ca_file = authority.certificate if with_authority else None
-    client = HttpClient(ResourceManagers(["http://rm:8088"]), auth, ca_file=ca_file)
-    with contextlib.closing(client):
-        chosen = client._transport(base, node=base != "http://rm:8088")
-    assert type(chosen) is expected

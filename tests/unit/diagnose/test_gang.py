@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.diagnose.gang import Obstacle, fits_never, fits_not_now, may_not_fit
+from submit_tf_job.diagnose.gang import Obstacle, fits_never, fits_not_now
 from submit_tf_job.jobspec.job import Elastic, Job, Placement, RoleKind
 from submit_tf_job.yarn.observed import Node
 from submit_tf_job.yarn.queues import Scheduler
@@ -169,12 +169,6 @@ def test_fits_never_ignores_what_is_not_waited_for() -> None:
     one_by_one = job((9, GIB), bootstrap=False, tf_config="none")
     assert not never(one_by_one, node(2 * GIB))
     assert fits_not_now(one_by_one, GPU, [node(2 * GIB)], None)
-
-
-def test_may_not_fit() -> None:
-    assert not may_not_fit(job((1, GIB)))
-    assert may_not_fit(job((2, GIB)))
-    assert may_not_fit(job((1, GIB), label="fast"))
 
 
 SIZES = st.lists(

@@ -16,22 +16,18 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from submit_tf_job import operations as api
 from submit_tf_job.errors import (
-    TABLE,
     AuthError,
-    InternalError,
-    JobSpecError,
     SettingsError,
-    SubmitTFJobError,
     UsageError,
 )
 from submit_tf_job.gateway.app import document, served
 from submit_tf_job.gateway.callers import CallersFile, line_of
 from submit_tf_job.gateway.clusters import Clusters
-from submit_tf_job.gateway.problems import CODES, RequestRefused, problem
+from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.server import Listening
 from submit_tf_job.gateway.slots import Limits, Slots
-from submit_tf_job.gateway.submission import UsedKeys, submission_id
+from submit_tf_job.gateway.submission import UsedKeys
 from submit_tf_job.gateway.watchers import change_of
 from submit_tf_job.observation import JobReport
 from tests.fakes.gateway import JOB, World, is_a, refused
@@ -307,15 +303,6 @@ def test_submit_refused_does_not_use_its_key(world: World) -> None:
     assert world.post(key="run-1").status_code == 201
 
 
-def test_used_keys_drops_the_oldest() -> None:
-    keys = UsedKeys(most=2)
-    for key in ("a", "b", "c"):
-        keys.remember(submission_id("alice", key, b"x"))
-    keys.check(submission_id("alice", "a", b"y"))
-    with pytest.raises(RequestRefused):
-        keys.check(submission_id("alice", "c", b"y"))
-
-
 @pytest.mark.parametrize("kind", ["reset", "silent", "gateway", "lost", "crash-before"])
 def test_submit_lost_response_makes_no_second_job(world: World, kind: str) -> None:
     world.fake.network.faults.append(
@@ -585,30 +572,6 @@ def test_requests_are_limited_per_caller() -> None:
 
 
 # --- errors ---
-
-
-@pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
-def test_problem_status_is_that_of_the_table(kind: type[SubmitTFJobError]) -> None:
-    error = (
-        JobSpecError([]) if kind is JobSpecError else kind("what", hint="do", details={"url": "u"})
-    )
-    found = problem(error, "r1")
-    row = TABLE[kind]
-    assert is_a("Problem", found.body)
-    assert (found.status, found.body["code"], found.body["retryable"]) == (
-        row.http_status,
-        row.code,
-        row.retryable,
-    )
-    assert ("Retry-After" in found.headers) is row.retryable
-    if row.http_status == 500 and kind in (SettingsError, InternalError):
-        assert "what" not in json.dumps(found.body), "what is wrong on this host is for its log"
-
-
-def test_codes_of_http_are_distinct() -> None:
-    assert not set(CODES) & {row.code for row in TABLE.values()}
-    for code, status in CODES.items():
-        assert problem(RequestRefused(code, "x"), "r").status == status
 
 
 def test_defect_is_logged_and_not_returned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
