@@ -100,9 +100,10 @@ def main() -> int:
             if not any(wanted in names(kind, title) for title, (kind, _) in jobs.items()):
                 parser.error(f"--only {wanted!r} is none of {', '.join(jobs)}")
         kept = {title: column for title, column in load(KEPT).items() if title in jobs}
+        on_request = {cluster.title for cluster in CLUSTERS if cluster.on_request}
         failed = False
         for title, (kind, run) in jobs.items():
-            if only is None or not names(kind, title).isdisjoint(only):
+            if not names(kind, title).isdisjoint(only or jobs.keys() - on_request):
                 column = Column(
                     kind, title, f"{datetime.now(timezone.utc):%Y-%m-%d}", revision(), run()
                 )

@@ -39,13 +39,14 @@ DATA = "hdfs:///data/digits.npz"
 
 @dataclass(frozen=True)
 class Cluster:
-    """One column: a Hadoop version, how its containers find names, and whether TensorFlow is
-    trained there.
+    """One column: a Hadoop version, how its containers find names, whether TensorFlow is trained
+    there, and whether it runs only where `--only` names it.
     """
 
     hadoop: str
     resolver: str
     trains: bool
+    on_request: bool = False
 
     @property
     def title(self) -> str:
@@ -57,7 +58,8 @@ class Cluster:
 CLUSTERS = (
     Cluster("3.4.2", "system", trains=True),
     Cluster("3.4.2", "direct", trains=True),
-    Cluster("3.5.0", "auto", trains=False),
+    # with the services API of 3.4.2, as its own was not published (docs/sandbox.md)
+    Cluster("3.5.0", "auto", trains=False, on_request=True),
     Cluster("3.3.5", "auto", trains=False),
     Cluster("3.2.1", "auto", trains=False),
     Cluster("3.1.3", "auto", trains=True),
