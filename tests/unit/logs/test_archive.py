@@ -4,10 +4,8 @@ what is said where there are none.
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,7 @@ import submit_tf_job.operations.logs  # noqa: F401 - looked up in sys.modules: t
 from submit_tf_job import operations
 from submit_tf_job.errors import NoSuchJob
 from submit_tf_job.logs import archive
-from submit_tf_job.logs.collected import AggregatedLogs, NoLogs
+from submit_tf_job.logs.collected import NoLogs
 from submit_tf_job.logs.entries import TaskContainer
 from submit_tf_job.logs.logserver import log_server_of
 from tests.fakes.logged_job import Job
@@ -71,40 +69,6 @@ def test_collected_reads_by_container(name: str) -> None:
     ):
         with pytest.raises(NoSuchJob):
             wrong()
-
-
-def test_collected_reads_one_task_by_the_report(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    app_id, _rows = recording("tfile-gz")
-    logs = recorded("tfile-gz")
-    roles = {"worker": {"restarts": 0}}
-    tasks = [
-        {
-            "task": f"worker-{number}",
-            "container": container(app_id, number + 2),
-            "host": "localhost",
-        }
-        for number in range(2)
-    ]
-    report: dict[str, Any] = {"state": "succeeded", "attempt": 0, "roles": roles, "tasks": tasks}
-
-    class Found:
-        def read(self) -> bytes:
-            return json.dumps(report).encode()
-
-    monkeypatch.setattr(AggregatedLogs, "find", lambda _self, _name: iter([Found()]))
-    monkeypatch.setattr(
-        AggregatedLogs, "containers", lambda _self: pytest.fail("all nodes were looked through")
-    )
-    found = archive.collected(logs, "worker-1")
-    assert found.containers == (TaskContainer("worker-1", container(app_id, 3), "localhost"),)
-    assert b"".join(found.logs.read(found.containers[0], "stdout.txt")) == recorded(
-        "tfile-gz"
-    ).read(container(app_id, 3), "stdout.txt")
-    report["roles"] = {"worker": {"restarts": 1}}  # then there are containers that it does not know
-    with pytest.raises(pytest.fail.Exception):
-        archive.collected(logs, "worker-1")
 
 
 def test_logs_of_an_ended_job(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from submit_tf_job.logs.collected import (
     WhatYarnSays,
 )
 from submit_tf_job.logs.formats.indexedfile import application_uuid
-from submit_tf_job.logs.formats.layout import node_file
 from submit_tf_job.storage import NoSuchPath
 from submit_tf_job.storage.local_files import LocalStorage
 from tests.examples import examples
@@ -80,15 +79,6 @@ def test_read_returns_the_contents(name: str) -> None:
     assert logs.read(second, "app.log", tail=9) == b"3\ntick 4\n"
     assert logs.read(second, "app.log", tail=10_000) == b"tick 1\ntick 2\ntick 3\ntick 4\n"
     assert logs.read(second, "app.log", tail=0) == b""
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_stream_of_a_listed_file(name: str) -> None:
-    second = recorded(name).containers()[1]
-    file = second.file("job-report.json")
-    assert file is not None
-    assert (file.size, file.damaged) == (12, False)
-    assert second.file("none") is None
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -291,25 +281,6 @@ def test_two_formats_are_distinguished_by_content() -> None:
         "localhost:17971",
         "h2:8041",
     }
-
-
-@pytest.mark.parametrize(
-    ("name", "node", "uploaded"),
-    [
-        ("host_8041", "host:8041", None),
-        ("my_host-1.example.com_8041", "my_host-1.example.com:8041", None),
-        ("host_8041_1795259223013", "host:8041", 1795259223013),
-        ("a_b_45454_1795259223013", "a_b:45454", 1795259223013),
-    ],
-)
-def test_node_file_parses_names(name: str, node: str, uploaded: int | None) -> None:
-    found = node_file(name)
-    assert found is not None
-    assert (found.node, found.uploaded_ms) == (node, uploaded)
-
-
-def test_node_file_ignores_other_names() -> None:
-    assert [node_file(name) for name in ("host", "_SUCCESS", "host_123456", "")] == [None] * 4
 
 
 def test_log_settings_with_a_root_per_format() -> None:
