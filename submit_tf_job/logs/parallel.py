@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 __all__ = ["in_threads"]
@@ -22,8 +23,5 @@ def in_threads(call: Callable[[T], R], values: Sequence[T], most: int) -> list[R
     threads = min(most, len(values))
     if threads <= 1:
         return [call(value) for value in values]
-    # imported late: it imports logging, which takes longer than the reading of a short log
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(max_workers=threads) as pool:
         return list(pool.map(call, values))

@@ -9,11 +9,11 @@ from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, find
+from submit_tf_job.operations.detail import Link, links_of, tasks_of
 from submit_tf_job.operations.status import status_of
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.operations.detail import Link
 
 __all__ = ["find_link", "find_links", "is_reachable", "log_page", "tunnel_command"]
 
@@ -39,8 +39,6 @@ def find_links(
         Refused: The job does not run, or the role has no container yet.
         UsageError: The role or port does not exist, or `port` is needed to select one.
     """
-    from submit_tf_job.operations.detail import links_of, tasks_of
-
     seen = status_of(cluster, find(cluster, job))
     if seen.app is None or seen.app.ended:
         raise Refused(
@@ -101,8 +99,6 @@ def log_page(cluster: Cluster, seen: JobStatus) -> str | None:
     """Return the address of the deciding task's logs on its NodeManager; None while that task has
     no container, or its node is not listed.
     """
-    from submit_tf_job.operations.detail import tasks_of
-
     tasks = (task for task in tasks_of(seen) if task.name == seen.deciding_task)
     task = next((task for task in tasks if task.container_id), None)
     if task is None or seen.app is None:

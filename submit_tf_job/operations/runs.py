@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.cluster import Cluster, storage_of
+from submit_tf_job.operations.lineage import Resubmission
 from submit_tf_job.operations.listing import ListedJob
-
-if TYPE_CHECKING:
-    from submit_tf_job.operations.lineage import Resubmission
 
 __all__ = ["SERVICES_READ", "joined"]
 
@@ -69,7 +66,6 @@ def _resubmission(cluster: Cluster, last: ListedJob) -> Resubmission:
         SubmitTFJobError: It cannot be read.
     """
     from submit_tf_job.operations import history
-    from submit_tf_job.operations.lineage import Resubmission
 
     if not last.state.is_final:
         deadline = cluster.client.deadline(_ANSWER_S)

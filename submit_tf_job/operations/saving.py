@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, SubmitTFJobError
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.detail import tasks_of
+from submit_tf_job.operations.observer import observe
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport, JobStatus
-    from submit_tf_job.operations.cluster import Cluster, JobRef
 
 __all__ = ["end_gracefully", "stated_grace_s"]
 
@@ -50,8 +52,6 @@ def end_gracefully(
         Refused: The job runs without the bootstrap, its deciding task is not known, or Hadoop is
             too old (before 3.3, YARN-8693).
     """
-    from submit_tf_job.operations.observer import observe
-
     observer = observe(cluster, ref)
     seen = observer.observe(detailed=True)
     container = _container_of_decider(seen)
@@ -88,8 +88,6 @@ def end_gracefully(
 
 def _container_of_decider(seen: JobStatus) -> str | None:
     """Return the container that gets the signals; None if nothing runs that could save."""
-    from submit_tf_job.operations.detail import tasks_of
-
     name = seen.name
     if seen.state.is_final or seen.app is None or seen.app.state.value != "RUNNING":
         return None

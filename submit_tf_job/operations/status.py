@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.errors import JobFailed, JobStopped, NoSuchJob, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef, find
+from submit_tf_job.operations.detail import tasks_of
+from submit_tf_job.operations.logs import tail_of
+from submit_tf_job.operations.observer import observe
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
@@ -21,15 +24,11 @@ def status(cluster: Cluster, job: str) -> JobStatus:
     Raises:
         NoSuchJob: The job does not exist.
     """
-    from submit_tf_job.operations.observer import observe
-
     return observe(cluster, find(cluster, job)).observe()
 
 
 def status_of(cluster: Cluster, ref: JobRef) -> JobStatus:
     """Return the status of a job with the node, start and ports of each container."""
-    from submit_tf_job.operations.observer import observe
-
     return observe(cluster, ref).observe(detailed=True)
 
 
@@ -71,9 +70,6 @@ def last_lines(
         most: Maximum number of tasks.
         file: The log file.
     """
-    from submit_tf_job.operations.detail import tasks_of
-    from submit_tf_job.operations.logs import tail_of
-
     app = status.app
     if app is None:
         return {}
