@@ -119,7 +119,7 @@ class Tool:
         return self("status", job, "-o", "json").json
 
     def until(
-        self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = 120
+        self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = 240
     ) -> dict[str, Any]:
         """Ask until something holds of a job; it may be that it is submitted only now."""
         deadline = time.monotonic() + timeout

@@ -15,6 +15,7 @@ from tests.tool import Tool
 pytestmark = pytest.mark.cluster
 
 ODD = "a\"b'c\\d$HOME `id` ${COMPONENT_NAME} {{y}} }} <CPS> <LOG_DIR> ü\nsecond line"
+SECOND = "${USER} {{x}} <LOG_DIR> \t'"
 
 
 @pytest.fixture
@@ -25,12 +26,12 @@ def proxy(simple: Cluster) -> Iterator[Proxy]:
 
 def spec(tool: Tool, name: str) -> Path:
     """Write a job whose environment and arguments are hard to quote; it checks both."""
-    script = 'test "$0" = "$ODD" && test "$(printf %s "$1" | wc -c)" = 27'
+    script = 'test "$0" = "$ODD" && test "$1" = "$SECOND"'
     return tool.spec(
         name,
         strategy="multi-worker",
-        command=["sh", "-c", script, ODD, "${USER} {{x}} <LOG_DIR> \t'"],
-        env={"ODD": ODD},
+        command=["sh", "-c", script, ODD, SECOND],
+        env={"ODD": ODD, "SECOND": SECOND},
         roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}},
     )
 

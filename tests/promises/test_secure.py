@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -57,11 +58,12 @@ def test_json_of_a_sandbox_has_the_documented_fields(docked: Tool) -> None:
 
 INSIDE = """
 import json, os, pathlib
-kept = [name for name in os.environ if "KEYTAB" in name or "KRB5" in name or "PASSWORD" in name]
+secret = ("KEYTAB", "KTNAME", "KRB5CCNAME", "PASSWORD")
+kept = [name for name in os.environ if any(word in name for word in secret)]
 gpus = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
 print("SAID", json.dumps({
     "docker": os.path.exists("/.dockerenv"), "uid": os.getuid(), "kept": kept, "gpus": gpus,
-    "files": [str(p) for p in pathlib.Path(".").rglob("*keytab*")]}), flush=True)
+    "files": [str(p) for p in pathlib.Path(".").rglob("*.keytab")]}), flush=True)
 """
 
 
@@ -76,6 +78,7 @@ def test_container_has_its_gpu_and_no_credential_of_the_submitter(
         strategy="single",
         command=["python3", "inside.py"],
         files=["inside.py"],
+        lifetime="1h",  # within that of the delegation tokens: no login of its own
         roles={"worker": {**SMALL, "gpus": 1}},
     )
     done = docked("submit", spec)
@@ -92,7 +95,6 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
 ) -> None:
     """The one that leads is killed; the verdict is the other one's, and there is one application."""
     name = f"failover-{unique}"
-    end = docked.cwd / "end"
     spec = docked.spec(
         name,
         image=IMAGE,
@@ -100,10 +102,9 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
         command="sleep 25; echo trained",
         roles={"worker": SMALL},
     )
-    assert not end.exists()
     following = docked.start("submit", spec, "-o", "json")
     seen = docked.until(name, lambda status: status["state"] == "RUNNING")
-    os.kill(secure.pid_of(_active(secure)), signal.SIGKILL)
+    os.kill(secure.pid_of(_active(secure, docked.cwd / "tickets")), signal.SIGKILL)
     stdout, stderr = following.communicate(timeout=240)
     assert following.returncode == 0, stderr
     told = json.loads(stdout)
@@ -115,14 +116,24 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
     clusters.started("secure")  # it is repaired for the tests that follow
 
 
-def _active(cluster: Cluster) -> str:
+def _active(cluster: Cluster, cache: Path) -> str:
     """Return the daemon that leads, as a user of curl would find it."""
     kerberos = cluster.info["kerberos"]
+    user = kerberos["principal"].partition("@")[0]
+    environ = {
+        **os.environ,
+        "KRB5_CONFIG": kerberos["krb5_conf"],
+        "KRB5CCNAME": f"FILE:{cache}",
+    }
+    keytab = f"{kerberos['keytabs']}/{user}.keytab"
+    subprocess.run(
+        ["kinit", "-k", "-t", keytab, kerberos["principal"]], env=environ, check=True, timeout=60
+    )
     for number, url in enumerate(cluster.info["rm_urls"]):
         words = ["curl", "-s", "--cacert", str(cluster.info["ca_file"]), "--negotiate", "-u", ":"]
         done = subprocess.run(
             [*words, f"{url}/ws/v1/cluster/info"],
-            env={**os.environ, "KRB5_CONFIG": kerberos["krb5_conf"]},
+            env=environ,
             capture_output=True,
             text=True,
             timeout=30,

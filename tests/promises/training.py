@@ -11,7 +11,6 @@ from tests.clusters import ROOT, Cluster
 from tests.tool import Tool, gone
 
 SPECS = ROOT / "specs"
-DATA = "hdfs:///data/digits.npz"
 
 
 def run(cluster: Cluster, *argv: object) -> str:
@@ -43,14 +42,15 @@ def accuracy(cluster: Cluster, output: str) -> float:
 
 def trained(tool: Tool, cluster: Cluster, name: str, *options: object) -> None:
     """Train the digits, as the README does, and read the model."""
-    run(cluster, SPECS / "digits/put_digits.py", DATA)
-    output = f"hdfs:///models/{name}"
-    command = json.dumps(
-        ["python", "train.py", "--data", DATA, "--output", output, "--epochs", "6"]
-    )
+    data, output = f"hdfs:///tmp/{name}/digits.npz", f"hdfs:///tmp/{name}/model"
+    run(cluster, SPECS / "digits/put_digits.py", data)
+    words = ["python", "train.py", "--data", data, "--output", output, "--epochs", "6"]
+    command = json.dumps(words)
     tool.jobs.append(name)
     spec = SPECS / "multi-worker.yaml"
-    done = tool("submit", spec, "--name", name, "--set", f"command={command}", *options)
+    done = tool(
+        "submit", spec, "--name", name, "--set", f"command={command}", *options, timeout=480
+    )
     assert done.status == 0, done.stderr + done.stdout
     assert done.stdout.splitlines()[0].startswith(f"{name}  SUCCEEDED after ")
     assert "Confirmed by YARN and by " in done.stdout
