@@ -67,6 +67,7 @@ ENVIRONMENTS = [
 ]
 
 
+@pytest.mark.slow
 def test_render_is_equal_in_all_environments(tmp_path: Path) -> None:
     spec = ROOT / "specs/multi-worker.yaml"
     homes = [tmp_path / str(number) / "é" for number in range(len(ENVIRONMENTS))]

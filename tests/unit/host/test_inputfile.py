@@ -13,12 +13,9 @@ import pytest
 from submit_tf_job.errors import JobSpecError, SettingsError
 from submit_tf_job.host.hadoopconf import read_xml
 from submit_tf_job.host.inputfile import read_input
-from submit_tf_job.host.kerberos import ticket
 from submit_tf_job.host.secretfile import read_secret, refuse_if_others_can_read
 from submit_tf_job.jobspec import load
-from submit_tf_job.jobspec.krb5 import gather
 from submit_tf_job.settings import directories, load_settings
-from submit_tf_job.yarn.transport import authorities
 from tests.fakes.command_line import Cli
 
 FIFO, DEVICE = "is a FIFO, and a file is needed", "is a device or a socket, and a file is needed"
@@ -70,16 +67,12 @@ def test_every_reader_refuses_a_special_file(special: str, fifo: Path, tmp_path:
         lambda: read_secret(path, "the token"),
         lambda: refuse_if_others_can_read(path, "the keytab"),
         lambda: read_xml(tmp_path / "conf/core-site.xml"),
-        lambda: authorities(path),
-        lambda: ticket(path),
         lambda: load_settings(environ=environ, cwd=tmp_path),
     ):
         with pytest.raises(SettingsError, match=why):
             read()
     with pytest.raises(JobSpecError, match=why):
         load(path)
-    with pytest.raises(OSError, match=why):
-        gather([path])
 
 
 def test_settings_where_home_is_a_file(

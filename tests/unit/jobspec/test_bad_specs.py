@@ -193,6 +193,7 @@ def test_loads_without_base_refuses_files_of_this_host() -> None:
     )
 
 
+@pytest.mark.slow
 def test_loads_limits_nesting() -> None:
     for text in ("[" * 500_000, "{a: " * 200_000, "- " * 500_000, '{"a":' * 100_000):
         assert "nested more than 20 levels deep" in refused(text)

@@ -23,9 +23,7 @@ from submit_tf_job.jobspec.job import (
 from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
-from submit_tf_job.plan.data import readers, shares
 from submit_tf_job.settings import load_settings
-from submit_tf_job.storage import files_of
 from submit_tf_job.storage.local_files import LocalStorage
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, SUBMISSION, make_job, make_role, task_of
 
@@ -138,26 +136,19 @@ def test_loads_reads_short_and_long_forms_of_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "roles", "who", "count"),
+    ("strategy", "roles", "who"),
     [
-        (Strategy.SINGLE, {"worker": 1}, ("worker",), 1),
-        (
-            Strategy.MULTI_WORKER,
-            {"chief": 1, "worker": 3, "evaluator": 1, "board": 2},
-            ("chief", "worker"),
-            4,
-        ),
-        (Strategy.PARAMETER_SERVER, {"chief": 1, "worker": 3, "ps": 2}, ("worker",), 3),
-        (Strategy.CUSTOM, {"infer": 5, "helper": 1}, ("infer",), 5),
+        (Strategy.SINGLE, ["worker"], ["worker"]),
+        (Strategy.MULTI_WORKER, ["chief", "worker", "evaluator", "board"], ["chief", "worker"]),
+        (Strategy.PARAMETER_SERVER, ["chief", "worker", "ps"], ["worker"]),
+        (Strategy.CUSTOM, ["infer", "metrics-exporter"], ["infer"]),
     ],
 )
 def test_shares_are_for_the_tasks_that_train(
-    strategy: Strategy, roles: dict[str, int], who: tuple[str, ...], count: int
+    strategy: Strategy, roles: list[str], who: list[str]
 ) -> None:
-    job = make_job(
-        *(make_role(name, instances=number) for name, number in roles.items()), strategy=strategy
-    )
-    assert (readers(job), shares(job)) == (who, count)
+    job = make_job(*map(make_role, roles), strategy=strategy, inputs=(Input("d", "hdfs:///d"),))
+    assert task_of(job)["data"]["readers"] == who
 
 
 def test_file_list_is_sent_to_tasks_that_read_only() -> None:
@@ -246,27 +237,6 @@ def test_plan_refuses_impossible_data(job: Job, site: Any, message: str) -> None
     with pytest.raises(JobSpecError) as caught:
         plan(job, site)
     assert [str(problem) for problem in caught.value.problems] == [message]
-
-
-# --- patterns -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("path", "names"),
-    [
-        ("b.rec", ["b.rec"]),
-        ("", ["a-1.rec", "a-2.rec", "b.rec", "more/c.rec"]),
-        ("a-*.rec", ["a-1.rec", "a-2.rec"]),
-        ("?-[2-9].rec", ["a-2.rec"]),
-        ("*/c.rec", ["more/c.rec"]),
-        ("m*", ["more/c.rec"]),
-        ("*/nothing", []),
-        ("_*", ["_SUCCESS"]),
-    ],
-)
-def test_files_of_lists_the_files_of_a_path(data: Path, path: str, names: list[str]) -> None:
-    found = files_of(LocalStorage(), f"{data}/{path}")
-    assert [file.path for file in found] == [f"{data}/{name}" for name in names]
 
 
 # --- the check -----------------------------------------------------------------------------------

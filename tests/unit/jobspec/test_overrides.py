@@ -16,7 +16,6 @@ from submit_tf_job.jobspec.job import (
     Location,
     Mount,
     Output,
-    Restart,
     Uploader,
 )
 
@@ -64,7 +63,7 @@ def read(*overrides: str, text: str = SPEC) -> Job:
         ("mounts[0]=/c:/d:rw", "worker", "mounts", (Mount("/c", "/d", read_only=False),)),
         ("mounts[1]=/c:/d", "worker", "mounts", (Mount("/a", "/b"), Mount("/c", "/d"))),
         ("mounts=[]", "worker", "mounts", ()),
-        ("roles.worker.restart=never", "worker", "restart", Restart.NEVER),
+        ("roles.worker.restart=never", "worker", "restart", "never"),
         ("roles.worker.restart={policy: on-failure, max: 9}", "worker", "max_restarts", 9),
         ("roles.worker.ports.http=80", "worker", "ports", {"http": 80}),
     ],
@@ -130,12 +129,12 @@ def test_set_changes_policy_and_max_of_restart() -> None:
     worker = read("roles.worker.restart.policy=on-failure", "roles.worker.restart.max=7").roles[
         "worker"
     ]
-    assert (worker.restart, worker.max_restarts) == (Restart.ON_FAILURE, 7)
+    assert (worker.restart, worker.max_restarts) == ("on-failure", 7)
 
 
 def test_set_adds_max_to_restart_in_its_short_form() -> None:
     worker = read("roles.worker.restart.max=7").roles["worker"]
-    assert (worker.restart, worker.max_restarts) == (Restart.ON_FAILURE, 7)
+    assert (worker.restart, worker.max_restarts) == ("on-failure", 7)
 
 
 def test_set_applies_the_last_of_several() -> None:

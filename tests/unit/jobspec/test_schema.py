@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from submit_tf_job.jobspec import example, loads, schema
-from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
 from submit_tf_job.jobspec.job import Job, Strategy
-from submit_tf_job.jobspec.keys import (
-    ROLE,
-)
-from submit_tf_job.jobspec.nodes import Items, Node, Scalar, ScalarKind, Table
-from submit_tf_job.jobspec.yaml_source import read_yaml
 from tests.fakes.keytabs import keytab
 from tests.unit.jobspec import bad_specs
 from tests.unit.jobspec.full_job import FULL
@@ -24,26 +20,23 @@ SCHEMA = schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
 
-def plain(node: Node) -> Any:
-    """Turn a node into what a JSON Schema validator reads: by YAML 1.2, as editors do."""
-    if isinstance(node, Table):
-        return {entry.key: plain(entry.value) for entry in node.entries}
-    if isinstance(node, Items):
-        return [plain(item) for item in node.items]
-    assert isinstance(node, Scalar)
-    if node.kind is ScalarKind.WHOLE:
-        return int(node.text, 0) if node.text[:2] in ("0x", "0o") else int(node.text)
-    if node.kind is ScalarKind.REAL:
-        return float(node.text.lstrip("+-.") if node.text[-1] in "fFnN" else node.text)
-    return {
-        ScalarKind.TEXT: node.text,
-        ScalarKind.BOOLEAN: node.text.lower() == "true",
-        ScalarKind.NULL: None,
-    }[node.kind]
+class Yaml12(yaml.SafeLoader):
+    """Reads scalars by YAML 1.2, as editors do."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML copies it
+
+
+for tag, pattern in (
+    ("bool", "true|True|TRUE|false|False|FALSE"),
+    ("int", "[-+]?[0-9]+|0x[0-9a-fA-F]+"),
+    ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"),
+    ("null", "~|null|Null|NULL|"),
+):
+    Yaml12.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"), None)
 
 
 def tree(text: str) -> Any:
-    return plain(read_yaml(text, Diagnostics("train.yaml")))
+    return yaml.load(text, Yaml12)
 
 
 def accepts(text: str) -> bool:
@@ -173,7 +166,7 @@ def test_loads_accepts_examples_of_job_keys(key: str, tmp_path: Any) -> None:
         )
 
 
-@pytest.mark.parametrize("key", list(ROLE.rows))
+@pytest.mark.parametrize("key", list(SCHEMA["definitions"]["role"]["properties"]))
 def test_loads_accepts_examples_of_role_keys(key: str, tmp_path: Any) -> None:
     from submit_tf_job.jobspec import Defaults
 
@@ -226,12 +219,9 @@ def readable() -> list[bad_specs.Case]:
     """List the bad cases that are YAML or JSON, and that are bad by themselves."""
     cases = []
     for case in bad_specs.cases():
-        notes = Diagnostics("x")
-        try:
-            read_yaml(case.text, notes)
-        except Unreadable:
+        if case.title.startswith(("yaml", "json", "text ", "an empty file", "nothing")):
             continue
-        if not notes.problems and not (case.overrides or case.defaults or case.name):
+        if not (case.overrides or case.defaults or case.name):
             cases.append(case)
     return cases
 

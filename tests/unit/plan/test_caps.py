@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from submit_tf_job.errors import JobSpecError
-from submit_tf_job.jobspec import loads
-from submit_tf_job.operations.site_facts import site_of
-from submit_tf_job.plan import Site, plan
-from submit_tf_job.plan.site import Cap
-from submit_tf_job.settings import Settings, load_settings
+from tests.fakes.command_line import Cli
 
 SPEC = """\
 name: t
@@ -29,25 +21,21 @@ roles:
 """
 
 
-def settings(tmp_path: Path, text: str) -> Settings:
-    where = tmp_path / ".config" / "submit_tf_job"
-    where.mkdir(parents=True)
-    (where / "settings.yaml").write_text(text)
-    home = {"HOME": str(tmp_path)}
-    return load_settings(arguments={"user": "alice"}, environ=home, cwd=Path("/"))
+def refused(cli: Cli, home: Path, caps: str, spec: str = SPEC) -> list[str]:
+    """Return the problems of a job spec under these caps; empty for a job that is planned."""
+    where = home / ".config" / "submit_tf_job"
+    where.mkdir(parents=True, exist_ok=True)
+    (where / "settings.yaml").write_text(f"caps: {{{caps}}}\ndns.domain: example.com\n")
+    (home / "train.yaml").write_text(spec)
+    done = cli("render", "train.yaml")
+    assert done.status == (2 if done.err else 0), done
+    return done.err.replace(str(where), "CONFIG").splitlines()
 
 
-def refused(spec: str, site: Site) -> list[str]:
-    with pytest.raises(JobSpecError) as caught:
-        plan(loads(spec, source="train.yaml", base=None), site)
-    return [str(problem) for problem in caught.value.problems]
-
-
-def test_every_cap_is_refused_at_its_line_with_who_set_it(tmp_path: Path) -> None:
-    text = "caps: {tasks: 6, gpus: 4, memory: 64Gi, lifetime: 2d}\n"
-    found = settings(tmp_path, text)
-    file = f"{tmp_path}/.config/submit_tf_job/settings.yaml:1"
-    assert refused(SPEC, site_of(found)) == [
+def test_every_cap_is_refused_at_its_line_with_who_set_it(cli: Cli, home: Path) -> None:
+    file = "CONFIG/settings.yaml:1"
+    told = refused(cli, home, "tasks: 6, gpus: 4, memory: 64Gi, lifetime: 2d")
+    assert told[:4] == [
         f"train.yaml:1:1: lifetime: missing; caps.lifetime allows 2d (set by {file}:41); say "
         f"lifetime: 2d, or less",
         f"train.yaml:8:5: roles.worker.instances: all tasks of the job together ask for 7 tasks, "
@@ -59,24 +47,11 @@ def test_every_cap_is_refused_at_its_line_with_who_set_it(tmp_path: Path) -> Non
     ]
 
 
-def test_a_job_at_its_caps_is_planned() -> None:
-    caps = (
-        Cap("tasks", 7, "s"),
-        Cap("gpus", 8, "s"),
-        Cap("memory", 65 * 1024, "s"),
-        Cap("lifetime", 7200, "s"),
-    )
-    site = replace(Site("alice", domain="example.com"), caps=caps)
-    planned = plan(loads(SPEC + "lifetime: 2h\n", source="t.yaml", base=None), site)
-    without = plan(planned.job, replace(site, caps=()))
-    assert planned.body == without.body
-    assert refused(SPEC + "lifetime: 2h1s\n", site) == [
+def test_a_job_at_its_caps_is_planned(cli: Cli, home: Path) -> None:
+    caps = "tasks: 7, gpus: 8, memory: 65Gi, lifetime: 2h"
+    assert refused(cli, home, caps, SPEC + "lifetime: 2h\n") == []
+    [told, *_] = refused(cli, home, caps, SPEC + "lifetime: 2h1s\n")
+    assert told.startswith(
         "train.yaml:12:1: lifetime: 7201s is more than a job may have: caps.lifetime allows 2h "
-        "(set by s)"
-    ]
-
-
-def test_no_gpus_may_be_allowed(tmp_path: Path) -> None:
-    found = settings(tmp_path, "caps: {gpus: 0}\n")
-    assert found.caps.gpus == 0
-    assert "caps.gpus allows 0 GPUs" in refused(SPEC, site_of(found))[0]
+    )
+    assert "caps.gpus allows 0 GPUs" in refused(cli, home, "gpus: 0")[0]

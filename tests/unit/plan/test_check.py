@@ -227,6 +227,7 @@ NM_IMAGE = re.compile(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image", GOOD_IMAGES + BAD_IMAGES)
 def test_images(image: str) -> None:
     found, good = problems(one(image=image)), image in GOOD_IMAGES

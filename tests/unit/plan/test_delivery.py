@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec.job import HostFile, PackageKind, Packages, ShippedFile
-from submit_tf_job.plan import Plan, delivery, plan
-from submit_tf_job.plan.delivery import Pack, shipments
-from submit_tf_job.yarn.records import ConfigFile
+from submit_tf_job.plan import Plan, plan
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role
 
+LARGE_BYTES = 16 * 1024**2  # such files travel by themselves
 STAGED = f"{SITE.staging}/files/mnist"
 
 
@@ -23,13 +22,13 @@ def on_disk(letter: str, size: int) -> HostFile:
     return HostFile(Path(f"/nowhere/{letter}"), size, letter * 64)
 
 
-SMALL, LARGE = on_disk("a", 1000), on_disk("b", delivery.LARGE)
+SMALL, LARGE = on_disk("a", 1000), on_disk("b", LARGE_BYTES)
 PACKAGES = Packages(
     PackageKind.SITE, HostFile(Path("/nowhere/some packages.tar.gz"), 5, "c" * 64), "3.11"
 )
 
 
-def files_of(planned: Plan) -> tuple[ConfigFile, ...]:
+def files_of(planned: Plan) -> tuple[Any, ...]:
     configuration = planned.service.components[0].configuration
     assert configuration
     return configuration.files
@@ -46,23 +45,9 @@ def task_of(planned: Plan) -> dict[str, object]:
     return found
 
 
-def test_shipments_large_files_alone_and_the_rest_as_tar() -> None:
-    files = (
-        ShippedFile("a", SMALL),
-        ShippedFile("model/x", LARGE),
-        ShippedFile("model/same", LARGE, executable=True),
-        ShippedFile("b", b"1"),
-    )
-    [(_, made)] = shipments({"chief": files}).items()
-    assert [file.name for file in made.packs[contract.PAYLOAD_ARCHIVE].files] == ["a", "b"]
-    link = f"{contract.LARGE_LINK}{'b' * 16}"
-    assert made.large == {link: LARGE}, "one content is one file, whatever it is called"
-    assert made.links == {"model/x": link, "model/same": link}
-
-
 def test_plan_with_most_large_files_fits() -> None:
     files = tuple(
-        ShippedFile(f"{n}", HostFile(Path("/x"), delivery.LARGE + n, f"{n:02x}" + "0" * 62))
+        ShippedFile(f"{n}", HostFile(Path("/x"), LARGE_BYTES + n, f"{n:02x}" + "0" * 62))
         for n in range(100)
     )
     roles = [
@@ -73,32 +58,6 @@ def test_plan_with_most_large_files_fits() -> None:
     assert len(planned.body) < 60_000
 
 
-def test_shipments_limit_files_that_are_alone() -> None:
-    files = [
-        ShippedFile(f"{n}", HostFile(Path("/x"), delivery.LARGE + n, f"{n:02x}" + "0" * 62))
-        for n in range(delivery.MOST_LARGE + 3)
-    ]
-    made = shipments({"chief": files})["chief"]
-    assert len(made.large) == delivery.MOST_LARGE
-    assert [file.name for file in made.packs[contract.PAYLOAD_ARCHIVE].files] == ["0", "1", "2"], (
-        "the smallest"
-    )
-
-
-@pytest.mark.parametrize(
-    ("size", "packs"),
-    [(1000, ["tfjob-files.tar"]), (delivery.COMMON, ["tfjob-common.tar", "tfjob-files.tar"])],
-)
-def test_shipments_common_files_are_staged_once(size: int, packs: list[str]) -> None:
-    shared, own = ShippedFile("shared", on_disk("a", size)), ShippedFile("own", b"1")
-    made = shipments({"chief": [shared], "worker": [shared, own]})
-    assert list(made["worker"].packs) == packs
-    assert list(made["chief"].packs) == packs[:1]
-    assert shipments({"chief": [shared], "worker": [shared]})["worker"].packs.keys() == {
-        contract.PAYLOAD_ARCHIVE
-    }
-
-
 def test_plan_with_files_and_packages() -> None:
     files = (
         ShippedFile("a", SMALL),
@@ -107,10 +66,12 @@ def test_plan_with_files_and_packages() -> None:
     )
     planned = plan(make_job(make_role("chief", files=files), name="mnist", packages=PACKAGES), SITE)
     small = next(
-        upload.content.sha256 for upload in planned.uploads if isinstance(upload.content, Pack)
+        upload.uri.split("/")[-2]
+        for upload in planned.uploads
+        if upload.uri.endswith("/tfjob-files.tar")
     )
     sizes = {upload.uri: upload.size for upload in planned.uploads}
-    assert sizes[f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}"] == delivery.LARGE
+    assert sizes[f"{STAGED}/{'b' * 64}/tfjob-large-{'b' * 16}"] == LARGE_BYTES
     assert sizes[f"{STAGED}/{'c' * 64}/packages.tar.gz"] == 5
     assert f"{STAGED}/{small}/tfjob-files.tar" in sizes
     listed = [(file.type, file.dest_file, file.src_file) for file in files_of(planned)]

@@ -148,6 +148,7 @@ def test_stripped_removes_only_what_does_not_run() -> None:
         assert not [line for line in stripped.splitlines() if line.lstrip().startswith("#")], path
 
 
+@pytest.mark.slow
 def test_code_runs_on_python_3_5(codes: dict[str, dict[str, str]], tmp_path: Path) -> None:
     """Checked by its syntax and the standard library's names; 3.6 runs the tests of the bootstrap.
 

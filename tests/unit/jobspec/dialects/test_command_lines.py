@@ -104,6 +104,7 @@ def words_of(flag: str, sample: str) -> tuple[list[str], str]:
     return [name, f"{key}={value}"], f"{name} {key}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_flag_has_the_fate_of_the_table(name: str) -> None:
     rows = [row for group in module(name).KEYS for row in group.rows]
@@ -135,6 +136,7 @@ def flag_has_its_fate(name: str, row: ForeignKey, sample: Any) -> None:
 _YAML = (FILES / "submarine.yaml").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_each_key_of_submarine_s_file_has_the_fate_of_the_table() -> None:
     eachkey.each([key for group in submarine.KEYS for key in group.each()], key_has_its_fate)
 

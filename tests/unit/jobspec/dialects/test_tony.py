@@ -11,7 +11,7 @@ from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.dialects import tony
 from submit_tf_job.jobspec.dialects.translation import ForeignKey
-from submit_tf_job.jobspec.job import Ending, Job, RoleKind, Strategy, TFConfigMode
+from submit_tf_job.jobspec.job import Job, RoleKind, Strategy, TFConfigMode
 from tests.unit.jobspec.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -61,6 +61,7 @@ def xml(properties: dict[str, str]) -> str:
     return f"<configuration>\n{''.join(lines)}</configuration>\n"
 
 
+@pytest.mark.slow
 def test_each_key_has_the_fate_of_the_table() -> None:
     eachkey.each(KEYS, has_its_fate)
 
@@ -123,7 +124,7 @@ def test_untracked_type_is_a_sidecar_and_other_types_are_waited_for() -> None:
 def test_tasks_of_a_tensorflow_job_have_tf_config_and_the_variables_of_tony() -> None:
     job = read(BASE)
     assert (job.strategy, job.tf_config) == (Strategy.CUSTOM, TFConfigMode.COUNTS)
-    assert job.ends_with is Ending.ALL_THAT_TRAIN
+    assert job.ends_with == "all-that-train"
     assert [word.value for word in job.variables] == ["tony"]
     assert read({**BASE, "tony.application.framework": "standalone"}).variables == ()
 
@@ -138,7 +139,7 @@ def test_failed_workers_are_tolerated_as_there_unless_the_file_says_otherwise() 
 
 def test_worker_0_decides_without_a_chief_and_all_workers_are_waited_for() -> None:
     job = read({k: v for k, v in BASE.items() if "chief" not in k})
-    assert (job.deciding_role, job.ends_with) == ("worker", Ending.ALL_THAT_TRAIN)
+    assert (job.deciding_role, job.ends_with) == ("worker", "all-that-train")
     assert any("each task must succeed here" in remark.text for remark in job.remarks)
 
 
