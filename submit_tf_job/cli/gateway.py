@@ -44,7 +44,7 @@ def serve(
         typer.Option(
             "--callers",
             metavar="FILE",
-            help="Callers: lines of `gateway token`, and `alice cert:CN=alice`.",
+            help="Callers: the lines that `gateway token` printed.",
         ),
     ] = None,
     policy: Annotated[
@@ -78,14 +78,6 @@ def serve(
     key: Annotated[
         Path | None, typer.Option("--key", metavar="FILE", help="Its private key, PEM.")
     ] = None,
-    client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            "--client-ca",
-            metavar="FILE",
-            help="Accept client certificates signed by these CAs, PEM; --callers maps them.",
-        ),
-    ] = None,
     no_tls: Annotated[
         bool,
         typer.Option(
@@ -93,31 +85,6 @@ def serve(
             help="Accept tokens without TLS from other machines: a proxy in front terminates TLS.",
         ),
     ] = False,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state",
-            metavar="URL",
-            help="Database for webhooks and used keys: sqlite:///PATH or "
-            "postgresql://USER@HOST/DB.",
-        ),
-    ] = None,
-    webhook_to: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--webhook-to",
-            metavar="URL",
-            help="Send webhooks to this URL and below it; repeatable.",
-        ),
-    ] = None,
-    webhook_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--webhook-key",
-            metavar="FILE",
-            help="Key that signs webhooks: whsec_ and base64.",
-        ),
-    ] = None,
     drain: Annotated[
         str,
         typer.Option(
@@ -153,19 +120,10 @@ def serve(
     from submit_tf_job.gateway.server import Listening, serve
     from submit_tf_job.gateway.slots import Limits
     from submit_tf_job.gateway.spnego import Negotiator
-    from submit_tf_job.gateway.state import open_state
     from submit_tf_job.gateway.uploads import UploadDirectory
-    from submit_tf_job.gateway.webhook_delivery import sender
     from submit_tf_job.host.secretfile import leave_no_core
 
-    if client_ca is not None and callers is None:
-        raise UsageError(
-            "--client-ca needs --callers",
-            hint="lines such as `alice cert:CN=alice,O=Example` map certificates to users",
-        )
-    listening = Listening(
-        host, port, cert, key, client_ca, seconds(drain, "--drain") or 30.0, no_tls
-    )
+    listening = Listening(host, port, cert, key, seconds(drain, "--drain") or 30.0, no_tls)
     listening.check(authenticated=not no_auth)
     leave_no_core()  # callers' tokens pass through its memory
     settings = context.settings()
@@ -180,8 +138,6 @@ def serve(
         ),
         policy=Policy.of(policy) if policy else Policy(),
         negotiator=Negotiator(negotiate, settings.kerberos.krb5_conf) if negotiate else None,
-        store=open_state(state) if state else None,
-        webhooks=sender(webhook_to or (), webhook_key, settings.ca_file, kept=state is not None),
         uploads=UploadDirectory(settings.gateway.uploads),
     )
     gateway.clusters.check_own_user()

@@ -1,8 +1,8 @@
-"""Authenticate callers by bearer tokens and by the subjects of TLS certificates.
+"""Authenticate callers by bearer tokens.
 
-Both are in one file, with lines `NAME sha256:HEX` or `NAME cert:SUBJECT`. A name may have several
-lines, so that a token can be replaced before it is withdrawn. A token has 256 random bits and
-cannot be guessed, so one round of SHA-256 is enough.
+Their file has lines `NAME sha256:HEX`. A name may have several lines, so that a token can be
+replaced before it is withdrawn. A token has 256 random bits and cannot be guessed, so one round of
+SHA-256 is enough.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from submit_tf_job.settings import USER_NAME
 
 __all__ = ["CallersFile", "line_of", "new_token", "token_of"]
 
-_LINE = re.compile(rf"({USER_NAME})[ \t]+(sha256:[0-9a-f]{{64}}|cert:[!-~].*)")
+_LINE = re.compile(rf"({USER_NAME})[ \t]+(sha256:[0-9a-f]{{64}})")
 _PREFIX = "stfj_"  # a prefix that scanners for leaked secrets can find
 
 
@@ -93,18 +93,6 @@ class CallersFile:
         """The users of all lines."""
         return frozenset(self._file.read().values())
 
-    def of_certificate(self, subject: str) -> str:
-        """Return the user of a certificate's subject.
-
-        Raises:
-            RequestRefused: No line has this subject.
-            SettingsError: The file can no longer be read.
-        """
-        found = self._file.read().get(f"cert:{subject}")
-        if found is None:
-            raise _refused(f"the certificate of {subject[:200]} is not a caller's")
-        return found
-
     def caller(self, token: str) -> str:
         """Return the user of a token.
 
@@ -130,14 +118,12 @@ def _parse(path: Path, text: str) -> dict[str, str]:
         found = _LINE.fullmatch(line)
         if not found:  # not quoted in the message: it may be a token, put there by mistake
             raise SettingsError(
-                f"{path}:{number}: not a line such as `alice sha256:<64 hex digits>` or "
-                f"`alice cert:CN=alice,O=Example`",
+                f"{path}:{number}: not a line such as `alice sha256:<64 hex digits>`",
                 hint="submit_tf_job gateway token NAME prints one",
             )
         if users.setdefault(found[2], found[1]) != found[1]:
-            what = "certificate" if found[2].startswith("cert:") else "token"
             raise SettingsError(
-                f"{path}:{number}: the {what} of {users[found[2]]} cannot be {found[1]}'s, too"
+                f"{path}:{number}: the token of {users[found[2]]} cannot be {found[1]}'s, too"
             )
     if not users:
         raise SettingsError(

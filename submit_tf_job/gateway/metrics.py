@@ -25,7 +25,6 @@ _GAUGES = {
     "streams": "Open streams of logs and events.",
     "watched_jobs": "Jobs that the gateway follows.",
     "draining": "1 while the gateway ends.",
-    "delivers_webhooks": "1 at the gateway that delivers the webhooks.",
 }
 
 # Without it each counter has a second series, the time of its creation.
@@ -56,12 +55,6 @@ class Metrics:
             ("outcome",),
             registry=registry,
         )
-        self._webhooks = Counter(
-            f"{_PREFIX}_webhooks",
-            "Attempts to deliver a webhook by outcome: delivered, failed, given-up.",
-            ("outcome",),
-            registry=registry,
-        )
         self._gauges = {
             name: Gauge(f"{_PREFIX}_{name}", help_text, registry=registry)
             for name, help_text in _GAUGES.items()
@@ -80,10 +73,6 @@ class Metrics:
     def submission(self, outcome: str) -> None:
         """Count a submission: `new` or `adopted`, or the code of an error."""
         self._submissions.labels(outcome).inc()
-
-    def webhook(self, outcome: str) -> None:
-        """Count an attempt: `delivered`, `failed`, `given-up`."""
-        self._webhooks.labels(outcome).inc()
 
     def text(self, gauges: Mapping[str, int]) -> bytes:
         """Return all counters and gauges in Prometheus' text format.

@@ -74,13 +74,13 @@ class Middleware:
             raise UsageError("the query cannot be read") from None
         if names & _IDENTITIES:
             raise UsageError(
-                f"a caller is identified by its token, ticket or certificate: "
+                f"a caller is identified by its token or ticket: "
                 f"{', '.join(sorted(names & _IDENTITIES))} is not accepted",
                 hint="leave it out",
             )
-        # Browsers send tickets and certificates on behalf of any page that requests them. Without
-        # authentication any web page that this machine's user opens could call, also under a name
-        # that resolves to loopback.
+        # Browsers send tickets on behalf of any page that requests them. Without authentication any
+        # web page that this machine's user opens could call, also under a name that resolves to
+        # loopback.
         host = headers.get("host", "")
         if "origin" in headers and headers["origin"].lower() not in (
             f"http://{host}".lower(),

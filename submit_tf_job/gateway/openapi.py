@@ -17,8 +17,6 @@ __all__ = [
     "SCHEMA",
     "STOP",
     "SUBMIT",
-    "WEBHOOKS",
-    "WEBHOOK_KEY",
     "finish",
     "schemas",
 ]
@@ -133,18 +131,6 @@ DESCRIPTION = _route(
     "describe_job",
     "Get a job in detail",
     s200=_json("The job, and more.", "JobDescription"),
-    s304=_UNCHANGED,
-)
-WEBHOOKS = _route(
-    "list_webhooks",
-    "List webhooks of a job",
-    s200=_json("The caller's own.", "WebhookList"),
-    s304=_UNCHANGED,
-)
-WEBHOOK_KEY = _route(
-    "get_webhook_key",
-    "Key of webhooks",
-    s200=_json("The caller's own.", "WebhookKey"),
     s304=_UNCHANGED,
 )
 STOP = _route(

@@ -34,7 +34,6 @@ CODES = {
     "key-reused": 422,
     "quota": 429,
     "too-many": 429,
-    "state-unavailable": 503,
     "upload-unavailable": 503,
 }
 

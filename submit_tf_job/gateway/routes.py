@@ -19,9 +19,7 @@ from submit_tf_job.diagnose.cause import Diagnosis
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway import openapi, submission
 from submit_tf_job.gateway.bodies import received
-from submit_tf_job.gateway.database import DatabaseFailure
 from submit_tf_job.gateway.paging import MOMENT, moment_ms, page, selected
-from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
 from submit_tf_job.jobspec import schema as job_schema
@@ -60,10 +58,7 @@ def caller_of(request: Request) -> str:
 
     A filter with a typo would otherwise select everything.
     """
-    certificate = request.scope["state"].get("certificate", "")
-    caller, request.state.proof = gateway_of(request).caller(
-        request.headers.get("authorization"), certificate
-    )
+    caller, request.state.proof = gateway_of(request).caller(request.headers.get("authorization"))
     request.state.caller = caller
     _begin_audit(request)
     gateway_of(request).policy.rules(caller).check_request(caller, request.method)
@@ -133,18 +128,9 @@ async def submit(
             pattern=r"^[!-~]{1,255}$",
         ),
     ] = None,
-    webhook_url: Annotated[
-        str | None,
-        Header(
-            alias="Webhook-Url",
-            description="Gets a POST when the job is over, if this gateway sends webhooks.",
-            max_length=2000,
-        ),
-    ] = None,
 ) -> Response:
     """Submit a job once: the same request again finds its job."""
     key = submission.check_key(idempotency_key)
-    webhook = _wanted(gateway_of(request), webhook_url)
     gateway = gateway_of(request)
     action = request.state.action
     async with received(request, gateway, caller) as sent:
@@ -154,9 +140,7 @@ async def submit(
             planned, mine = submission.plan(cluster.settings, sent, key=key, dialect=dialect)
             action["job"] = planned.job.name
             with gateway.policy.admitted(cluster, planned):
-                return submission.submit(
-                    cluster, gateway.keys, planned, mine, replace=replace, webhook=webhook
-                )
+                return submission.submit(cluster, planned, mine, replace=replace)
 
         try:
             posted = await _work(request, caller, post)
@@ -169,18 +153,6 @@ async def submit(
     gateway.metrics.submission(result)
     status = 200 if done.adopted else 201
     return _json(request, posted.to_json(), status, Location=f"/v1/jobs/{done.ref.name}")
-
-
-def _wanted(gateway: Gateway, url: str | None) -> submission.RequestedWebhook | None:
-    """Check the webhook's address before anything is done."""
-    if url is None:
-        return None
-    if gateway.webhooks is None or gateway.store is None:
-        raise UsageError(
-            "Webhook-Url: this gateway sends no webhooks",
-            hint="leave it out, and poll the job or follow its events",
-        )
-    return submission.RequestedWebhook(gateway.store, gateway.webhooks.allowed.check(url))
 
 
 @router.get("/jobs", tags=["jobs"], **openapi.LIST)
@@ -266,46 +238,6 @@ async def description(request: Request, caller: Caller, name: Name) -> Response:
         return description_object(found, Diagnosis(pending, causes.of(cluster, found)))
 
     return _json(request, await _work(request, caller, describe))
-
-
-@router.get("/jobs/{name}/webhooks", tags=["jobs"], **openapi.WEBHOOKS)
-async def webhooks(request: Request, caller: Caller, name: Name) -> Response:
-    """List the caller's webhooks of a job, with their delivery states."""
-    gateway = gateway_of(request)
-
-    def of(application: str | None) -> list[Any]:
-        try:
-            if gateway.store and application:
-                return list(gateway.store.webhooks(caller, application))
-        except DatabaseFailure:
-            raise RequestRefused(
-                "state-unavailable",
-                "the gateway's state cannot be read now",
-                hint="try again later",
-            ) from None
-        return []
-
-    def find(cluster: operations.Cluster) -> list[Any]:
-        # an application id, also of a deleted job or one that YARN no longer lists
-        kept = of(name)
-        return kept or of(operations.status(cluster, name).application_id)
-
-    found = await _work(request, caller, find)
-    return _json(
-        request,
-        {"kind": "WebhookList", "format": 1, "webhooks": [webhook.to_json() for webhook in found]},
-    )
-
-
-@router.get("/webhook-key", tags=["about"], **openapi.WEBHOOK_KEY)
-async def webhook_key(request: Request, caller: Caller) -> Response:
-    """Return the caller's own key that signs its webhooks (Standard Webhooks)."""
-    webhooks = gateway_of(request).webhooks
-    if webhooks is None:
-        raise RequestRefused("no-such-page", "this gateway sends no webhooks")
-    return _json(
-        request, {"kind": "WebhookKey", "format": 1, "key": webhooks.keyring.key_of(caller)}
-    )
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)

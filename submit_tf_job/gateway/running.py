@@ -1,4 +1,4 @@
-"""The parts of a running gateway; `store` has the state that outlives the process."""
+"""The parts of a running gateway. Nothing of it outlives the process: jobs are on the cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,8 @@ from submit_tf_job.gateway.metrics import Metrics
 from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.spnego import Negotiator
-from submit_tf_job.gateway.state import State
-from submit_tf_job.gateway.submission import UsedKeys
 from submit_tf_job.gateway.uploads import UploadDirectory
 from submit_tf_job.gateway.watchers import Watches
-from submit_tf_job.gateway.webhook_delivery import WebhookDelivery, Webhooks
 
 __all__ = ["Gateway"]
 
@@ -35,13 +32,11 @@ class Gateway:
     """A running gateway.
 
     Attributes:
-        callers: Tokens and certificates of callers.
+        callers: Tokens of callers.
         log: Writes one entry of the log.
         policy: What each caller may do.
         negotiator: Accepts Kerberos tickets. Without it and without `callers` every client has the
             gateway's own user (on loopback only).
-        store: The state in a database; None without one.
-        webhooks: Addresses and keys of webhooks; None without webhooks.
         uploads: Holds uploaded files until their job is submitted.
     """
 
@@ -52,8 +47,6 @@ class Gateway:
     policy: Policy = field(default_factory=Policy)
     metrics: Metrics = field(default_factory=Metrics)
     negotiator: Negotiator | None = None
-    store: State | None = None
-    webhooks: Webhooks | None = None
     uploads: UploadDirectory = field(default_factory=UploadDirectory)
     draining: bool = False
 
@@ -63,12 +56,6 @@ class Gateway:
         self.streams = Slots("logs", limits.streams, limits.all_streams)
         self.listeners = Slots("streams of events", limits.listeners, limits.all_listeners)
         self.uploading = Slots("uploads", limits.uploads, limits.all_uploads)
-        self.keys = UsedKeys(self.store, self.log)
-        self.delivery: WebhookDelivery | None = None
-        if self.store is not None and self.webhooks is not None:
-            self.delivery = WebhookDelivery(
-                self.store, self.webhooks, self.cluster, self.log, count=self.metrics.webhook
-            )
         self.causes = Causes()
         self.watches = Watches(limits.watches, self.causes)
         self._endings: set[Callable[[], None]] = set()
@@ -92,12 +79,11 @@ class Gateway:
         ways = {'Bearer realm="submit_tf_job"': self.callers, "Negotiate": self.negotiator}
         return tuple(way for way, accepted in ways.items() if accepted is not None)
 
-    def caller(self, authorization: str | None, certificate: str = "") -> tuple[str, str]:
+    def caller(self, authorization: str | None) -> tuple[str, str]:
         """Return the caller, and the token that authenticates the gateway to it ("" if not needed).
 
         Args:
-            authorization: The header; it takes precedence over a certificate.
-            certificate: Subject of the connection's TLS certificate, "" without one.
+            authorization: The header.
 
         Raises:
             RequestRefused: The client is not a known caller.
@@ -108,8 +94,6 @@ class Gateway:
         scheme, _, token = (authorization or "").partition(" ")
         if self.negotiator is not None and scheme.lower() == "negotiate":
             return self.negotiator.caller(token.strip())
-        if self.callers is not None and certificate and authorization is None:
-            return self.callers.of_certificate(certificate), ""
         if self.callers is None:
             raise Negotiator.refused("the request has no Kerberos ticket")
         return self.callers.caller(token_of(authorization)), ""
@@ -180,7 +164,6 @@ class Gateway:
             "streams": self.streams.taken + self.listeners.taken,
             "watched_jobs": len(self.watches),
             "draining": int(self.draining),
-            "delivers_webhooks": int(self.delivery is not None and self.delivery.leads),
         }
 
     def cluster(self, caller: str) -> operations.Cluster:

@@ -9,7 +9,6 @@ import logging
 import resource
 import signal
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.app import served
-from submit_tf_job.gateway.client_certificates import subject_of
 from submit_tf_job.gateway.running import Gateway
 
 __all__ = ["Listening", "serve"]
@@ -41,7 +39,6 @@ class Listening:
         port: 0 for any free port.
         certificate: TLS certificate with its chain, PEM; None without TLS.
         key: Its private key, PEM.
-        client_ca: CA certificates of callers' certificates, PEM; None if callers have none.
         drain_s: Seconds for running requests when the gateway is stopped.
         plain: Whether other addresses than loopback may be without TLS, because a proxy in front of
             the gateway terminates it.
@@ -51,7 +48,6 @@ class Listening:
     port: int = 8090
     certificate: Path | None = None
     key: Path | None = None
-    client_ca: Path | None = None
     drain_s: float = 30.0
     plain: bool = False
 
@@ -84,8 +80,6 @@ class Listening:
             )
         if (self.certificate is None) != (self.key is None):
             raise UsageError("--cert and --key belong together")
-        if self.client_ca is not None and self.certificate is None:
-            raise UsageError("--client-ca needs TLS", hint="give --cert and --key, too")
 
 
 def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) -> None:
@@ -120,35 +114,21 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
         timeout_graceful_shutdown=max(1, round(listening.drain_s)),
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
-        **_client_certificates(listening.client_ca),
     )
     try:
         config.load()
     except OSError as error:  # ssl.SSLError is one
         bound.close()
         files = f"--cert {listening.certificate}, --key {listening.key}"
-        if listening.client_ca:
-            files += f", --client-ca {listening.client_ca}"
         raise SettingsError(f"{files}: cannot be used: {error.strerror or error}") from None
     scheme = "http" if listening.certificate is None else "https"
     host = f"[{listening.host}]" if ":" in listening.host else listening.host
     server = _Server(config, gateway, lambda: ready(f"{scheme}://{host}:{bound.getsockname()[1]}"))
     gateway.uploads.sweep()
-    if gateway.delivery is not None:
-        gateway.delivery.start()
     try:
         asyncio.run(server.serve(sockets=[bound]))
     finally:
         gateway.uploads.close()
-        if gateway.delivery is not None:
-            gateway.delivery.end()
-
-
-def _client_certificates(ca: Path | None) -> dict[str, Any]:
-    if ca is None:
-        return {}
-    # optional: other callers may have tokens
-    return {"ssl_ca_certs": str(ca), "ssl_cert_reqs": ssl.CERT_OPTIONAL}
 
 
 def _allow_many_connections() -> None:
@@ -181,25 +161,13 @@ def _bind(listening: Listening) -> socket.socket:
 
 
 class _HttpConnection(H11Protocol):
-    """uvicorn's connection with a client certificate's subject in the scope, and a time limit.
-
-    The limit is for the head of a request.
-    """
+    """uvicorn's connection with a time limit for the head of a request."""
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._limit_head()
-        tls, app = transport.get_extra_info("ssl_object"), self.app
-        subject = subject_of(tls.getpeercert()) if tls is not None else ""
-        if subject:
-
-            async def known(scope: Any, receive: Any, send: Any) -> None:
-                scope["state"]["certificate"] = subject
-                await app(scope, receive, send)
-
-            self.app = known
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

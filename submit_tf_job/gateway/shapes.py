@@ -10,7 +10,6 @@ from typing import Any
 
 from submit_tf_job.errors import TABLE
 from submit_tf_job.gateway.problems import CODES
-from submit_tf_job.gateway.state import STATES
 from submit_tf_job.jobspec import schema as job_schema
 from submit_tf_job.observation import JobState
 
@@ -80,7 +79,6 @@ _INSTANT = _nullable({**_TEXT, "format": "date-time"})
 def _answers() -> Shape:
     job = _job()
     codes = sorted({row.code for row in TABLE.values()} | set(CODES))
-    webhook_state = {"enum": list(STATES)}
     return {
         "Problem": _object(
             {
@@ -166,11 +164,6 @@ def _answers() -> Shape:
             optional=("files",),
         ),
         "Deletion": _kind("Deletion", job=_TEXT, deleted=_FLAG),
-        "Webhook": _object(
-            {"id": _TEXT, "url": _TEXT, "state": webhook_state, "attempts": _WHOLE, "said": _TEXT}
-        ),
-        "WebhookList": _kind("WebhookList", webhooks=_list(ref("Webhook"))),
-        "WebhookKey": _kind("WebhookKey", key=_TEXT),
         "ServerSentEvent": _described(
             _object(
                 {"event": {"enum": ["job", "problem"]}, "id": _TEXT, "data": _TEXT},

@@ -2,28 +2,22 @@
 
 The submission's id is a hash of caller, key and body, and the service contains it. So any gateway
 that gets the same request finds the job, also after a crash, and a different body under the same
-key is detected on the service with the job's name. Only a body that names another *job* leaves no
-trace there: these are detected by the gateway's database or, without one, by the last keys that it
-served.
+key is detected on the service with the job's name. The gateway itself keeps nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from submit_tf_job import operations
-from submit_tf_job.errors import InternalError, NameTaken, SubmitTFJobError, UsageError, error_class
-from submit_tf_job.gateway.database import DatabaseFailure
+from submit_tf_job.errors import NameTaken, SubmitTFJobError, UsageError
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.state import State, Webhook
 from submit_tf_job.operations.submit import stored_submission
 from submit_tf_job.plan import Plan
 from submit_tf_job.report.change_text import submission_object
@@ -31,9 +25,7 @@ from submit_tf_job.settings import Settings
 
 __all__ = [
     "Posted",
-    "RequestedWebhook",
     "SentJob",
-    "UsedKeys",
     "check_key",
     "plan",
     "submission_id",
@@ -41,7 +33,6 @@ __all__ = [
 ]
 
 _KEY = re.compile(r"[!-~]{1,255}")
-_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
@@ -106,94 +97,6 @@ class SentJob:
         )
 
 
-class UsedKeys:
-    """The last used keys and their submissions.
-
-    They only detect a mistake of a scheduler. While the database is unavailable, this process's
-    memory is used.
-
-    Args:
-        store: The gateway's database, None without one.
-        log: Called with the database's errors.
-        most: How many keys this process remembers.
-    """
-
-    def __init__(
-        self,
-        store: State | None = None,
-        log: Callable[[dict[str, Any]], None] = lambda _entry: None,
-        *,
-        most: int = _REMEMBERED,
-    ) -> None:
-        self._store, self._log, self._most = store, log, most
-        self._lock = threading.Lock()
-        self._used: OrderedDict[str, str] = OrderedDict()
-
-    def check(self, mine: str) -> None:
-        """Refuse a key that was used for another body.
-
-        Raises:
-            RequestRefused: The key was used for another body.
-        """
-        with self._lock:
-            known = self._used.get(_key_of(mine), "")
-        if not known and self._store is not None:
-            try:
-                known = self._store.used(_key_of(mine))
-            except DatabaseFailure as error:
-                self._log({"event": "state", "why": str(error)})
-        _check_body(mine, known)
-
-    def remember(self, mine: str) -> None:
-        """Store the submission that a key was used for."""
-        with self._lock:
-            self._used[_key_of(mine)] = mine
-            self._used.move_to_end(_key_of(mine))
-            while len(self._used) > self._most:
-                self._used.popitem(last=False)
-        if self._store is not None:
-            try:
-                self._store.remember(_key_of(mine), mine)
-            except DatabaseFailure as error:
-                self._log({"event": "state", "why": str(error)})
-
-
-@dataclass(frozen=True)
-class RequestedWebhook:
-    """The webhook of a request."""
-
-    store: State
-    url: str
-
-    def announce(self, cluster: operations.Cluster, planned: Plan) -> Webhook:
-        """Store the webhook before the job is submitted.
-
-        Raises:
-            RequestRefused: The webhook cannot be stored; the job is not submitted.
-        """
-        try:
-            return self.store.announce(
-                cluster.settings.user, self.url, planned.job.name, planned.submission
-            )
-        except DatabaseFailure:
-            raise RequestRefused(
-                "state-unavailable",
-                "the gateway cannot keep the webhook now; nothing was submitted",
-                hint="try again later",
-            ) from None
-
-    def settle(self, made: Webhook, done: operations.Submission | None) -> None:
-        """Store the result of the submission.
-
-        If that fails, the leader determines it later (webhook_delivery.py).
-        """
-        with suppress(DatabaseFailure):
-            if done is None:
-                self.store.forget(made)
-            elif done.ref.application_id is not None:
-                self.store.bind(made, done.ref.application_id)
-
-
 def plan(
     settings: Settings, sent: SentJob, *, key: str | None = None, dialect: str | None = None
 ) -> tuple[Plan, str | None]:
@@ -227,23 +130,19 @@ def plan(
 
 def submit(
     cluster: operations.Cluster,
-    keys: UsedKeys,
     planned: Plan,
     mine: str | None = None,
     *,
     replace: bool = False,
-    webhook: RequestedWebhook | None = None,
 ) -> Posted:
     """Submit a planned job; the same request again finds its job.
 
     Args:
         cluster: The cluster, with the caller's identity.
-        keys: The used keys.
         planned: The job.
         mine: The id that the caller's key gives to the submission; None without a key.
         replace: Delete a finished job of the same name first; with a key, unless it is this
             submission's.
-        webhook: The webhook to send when the job is over.
 
     Raises:
         RequestRefused: The key was used for another body.
@@ -251,26 +150,10 @@ def submit(
     """
     settings, job = cluster.settings, planned.job
     planned = operations.detached(planned, settings)
-    if mine is not None:
-        keys.check(mine)
-    made = webhook.announce(cluster, planned) if webhook else None
-    try:
-        if mine is None:
-            done = operations.submit(planned, cluster, replace=replace)
-        else:
-            done = _once(cluster, planned, replace)
-    except SubmitTFJobError as error:
-        # the job may have been submitted
-        perhaps = error_class(error).retryable or isinstance(error, InternalError)
-        if mine is not None and perhaps:
-            keys.remember(mine)
-        if webhook is not None and made is not None and not perhaps:
-            webhook.settle(made, None)
-        raise
-    if mine is not None:
-        keys.remember(mine)
-    if webhook is not None and made is not None:
-        webhook.settle(made, done)
+    if mine is None:
+        done = operations.submit(planned, cluster, replace=replace)
+    else:
+        done = _once(cluster, planned, replace)
     warnings = list(operations.warnings(job, settings))
     if job.retries and job.retries.memory:
         warnings.append(

@@ -4,11 +4,9 @@ cluster; killed in the middle of it.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import json
-import secrets
 import signal
 import subprocess
 import threading
@@ -22,13 +20,10 @@ import requests
 
 from submit_tf_job.gateway.callers import line_of, new_token
 from tests.gateway import generated
-from tests.gateway.conftest import Receiver, receiver, until
 from tests.tool import (
     Tool,
     gone,
 )
-
-__all__ = ["receiver"]
 
 pytestmark = pytest.mark.cluster
 
@@ -42,20 +37,8 @@ JOB: dict[str, Any] = {
 class Served:
     """A gateway that can be killed and started again, always at the same address."""
 
-    def __init__(self, tool: Tool, callers: dict[str, str], directory: Path, hook: str) -> None:
+    def __init__(self, tool: Tool, callers: dict[str, str], directory: Path) -> None:
         self._tool, self._port, self.log = tool, 0, directory / "gateway.log"
-        (directory / "key").write_text(
-            f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
-        )
-        (directory / "key").chmod(0o600)
-        self._more = [
-            "--webhook-to",
-            hook,
-            "--webhook-key",
-            str(directory / "key"),
-            "--state",
-            f"sqlite://{directory}/state.db",
-        ]
         self.tokens = callers
         self._file = directory / "callers"
         self._file.write_text(
@@ -72,7 +55,6 @@ class Served:
             str(self._file),
             "--port",
             str(self._port),
-            *self._more,
         ]
         argv = [word for word in argv if word not in ("--profile", self._tool.profile)] + [
             "--profile",
@@ -104,10 +86,8 @@ class Served:
             method, f"{self.url}{path}", headers=headers, timeout=150, **options
         )
 
-    def post(
-        self, name: str, key: str, caller: str = "", *, hook: str = "", **content: Any
-    ) -> requests.Response:
-        headers = {"Idempotency-Key": key, **({"Webhook-Url": hook} if hook else {})}
+    def post(self, name: str, key: str, caller: str = "", **content: Any) -> requests.Response:
+        headers = {"Idempotency-Key": key}
         return self.ask(
             "POST", "/v1/jobs", caller, json={**JOB, "name": name, **content}, headers=headers
         )
@@ -131,8 +111,8 @@ def me(tool: Tool) -> str:
 
 
 @pytest.fixture
-def served(tool: Tool, me: str, tmp_path: Path, receiver: tuple[Receiver, str]) -> Iterator[Served]:
-    made = Served(tool, {me: new_token(), "bob": new_token()}, tmp_path, receiver[1])
+def served(tool: Tool, me: str, tmp_path: Path) -> Iterator[Served]:
+    made = Served(tool, {me: new_token(), "bob": new_token()}, tmp_path)
     yield made
     if made.process.returncode is None:
         made.end(signal.SIGKILL)
@@ -201,18 +181,15 @@ def _ignore(call: Callable[[], object]) -> None:
 
 
 def test_a_job_from_post_to_delete_with_streams_and_two_callers(
-    served: Served, tool: Tool, me: str, receiver: tuple[Receiver, str]
+    served: Served, tool: Tool, me: str
 ) -> None:
     tool.jobs.append("gw-life")
     command = "for n in 1 2 3 4 5 6; do echo line $n; sleep 1; done"
-    heard, hook = receiver
-    posted = served.post("gw-life", "run-1", command=command, hook=f"{hook}/mine")
+    posted = served.post("gw-life", "run-1", command=command)
     assert posted.status_code == 201, posted.text
     # Of another name: the ApplicationMasters of one cluster share a directory by the service's
     # name, which its first user owns.
-    theirs = served.post(
-        "gw-bobs", "run-1", "bob", command="echo from bob; sleep 300", hook=f"{hook}/bobs"
-    )
+    theirs = served.post("gw-bobs", "run-1", "bob", command="echo from bob; sleep 300")
     assert theirs.status_code == 201, theirs.text
 
     events = [
@@ -246,7 +223,7 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(
     bobs = served.until("gw-bobs", lambda job: job["state"] == "RUNNING", "bob")
     assert bobs["user"] == "bob"
     routes = [("GET", ""), ("DELETE", ""), ("POST", "/stop")]
-    routes += [("GET", f"/{page}") for page in ("description", "webhooks", "logs", "events")]
+    routes += [("GET", f"/{page}") for page in ("description", "logs", "events")]
     for method, page in routes:
         answer = served.ask(method, f"/v1/jobs/{bobs['application_id']}{page}", me)
         assert (answer.status_code, answer.json()["code"]) == (404, "no-such-job"), (
@@ -272,16 +249,6 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(
     assert list(said) == [], "the stream has an end, and no error"
     served.start()
     assert served.ask("POST", "/v1/jobs/gw-bobs/stop?wait=true", "bob").json()["state"] == "STOPPED"
-    until(
-        lambda: len(heard.jobs) == 2,
-        "both ends are told, one of them to a gateway that was started after the job",
-    )
-    told = {
-        job["name"]: (job["state"], job["user"])
-        for job in (json.loads(body)["data"] for body, _ in heard.received)
-    }
-    assert told == {"gw-life": ("SUCCEEDED", me), "gw-bobs": ("STOPPED", "bob")}
-    assert set(heard.had.values()) == {1}
     for caller, name in ((me, "gw-life"), ("bob", "gw-bobs")):
         assert served.ask("DELETE", f"/v1/jobs/{name}", caller).status_code == 200
         assert served.ask("GET", f"/v1/jobs/{name}", caller).status_code == 404
@@ -297,12 +264,5 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(
         assert answer.status_code in (415, 422), answer.text
         assert answer.headers["content-type"] == "application/problem+json"
     entries = [json.loads(line) for line in served.log.read_text().splitlines()]
-    assert {entry["event"] for entry in entries} == {"request", "webhook"}
-    assert {entry["status"] for entry in entries if entry["event"] == "request"} <= {
-        0,
-        200,
-        201,
-        404,
-        415,
-        422,
-    }
+    assert {entry["event"] for entry in entries} == {"request"}
+    assert {entry["status"] for entry in entries} <= {0, 200, 201, 404, 415, 422}

@@ -1,22 +1,15 @@
-"""A gateway as a process, a PostgreSQL of the session's own, and whoever receives webhooks."""
+"""A gateway as a process, on a fake cluster."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import pwd
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -130,133 +123,10 @@ def cluster(served: Served) -> Iterator[Served]:
 @pytest.fixture
 def options(tmp_path: Path, cluster: Served) -> list[str]:
     """What every gateway of a test is started with."""
-    callers, key = tmp_path / "callers", tmp_path / "webhook-key"
+    callers = tmp_path / "callers"
     callers.write_text(line_of("alice", TOKEN))
-    key.write_text("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())
-    for file in (callers, key):
-        file.chmod(0o600)
-    return [
-        "--rm",
-        cluster.url,
-        "--user",
-        "alice",
-        "--callers",
-        str(callers),
-        "--webhook-key",
-        str(key),
-    ]
-
-
-class Receiver:
-    """Whoever is told of ends."""
-
-    def __init__(self) -> None:
-        self.had: Counter[str] = Counter()  # webhook-id
-        self.jobs: Counter[str] = Counter()
-        self.ids_of: dict[str, set[str]] = {}
-        self.received: list[tuple[bytes, dict[str, str]]] = []
-        self.delay_s = 0.0
-        self._lock = threading.Lock()
-
-    def take(self, body: bytes, headers: dict[str, str]) -> None:
-        job = json.loads(body)["data"]["name"]
-        with self._lock:
-            self.received.append((body, headers))
-            self.had[headers["webhook-id"]] += 1
-            self.jobs[job] += 1
-            self.ids_of.setdefault(job, set()).add(headers["webhook-id"])
-        time.sleep(self.delay_s)
-
-
-@pytest.fixture
-def receiver() -> Iterator[tuple[Receiver, str]]:
-    """A receiver, and its address."""
-    made = Receiver()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            made.take(body, {name.lower(): value for name, value in self.headers.items()})
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield made, f"http://127.0.0.1:{server.server_address[1]}/hooks"
-    server.shutdown()
-    server.server_close()
-
-
-def _postgresql() -> Path:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
-        Path(name) for name in [shutil.which("initdb")] if name
-    ]
-    if not found:
-        pytest.fail("PostgreSQL is not installed; run `make test`, or apt-get install postgresql")
-    return found[-1].parent
-
-
-class Postgres:
-    """A server of the test session's own, without any file of the system; nobody reaches it but by
-    its socket.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self.directory, self._bin = directory, _postgresql()
-        self._as: dict[str, Any] = {}
-        if os.getuid() == 0:  # it refuses to be root
-            nobody = pwd.getpwnam("nobody")
-            os.chown(directory, nobody.pw_uid, nobody.pw_gid)
-            self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        self._run(
-            "initdb", "--no-sync", "-A", "trust", "-U", "gateway", "-D", str(directory / "data")
-        )
-        self.start()
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://gateway@/postgres?host={self.directory}"
-
-    def _run(self, program: str, *arguments: str) -> None:
-        argv = [str(self._bin / program), *arguments]
-        done = subprocess.run(
-            argv, cwd=self.directory, capture_output=True, text=True, timeout=60, **self._as
-        )
-        assert done.returncode == 0, (argv, done.stderr)
-
-    def start(self) -> None:
-        told = f"-c listen_addresses= -c unix_socket_directories={self.directory} -c fsync=off"
-        self._run(
-            "pg_ctl",
-            "-D",
-            str(self.directory / "data"),
-            "-l",
-            str(self.directory / "log"),
-            "-w",
-            "-o",
-            told,
-            "start",
-        )
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", str(self.directory / "data"), "-m", "immediate", "stop")
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A real PostgreSQL."""
-    # pytest's own are closed to all but their owner
-    directory = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    try:
-        made = Postgres(directory)
-        yield made
-        made.stop()
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    callers.chmod(0o600)
+    return ["--rm", cluster.url, "--user", "alice", "--callers", str(callers)]
 
 
 def until(holds: Any, what: str, within_s: float = 60) -> None:
@@ -277,9 +147,7 @@ def openssl(directory: Path, *words: str) -> str:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA, a server certificate for localhost, one client certificate that is known and one that
-    is not, and a stranger's CA.
-    """
+    """A CA, and its server certificate for localhost."""
     made = tmp_path_factory.mktemp("tls")
     (made / "san").write_text(
         "subjectAltName=DNS:localhost\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
@@ -287,42 +155,15 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Python 3.13 and later verify strictly
     usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
     new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    for ca in ("ca", "other-ca"):
-        openssl(
-            made,
-            "req",
-            "-x509",
-            *new,
-            "-keyout",
-            f"{ca}.key",
-            "-out",
-            f"{ca}.pem",
-            "-subj",
-            f"/CN={ca}",
-            "-days",
-            "2",
-            *usage,
-        )
-    rows = [
-        ("server", "ca", "/CN=localhost"),
-        ("alice", "ca", "/C=CH/O=Example, Inc./CN=alice"),
-        ("mallory", "ca", "/O=Example, Inc./CN=mallory"),
-        ("forged", "other-ca", "/C=CH/O=Example, Inc./CN=alice"),
-    ]
-    for name, ca, subject in rows:
-        openssl(
-            made, "req", *new, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject
-        )
-        signed = (
-            "-CA",
-            f"{ca}.pem",
-            "-CAkey",
-            f"{ca}.key",
-            "-CAcreateserial",
-            "-days",
-            "2",
-            "-extfile",
-            "san",
-        )
-        openssl(made, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signed)
+    openssl(
+        made, "req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem",
+        "-subj", "/CN=ca", "-days", "2", *usage,
+    )  # fmt: skip
+    openssl(
+        made, "req", *new, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost"
+    )
+    openssl(
+        made, "x509", "-req", "-in", "server.csr", "-out", "server.pem", "-CA", "ca.pem",
+        "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "san",
+    )  # fmt: skip
     return made

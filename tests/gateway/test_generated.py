@@ -33,8 +33,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def gateway(tmp_path: Path, options: list[str]) -> Iterator[Process]:
-    """A gateway without webhooks."""
-    made = Process(tmp_path, *options[:6])
+    made = Process(tmp_path, *options)
     yield made
     made.end()
 

@@ -39,8 +39,7 @@ def slow_cluster() -> Iterator[Served]:
 def a_gateway(
     cluster: Served, directory: Path, options: list[str], **more: Any
 ) -> Iterator[Process]:
-    rest = options[2 : options.index("--webhook-key")]
-    made = Process(directory, "--rm", cluster.url, *rest, **more)
+    made = Process(directory, "--rm", cluster.url, *options[2:], **more)
     try:
         yield made
     finally:
@@ -160,7 +159,7 @@ def test_a_resource_manager_that_takes_half_a_minute(
     notices.
     """
     patience = {"SUBMIT_TF_JOB_TIMEOUTS_READ": "60s", "SUBMIT_TF_JOB_TIMEOUTS_FAILOVER": "120s"}
-    drains = [*options[:-2], "--drain", "45s", *options[-2:]]
+    drains = [*options, "--drain", "45s"]
     with (
         a_gateway(slow_cluster, tmp_path, drains, environ=patience) as patient,
         a_gateway(slow_cluster, tmp_path, options) as usual,

@@ -153,7 +153,7 @@ class Job:
 def test_the_page_on_a_phone(
     cluster: Served, options: list[str], browser: webdriver.Chrome, tmp_path: Path
 ) -> None:
-    gateway = Process(tmp_path, *options[: options.index("--webhook-key")])
+    gateway = Process(tmp_path, *options)
     try:
         _walk(cluster, gateway, browser, Page(browser))
     finally:
@@ -249,7 +249,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
 
 
 def test_nothing_but_its_own_files(options: list[str], tmp_path: Path) -> None:
-    gateway = Process(tmp_path, *options[: options.index("--webhook-key")])
+    gateway = Process(tmp_path, *options)
     try:
         answers = {path: gateway.ask("GET", path) for path in ("/", "/page.js", "/page.css")}
         for path, answer in answers.items():

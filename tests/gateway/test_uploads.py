@@ -26,7 +26,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gateway(tmp_path: Path, directory: Path, options: list[str]) -> Iterator[Process]:
-    """A gateway without webhooks that takes 64 MiB of files."""
+    """A gateway that takes 64 MiB of files."""
     environ = {
         "SUBMIT_TF_JOB_GATEWAY_UPLOADS": str(directory),
         "SUBMIT_TF_JOB_GATEWAY_UPLOAD_SIZE": "64Mi",
@@ -34,7 +34,7 @@ def gateway(tmp_path: Path, directory: Path, options: list[str]) -> Iterator[Pro
         "SUBMIT_TF_JOB_GATEWAY_UPLOAD_TIME": "100s",
         "SUBMIT_TF_JOB_STAGING": f"file://{tmp_path}/staging",
     }
-    made = Process(tmp_path, *options[:6], environ=environ)
+    made = Process(tmp_path, *options, environ=environ)
     yield made
     made.end()
 
@@ -220,7 +220,7 @@ def test_slow_upload_is_refused(tmp_path: Path, directory: Path, options: list[s
         "SUBMIT_TF_JOB_GATEWAY_UPLOADS": str(directory),
         "SUBMIT_TF_JOB_GATEWAY_UPLOAD_TIME": "1s",
     }
-    gateway = Process(tmp_path, *options[:6], environ=environ)
+    gateway = Process(tmp_path, *options, environ=environ)
     try:
         assert b" 408 " in _send(gateway, [_head(MIB), FILE])
         until(lambda: left(directory) == [], "everything is removed")

@@ -23,8 +23,7 @@ SMUGGLED = "GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n"
 
 @pytest.fixture
 def gateway(tmp_path: Path, options: list[str]) -> Iterator[Process]:
-    """A gateway without webhooks."""
-    made = Process(tmp_path, *options[:6])
+    made = Process(tmp_path, *options)
     yield made
     made.end()
 

@@ -9,10 +9,12 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +84,7 @@ class Host:
 @pytest.fixture
 def host(tool: Tool) -> Host:
     programs = tool.cwd / "bin"
-    programs.mkdir()
+    programs.mkdir(exist_ok=True)
     (programs / "submit_tf_job").write_text(
         f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m submit_tf_job "$@"\n'
     )
@@ -188,6 +190,52 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     assert "trained by a file" in host.tool("logs", "train-files").stdout
     for job in host.tool.jobs:
         gone(job)
+
+
+@pytest.fixture
+def callback() -> Iterator[tuple[str, list[Any]]]:
+    """An address, and what was sent to it; its first answer is an error."""
+    bodies: list[Any] = []
+    answers = iter([503])
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = next(answers, 204)
+            if status < 300:
+                bodies.append(json.loads(body))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/hooks", bodies
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_call_at_the_end(host: Host, callback: tuple[str, list[Any]]) -> None:
+    """By the step, which keeps the job's verdict, and by the job itself, which fails."""
+    url, bodies = callback
+    host.tool.jobs += ["train-8", "train"]
+    step = host.step("on_end", "train", recipe("on_end"), RUN="8", CALLBACK=url)
+    assert step.returncode == 0, step
+    assert [(job["name"], job["state"], job["confirmed"]) for job in bodies] == [
+        ("train-8", "SUCCEEDED", True)
+    ]
+    (host.tool.cwd / "train.py").write_text("raise SystemExit(3)")
+    (host.tool.cwd / "calls.yaml").write_text(
+        next(block.text for block in blocks(PAGE) if block.mark == "needs train.py")
+    )
+    here = [f"env.CALLBACK={url}", "roles.worker.memory=128Mi"]
+    words = [word for change in here for word in ("--set", change)]
+    done = host.tool("submit", "calls.yaml", *words)
+    assert done.status == 1, (done.stdout, done.stderr)
+    assert bodies[1:] == [{"job": "train", "status": 3}]
 
 
 def test_what_only_a_scheduler_reads() -> None:

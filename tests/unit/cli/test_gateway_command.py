@@ -45,17 +45,7 @@ def test_token_prints_a_matching_line(cli: Cli, home: Path) -> None:
         (("--callers", "callers", "--auth", "bearer"), 2, "can act for alice only, not for bob"),
         (("--callers", "callers", "--cert", "callers"), 2, "belong together"),
         (("--callers", "callers", "--drain", "soon"), 2, "--drain"),
-        (("--no-auth", "--client-ca", "callers"), 2, "--client-ca needs --callers"),
-        (("--callers", "callers", "--client-ca", "callers"), 2, "--client-ca needs TLS"),
         (("--callers", "callers", "--negotiate", "none"), 2, "the keytab none: cannot be read"),
-        (
-            ("--callers", "callers", "--webhook-to", "https://a.example"),
-            2,
-            "webhooks need all three",
-        ),
-        (("--no-auth", "--state", "mysql://x"), 2, "mysql is not a supported database"),
-        (("--no-auth", "--state", "sqlite:///no/such/place.db"), 2, "cannot be opened"),
-        (("--no-auth", "--state", "postgresql://a:b@c/d"), 2, "a password in a command line"),
     ],
 )
 def test_serve_refuses_wrong_options(
@@ -105,9 +95,6 @@ def test_systemd_unit_in_the_docs_uses_existing_options(tmp_path: Path) -> None:
     command, rest = resolve(words)
     assert command.name == "serve"
     command.make_context("serve", rest)
-    assert dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))["StateDirectory"] == "tfgateway", (
-        "where --state is"
-    )
     if shutil.which("systemd-analyze"):
         (tmp_path / "tfgateway.service").write_text(unit.replace(program, "/bin/true"))
         argv = ["systemd-analyze", "verify", str(tmp_path / "tfgateway.service")]
