@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.elastic.elastic_rendezvous import REPLACED_S, ElasticRendezvous
 from tests.unit.container.descriptions import role
 from tests.unit.container.lossy_world import play
 from tests.unit.container.played import Played
 
+REPLACED_S = 60.0  # how long a start waits for the container that replaces a lost one
+
 
 class PlayedElastic(Played):
     """A job with an elastic role."""
-
-    job: ElasticRendezvous
 
     def come(self, *names: str, run: str = "r1") -> None:
         for name in names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.job_report import snapshot
 from tests.examples import examples
 from tests.unit.container.descriptions import role
-from tests.unit.container.played import T0, Played
+from tests.unit.container.played import T0, Played, happen
 
 
 def chief_workers(workers: int = 2, **extra: Any) -> Played:
@@ -33,69 +32,7 @@ def ps_job(**worker: Any) -> Played:
     )
 
 
-# --- what happens, and what becomes of the job ----------------------------------------------------
-def looked(played: Played, what: str, wanted: str) -> None:
-    """Compare the job with what an event that is none says of it."""
-    job = played.job
-    if what in ("succeeded", "failed"):
-        assert job.verdict == what
-        assert " ".join(map(str, played.first() if job.first else ())) == wanted
-        assert (job.exit == 0) == (what == "succeeded")
-        return
-    found: dict[str, object] = {
-        "later": ", ".join(str(later["task"]) for later in job.later),
-        "warned": " | ".join(job.warnings),
-        "why": job.why,
-        "exit": job.exit,
-        "phase": f"{job.phase} {job.verdict}",
-        "again": job.again,
-    }
-    assert str(found[what]) == wanted
-
-
-def of_task(played: Played, name: str, what: str) -> None:
-    """Let something happen to a task, or look at it."""
-    m = played.member(name) if name in played.job.members else None
-    if match := re.fullmatch(r"comes(?: as (\w+))?(?: (\w+))? -> (\w+)", what):
-        run, state, answer = match.groups()
-        assert played.hello(name, run or "r1", state or "waiting", peer=object()) == answer
-        return
-    assert m
-    if match := re.fullmatch(r"(exited|ended) (\d+)(?: ([0-9.]+) s ago)?", what):
-        ago = {"ago": float(match[3])} if match[3] else {}
-        played.done(name, int(match[2]), reason=match[1], **ago)
-    elif what in ("killed", "terminated"):
-        number = 9 if what == "killed" else 15
-        played.done(name, 128 + number, signal=number, reason="killed")
-    elif what in ("gone", "closed"):
-        played.job.gone(played.now, m, closed=what == "closed")
-    elif what == "stopping":
-        m.stopping = True
-    elif match := re.fullmatch(r"leaves with (\d+)", what):
-        assert played.job.leave_status(m) == int(match[1])
-    else:
-        assert f"is {m.state}" + f" attempt {m.attempt}" * bool(m.attempt) == what
-
-
-def happen(played: Played, events: str) -> None:
-    """Let things happen one after the other; `HISTORIES` has the words."""
-    for event in events.split("; "):
-        first, _, rest = event.partition(" ")
-        if event == "start":
-            played.start()
-        elif event == "all answered":
-            played.job.settled()
-        elif event == "YARN stops":
-            played.job.stop(played.now)
-        elif event.startswith("+"):
-            phase = played.after(float(first[1:]))
-            assert rest in ("", phase), event
-        elif first.endswith(":"):
-            looked(played, first[:-1], rest)
-        else:
-            of_task(played, first, rest)
-
-
+# --- what happens, and what becomes of the job (the words: tests/unit/container/played.py) ---------
 SIMPLE = {"chief": role(1, "trains"), "worker": role(2, "trains")}
 
 

@@ -10,77 +10,57 @@ import pytest
 from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.job_report import snapshot
-from submit_tf_job.container.retrying.generations import KEPT, Generations, kind_of, oom_kills
-from submit_tf_job.container.retrying.retrying_rendezvous import (
-    WITNESS_S,
-    RetryingRendezvous,
-    serial,
-)
+from submit_tf_job.container.retrying.generations import oom_kills
 from tests.unit.container.descriptions import role
 from tests.unit.container.lossy_world import play
-from tests.unit.container.played import Played
+from tests.unit.container.played import Played, happen
 
-LOST = {"reason": "lost", "status": None, "task": "worker-0", "message": "gone"}
-EXITED = {"reason": "exited", "status": 42, "task": "worker-0", "message": "exit 42"}
-KILLED = {"reason": "killed", "status": 137, "signal": 9, "task": "worker-0", "message": "killed"}
-OOM = dict(KILLED, reason=contract.REASON_OOM)
+WITNESS_S = 60.0  # how long a start waits for the witness
+
+
+def retrying(workers: int = 1, **extra: Any) -> Played:
+    roles = {
+        "chief": role(1, "trains"),
+        "worker": role(workers, "trains"),
+        "witness": role(1, "sidecar"),
+    }
+    return Played(roles, **{"retries": {"max": 3, "on": ["lost"]}, **extra})
+
+
+def started(played: Played) -> None:
+    for name in [name for name in played.job.members if name != "chief-0"]:
+        assert played.hello(name, peer=name) == "welcome"
+    played.job.unresolved.clear()
+    played.job.tick(played.now + 2)
+    assert played.job.phase == states.RUNNING
 
 
 @pytest.mark.parametrize(
-    ("on", "cause", "covered"),
+    ("on", "event", "covered"),
     [
-        (["lost"], LOST, True),
-        (["lost"], KILLED, True),
-        (["lost"], EXITED, False),
-        (["lost"], OOM, False),
-        (["out-of-memory"], OOM, True),
-        (["out-of-memory"], LOST, False),
-        ([42], EXITED, True),
-        ([43], EXITED, False),
-        ([137], OOM, True),
-        (["any"], EXITED, True),
+        (["lost"], "worker-0 closed", True),
+        (["lost"], "worker-0 killed", True),
+        (["lost"], "worker-0 exited 42", False),
+        (["lost"], "out of memory", False),
+        (["out-of-memory"], "out of memory", True),
+        (["out-of-memory"], "worker-0 closed", False),
+        ([42], "worker-0 exited 42", True),
+        ([43], "worker-0 exited 42", False),
+        ([137], "out of memory", True),
+        (["any"], "worker-0 exited 42", True),
     ],
 )
 def test_rule_names_the_failures_that_are_retried(
-    on: list[str | int], cause: dict[str, Any], covered: bool
+    on: list[str | int], event: str, covered: bool
 ) -> None:
-    refusal = Generations({"max": 1, "on": on}).refusal(cause, None)
-    assert (refusal == "") is covered
-    if not covered:
-        assert refusal.endswith(f"({on[0]})")
-
-
-def test_limit() -> None:
-    retries = Generations({"max": 2, "on": ["lost"]})
-    for _ in range(2):
-        assert not retries.refusal(LOST, None)
-        retries.end(LOST, None, 10.0, 12.5)
-    assert retries.refusal(LOST, None) == "not retried: no retries are left (`retries.max` is 2)"
-    assert [entry["duration_s"] for entry in retries.past] == [2.5, 2.5]
-
-
-def test_own_failure_at_the_same_step_is_the_program_s_but_a_loss_may_be_chance() -> None:
-    retries = Generations({"max": 9, "on": ["any"]})
-    retries.end(EXITED, 5, 0.0, 1.0)
-    assert "at the same step (5) twice in a row" in retries.refusal(EXITED, 5)
-    assert not retries.refusal(EXITED, 6)
-    assert not retries.refusal(EXITED, None)
-    retries.end(LOST, 5, 1.0, 2.0)
-    assert not retries.refusal(LOST, 5)
-
-
-def test_what_the_others_remember_of_an_earlier_deciding_task_comes_first() -> None:
-    first, second = (Generations({"max": 9, "on": ["lost"]}) for _ in range(2))
-    for _ in range(KEPT + 5):
-        first.end(LOST, None, 0.0, 1.0)
-    second.end(dict(LOST, task="chief-0"), None, 0.0, 1.0)
-    second.learn(first.count, first.past)
-    second.learn(1, [])
-    second.learn("many", first.past)
-    assert second.count == KEPT + 6
-    assert len(second.past) == KEPT
-    assert [entry["generation"] for entry in second.past] == list(range(6, KEPT + 6))
-    assert second.past[-1]["task"] == "chief-0"
+    played = retrying(retries={"max": 1, "on": on})
+    started(played)
+    if event == "out of memory":
+        played.done("worker-0", 137, signal=9, reason=contract.REASON_OOM)
+        event = "+0"
+    happen(played, f"{event}; +10; +10")
+    assert played.job.more()["generation"] == covered
+    assert covered or played.job.refusal.endswith(f"({on[0]})")
 
 
 def test_kernel_counts_processes_killed_for_memory(tmp_path: Path) -> None:
@@ -88,30 +68,23 @@ def test_kernel_counts_processes_killed_for_memory(tmp_path: Path) -> None:
     events.write_text("low 0\noom 4\noom_kill 3\noom_group_kill 0\n")
     assert oom_kills([str(tmp_path / "absent"), str(events)]) == 3
     assert oom_kills([]) == 0
-    assert kind_of(OOM) == "out-of-memory"
 
 
-class PlayedAgain(Played):
-    """A job with retries."""
-
-    job: RetryingRendezvous
-
-
-def retrying(workers: int = 1, **extra: Any) -> PlayedAgain:
-    roles = {
-        "chief": role(1, "trains"),
-        "worker": role(workers, "trains"),
-        "witness": role(1, "sidecar"),
-    }
-    return PlayedAgain(roles, retries={"max": 3, "on": ["lost"]}, **extra)
-
-
-def started(played: PlayedAgain) -> None:
-    for name in [name for name in played.job.members if name != "chief-0"]:
-        assert played.hello(name, peer=name) == "welcome"
-    played.job.unresolved.clear()
-    played.job.tick(played.now + 2)
-    assert played.job.phase == states.RUNNING
+def test_a_node_on_which_a_role_was_lost_too_often_is_said_to_be_left_out() -> None:
+    played = retrying(4, retries={"max": 9, "on": ["lost"], "node_losses": 2})
+    started(played)
+    for turn, (name, host) in enumerate(
+        [("worker-0", "n1"), ("worker-1", "n2"), ("worker-2", "n1"), ("worker-3", "n1")]
+    ):
+        played.member(name).host = host
+        happen(played, f"{name} closed; +10; +10")
+        assert played.hello(name, f"r{turn + 2}", peer=object()) == "welcome"
+        for m in played.job.members.values():
+            played.job.ready(m, 0)
+        played.job.unresolved.clear()
+        assert played.after(60) == states.RUNNING
+        said = "worker was lost on n1 2 times: YARN starts no more of its containers there"
+        assert sum(said in text for text in played.told) == (turn >= 2), "it is said once"
 
 
 def test_new_container_of_a_failed_task_waits_until_the_next_generation_is_called() -> None:
@@ -142,13 +115,6 @@ def test_report_tells_the_lost_task_from_those_that_end_their_commands() -> None
     }
 
 
-def test_duration_of_a_generation_whose_deciding_task_was_lost_is_not_known() -> None:
-    played = retrying()
-    played.job._succeed(T, {"seen_host": "n1", "seen_container": "c1"})
-    (past,) = snapshot(played.job, T, over=False)["generations"]
-    assert (past["task"], past["host"], past["duration_s"]) == ("chief-0", "n1", None)
-
-
 def test_older_container_of_a_task_ends_also_while_the_later_one_is_away() -> None:
     played = retrying(2)
     first, later = "container_e1_17_0001_01_000005", "container_e1_17_0001_02_000003"
@@ -157,11 +123,6 @@ def test_older_container_of_a_task_ends_also_while_the_later_one_is_away() -> No
     played.job.gone(T, played.job.members["worker-0"])
     assert played.hello("worker-0", "r1", peer="first", container=first) == "finished"
     assert played.hello("worker-0", "r3", peer="other", container="") == "welcome"
-
-
-def test_numbers_of_a_container_that_are_none_are_left_out() -> None:
-    assert serial("container_e1_17_0001_01_000005") == (1, 5)
-    assert serial("container_\u00b2") == serial(None) == ()
 
 
 def test_end_of_a_command_of_an_earlier_generation_is_ignored() -> None:
@@ -328,34 +289,3 @@ def test_a_deciding_task_that_yarn_ends_sends_nobody_away() -> None:
     played.gone("worker-0")
     played.job.stop(played.now)
     assert played.hello("worker-0", state="running") == "busy"
-
-
-def test_a_node_on_which_a_role_was_lost_too_often_is_said_to_be_left_out() -> None:
-    retries = Generations({"max": 5, "on": ["lost"], "node_losses": 2})
-    here = dict(LOST, host="n1")
-    losses: list[tuple[dict[str, Any], str]] = [
-        (here, ""),
-        (dict(here, host="n2"), ""),
-        (dict(here, task="chief-0"), ""),
-        (dict(here, reason="killed", signal=15), ""),  # preempted
-        (
-            dict(here, task="worker-3"),
-            "worker was lost on n1 2 times: YARN starts no more of its containers there",
-        ),
-        (here, ""),  # said once
-    ]
-    for cause, said in losses:
-        retries.end(cause, None, 10.0, 12.0)
-        assert retries.left_out() == said
-    never = Generations({"max": 5, "on": ["lost"], "node_losses": 0})
-    never.end(here, None, 10.0, 12.0)
-    assert never.left_out() == ""
-
-
-def test_a_task_that_yarn_stops_with_the_job_has_not_failed() -> None:
-    played = Played({"chief": role(1, "trains"), "board": role(1, "sidecar")})
-    played.start()
-    played.job.stop(played.now)
-    played.done("board-0", 143, signal=15, reason="killed")
-    assert played.member("board-0").state == states.ENDED
-    assert played.job.later == []

@@ -37,15 +37,6 @@ def test_files_and_their_modes(tmp_path: Path) -> None:
     assert not os.access(tmp_path / "train.py", os.X_OK)
 
 
-def test_archive_by_path_may_be_compressed(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "files.tar.gz", "w:gz") as tar:
-        info = tarfile.TarInfo("x")
-        info.size = 1
-        tar.addfile(info, io.BytesIO(b"x"))
-    unpack(str(tmp_path / "files.tar.gz"), str(tmp_path))
-    assert (tmp_path / "x").read_bytes() == b"x"
-
-
 def test_unpack_replaces_a_link(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("YARN's")
     (tmp_path / "cwd").mkdir()

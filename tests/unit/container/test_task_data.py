@@ -7,7 +7,6 @@ import errno
 import io
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,32 +175,6 @@ def test_prepare_fails_for_a_missing_input(tmp_path: Path, uri: str, why: str) -
     assert caught.value.message == f"the input d cannot be fetched from {uri}: {why}"
 
 
-def test_download_where_the_package_is_not_installed(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a container: the copying process has only the modules that travel with the job."""
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # -S: no site-packages
-    python.chmod(0o755)
-    monkeypatch.setattr("sys.executable", str(python))
-    data, env = data_of(
-        tmp_path, inputs={"d": {"uri": f"file://{source}/a.rec", "shard": False, "download": True}}
-    )
-    data.prepare()
-    assert Path(env["TFJOB_INPUT_D"]).read_text() == "content of a.rec"
-
-
-def test_prepare_when_the_copying_process_dies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, _ = data_of(
-        tmp_path, inputs={"d": {"uri": "file:///x", "shard": False, "download": True}}
-    )
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    with pytest.raises(BootstrapProblem, match=r"the copying process (died|ended at once)"):
-        data.prepare()
-
-
 # --- object stores (all else about uploads: tests/bootstrap/test_outputs.py) ----------------------
 
 
@@ -361,22 +334,6 @@ def remote(kind: str, message: str = "said") -> dict[str, Any]:
 
 
 STATUS = {"FileStatus": {"type": "FILE", "length": 3}}
-
-
-def test_webhdfs_remembers_the_active_name_node() -> None:
-    standby = Answer(
-        403, remote("StandbyException", "Operation category READ is not supported in state standby")
-    )
-    path = "/webhdfs/v1/a%20b?op=GETFILESTATUS&user.name=alice"
-    web = FakeWeb(
-        {"HADOOP_USER_NAME": "alice"},
-        ("GET", "one:9870" + path, standby),
-        ("GET", "two:9870" + path, Answer(200, STATUS)),
-    )
-    assert web.stat("/a b") == ("/a b", False, 3)
-    web.expected = [("GET", "two:9870" + path, Answer(200, STATUS))]
-    assert web.stat("/a b") == ("/a b", False, 3)
-    assert web.expected == []
 
 
 @pytest.mark.parametrize("where", ["t", "none"])  # the second: a program that logs in itself

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from submit_tf_job.container.delegation import tokens
 from submit_tf_job.container.delegation.tokens import Reader, Token, Tokens
-from submit_tf_job.container.programs import probe
 from tests.fakes.tokens import PASSWORD, hdfs_token, identifier, token_file, token_file_protobuf
 
 KMS = Token(b"kms", identifier(until=4.1e9), PASSWORD, b"kms-dt", b"10.0.0.1:9600")
@@ -60,11 +58,6 @@ def test_write_and_parse_round_trip(tmp_path: Path) -> None:
     tokens.write(str(path), *tokens.parse(content))
     assert path.read_bytes() == content
     assert path.stat().st_mode & 0o7777 == 0o600
-
-
-@given(st.integers(0, 2**63 - 1))
-def test_number_round_trip(value: int) -> None:
-    assert Reader(tokens.number(value)).number() == value
 
 
 def test_numbers_as_java_writes_them() -> None:
@@ -173,18 +166,6 @@ def test_install_adds_the_name_node_of_the_url(tmp_path: Path, conf: Path) -> No
     assert Path(original).read_bytes() == token_file(hdfs_token(), KMS, secrets={"a": b"b"})
 
 
-def test_install_writes_nothing_if_no_name_is_missing(tmp_path: Path, conf: Path) -> None:
-    for content in (
-        token_file(hdfs_token("namenode.example.com:9000")),
-        token_file(KMS),
-        token_file(),
-    ):
-        env = container(tmp_path, content)
-        before = dict(env)
-        Tokens(env).install(env, str(tmp_path), own_login=False)
-        assert env == before
-
-
 def test_install_with_own_login_drops_hdfs_tokens(tmp_path: Path, conf: Path) -> None:
     """A client that finds a token uses it, also when it has run out, and never looks at the
     ticket.
@@ -229,36 +210,3 @@ def test_missing_matches_tokens_to_addresses(
     found = tokens.missing([hdfs_token(service) for service in services], conf)
     assert [address for _, address in found] == expected
     assert all(token.service == services[0].encode() for token, _ in found)
-
-
-# --- doctor --deep --------------------------------------------------------------------------------
-
-
-def test_probe_tokens_lists_owners(
-    tmp_path: Path, conf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for name, value in container(tmp_path, token_file(hdfs_token(), OTHER)).items():
-        monkeypatch.setenv(name, value)
-    (tmp_path / "cache").touch()
-    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/cache")
-    assert probe.tokens() == {
-        "status": "ok",
-        "said": "HDFS_DELEGATION_TOKEN for 127.0.0.1:9000, here also as "
-        "namenode.example.com:9000; it is alice's, renewed by rm, "
-        f"at most until 2096-10-02 07:06:40 UTC; YARN_AM_RM_TOKEN for any service; a "
-        f"ticket in FILE:{tmp_path}/cache",
-    }
-    monkeypatch.delenv("KRB5CCNAME")
-    container(tmp_path, token_file())
-    assert probe.tokens() == {"status": "warning", "said": "none, and HDFS wants one"}
-
-
-def test_probe_tokens_without_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bootstrap brings nothing along there that could read tokens."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setenv(tokens.ENV_FILE, container(tmp_path, token_file())[tokens.ENV_FILE])
-    monkeypatch.setitem(sys.modules, "submit_tf_job.container.delegation.tokens", None)
-    assert probe.tokens() == {"status": "ok", "said": f"7 bytes at {tmp_path}/container_tokens"}
-    monkeypatch.setenv(tokens.ENV_FILE, "/none")
-    assert probe.tokens() == {"status": "warning", "said": "HADOOP_TOKEN_FILE_LOCATION is /none"}
