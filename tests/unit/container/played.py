@@ -9,7 +9,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.elastic.elastic_rendezvous import ElasticRendezvous
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.rendezvous import Member, Rendezvous
+from submit_tf_job.container.rendezvous import Rendezvous
 from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
 from tests.unit.container.descriptions import description
 
@@ -28,10 +28,10 @@ class Played:
         }
         self.told: list[str] = []
         self.now = T0
-        kind = Rendezvous
+        kind: Any = Rendezvous
         if "retries" in task:
             kind = ElasticRendezvous if "elastic" in task else RetryingRendezvous
-        self.job = kind(Info(task, env, "/nowhere"), T0, self.told.append)
+        self.job: Any = kind(Info(task, env, "/nowhere"), T0, self.told.append)
 
     def hello(
         self,
@@ -58,9 +58,9 @@ class Played:
             **extra,
         }
         ends = (origin or at, here if at else "")
-        return self.job.hello(self.now, message, peer or name + run, ends)[1]
+        return str(self.job.hello(self.now, message, peer or name + run, ends)[1])
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str) -> Any:
         return self.job.members[name]
 
     def done(self, name: str, status: int | None = 0, **extra: Any) -> None:
@@ -79,7 +79,7 @@ class Played:
     def after(self, seconds: float) -> str:
         self.now += seconds
         self.job.tick(self.now)
-        return self.job.phase
+        return str(self.job.phase)
 
     def start(self) -> None:
         for m in list(self.job.members.values()):
