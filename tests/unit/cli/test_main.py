@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from submit_tf_job import __version__, operations
+from submit_tf_job import __version__
 from submit_tf_job.cli import COMMANDS, SECTIONS
 from submit_tf_job.cli import SUBCOMMANDS as GROUPED
-from submit_tf_job.errors import TABLE, JobSpecError, Problem, SubmitTFJobError
+from submit_tf_job.errors import JobSpecError, Problem, SubmitTFJobError
 from tests.fakes.command_line import Cli, Done
 
 SUBCOMMANDS = [
@@ -208,89 +206,6 @@ def test_settings_without_a_resource_manager(cli: Cli) -> None:
 
 
 # --- errors ---------------------------------------------------------------------------------------
-
-
-def raising(error: BaseException) -> Any:
-    def fail(*_args: object, **_named: object) -> None:
-        raise error
-
-    return fail
-
-
-@pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
-def test_errors_have_their_status_and_message(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: type[SubmitTFJobError]
-) -> None:
-    error = JobSpecError([Problem(3, 5, "name", "wrong", "a.yaml")], hint="mend it") if kind is JobSpecError else kind(
-        "it went wrong\nbadly", hint="mend it", details={"url": "http://rm", "status": 500}
-    )  # fmt: skip
-    monkeypatch.setattr(operations, "connect", raising(error))
-    said = "a.yaml:3:5: name: wrong\n" if kind is JobSpecError else "error: it went wrong\nbadly\n"
-    assert cli("status", "mnist") == Done(error.exit_status, "", f"{said}  hint: mend it\n")
-    assert cli("status", "mnist", "-q").err == f"{said}  hint: mend it\n", (
-        "quiet is not about errors"
-    )
-    more = "" if kind is JobSpecError else "  url: http://rm\n  status: 500\n"
-    assert cli("status", "mnist", "-v").err == f"{said}  hint: mend it\n{more}"
-    done = cli("status", "mnist", "-o", "json")
-    assert (done.status, done.out) == (error.exit_status, "")
-    assert json.loads(done.err) == {"kind": "Error", "format": 1, **error.to_json()}
-
-
-def test_defect_is_reported_as_a_defect(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "connect", raising(ZeroDivisionError("division by zero")))
-    expected = (
-        "error: a defect of submit_tf_job: ZeroDivisionError: division by zero\n"
-        "  hint: please report it with the output of the same command with -v; your job is "
-        "probably not affected\n"
-    )
-    assert cli("status", "mnist") == Done(70, "", expected)
-    done = cli("status", "mnist", "-v")
-    assert (done.status, done.out) == (70, "")
-    assert done.err.startswith("Traceback (most recent call last):\n")
-    assert done.err.endswith(expected)
-    assert json.loads(cli("status", "mnist", "-o", "json").err)["code"] == "internal"
-
-
-def test_interrupt_prints_no_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "connect", raising(KeyboardInterrupt()))
-    assert cli("status", "mnist") == Done(130, "", "")
-    monkeypatch.setattr(operations, "connect", lambda _settings: object())
-    monkeypatch.setattr(operations, "stop", raising(KeyboardInterrupt()))
-    assert (
-        cli("stop", "mnist").err
-        == "\nThe request to stop mnist may have been sent; check with: submit_tf_job status mnist\n"
-    )
-
-
-def test_sigterm_ends_like_an_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def terminated(*_given: object, **_named: object) -> None:
-        signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr(operations, "connect", lambda _settings: object())
-    monkeypatch.setattr(operations, "stop", terminated)
-    done = cli("stop", "mnist")
-    assert (done.status, done.out) == (143, "")
-    assert done.err.startswith("\nThe request to stop mnist may have been sent")
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a\x1b[31mred\x1b[0m", "a\\x1b[31mred\\x1b[0m"),
-        ("a\rb\x07\x00", "a\\x0db\\x07\\x00"),
-        ("a\tb", "a\tb"),
-        ("ünï … 日本", "ünï … 日本"),
-        ("\u202eevil\u200b\ud800", "\\x202eevil\\x200b\\xd800"),
-    ],
-)
-def test_control_characters_are_escaped(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, shown: str
-) -> None:
-    monkeypatch.setattr(operations, "connect", raising(SubmitTFJobError(text, hint=text)))
-    assert cli("status", "mnist").err == f"error: {shown}\n  hint: {shown}\n"
-    monkeypatch.setattr(operations, "connect", raising(JobSpecError([Problem(1, 1, "a", text)])))
-    assert cli("status", "mnist").err == f"line 1: a: {shown}\n"
 
 
 # --- the parser's errors, and the length of messages ----------------------------------------------

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import deque
-from functools import partial
-from itertools import count
 
 import pytest
 
-from submit_tf_job.errors import NameTaken
 from submit_tf_job.yarn.deletion import delete_ended, held_by
-from submit_tf_job.yarn.observed import AppReport, ObservedService
 from submit_tf_job.yarn.reconcile import IN_FLIGHT_S, SETTLE_S
 from submit_tf_job.yarn.stopping import delete
 from submit_tf_job.yarn.submit import submit
 from tests.fakes.resource_manager import FakeCluster
 from tests.fakes.services import BODY, ID, NAME, USER
 from tests.fakes.stored import FakeCopy
-from tests.fakes.transport import Answer, Asked, Fault, connection_broke
+from tests.fakes.transport import Fault
 from tests.fakes.yarn import Stored
 
 
@@ -38,90 +33,6 @@ def run_until_over(cluster: FakeCluster) -> str:
     cluster.clock.sleep(30)
     cluster.yarn.job_s = None
     return done.application_id
-
-
-def only_what_is_over(_service: ObservedService | None, app: AppReport | None) -> None:
-    if app is not None:
-        raise NameTaken(f"{app.id} is running")
-
-
-def arrive_late(cluster: FakeCluster, seconds: float) -> None:
-    """Let the first DELETE lose its connection, and arrive so much later."""
-    serve, numbers = cluster.rms[0].serve, count(1)
-
-    def late(asked: Asked) -> Answer:
-        if asked.method == "DELETE" and next(numbers) == 1:
-            cluster.clock.after(seconds, partial(serve, asked))
-            raise connection_broke()
-        return serve(asked)
-
-    cluster.rms[0].serve = late  # type: ignore[method-assign]
-
-
-@pytest.mark.parametrize("reader", [False, True])
-def test_delete_keeps_a_service_whose_post_is_at_work(cluster: FakeCluster, reader: bool) -> None:
-    """The POST uploads jars for a minute after it has stored the service."""
-    steps = cluster.yarn.creating(USER, json.loads(BODY))
-    next(steps)
-    next(steps)
-    cluster.clock.after(60, partial(deque, steps, 0))
-    copy = FakeCopy(cluster.yarn, USER, NAME) if reader else None
-    with pytest.raises(NameTaken):
-        delete(cluster.client(USER), NAME, user=USER, copy=copy, check=only_what_is_over)
-    assert deletes(cluster) == 0
-    cluster.clock.sleep(30)
-    assert [app.state for app in cluster.yarn.apps.values()] == ["RUNNING"]
-
-
-@pytest.mark.parametrize("reader", [False, True])
-def test_delete_returns_when_its_lost_request_can_not_arrive_any_more(
-    cluster: FakeCluster, reader: bool
-) -> None:
-    run_until_over(cluster)
-    arrive_late(cluster, 100.0)
-    client = cluster.client(USER)
-    copy = FakeCopy(cluster.yarn, USER, NAME) if reader else None
-    begun = cluster.clock()
-    assert delete(client, NAME, user=USER, copy=copy)
-    assert cluster.clock() - begun >= IN_FLIGHT_S
-    assert deletes(cluster) == 1
-    done = submit(client, BODY, name=NAME, user=USER, submission_id=ID)
-    cluster.clock.sleep(200)
-    assert cluster.yarn.apps[done.application_id].state == "RUNNING"
-
-
-def test_delete_ends_a_job_that_runs_and_removes_its_service_once(cluster: FakeCluster) -> None:
-    done = submit(cluster.client(USER), BODY, name=NAME, user=USER, submission_id=ID)
-    cluster.clock.sleep(30)
-    assert delete(cluster.client(USER), NAME, user=USER)
-    assert cluster.yarn.apps[done.application_id].ended
-    assert deletes(cluster) == 1
-    assert not delete(cluster.client(USER), NAME, user=USER)
-
-
-@pytest.mark.parametrize("reader", [False, True])
-def test_delete_waits_until_a_resource_manager_has_recovered_its_applications(
-    cluster: FakeCluster, reader: bool
-) -> None:
-    """Without high availability its REST API answers before the recovery is done."""
-    done = submit(cluster.client(USER), BODY, name=NAME, user=USER, submission_id=ID)
-    cluster.clock.sleep(300)
-    app = cluster.yarn.apps.pop(done.application_id)
-    cluster.clock.after(5.0, lambda: cluster.yarn.apps.update({app.id: app}))
-    copy = FakeCopy(cluster.yarn, USER, NAME) if reader else None
-    with pytest.raises(NameTaken):
-        delete(cluster.client(USER), NAME, user=USER, copy=copy, check=only_what_is_over)
-    assert cluster.yarn.apps[done.application_id].state == "RUNNING"
-    assert deletes(cluster) == 0
-
-
-def test_delete_does_not_end_an_application_that_it_may_not_end(cluster: FakeCluster) -> None:
-    done = submit(cluster.client(USER), BODY, name=NAME, user=USER, submission_id=ID)
-    cluster.clock.sleep(30)
-    with pytest.raises(NameTaken):
-        delete(cluster.client(USER), NAME, user=USER, check=only_what_is_over)
-    assert cluster.yarn.apps[done.application_id].state == "RUNNING"
-    assert deletes(cluster) == 0
 
 
 @pytest.mark.parametrize("torn", [False, True])

@@ -1,0 +1,148 @@
+"""An error is the same through every interface: its status, its words, and whether to try again."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import submit_tf_job
+from submit_tf_job.errors import (
+    TABLE,
+    InternalError,
+    JobSpecError,
+    Problem,
+    SettingsError,
+    SubmitTFJobError,
+)
+from tests.fakes import gateway
+from tests.fakes.command_line import Done
+from tests.world import RM, World
+
+
+class Retried(Exception):
+    """An error that Airflow retries (AirflowException)."""
+
+
+class NotRetried(Retried):
+    """An error that Airflow does not retry (AirflowFailException)."""
+
+
+@pytest.fixture
+def outcome(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Airflow's mapping, which needs nothing of Airflow but its two exceptions."""
+    exceptions: Any = ModuleType("airflow.sdk.exceptions")
+    exceptions.AirflowException, exceptions.AirflowFailException = Retried, NotRetried
+    monkeypatch.setitem(sys.modules, "airflow.sdk.exceptions", exceptions)
+    before = sys.modules.pop("submit_tf_job.airflow.outcome", None)
+    yield importlib.import_module("submit_tf_job.airflow.outcome")
+    del sys.modules["submit_tf_job.airflow.outcome"]
+    if before is not None:
+        sys.modules["submit_tf_job.airflow.outcome"] = before
+
+
+def break_network(world: World, error: BaseException) -> None:
+    """Let every request end so."""
+
+    def send(*_given: object, **_named: object) -> Any:
+        raise error
+
+    world.cluster.network.send = send  # type: ignore[method-assign]
+
+
+def made(kind: type[SubmitTFJobError]) -> SubmitTFJobError:
+    if kind is JobSpecError:
+        return JobSpecError([Problem(3, 1, "roles", "it went wrong", "a.yaml")], hint="mend it")
+    return kind("it went wrong", hint="mend it", details={"url": "http://rm", "status": 500})
+
+
+@pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
+def test_error_is_the_same_in_every_interface(
+    world: World, outcome: Any, tmp_path: Path, kind: type[SubmitTFJobError]
+) -> None:
+    row, error = TABLE[kind], made(kind)
+    break_network(world, error)
+
+    # 1. The command line: an exit status, the sentence and the hint; with -o json an object.
+    said = (
+        "a.yaml:3:1: roles: it went wrong\n" if kind is JobSpecError else "error: it went wrong\n"
+    )
+    told = f"{said}  hint: mend it\n"
+    assert world("list") == world("list", "-q") == Done(row.exit_status, "", told)
+    more = "" if kind is JobSpecError else "  url: http://rm\n  status: 500\n"
+    assert world("list", "-v").err == f"{told}{more}"
+    found = json.loads(world("list", "-o", "json").err)
+    assert found == {"kind": "Error", "format": 1, **error.to_json()}
+    assert (found["code"], found["retryable"]) == (row.code, row.retryable)
+
+    # 2. The gateway: a status and a problem, which says nothing of the gateway's own host.
+    answer = gateway.World(tmp_path, fake=world.cluster).ask("GET", "/v1/jobs")
+    detail = gateway.refused(answer, row.http_status, row.code)
+    assert answer.json()["retryable"] is row.retryable
+    assert ("retry-after" in answer.headers) is row.retryable
+    assert ("it went wrong" in detail) is (kind not in (SettingsError, InternalError))
+
+    # 3. Python: the exception itself.
+    with pytest.raises(kind) as caught:
+        submit_tf_job.Client(resource_managers=[RM]).jobs()
+    assert caught.value is error
+
+    # 4. Airflow: tried again or not, with the same words; also where a trigger has seen it and a
+    # worker raises it.
+    raised = outcome.as_airflow(error)
+    assert isinstance(raised, NotRetried) is not row.retryable
+    assert "it went wrong" in str(raised)
+    assert "mend it" in str(raised)
+    if kind is not JobSpecError:  # found before anything is deferred
+        carried = outcome.error_in({"error": outcome.error_object(error)})
+        assert (type(carried), carried.message, carried.hint) == (kind, error.message, error.hint)
+
+
+def test_a_defect_is_reported_as_one(world: World) -> None:
+    break_network(world, ZeroDivisionError("division by zero"))
+    told = (
+        "error: a defect of submit_tf_job: ZeroDivisionError: division by zero\n"
+        "  hint: please report it with the output of the same command with -v; your job is "
+        "probably not affected\n"
+    )
+    assert world("list") == Done(70, "", told)
+    done = world("list", "-v")
+    assert done.err.startswith("Traceback (most recent call last):\n")
+    assert done.err.endswith(told)
+    assert json.loads(world("list", "-o", "json").err)["code"] == "internal"
+
+
+def test_an_interrupt_is_no_error_and_says_what_may_have_been_sent(world: World) -> None:
+    world.submitted()
+    world.cluster.clock.after(1, lambda: signal.raise_signal(signal.SIGTERM))
+    done = world("stop", "mnist")
+    assert (done.status, done.out) == (143, "")
+    sent = "The request to stop mnist may have been sent; check with: submit_tf_job status mnist\n"
+    assert done.err.endswith(f"\n{sent}")
+    break_network(world, KeyboardInterrupt())
+    assert world("list") == Done(130, "", "")
+    assert world("stop", "mnist").err == f"\n{sent}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mred\x1b[0m", "a\\x1b[31mred\\x1b[0m"),
+        ("a\rb\x07\x00", "a\\x0db\\x07\\x00"),
+        ("a\tb", "a\tb"),
+        ("ünï … 日本", "ünï … 日本"),
+        ("\u202eevil\u200b\ud800", "\\x202eevil\\x200b\\xd800"),
+    ],
+)
+def test_control_characters_are_escaped(world: World, text: str, shown: str) -> None:
+    break_network(world, SubmitTFJobError(text, hint=text))
+    assert world("list").err == f"error: {shown}\n  hint: {shown}\n"
+    break_network(world, JobSpecError([Problem(1, 1, "a", text)]))
+    assert world("list").err == f"line 1: a: {shown}\n"

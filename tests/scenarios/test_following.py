@@ -1,0 +1,42 @@
+"""The lines that a command prints while it follows a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.world import World
+
+
+def lines_of(world: World, *words: str) -> list[str]:
+    world.spec()
+    return [line.strip() for line in world(*words).err.splitlines()]
+
+
+def test_wait_says_once_why_a_job_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", world.cluster.clock)
+    world.yarn.hold_accepted = True
+    world.spec()
+    assert world("submit", "mnist.yaml", "-d").status == 0
+    world.passes(10)
+    world.of_the_live_one()
+    world.cluster.clock.after(200, lambda: world.ends("KILLED", "KILLED"))
+    told = lines_of(world, "wait", "mnist")
+    assert len([line for line in told if line.startswith("waits because: ")]) == 1, told
+
+
+def test_submit_prints_progress_and_each_retry_once(world: World) -> None:
+    chief = world.running()["chief-0"]
+    clock = world.cluster.clock
+
+    def past(count: int) -> dict[str, Any]:
+        ends = [{"generation": n, "task": "worker-0", "message": f"lost {n}"} for n in range(count)]
+        return {"retries": {"max": 3}, "generation": count, "generations": ends}
+
+    for at, count in ((10, 1), (20, 1), (30, 3)):
+        clock.after(at, lambda count=count: world.reports(chief, "running", **past(count)))  # type: ignore[misc]
+    clock.after(60, lambda: world.reports(chief, "succeeded", outcome={"status": 0}, **past(3)))
+    clock.after(61, world.ends)
+    told = [line for line in lines_of(world, "wait", "mnist") if "retry" in line]
+    assert told == [f"lost {n}; all tasks start again (retry {n + 1} of 3)" for n in range(3)]
