@@ -7,94 +7,20 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from submit_tf_job import operations
 from submit_tf_job.cli import COMMANDS
-from submit_tf_job.cli.completing import ANSWER_S, values
 from submit_tf_job.cli.doc_pages import topics
 from submit_tf_job.cli.manual import readable
-from submit_tf_job.errors import ClusterUnavailable
 from tests.fakes.command_line import Cli
-from tests.fakes.running_job import Stage
 
 ROOT = Path(__file__).parents[3]
 PROFILES = (
     "profiles:\n  prod: {resource_managers: [http://rm1:8088]}\n  pre: {resource_managers: "
     "[http://rm2:8088]}\n"
 )
-
-
-@pytest.fixture
-def cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """A cluster on which alice has the job `mnist`."""
-    made = Stage(**{"submit_tf_job.strategy": "multi-worker"})
-    monkeypatch.setattr(operations, "connect", lambda _settings: made.alice)
-    monkeypatch.setenv("SUBMIT_TF_JOB_RESOURCE_MANAGERS", "http://rm1:8088")
-    return made
-
-
-def test_values_of_the_cluster(cluster: Stage) -> None:
-    component = cluster.fake.yarn.services["alice", "mnist"].spec["components"][0]
-    component.update(name="board", number_of_containers=2)
-    assert values("job", {}, "") == ["mnist"]
-    assert values("job", {}, "m") == ["mnist"]
-    assert values("job", {}, "x") == []
-    assert values("task", {"job": "mnist"}, "") == ["board-0", "board-1"]
-    assert values("role-or-task", {"job": "mnist"}, "board") == ["board", "board-0", "board-1"]
-    assert values("role-or-task", {"job": "mnist"}, "a") == ["am"]
-    assert values("role=", {"job": "mnist"}, "") == ["board="]
-    component["name"] = "worker"
-    assert values("role=", {"job": "mnist"}, "") == [], "a worker cannot be scaled"
-
-
-def test_values_of_this_machine(home: Path) -> None:
-    path = home / ".config/submit_tf_job/settings.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(PROFILES)
-    assert values("profile", {}, "pr") == ["pre", "prod"]
-    assert values("profile", {}, "pro") == ["prod"]
-    assert values("state", {}, "s") == ["succeeded", "stopped"]
-    assert "active" in values("state", {}, "")
-    assert values("strategy", {}, "p") == ["parameter-server"]
-    assert "troubleshooting" in values("topic", {}, "t")
-
-
-@pytest.mark.parametrize("kind", ["job", "task", "role=", "role-or-task", "role", "profile"])
-def test_values_returns_nothing_after_errors(
-    cli: Cli, home: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    (home / "submit_tf_job.yaml").write_text("profiles: [\n")
-    assert values(kind, {}, "") == []
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("how", ["slow", "down", "asks for a password"])
-def test_values_of_a_silent_cluster(
-    cluster: Stage, monkeypatch: pytest.MonkeyPatch, how: str, tmp_path: Path
-) -> None:
-    asked = []
-
-    def connect(_settings: Any) -> Any:
-        asked.append(how)
-        if how == "slow":
-            time.sleep(20)
-        raise ClusterUnavailable("down")
-
-    monkeypatch.setattr(operations, "connect", connect)
-    if how == "asks for a password":
-        path = tmp_path / "home/.config/submit_tf_job/settings.yaml"
-        path.parent.mkdir(parents=True)
-        path.touch(0o600)
-        path.write_text("credentials: {command: [cat]}\nauth: bearer\n")
-    began = time.monotonic()
-    assert values("job", {}, "") == []
-    assert time.monotonic() - began < ANSWER_S + 1
-    assert asked == ([] if how == "asks for a password" else [how])
 
 
 # --- as shells call it ----------------------------------------------------------------------------

@@ -11,9 +11,6 @@ from hypothesis import given
 
 from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.report.job_text import change_line, job_lines, job_object
-from submit_tf_job.report.settings_text import settings_lines, settings_object
-from submit_tf_job.settings import keys
-from tests.fakes.host import Host
 from tests.fakes.statuses import FAILURE_JSON, app, observations, report
 
 ROLES = {
@@ -299,49 +296,3 @@ def test_job_object_of_times_out_of_range(milliseconds: int | None) -> None:
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
-def test_settings_object(host: Host) -> None:
-    given = {
-        "resource_managers": ["http://rm:8088"],
-        "user": "alice",
-        "hadoop_conf": "/etc/hadoop/conf",
-        "job": {"env": {"A": "1"}},
-    }
-    found = settings_object(host.load(arguments=given))
-    assert (found["kind"], found["format"], found["profile"], list(found["settings"])) == (
-        "Settings",
-        1,
-        None,
-        list(keys()),
-    )
-    assert json.loads(json.dumps(found)) == found
-    values = {name: item["value"] for name, item in found["settings"].items()}
-    assert values["resource_managers"] == ["http://rm:8088"]
-    assert (values["hadoop_conf"], values["ports.range"], values["poll.max"]) == (
-        "/etc/hadoop/conf",
-        [20000, 32767],
-        15.0,
-    )
-    assert (values["job"], values["sandbox"], values["staging"]) == (
-        {"env": {"A": "1"}},
-        False,
-        None,
-    )
-    assert found["settings"]["user"] == {"value": "alice", "origin": "argument"}
-
-
-def test_settings_lines(host: Host) -> None:
-    host.write(host.user_file, "profiles: {prod: {poll.min: 2s, job: {image: x}}}\n")
-    lines = list(settings_lines(host.load(arguments={"user": "alice"}, profile="prod")))
-    assert lines[0] == "profile: prod"
-    shown = {line.split()[0]: line.split()[1:] for line in lines[1:]}
-    assert list(shown) == list(keys())
-    assert shown["user"] == ["alice", "argument"]
-    assert shown["resource_managers"] == ["-", "default"]
-    assert shown["ports.range"] == ["20000-32767", "default"]
-    assert shown["timeouts.submit"] == ["300s", "default"]
-    assert shown["poll.min"] == ["2s", f"{host.user_file}:1:19,", "profile", "prod"]
-    assert shown["job"][:2] == ['{"image":', '"x"}']
-    assert shown["sandbox"] == ["False", "default"]
-    assert next(settings_lines(host.load(arguments={"user": "alice"}))) == "profile: (none)"

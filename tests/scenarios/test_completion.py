@@ -1,0 +1,73 @@
+"""Completion of jobs, tasks and roles: from the cluster, silently and in bounded time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from submit_tf_job.errors import ClusterUnavailable
+from tests.fakes.command_line import Cli
+from tests.world import RM, World
+
+
+@pytest.fixture
+def shell(world: World, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that asks for the completions of a line, as fish does."""
+    monkeypatch.setenv("SUBMIT_TF_JOB_RESOURCE_MANAGERS", RM)
+    monkeypatch.setenv("_SUBMIT_TF_JOB_COMPLETE", "complete_fish")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+
+    def offered(line: str) -> list[str]:
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", f"submit_tf_job {line}")
+        done = cli()
+        assert done.err == ""
+        return sorted(filter(None, (text.partition("\t")[0] for text in done.out.splitlines())))
+
+    def submitted(**changes: Any) -> None:
+        monkeypatch.delenv("_SUBMIT_TF_JOB_COMPLETE")
+        world.submitted(**changes)
+        monkeypatch.setenv("_SUBMIT_TF_JOB_COMPLETE", "complete_fish")
+
+    offered.submitted = submitted  # type: ignore[attr-defined]
+    return offered
+
+
+def test_completion_of_jobs_tasks_and_roles(shell: Any) -> None:
+    roles = {"chief": {"memory": "1Gi"}, "board": {"memory": "1Gi", "instances": 2, "command": "b"}}
+    shell.submitted(strategy="custom", roles=roles)
+    assert shell("status ") == ["mnist"]
+    assert shell("status x") == []
+    assert shell("restart mnist ") == ["board-0", "board-1", "chief-0"]
+    assert shell("logs mnist board") == ["board", "board-0", "board-1"]
+    assert shell("logs mnist a") == ["am"]
+    assert shell("scale mnist ") == ["board="], "a chief cannot be scaled"
+
+
+@pytest.mark.parametrize("line", ["status ", "restart mnist ", "logs mnist ", "list --profile "])
+def test_completion_offers_nothing_after_errors(world: World, shell: Any, line: str) -> None:
+    (world.home / "submit_tf_job.yaml").write_text("profiles: [\n")
+    assert shell(line) == []
+
+
+@pytest.mark.parametrize("how", ["slow", "down", "asks for a password"])
+def test_completion_of_a_silent_cluster(world: World, shell: Any, how: str) -> None:
+    asked, go_on = [], threading.Event()
+
+    def send(*_given: object, **_named: object) -> Any:
+        asked.append(how)
+        if how == "slow":
+            go_on.wait(60)
+        raise ClusterUnavailable("down")
+
+    world.cluster.network.send = send  # type: ignore[method-assign]
+    if how == "asks for a password":
+        path = world.home / ".config/submit_tf_job/settings.yaml"
+        path.parent.mkdir(parents=True)
+        path.touch(0o600)
+        path.write_text("credentials: {command: [cat]}\nauth: bearer\n")
+    assert shell("status ") == []
+    assert not go_on.is_set(), "the answer was not waited for"
+    go_on.set()
+    assert bool(asked) is (how != "asks for a password")

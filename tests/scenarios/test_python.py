@@ -1,0 +1,93 @@
+"""Python's interface in a shell and a notebook: signatures, reprs, tables, what is logged."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import submit_tf_job
+from tests.world import RM, World
+
+
+def client() -> submit_tf_job.Client:
+    return submit_tf_job.Client(resource_managers=[RM])
+
+
+@pytest.mark.parametrize("name", ["load", "submit", "jobs"])
+def test_module_functions_have_the_parameters_of_the_client(name: str) -> None:
+    of_module = dict(inspect.signature(getattr(submit_tf_job, name)).parameters)
+    of_client = dict(inspect.signature(getattr(submit_tf_job.Client, name)).parameters)
+    of_client.pop("self")
+    assert of_module == of_client
+    kinds = {parameter.kind for parameter in of_module.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds
+
+
+def test_submit_logs_what_a_file_of_another_system_lost(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = {"image": "i", "command": ["x"], "resources": {"limits": {"memory": "1G"}}}
+    theirs: dict[str, Any] = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "a", "namespace": "b"},
+        "spec": {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [task]}}}}},
+    }
+    with caplog.at_level("INFO"):
+        client().submit(theirs, dialect="tfjob")
+    assert {"WARNING", "INFO"} <= {record.levelname for record in caplog.records}
+    assert "<mapping>:1:78: metadata.namespace: YARN has no namespaces" in caplog.text
+    with pytest.raises(submit_tf_job.JobSpecError, match="there is no format 'nothing'"):
+        client().submit(theirs, dialect="nothing")
+    with pytest.raises(submit_tf_job.UsageError, match="takes no overrides"):
+        client().load(client().load(theirs), dialect="tfjob")
+
+
+def test_reprs_and_tables(world: World) -> None:
+    assert repr(client()) == "<client of no profile, user alice>"
+    assert repr(client().jobs()) == "no jobs"
+    chief = world.running()["chief-0"]
+    world.reports(chief, "running", progress={"step": 3, "total": 10, "unit": "epoch"})
+    handle = client().attach("mnist")
+    assert repr(handle) == f"<job mnist {world.application}>"
+    assert repr(handle.status()) == "<mnist  RUNNING  epoch 3/10>"
+    world.yarn.submit_app("alice", {"name": "<b>"})
+    jobs = client().jobs()
+    assert repr(jobs[1]) == f"<job mnist RUNNING {world.application}>"
+    heading, _other, row = repr(jobs).splitlines()
+    assert heading.split()[:4] == ["NAME", "STATE", "QUEUE", "FOR"]
+    assert row.split()[:3] == ["mnist", "RUNNING", "default"]
+    table = jobs._repr_html_()
+    assert table.startswith("<table><thead><tr><th style=")
+    assert ("font-family: monospace" in table, "&lt;b&gt;" in table) == (True, True)
+    assert "<b>" not in table
+
+
+def test_handle_changes_the_job_as_the_commands_do(world: World) -> None:
+    board = {"memory": "1Gi", "command": "b"}
+    world.submitted(roles={"chief": {"memory": "1Gi"}, "board": board}, strategy="custom")
+    handle = client().attach("mnist")
+    assert handle.scale("board", 3, wait=False).value == 3
+    with pytest.raises(submit_tf_job.UsageError, match="a time to save is 0 seconds or more"):
+        handle.stop(grace_s=-1)
+
+
+def test_load_downloads_files_of_a_mapping_into_the_cache(
+    monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path
+) -> None:
+    def downloaded(_url: str, directory: Path, **_options: object) -> Path:
+        assert directory == tmp_path / "submit_tf_job" / "downloads"
+        path = tmp_path / "w.bin"
+        path.write_bytes(b"weights")
+        return path
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("submit_tf_job.host.download.download", downloaded)
+    spec = {"name": "a", "image": "i", "strategy": "single", "command": "x"}
+    job = client().load(
+        {**spec, "roles": {"chief": {"memory": "1Gi"}}, "files": ["https://example.com/w.bin"]}
+    )
+    assert [file.name for file in job.roles["chief"].files] == ["w.bin"]
