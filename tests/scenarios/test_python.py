@@ -51,7 +51,7 @@ def test_reprs_and_tables(world: World) -> None:
     assert repr(client().jobs()) == "no jobs"
     chief = world.running()["chief-0"]
     world.reports(chief, "running", progress={"step": 3, "total": 10, "unit": "epoch"})
-    handle = client().attach("mnist")
+    handle = client().attach(world.application)
     assert repr(handle) == f"<job mnist {world.application}>"
     assert repr(handle.status()) == "<mnist  RUNNING  epoch 3/10>"
     world.yarn.submit_app("alice", {"name": "<b>"})
@@ -67,8 +67,9 @@ def test_reprs_and_tables(world: World) -> None:
 
 
 def test_handle_changes_the_job_as_the_commands_do(world: World) -> None:
+    worker = {"memory": "1Gi", "instances": 1}
     board = {"memory": "1Gi", "command": "b"}
-    world.submitted(roles={"chief": {"memory": "1Gi"}, "board": board}, strategy="custom")
+    world.submitted(roles={"chief": {"memory": "1Gi"}, "worker": worker, "board": board})
     handle = client().attach("mnist")
     assert handle.scale("board", 3, wait=False).value == 3
     with pytest.raises(submit_tf_job.UsageError, match="a time to save is 0 seconds or more"):
