@@ -19,7 +19,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -27,10 +27,16 @@ from typing import IO, Any
 ROOT = Path(__file__).parents[1]
 KEEP = "SUBMIT_TF_JOB_TEST_KEEP"
 UP_S = 600
-# What the tests of each need; "secure" is everything that a site may ask for at once.
+# What the tests of each need; "secure" is everything that a site may ask for at once. `make test`
+# needs the first two, the full set all.
+FAST = ("simple", "secure")
 OPTIONS: Mapping[str, Sequence[str]] = {
     "simple": ("--container-path", "{tensorflow}/bin"),
     "secure": ("--profile", "kerberos+ha+tls+docker", "--gpus", "2", "--mount", "{tensorflow}"),
+    "docker": ("--profile", "docker", "--gpus", "2", "--mount", "{tensorflow}"),
+    "ha": ("--profile", "ha", "--container-path", "{tensorflow}/bin"),
+    "kerberos": ("--profile", "kerberos", "--container-path", "{tensorflow}/bin"),
+    "patient": ("--default-timeouts", "--container-path", "{tensorflow}/bin"),
 }
 
 
@@ -83,7 +89,41 @@ class Cluster:
     @property
     def home(self) -> Path:
         """Where its daemons have their configuration, logs and data."""
-        return Path(self.info["client_conf"]).parent
+        return self.client_conf.parent
+
+    @property
+    def client_conf(self) -> Path:
+        """Hadoop's configuration, as its clients have it."""
+        return Path(self.info["client_conf"])
+
+    @property
+    def rm_url(self) -> str:
+        """A ResourceManager."""
+        return str(self.info["rm_url"])
+
+    @property
+    def nm_url(self) -> str:
+        """Its NodeManager."""
+        return str(self.info["nm_url"])
+
+    @property
+    def hdfs_uri(self) -> str:
+        """Its HDFS."""
+        return str(self.info["hdfs_uri"])
+
+    @property
+    def namenode_url(self) -> str:
+        """Its NameNode, for WebHDFS."""
+        return str(self.info["namenode_url"])
+
+    @property
+    def user(self) -> str:
+        """Whose jobs its profile submits."""
+        return next(
+            line.partition(": ")[2].strip()
+            for line in self.profile_file.read_text().splitlines()
+            if line.startswith("user: ")
+        )
 
     @property
     def profile_file(self) -> Path:
@@ -92,8 +132,46 @@ class Cluster:
 
     def pid_of(self, daemon: str) -> int:
         """Return the process of a daemon."""
-        state = json.loads((self.home / "state.json").read_text())
-        return int(state["daemons"][daemon]["pid"])
+        return int(self.state()["daemons"][daemon]["pid"])
+
+    def state(self) -> dict[str, Any]:
+        """Return what the sandbox has written down of itself."""
+        found: dict[str, Any] = json.loads((self.home / "state.json").read_text())
+        return found
+
+    def java(self, conf: Path, main: str, *words: str, **environ: str) -> bytes:
+        """Run a client of Hadoop's own; return what it prints."""
+        state = self.state()
+        java = [f"{state['java_home']}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+        argv = [
+            *java,
+            "-Dfile.encoding=UTF-8",
+            "-Dsun.jnu.encoding=UTF-8",
+            "-cp",
+            f"{conf}:{state['jars']}/*",
+            main,
+            *words,
+        ]
+        done = subprocess.run(argv, env={**os.environ, **environ}, capture_output=True, timeout=240)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    def status(self) -> dict[str, Any]:
+        """Ask how it is."""
+        argv = [sys.executable, "-m", "submit_tf_job", "sandbox", "status", "--name", self.name]
+        done = subprocess.run(
+            [*argv, "-o", "json"], env=environment(), stdout=subprocess.PIPE, timeout=60, cwd="/"
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def heal(self) -> list[str]:
+        """Start what is dead; return what that was."""
+        return list(json.loads(_tool("up", "--name", self.name, "-o", "json"))["started"])
+
+    def down(self) -> None:
+        """End it."""
+        _tool("down", "--name", self.name)
 
 
 def _tool(*words: str) -> str:
@@ -123,12 +201,21 @@ def start(name: str) -> Cluster:
     return Cluster(name, info)
 
 
-def end(names: Sequence[str] = tuple(OPTIONS)) -> None:
-    """End the clusters of these names that are there."""
+def end() -> None:
+    """End the clusters that are there, and those that a killed test has left."""
     states = directory() / "home/.local/state/submit_tf_job/sandbox"
-    for name in names:
-        if (states / name).exists():
-            _tool("down", "--name", name)
+    for state in states.glob("*/state.json"):
+        _tool("down", "--name", state.parent.name)
+
+
+@contextmanager
+def own(name: str, *options: str) -> Iterator[Cluster]:
+    """Have a sandbox of a test's own, which has other options or is broken by it; end it."""
+    named = f"{name}-{os.getpid()}"
+    try:
+        yield Cluster(named, json.loads(_tool("up", "--name", named, *options, "-o", "json")))
+    finally:
+        _tool("down", "--name", named)
 
 
 @contextmanager
@@ -200,10 +287,21 @@ def alone(name: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held(names: Sequence[str], *, by_one: bool) -> Iterator[None]:
+    """Hold clusters for a test, in one order for all; what it has broken is healed."""
+    with ExitStack() as stack:
+        for name in [known for known in OPTIONS if known in names]:
+            stack.enter_context((alone if by_one else shared)(name))
+            if by_one:
+                stack.callback(started, name)
+        yield
+
+
 def main(words: Sequence[str]) -> int:
     """Start or end clusters by hand: python -m tests.clusters up simple, … down."""
     if words[:1] == ["up"]:
-        for name in words[1:] or OPTIONS:
+        for name in words[1:] or FAST:
             print(json.dumps(started(name).info, indent=2))
         return 0
     if words == ["down"]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import clusters
 from tests.fakes.command_line import Cli, Done
 
 # bodies of tests that several files share
@@ -38,6 +39,13 @@ with suppress(ImportError):  # Airflow's environments have no hypothesis
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
+
+
+@pytest.fixture(scope="session")
+def clusters_of_session() -> Iterator[None]:
+    """Hold the clusters of this checkout for as long as this process tests."""
+    with clusters.used():
+        yield
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ repeats what passes through it.
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import struct
 import threading
@@ -32,7 +33,8 @@ class Fault:
             or the second answer is passed on; `twice-at-once`: it is sent again 0.1 s later, and
             the first answer is passed on; `hold`, `hold-request`: the answer, or the request, is
             kept until the client has gone; `page`: it is not passed on, and `page` is the answer;
-            `taken-page`: it is passed on, and `page` is the answer.
+            `taken-page`: it is passed on, and `page` is the answer; `lapsed`: its cookie of
+            Hadoop's authentication has lapsed.
         method: Which requests it hits.
         after: How many of those pass unharmed before.
         path: How the paths of those begin.
@@ -61,6 +63,7 @@ class Proxy:
         faults: What is to happen; each happens once.
         seen: Method and path of every request, and what happened to it.
         posted: Path and body of each POST, as they came.
+        proofs: How each request proved who asks: by a header, by a cookie.
         held: Set when a request or an answer is being kept.
         user: Whom it says that every request is of, as a gateway does; "" to say nothing.
     """
@@ -70,6 +73,7 @@ class Proxy:
     faults: list[Fault] = field(default_factory=list)
     seen: list[tuple[str, str, str]] = field(default_factory=list)
     posted: list[tuple[str, bytes]] = field(default_factory=list)
+    proofs: list[tuple[bool, bool]] = field(default_factory=list)
     held: threading.Event = field(default_factory=threading.Event)
     port: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -113,11 +117,15 @@ class Proxy:
             if fault is not None:
                 self.faults.remove(fault)
             self.seen.append((method, path, fault.kind if fault else ""))
+            head = request.partition(b"\r\n\r\n")[0].lower()
+            self.proofs.append((b"\r\nauthorization:" in head, b"hadoop.auth" in head))
             if method == "POST":
                 self.posted.append((path, request.partition(b"\r\n\r\n")[2]))
         kind = fault.kind if fault else ""
         if kind == "unsent":
             return
+        if kind == "lapsed":  # the signature no longer fits, which the server calls invalid
+            request = re.sub(rb"e=\d+", b"e=1000", request)
         if fault is not None and fault.page:
             if kind == "taken-page":
                 self._ask(request)

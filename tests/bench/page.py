@@ -82,7 +82,7 @@ ResourceManager one look a second is asserted by `tests/gateway/test_load.py`, a
 
 **Logs.** Collected logs (TFile, not compressed) of a job of eight tasks, and of a job of one task that printed 50 MB. `submit_tf_job logs`
 against Hadoop's own LogsCLI for the same application, container or end of a file, each a process of its own, turn by turn. What the tail
-of the large log reads is asserted by `tests/cluster/test_task_logs.py`: less than 100 kB.
+of the large log reads is asserted by `tests/cluster/test_task_logs.py`: less than a megabyte.
 """
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.sandbox import Sandbox
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
     bootstrap_of,
@@ -118,7 +118,7 @@ def is_tried_once(tool: Tool) -> None:
     gone("own-fault")
 
 
-def survives_a_node(sandbox: Sandbox, tool: Tool) -> None:
+def survives_a_node(cluster: Cluster, tool: Tool) -> None:
     spread = {"memory": "256Mi", "placement": {"spread": "node"}}
     roles = {"chief": {"memory": "256Mi"}, "worker": {**spread, "instances": 2}}
     checkpoint = training(tool, "node-lost", 5, roles)
@@ -127,10 +127,7 @@ def survives_a_node(sandbox: Sandbox, tool: Tool) -> None:
     local = next(item for item in environ if item.startswith(b"LOCAL_DIRS="))
     node = re.search(rb"/nm-local(\d?)", local)
     assert node
-    daemon = "nodemanager" + node.group(1).decode()
-    manager = next(row.pid for row in sandbox.status().daemons if row.name == daemon)
-    assert manager
-    os.kill(manager, signal.SIGKILL)
+    os.kill(cluster.pid_of("nodemanager" + node.group(1).decode()), signal.SIGKILL)
     for entry in Path("/proc").glob("[0-9]*"):  # its containers outlive it
         with contextlib.suppress(OSError):
             if local in (entry / "environ").read_bytes().split(b"\0"):

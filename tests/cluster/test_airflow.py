@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import requests
 
-from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.settings import Settings
 from tests.airflow.harness import ENDED, Airflow, environment, install
+from tests.clusters import Cluster
 from tests.tool import (
     gone,
 )
@@ -26,11 +25,11 @@ pytestmark = pytest.mark.cluster
 EXAMPLE = "submit_tf_job_digits"
 
 
-class Cluster:
+class Applications:
     """What the ResourceManager itself says."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.url = settings.resource_managers[0]
+    def __init__(self, url: str) -> None:
+        self.url = url
         self._before = {app["id"] for app in self._all()}
 
     def _all(self) -> list[dict[str, Any]]:
@@ -56,13 +55,13 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(cluster_settings: Settings) -> Cluster:
-    return Cluster(cluster_settings)
+def cluster(real_cluster: Cluster) -> Applications:
+    return Applications(real_cluster.rm_url)
 
 
 @pytest.fixture
 def airflow(
-    real_cluster: SandboxInfo, session_environ: dict[str, str], tmp_path: Path
+    real_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path
 ) -> Iterator[Airflow]:
     """An Airflow in a home of its own, running."""
     venv = environment()
@@ -77,7 +76,7 @@ def airflow(
         made.end()
 
 
-def test_jobs_of_airflow(airflow: Airflow, cluster: Cluster) -> None:
+def test_jobs_of_airflow(airflow: Airflow, cluster: Applications) -> None:
     """What ends well or badly, what is killed, and two crashes; all at once."""
     for dag in ("ends", "kills"):
         airflow.run(dag, "one")
@@ -154,7 +153,7 @@ def test_jobs_of_airflow(airflow: Airflow, cluster: Cluster) -> None:
 
 
 def test_functions_and_a_dag_that_is_tested_beside_a_triggerer(
-    airflow: Airflow, cluster: Cluster
+    airflow: Airflow, cluster: Applications
 ) -> None:
     airflow.run("functions", "one")
     ended = airflow.until(
@@ -187,7 +186,7 @@ def test_functions_and_a_dag_that_is_tested_beside_a_triggerer(
     assert any("Trigger cancelled by user action" in log.read_text() for log in logs)
 
 
-def example(airflow: Airflow, cluster: Cluster) -> None:
+def example(airflow: Airflow, cluster: Applications) -> None:
     """The example DAG runs as it ships, triggered by hand, and its log is written for people."""
     ended = airflow.until(
         EXAMPLE, "by-hand", lambda tasks: all(state in ENDED for state, _ in tasks.values()), 300
@@ -210,7 +209,7 @@ def example(airflow: Airflow, cluster: Cluster) -> None:
     )
 
 
-def kills(airflow: Airflow, cluster: Cluster) -> None:
+def kills(airflow: Airflow, cluster: Applications) -> None:
     """A task that somebody marks takes its job along, wherever it waits."""
     for task, state in (("in_worker", "running"), ("in_triggerer", "deferred")):
         begins = task.replace("_", "-")
@@ -228,7 +227,7 @@ def kills(airflow: Airflow, cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_a_task_that_is_cleared_while_it_waits_gets_another_job(
-    airflow: Airflow, cluster: Cluster
+    airflow: Airflow, cluster: Applications
 ) -> None:
     airflow.run("kills", "two")
     airflow.until(

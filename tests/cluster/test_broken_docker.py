@@ -5,6 +5,7 @@ root cause that is named.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxOptions
 from tests.cluster.calls import call, until
 from tests.cluster.conftest import (
     DockerCluster,
@@ -26,6 +26,7 @@ from tests.tool import (
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine"),
 ]
 
@@ -92,11 +93,12 @@ def test_a_published_port_is_linked_where_it_is_reached(tool: Tool) -> None:
 def test_containers_that_cannot_reach_one_another_are_the_root_cause(
     tool: Tool, docker_cluster: DockerCluster
 ) -> None:
-    bridge, said = docker_cluster.engine.identity, list[str]()
+    named = '{{index .Options "com.docker.network.bridge.name"}}'
+    bridge = docker_cluster.docker("network", "inspect", "bridge", "--format", named).strip()
     rule = ["FORWARD", "-i", bridge, "-o", bridge, "-j", "DROP"]
     subprocess.run(["iptables", "-I", *rule], check=True)
     try:
-        docker_cluster.sandbox.up(SandboxOptions(), os.environ, said.append)
+        said = tool("sandbox", "up", "--name", docker_cluster.name).stderr.splitlines()
         roles = {"chief": SMALL, "worker": SMALL}
         spec = tool.spec(
             "cut-off", strategy="multi-worker", command="true", roles=roles, start_timeout="75s"
@@ -112,7 +114,7 @@ def test_containers_that_cannot_reach_one_another_are_the_root_cause(
 def test_a_path_that_the_node_allows_and_lacks_is_the_root_cause(
     tool: Tool, docker_cluster: DockerCluster
 ) -> None:
-    file = docker_cluster.info.home / "conf" / "container-executor.cfg"
+    file = docker_cluster.home / "conf" / "container-executor.cfg"
     with changed(file, "docker.allowed.ro-mounts=", "docker.allowed.ro-mounts=/site/gone,"):
         done = tool("submit", single(tool, "site-mount"), "-o", "json")
     cause = done.json["root_cause"]
@@ -125,7 +127,7 @@ def test_a_path_that_the_node_allows_and_lacks_is_the_root_cause(
 def test_a_failure_that_the_node_reports_as_success_is_the_root_cause(
     tool: Tool, docker_cluster: DockerCluster
 ) -> None:
-    file = docker_cluster.info.home / "conf" / "container-executor.cfg"
+    file = docker_cluster.home / "conf" / "container-executor.cfg"
     with changed(file, "docker.inspect.max.retries=1", "docker.inspect.max.retries=0"):
         done = tool(
             "submit",
@@ -167,13 +169,13 @@ def test_docker_that_stops_under_a_running_task_is_the_root_cause(
     pid = int(docker_cluster.docker("inspect", "--format", "{{.State.Pid}}", task["container_id"]))
     os.kill(docker_cluster.pid_of("dockerd"), signal.SIGTERM)
     try:
-        until(lambda: docker_cluster.sandbox.status().state == "degraded")
+        until(lambda: docker_cluster.status()["state"] == "degraded")
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)  # where dockerd ended without its containers
         done = tool("wait", "dockerd-stops", "-o", "json", timeout=400)
     finally:
-        healed = docker_cluster.sandbox.up(SandboxOptions(), os.environ)
-    assert healed.started == ("dockerd",)
+        healed = docker_cluster.heal()
+    assert healed == ["dockerd"]
     cause = done.json["root_cause"]
     assert (done.status, cause["host"]) == (1, "localhost"), cause
     # Whether dockerd told its end depends on what was first: its own or the container's.
@@ -187,9 +189,9 @@ def test_a_program_that_ends_with_24_ends_its_node_and_up_heals_it(
 ) -> None:
     bare: dict[str, Any] = {"bootstrap": False, "tf_config": "none"}
     assert tool("submit", single(tool, "poison", command="exit 24", **bare), "--detach").status == 0
-    node = f"{docker_cluster.info.nm_url}/ws/v1/node/info"
+    node = f"{docker_cluster.nm_url}/ws/v1/node/info"
     until(lambda: not call("GET", node)[1]["nodeInfo"]["nodeHealthy"], 120)
-    assert docker_cluster.sandbox.status().state == "degraded"
+    assert docker_cluster.status()["state"] == "degraded"
     assert tool("submit", single(tool, "no-node"), "--detach").status == 0
     waits = tool.until(
         "no-node", lambda seen: any(cause["code"] == "nodes-unhealthy" for cause in seen["pending"])
@@ -198,8 +200,8 @@ def test_a_program_that_ends_with_24_ends_its_node_and_up_heals_it(
     assert "restart the NodeManager" in cause["hint"]
     # Its next ApplicationMaster would run it once more.
     assert tool("delete", "poison", "--force").status == 0
-    assert docker_cluster.sandbox.up(SandboxOptions(), os.environ).started == ("nodemanager",)
-    assert docker_cluster.sandbox.status().state == "up"
+    assert docker_cluster.heal() == ["nodemanager"]
+    assert docker_cluster.status()["state"] == "up"
     assert tool("wait", "no-node", timeout=400).status == 0
 
 
@@ -208,17 +210,36 @@ def test_a_node_that_does_not_allow_docker_is_named(
     tool: Tool, docker_cluster: DockerCluster
 ) -> None:
     """Hadoop 3.4.2 refuses, and writes why into the NodeManager's log alone."""
-    file = docker_cluster.info.home / "conf" / "yarn-site.xml"
+    file = docker_cluster.home / "conf" / "yarn-site.xml"
     try:
         with changed(file, BOTH_RUNTIMES, DEFAULT_RUNTIME):
             os.kill(docker_cluster.pid_of("nodemanager"), signal.SIGKILL)
-            assert docker_cluster.sandbox.up(SandboxOptions(), os.environ).started == (
-                "nodemanager",
-            )
+            assert docker_cluster.heal() == ["nodemanager"]
             done = tool("submit", single(tool, "no-docker"), "-o", "json", timeout=400)
     finally:
         os.kill(docker_cluster.pid_of("nodemanager"), signal.SIGKILL)
-        docker_cluster.sandbox.up(SandboxOptions(), os.environ)
+        docker_cluster.heal()
     cause = done.json["root_cause"]
     assert (done.status, cause["code"], cause["status"]) == (1, "container-failed", -1000), cause
     assert "yarn.nodemanager.runtime.linux.allowed-runtimes" in cause["hint"]
+
+
+@pytest.mark.long
+def test_stop_names_a_container_that_ignores_its_stop_signal(
+    tool: Tool, docker_cluster: DockerCluster
+) -> None:
+    spec = single(tool, "stubborn", image=IMMORTAL, command="sleep 900")
+    assert tool("submit", spec, "--detach").status == 0
+    tool.until("stubborn", lambda seen: seen["state"] == "RUNNING")
+    stopped = tool("stop", "stubborn", "-o", "json")
+    assert stopped.status == 8, stopped
+    error = json.loads(stopped.stderr[stopped.stderr.index("{") :])
+    assert (error["code"], [one["state"] for one in error["details"]["containers"]]) == (
+        "deadline-passed",
+        ["KILLING"],
+    )
+    assert error["details"]["containers"][0]["id"] in error["message"]
+    left = docker_cluster.docker("ps", "-q", "--filter", "name=container_").split()
+    assert left
+    docker_cluster.docker("kill", *left)
+    assert tool("stop", "stubborn").status == 0

@@ -15,11 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.container.login import keytab
-from submit_tf_job.sandbox import SandboxInfo
-from tests.cluster.conftest import (
-    Profiled,
-)
+from tests.clusters import Cluster
 from tests.proxy import Proxy
 from tests.tool import (
     Result,
@@ -90,6 +86,16 @@ def _content(path: Path) -> bytes | mmap.mmap:
         return b""  # removed meanwhile
 
 
+def entries(keytab: bytes) -> Iterator[bytes]:
+    """Yield the entries of a keytab of MIT's format, version 2."""
+    at = 2
+    while at < len(keytab):
+        size = int.from_bytes(keytab[at : at + 4], "big", signed=True)
+        if size > 0:
+            yield keytab[at + 4 : at + 4 + size]
+        at += 4 + abs(size)
+
+
 def _kept(path: Path, content: str) -> Path:
     path.write_text(content)
     path.chmod(0o600)
@@ -97,7 +103,7 @@ def _kept(path: Path, content: str) -> Path:
 
 
 def test_what_opens_a_gateway_is_nowhere_else(
-    tool: Tool, real_cluster: SandboxInfo, tmp_path: Path
+    tool: Tool, real_cluster: Cluster, tmp_path: Path
 ) -> None:
     planted, vault = Planted(), tmp_path / "vault"
     vault.mkdir(mode=0o700)
@@ -166,21 +172,20 @@ def test_what_opens_a_gateway_is_nowhere_else(
 
 
 def test_a_keytab_is_gone_with_its_job(
-    kerberos_cluster: Profiled, session_environ: Mapping[str, str], tmp_path: Path
+    kerberos_cluster: Cluster, session_environ: Mapping[str, str], tmp_path: Path
 ) -> None:
-    info = kerberos_cluster.info
-    assert info.kerberos is not None
-    own = (info.kerberos.keytabs / f"{info.user}.localhost.keytab").read_bytes()
+    info, keytabs = kerberos_cluster, Path(kerberos_cluster.info["kerberos"]["keytabs"])
+    own = (keytabs / f"{info.user}.localhost.keytab").read_bytes()
     vault = tmp_path / "vault"
     vault.mkdir(mode=0o700)
     (vault / "job.keytab").write_bytes(own)
     (vault / "job.keytab").chmod(0o600)
     planted = Planted()
-    for number, entry in enumerate(keytab.read(own)):
-        planted.secrets[f"key {number} of the keytab"] = entry.raw[-4 - KEY_BYTES : -4]
+    for number, entry in enumerate(entries(own)):
+        planted.secrets[f"key {number} of the keytab"] = entry[-4 - KEY_BYTES : -4]
     # other tests of the session put it on HDFS, too
     before = [Path(line.partition(" in ")[2]) for line in planted.found(info.home)]
-    principal = keytab.read(own)[0].principal
+    principal = f"{info.user}/localhost@SANDBOX.TEST"
     tool = Tool(session_environ, info.profile, tmp_path)
     kerberos = {"principal": principal, "keytab": str(vault / "job.keytab")}
     roles = {"worker": {"memory": "256Mi"}}
@@ -201,7 +206,7 @@ def test_a_keytab_is_gone_with_its_job(
     finally:
         assert planted.run(tool, "delete", "keyed", "--force").status == 0
     # where the test and the sandbox itself keep their keys
-    known = (vault, info.kerberos.keytabs, info.home / "kdc")
+    known = (vault, keytabs, info.home / "kdc")
     # the sandbox keeps a container's directory for ten minutes, YARN by default for none
     local = info.home / "run/nm-local"
     deadline = time.monotonic() + COLLECTED_S

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.storage import open_storage
+from tests.hdfs import Hdfs
 from tests.tool import (
     Tool,
     gone,
@@ -127,7 +126,7 @@ def test_yarn_8220_s_flags(tool: Tool) -> None:
     assert '"environment":"cloud"' in output
 
 
-def test_hbox_s_command_line(tool: Tool, real_cluster: SandboxInfo) -> None:
+def test_hbox_s_command_line(tool: Tool, hdfs: Hdfs) -> None:
     """As the demo of XLearning: worker 0 alone writes the output."""
     (tool.cwd / "demo.py").write_text(
         f"{SHOW}import sys, time\n"
@@ -153,9 +152,6 @@ def test_hbox_s_command_line(tool: Tool, real_cluster: SandboxInfo) -> None:
     cluster = json.loads(worker["TF_CLUSTER_DEF"])
     assert cluster == json.loads(worker["TF_CONFIG"])["cluster"]
     assert [len(cluster[role]) for role in ("worker", "ps")] == [2, 1]
-    hdfs = open_storage(
-        real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user
-    )
-    assert [task.name for task in hdfs.list_dir(output)] == ["worker-0"]
-    assert [file.name for file in hdfs.list_dir(f"{output}/worker-0")] == ["saved"]
-    hdfs.remove(output, recursive=True)
+    assert hdfs.list(output) == ["worker-0"]
+    assert hdfs.list(f"{output}/worker-0") == ["saved"]
+    hdfs.remove(output)

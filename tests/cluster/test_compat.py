@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from submit_tf_job import Client
 from submit_tf_job.compat.kubeflow import TrainingClient
-from submit_tf_job.settings import Settings
-
-
-@pytest.fixture
-def client(cluster_settings: Settings) -> Iterator[Client]:
-    with Client(settings=cluster_settings) as made:
-        yield made
 
 
 @pytest.mark.cluster

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.storage import Storage, open_storage
 from tests.cluster.conftest import (
     SPECS,
     bare_python,
     with_hadoop,
 )
+from tests.clusters import Cluster
+from tests.hdfs import Hdfs, nameservice
 from tests.tool import (
     SUBMIT_S,
     Tool,
@@ -44,14 +44,7 @@ SMALL = {"strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
 
 
 @pytest.fixture(scope="module")
-def hdfs(real_cluster: SandboxInfo) -> Storage:
-    return open_storage(
-        real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user
-    )
-
-
-@pytest.fixture(scope="module")
-def records(real_cluster: SandboxInfo, hdfs: Storage, tensorflow: Path) -> str:
+def records(real_cluster: Cluster, hdfs: Hdfs, tensorflow: Path) -> str:
     """The digits as TFRecords on HDFS: six files to learn from, one to test with."""
     environ = {
         "HADOOP_CONF_DIR": str(real_cluster.client_conf),
@@ -64,16 +57,16 @@ def records(real_cluster: SandboxInfo, hdfs: Storage, tensorflow: Path) -> str:
         check=True,
         timeout=120,
     )
-    assert len(hdfs.list_dir(RECORDS)) == 7
+    assert len(hdfs.list(RECORDS)) == 7
     return RECORDS
 
 
-def kill_one_when(hdfs: Storage, job: str, task: str, directory: str) -> str:
+def kill_one_when(hdfs: Hdfs, job: str, task: str, directory: str) -> str:
     """Kill the program of a task as soon as a directory holds something; return what."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         names = (
-            [item.name for item in hdfs.list_dir(directory) if item.name.startswith("epoch-")]
+            [name for name in hdfs.list(directory) if name.startswith("epoch-")]
             if hdfs.exists(directory)
             else []
         )
@@ -92,7 +85,7 @@ def kill_one_when(hdfs: Storage, job: str, task: str, directory: str) -> str:
 
 @pytest.mark.long
 def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_applied_to_shards(
-    tool: Tool, hdfs: Storage, records: str
+    tool: Tool, hdfs: Hdfs, records: str
 ) -> None:
     tool.jobs += ["tfrecord", "batch-inference"]
     checkpoints = f"{MODEL}-checkpoints"
@@ -110,9 +103,7 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     assert "worker-0" in said
     gone("tfrecord")
     assert not hdfs.exists(MODEL)  # nothing half done
-    left = max(
-        int(item.name[6:]) for item in hdfs.list_dir(checkpoints) if item.name.startswith("epoch-")
-    )
+    left = max(int(name[6:]) for name in hdfs.list(checkpoints) if name.startswith("epoch-"))
     assert 0 < left < 12
 
     again = tool("submit", spec, "--replace", *epochs, "-o", "json")
@@ -120,7 +111,7 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     metrics = json.loads(hdfs.read(f"{MODEL}/metrics.json"))
     assert (metrics["epochs"], metrics["resumed_from"]) == (12, left)
     assert metrics["test_accuracy"] > 0.85
-    assert [item.name for item in hdfs.list_dir(MODEL)] == [MARK, "metrics.json", "model.keras"]
+    assert hdfs.list(MODEL) == [MARK, "metrics.json", "model.keras"]
     shares = [
         int(re.findall(r"(\d+) files are this task's", tool("logs", "tfrecord", task).stdout)[0])
         for task in ("chief-0", "worker-0")
@@ -130,19 +121,18 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     done = tool("submit", SPECS / "batch-inference.yaml", "--set", "roles.infer.instances=2")
     assert done.status == 0, done.stderr + done.stdout
     found: dict[str, list[str]] = {}
-    for task in hdfs.list_dir("/predictions/digits"):
-        for file in hdfs.list_dir(task.path):
-            if file.name == MARK:
+    for task in hdfs.list("/predictions/digits"):
+        for file in hdfs.list(f"/predictions/digits/{task}"):
+            if file == MARK:
                 continue
-            assert file.name not in found
-            found[file.name] = hdfs.read(file.path).decode().splitlines()[1:]
-    assert sorted(found) == sorted(
-        item.name.replace(".tfrecord", ".csv") for item in hdfs.list_dir(records)
-    )
+            assert file not in found
+            content = hdfs.read(f"/predictions/digits/{task}/{file}")
+            found[file] = content.decode().splitlines()[1:]
+    assert sorted(found) == sorted(name.replace(".tfrecord", ".csv") for name in hdfs.list(records))
     rows = [row.split(",") for lines in found.values() for row in lines]
     assert (len(rows), sum(map(len, found.values())) - len(found["test.csv"])) == (ALL, TRAINING)
     assert sum(label == predicted for label, predicted in rows) / ALL > 0.85
-    assert [item.name for item in hdfs.list_dir("/predictions/digits")] == ["infer-0", "infer-1"]
+    assert hdfs.list("/predictions/digits") == ["infer-0", "infer-1"]
 
 
 # --- before the POST ------------------------------------------------------------------------------
@@ -150,7 +140,7 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
 
 @pytest.mark.long
 def test_tensorflow_itself_uses_hdfs_and_a_killed_training_keeps_its_curves(
-    tool: Tool, hdfs: Storage, records: str, hadoop_home: Path, real_cluster: SandboxInfo
+    tool: Tool, hdfs: Hdfs, records: str, hadoop_home: Path
 ) -> None:
     """specs/tensorflow-io.yaml, as docs/data.md runs it on a sandbox."""
     tool.jobs.append("tensorflow-io")
@@ -168,33 +158,30 @@ def test_tensorflow_itself_uses_hdfs_and_a_killed_training_keeps_its_curves(
     process.communicate(timeout=120)
     assert process.returncode == 1
     gone("tensorflow-io")
-    [events] = hdfs.list_dir("/models/digits-io/events/train")
-    jars = [str(jar) for jar in hadoop_home.glob("share/hadoop/**/*.jar")]
-    path = ":".join([str(real_cluster.client_conf), *jars])
-    show = ["java", "-cp", path, "org.apache.hadoop.fs.FsShell", "-cat", events.path]
-    assert b"epoch_loss" in subprocess.run(show, capture_output=True, check=True).stdout
+    [events] = hdfs.list("/models/digits-io/events/train")
+    assert b"epoch_loss" in hdfs.read(f"/models/digits-io/events/train/{events}")
 
     again = tool(*submit, "--replace")
     assert again.status == 0, again.stderr
     printed = tool("logs", "tensorflow-io", "chief").stdout
     epochs = json.loads(printed.partition("epochs of this run: ")[2].partition("\n")[0])
     assert (epochs[0] > 1, epochs[-1]) == (True, 30)
-    assert "saved_model.pb" in [item.name for item in hdfs.list_dir("/models/digits-io/model")]
+    assert "saved_model.pb" in hdfs.list("/models/digits-io/model")
 
 
 @pytest.fixture(scope="module")
-def place(hdfs: Storage) -> Iterator[str]:
+def place(hdfs: Hdfs) -> Iterator[str]:
     """A directory with some files, one of which is somebody else's."""
     root = f"/tmp/data-{os.getpid()}"
     hdfs.mkdirs(f"{root}/in", 0o755)
     for number in range(3):
         hdfs.write(f"{root}/in/part {number}.txt", f"row {number}\n".encode(), mode=0o644)
     yield root
-    hdfs.remove(root, recursive=True)
+    hdfs.remove(root)
 
 
 def test_what_is_wrong_is_said_before_anything_is_posted(
-    tool: Tool, real_cluster: SandboxInfo, hdfs: Storage, place: str
+    tool: Tool, real_cluster: Cluster, hdfs: Hdfs, place: str
 ) -> None:
     hdfs.mkdirs(f"{place}/roots", 0o700)
     hdfs.write(f"{place}/roots/x", b"x")
@@ -235,59 +222,16 @@ def test_what_is_wrong_is_said_before_anything_is_posted(
         assert f"alice is not allowed there: {real_cluster.hdfs_uri}" in messages[path]["message"]
         assert f"Permission denied: user=alice, access={right}" in messages[path]["message"]
     assert tool("status", "refused", "--user", "alice").status == 5
-    assert [item.name for item in hdfs.list_dir(place)] == ["in", "roots"]
+    assert hdfs.list(place) == ["in", "roots"]
 
 
 # --- every way to HDFS ----------------------------------------------------------------------------
 
 
-def xml(values: dict[str, str]) -> str:
-    rows = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>"
-        for name, value in values.items()
-    )
-    return f"<configuration>{rows}</configuration>"
-
-
 @pytest.fixture(scope="module")
-def conf(real_cluster: SandboxInfo, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration with a nameservice of two NameNodes, the first of which is dead, and a mount
-    table of viewfs over it.
-    """
-    directory = tmp_path_factory.mktemp("conf")
-    rpc, web = (
-        real_cluster.hdfs_uri.partition("://")[2].rstrip("/"),
-        real_cluster.namenode_url.partition("://")[2].rstrip("/"),
-    )
-    values = {
-        "fs.defaultFS": "viewfs://all",
-        "fs.viewfs.mounttable.all.link./all": "hdfs://ns1/",
-        "dfs.nameservices": "ns1",
-        "dfs.ha.namenodes.ns1": "dead,live",
-        "dfs.namenode.rpc-address.ns1.dead": "localhost:1",
-        "dfs.namenode.http-address.ns1.dead": "localhost:1",
-        "dfs.namenode.rpc-address.ns1.live": rpc,
-        "dfs.namenode.http-address.ns1.live": web,
-        "dfs.client.failover.proxy.provider.ns1": "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
-    }
-    (directory / "core-site.xml").write_text(xml(values))
-    return directory
-
-
-@pytest.mark.parametrize("scheme", ["hdfs://ns1", "viewfs://all/all"])
-def test_our_storage_reads_nameservices_and_viewfs(
-    real_cluster: SandboxInfo, place: str, conf: Path, scheme: str
-) -> None:
-    storage = open_storage(scheme, hadoop_conf=conf, user=real_cluster.user)
-    root = scheme.removeprefix("hdfs://ns1").removeprefix("viewfs://all") + place
-    assert [item.name for item in storage.list_dir(f"{root}/in")] == [
-        "part 0.txt",
-        "part 1.txt",
-        "part 2.txt",
-    ]
-    assert storage.read(f"{root}/in/part 1.txt") == b"row 1\n"
-    storage.write(f"{root}/written", b"x")
-    storage.remove(f"{root}/written")
+def conf(real_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration with a nameservice whose first NameNode is dead, and viewfs over it."""
+    return nameservice(real_cluster, tmp_path_factory.mktemp("conf"))
 
 
 def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) -> dict[str, Any]:
@@ -308,8 +252,8 @@ def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) ->
 
 @pytest.mark.parametrize("library", ["hdfs-native", "standard library"])
 def test_a_task_copies_with_and_without_a_library(
-    real_cluster: SandboxInfo,
-    hdfs: Storage,
+    real_cluster: Cluster,
+    hdfs: Hdfs,
     place: str,
     conf: Path,
     tensorflow: Path,
@@ -366,7 +310,7 @@ def test_a_task_copies_with_and_without_a_library(
         }
         assert copied(python, own, up) == {"t": "done", "files": 2, "bytes": len(big)}
         assert hdfs.read(f"{target}/deep/big") == big
-        assert hdfs.stat(f"{target}/empty").size == 0
+        assert hdfs.stat(f"{target}/empty")["length"] == 0
         other = {**up, "submission": "other"}
         assert copied(python, own, other)["why"].endswith(
             ": exists already; set overwrite: true to replace it; the output is at "
@@ -375,14 +319,14 @@ def test_a_task_copies_with_and_without_a_library(
         assert hdfs.read(f"{target}.failed-other/deep/big") == big
         (local / "empty").unlink()
         assert copied(python, own, {**other, "overwrite": True})["t"] == "done"
-        assert [item.name for item in hdfs.list_dir(target)] == [MARK, "deep"]
+        assert hdfs.list(target) == [MARK, "deep"]
         hdfs.remove(f"{target}/{MARK}")  # then it is no output of ours, and goes to the trash
         assert copied(python, own, {**up, "overwrite": True})["t"] == "done"
         trash = f"/user/{real_cluster.user}/.Trash/Current{target}"
         assert hdfs.read(f"{trash}/deep/big") == big
         for path in (target, f"{target}.failed-other", trash):
-            hdfs.remove(path, recursive=True)
-    assert [item.name for item in hdfs.list_dir(place) if item.name.startswith(".")] == []
+            hdfs.remove(path)
+    assert [name for name in hdfs.list(place) if name.startswith(".")] == []
 
     stranger = {"HADOOP_CONF_DIR": str(real_cluster.client_conf), "HADOOP_USER_NAME": "alice"}
     hdfs.mkdirs(f"{place}/mine", 0o700)
@@ -408,7 +352,7 @@ def test_a_task_copies_with_and_without_a_library(
 
 
 def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
-    tool: Tool, real_cluster: SandboxInfo, hdfs: Storage, place: str, tmp_path: Path
+    tool: Tool, real_cluster: Cluster, hdfs: Hdfs, place: str, tmp_path: Path
 ) -> None:
     """Downloads and uploads by the standard library; a failed command keeps what it has written; a
     failed upload fails the job.
@@ -456,8 +400,8 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
 
     bad = tool("wait", "plain-bad", "-o", "json")
     assert (bad.status, bad.json["failure"]["status"]) == (1, 3), bad.stderr
-    [kept] = [item for item in hdfs.list_dir(place) if item.name.startswith("sum.failed-")]
-    assert hdfs.read(f"{kept.path}/sum.txt") == b"row 0\nrow 1\nrow 2\n"
+    [kept] = [name for name in hdfs.list(place) if name.startswith("sum.failed-")]
+    assert hdfs.read(f"{place}/{kept}/sum.txt") == b"row 0\nrow 1\nrow 2\n"
 
     failed = tool("wait", "plain-closed", "-o", "json")
     assert failed.status == 1
@@ -478,6 +422,6 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
     assert conf_of("plain-closed") == str(real_cluster.client_conf)
 
     lists = f"/user/{real_cluster.user}/.submit_tf_job/staging/lists"
-    assert [item.name for item in hdfs.list_dir(f"{lists}/plain-bad")] == [bad.json["submission"]]
+    assert hdfs.list(f"{lists}/plain-bad") == [bad.json["submission"]]
     assert tool("delete", "plain-bad").status == 0
     assert not hdfs.exists(f"{lists}/plain-bad")

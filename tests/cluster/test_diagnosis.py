@@ -7,17 +7,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job.container import tfconfig
-from submit_tf_job.sandbox import SandboxInfo
+from tests.clusters import Cluster
 from tests.tool import (
     Result,
     Tool,
-    script,
 )
 
 pytestmark = pytest.mark.cluster
@@ -36,7 +33,6 @@ def by_role(chief: str, worker: str) -> str:
     return f"if [ $TFJOB_ROLE = worker ]; then {worker}; else {chief}; fi"
 
 
-TRAIN = "import json\n\n\ndef main():\n    import pandaz\n\n\nmain()\n"
 ALL_REDUCE = """
 import os, time
 import tensorflow as tf
@@ -69,26 +65,6 @@ HDFS = {"hadoop": {"conf": "inline"}}
 # name → the job spec beyond its name, the code, the task, its status, words of the sentence, words
 # of the hint
 CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
-    "why-pmem": (
-        {
-            "roles": {"chief": {**SMALL, "command": "sleep 300"}, "worker": SMALL},
-            "strategy": "multi-worker",
-        }
-        | {
-            "command": [
-                "python3",
-                "-c",
-                "import time; held = bytearray(600 << 20); time.sleep(600)",
-            ]
-        },
-        *(
-            "out-of-memory",
-            "worker-0",
-            -104,
-            "of the 256 MB that its container may have",
-            "roles.worker.memory is 256Mi: try ",
-        ),
-    ),
     "why-memory-error": (
         {"command": python("bytearray(1 << 50)")},
         *("out-of-memory", "worker-0", 1, "MemoryError", "roles.worker.memory is 256Mi: try 512Mi"),
@@ -118,13 +94,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
         },
         *("stopped-from-outside", "worker-0", 143, "SIGTERM", "NodeManager"),
     ),
-    "why-module": (
-        {"command": "python3 train.py", "files": ["train.py"]},
+    "why-no-library": (
+        {"command": python("import library_of_the_image")},
         "module-missing",
         "worker-0",
         1,
-        "pandaz",
-        "`files`",
+        "library_of_the_image",
+        "image",
     ),
     "why-no-program": (
         {"command": "python3 train-it.py"},
@@ -199,17 +175,6 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
         },
         *("hdfs-path-missing", "worker-0", 1, "/data/nothing.npz", "exist"),
     ),
-    "why-elsewhere": (
-        {"strategy": "multi-worker", "roles": PAIR}
-        | {
-            "command": by_role(
-                "python3 -c 'raise ConnectionError(\"UnavailableError: "
-                "/job:worker/replica:0/task:0\")'",
-                "sleep 1; python3 -c 'raise KeyError(\"label\")'",
-            )
-        },
-        *("python-exception", "worker-0", 1, "KeyError: 'label'", ""),
-    ),
     "why-bare": (
         {"bootstrap": False, "tf_config": "literal", "command": python("import nosuchmodule")},
         *("module-missing", "worker-0", 1, "nosuchmodule", "image"),
@@ -242,13 +207,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
 
 @pytest.fixture(scope="module")
 def outcomes(
-    real_cluster: SandboxInfo,
+    real_cluster: Cluster,
     session_environ: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Future[Result]]]:
     """Run all the jobs, some at once: each takes 20 s, nearly all of it waiting."""
     tool = Tool(session_environ, real_cluster.profile, tmp_path_factory.mktemp("diagnosis"))
-    (tool.cwd / "train.py").write_text(TRAIN)
     (tool.cwd / "all_reduce.py").write_text(ALL_REDUCE)
 
     def run(name: str) -> Result:
@@ -283,21 +247,10 @@ def test_each_cause_is_named(outcomes: dict[str, Future[Result]], name: str) -> 
     assert cause["container_id"].startswith("container_")
 
 
-def test_the_exception_and_its_place_are_told(
-    outcomes: dict[str, Future[Result]], tool: Tool
-) -> None:
-    cause = outcomes["why-module"].result().json["root_cause"]
-    assert cause["exception"] == "ModuleNotFoundError: No module named 'pandaz'"
-    assert cause["facts"]["place"] == "train.py:5"
-    text = tool("status", "why-module")
-    assert "first cause  worker-0 could not import the module pandaz" in text.stdout
-    assert "ModuleNotFoundError: No module named 'pandaz'  (train.py:5)" in text.stdout
-
-
 def test_an_image_that_a_sandbox_does_not_run_is_reported_and_allowed(
     outcomes: dict[str, Future[Result]], tool: Tool
 ) -> None:
-    failed = outcomes["why-module"].result().json
+    failed = outcomes["why-no-library"].result().json
     words = (
         "worker-0 on localhost runs as a plain process of its node: the NodeManager there "
         "does not run the image"
@@ -311,19 +264,19 @@ def test_an_image_that_a_sandbox_does_not_run_is_reported_and_allowed(
         "-o",
         "json",
     )
-    assert (well.status, well.json["state"]) == (0, "SUCCEEDED")
+    assert (well.status, well.json["state"], well.json["root_cause"]) == (0, "SUCCEEDED", None)
     assert any(words in warning for warning in well.json["warnings"])
 
 
 def test_an_image_that_a_cluster_does_not_run_is_the_root_cause(
-    real_cluster: SandboxInfo, tool: Tool
+    real_cluster: Cluster, tool: Tool
 ) -> None:
     """The same node as of a cluster that is not known to be a sandbox: DefaultContainerExecutor
     ignores images.
     """
-    profile = real_cluster.profile_path.with_name("not-a-sandbox.yaml")
+    profile = real_cluster.profile_file.with_name("not-a-sandbox.yaml")
     profile.write_text(
-        real_cluster.profile_path.read_text().replace("sandbox: true", "sandbox: false")
+        real_cluster.profile_file.read_text().replace("sandbox: true", "sandbox: false")
     )
     other = Tool(tool.environ, "not-a-sandbox", tool.cwd)
     no_module = {
@@ -348,37 +301,21 @@ def test_an_image_that_a_cluster_does_not_run_is_the_root_cause(
     )
 
 
-def test_what_ended_because_of_it_is_told_apart(outcomes: dict[str, Future[Result]]) -> None:
-    elsewhere = outcomes["why-elsewhere"].result().json
-    assert elsewhere["failure"]["task"] == "chief-0", (
-        "the one that ended first; the verdict stays as it is"
-    )
-    (chief,) = elsewhere["root_cause"]["consequences"]
-    assert chief["task"] == "chief-0"
-    assert "it names worker-0" in chief["message"]
-    assert elsewhere["root_cause"]["task"] == "worker-0"
-
-
-def test_a_killed_container_says_how_much_it_used(outcomes: dict[str, Future[Result]]) -> None:
-    cause = outcomes["why-pmem"].result().json["root_cause"]
-    assert cause["facts"]["asked_mib"] == 256
-    assert "beyond the 'PHYSICAL' memory limit" in cause["diagnostics"]
-
-
 def test_a_port_that_somebody_has(tool: Tool) -> None:
-    submission = "0123456789abcdef"
-    ports = {"mode": "host", "first": 20000, "last": 32767}
-    port = tfconfig.task_port(ports, {"chief": 1, "worker": 1}, submission, "worker", 0)
+    submission = ("--submission-id", "0123456789abcdef")
+    roles = {**PAIR, "worker": {**SMALL, "command": "echo $TFJOB_PORT"}}
+    spec = tool.spec("why-port", strategy="multi-worker", command="true", roles=roles)
+    told = tool("render", spec, *submission, "--task", "worker-0", "-o", "json")
+    port = int(told.json["environment"]["TFJOB_PORT"])
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", port))
         taken.listen()
-        command = f'test "$TFJOB_PORT" != {port} && echo "$TF_CONFIG"'
-        roles = {**PAIR, "worker": {**PAIR["worker"], "command": command}}
-        spec = tool.spec("why-port", strategy="multi-worker", command="true", roles=roles)
-        done = tool("submit", spec, "--submission-id", submission, "-o", "json")
+        done = tool("submit", spec, *submission, "-o", "json")
     assert done.status == 0, done
     said = tool("logs", "why-port", "worker-0", "--raw", "--file", "stderr.txt")
     assert f"port {port} of this task is in use; port " in said.stdout, said
+    printed = tool.output("why-port", "worker-0").splitlines()
+    assert str(port) not in printed, printed
 
 
 def test_an_image_without_python(tool: Tool) -> None:
@@ -398,31 +335,3 @@ def test_an_image_without_python(tool: Tool) -> None:
     assert "/opt/none/python3" in cause["sentence"]
     again = tool("status", "why-no-python", "-o", "json").json["root_cause"]
     assert again["code"] == "python-missing", "from the collected logs"
-
-
-def test_a_container_that_never_ran_its_bootstrap_is_the_cause(tool: Tool, tmp_path: Path) -> None:
-    broken = script(
-        tmp_path,
-        'case "$TFJOB_INSTANCE" in worker-*) echo no luck >&2; exit 7 ;; esac\nexec '
-        '/usr/bin/python3 "$@"\n',
-    )
-    spec = tool.spec(
-        "why-never", strategy="multi-worker", command="sleep 600", python=broken, roles=PAIR
-    )
-    done = tool("submit", spec, "-o", "json")
-    assert done.status == 1, done.stderr
-    cause = done.json["root_cause"]
-    assert (cause["code"], cause["task"], cause["status"]) == ("container-failed", "worker-0", 7), (
-        cause
-    )
-    assert "no luck" in cause["last_lines"]
-
-
-def test_a_job_that_succeeds_has_no_root_cause(tool: Tool) -> None:
-    done = tool(
-        "submit",
-        tool.spec("why-not", strategy="single", command="true", roles={"worker": SMALL}),
-        "-o",
-        "json",
-    )
-    assert (done.status, done.json["root_cause"]) == (0, None)

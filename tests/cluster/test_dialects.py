@@ -53,16 +53,6 @@ def submit(tool: Tool, job: str, name: str, text: str, status: int) -> dict[str,
     return done.json
 
 
-@pytest.mark.long
-def test_tfjob_whose_worker_0_decides_succeeds_and_its_ps_is_ended(tool: Tool) -> None:
-    check = "import json, os; task = json.loads(os.environ['TF_CONFIG'])['task']; print(task)"
-    replicas = {"PS": replica(1, FOR_EVER), "Worker": replica(2, f'python3 -c "{check}"')}
-    found = submit(tool, "worker-decides", "t.json", tfjob("worker-decides", replicas), 0)
-    assert (found["state"], found["confirmed"], found["reason"]) == ("SUCCEEDED", True, "")
-    output = tool("logs", "worker-decides", "worker-1").stdout
-    assert "{'type': 'worker', 'index': 1}" in output
-
-
 def test_tfjob_ends_with_its_chief_beside_workers_that_serve(tool: Tool) -> None:
     """As Kubeflow's dist-mnist does, whose workers wait for the coordinator for ever."""
     check = "import json, os; print({k: len(v) for k, v in json.loads(os.environ['TF_CONFIG'])['cluster'].items()})"
@@ -119,24 +109,3 @@ def test_tony_job_succeeds_beside_a_sidecar_that_fails(tool: Tool) -> None:
     output = tool("logs", "tony-sidecar", "chief").stdout
     assert "chief 0 2 1 true" in output
     assert "worker 0 2 1 None" in tool("logs", "tony-sidecar", "worker").stdout
-
-
-def test_yarnfile_ends_with_the_component_that_reports_its_state(tool: Tool) -> None:
-    decides = {"yarn.service.container-state-report-as-service-state": "true"}
-    parts: list[dict[str, Any]] = [
-        {"name": "store", "launch_command": FOR_EVER},
-        {
-            "name": "loader",
-            "launch_command": 'test \\"${COMPONENT_NAME}\\" = loader && exit 5',
-            "configuration": {"properties": decides},
-        },
-    ]
-    shared = {
-        "number_of_containers": 1,
-        "artifact": {"id": IMAGE, "type": "DOCKER"},
-        "resource": {"cpus": 1, "memory": "256"},
-        "restart_policy": "NEVER",
-    }
-    text = json.dumps({"name": "plain-yarnfile", "components": [{**shared, **p} for p in parts]})
-    found = submit(tool, "plain-yarnfile", "y.json", text, 1)
-    assert (found["state"], found["reason"]) == ("FAILED", "loader-0 exited with status 5")

@@ -18,16 +18,14 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.evidence import by_container, by_program, by_yarn
-from submit_tf_job.sandbox import SandboxOptions
-from submit_tf_job.storage import Storage, open_storage
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends
 from tests.cluster.calls import call, until
 from tests.cluster.conftest import (
     SPECS,
     DockerCluster,
 )
+from tests.hdfs import Hdfs
 from tests.tool import (
     Result,
     Tool,
@@ -154,7 +152,7 @@ def component(
 
 def run_rows(cluster: DockerCluster) -> dict[str, ContainerEnd]:
     """Post the service, wait for its end, and read how its containers ended."""
-    info = cluster.info
+    info = cluster
     components = [component(name, *row[:4]) for name, row in ROWS.items()]
     service = {"name": "rows", "version": "1", "lifetime": 600, "components": components}
     status, answer = call("POST", f"{info.rm_url}/app/v1/services?user.name={info.user}", service)
@@ -167,10 +165,12 @@ def run_rows(cluster: DockerCluster) -> dict[str, ContainerEnd]:
     )
     until(lambda: call("GET", f"{apps}/{app['id']}")[1]["app"]["state"] == "FINISHED", 200)
     (log,) = (info.home / "run" / "nm-log" / app["id"]).glob("*/serviceam.log")
+    node = call("GET", f"{info.nm_url}/ws/v1/node/info")[1]["nodeInfo"]
+    assert node["nodeHealthy"], "no status of theirs makes the node ill"
     return {end.task.rpartition("-")[0]: end for end in container_ends(log.read_text())}
 
 
-def explain(end: ContainerEnd) -> Cause | None:
+def explain(end: ContainerEnd) -> Any:
     """Say why, as the diagnosis of a job would."""
     return (
         by_yarn(end, 128)
@@ -183,7 +183,6 @@ def ask_every_verb(tool: Tool, cluster: DockerCluster) -> dict[str, tuple[int, s
     """Run a job whose image swallows the command, and ask every verb how it ended: at once, and
     when its logs are collected.
     """
-    info = cluster.info
     spec = tool.spec(
         "swallowed",
         image="submit_tf_job/no-exec:1",
@@ -194,7 +193,7 @@ def ask_every_verb(tool: Tool, cluster: DockerCluster) -> dict[str, tuple[int, s
     accepted = tool("submit", spec, "--detach", "-o", "json")
     assert accepted.status == 0, accepted.stderr
     app_id = accepted.json["application_id"]
-    url = f"{info.rm_url}/ws/v1/cluster/apps/{app_id}"
+    url = f"{cluster.rm_url}/ws/v1/cluster/apps/{app_id}"
     until(lambda: call("GET", url)[1]["app"]["state"] == "FINISHED", 200)
     found: dict[str, tuple[int, str]] = {}
 
@@ -212,13 +211,6 @@ def ask_every_verb(tool: Tool, cluster: DockerCluster) -> dict[str, tuple[int, s
         ask("later", verb, app_id)
     ask("again", "submit", spec)
     return found
-
-
-def hdfs_of(cluster: DockerCluster) -> Storage:
-    """The cluster's HDFS, as its user."""
-    return open_storage(
-        cluster.info.hdfs_uri, hadoop_conf=cluster.info.client_conf, user=cluster.info.user
-    )
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +264,7 @@ def started(
         "roles": {"worker": {"memory": "512Mi"}},
     }
     bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
-    hdfs_of(docker_cluster).write("/tmp/words.txt", b"to be ", mode=0o644)
+    Hdfs(docker_cluster).write("/tmp/words.txt", b"to be ")
 
     def submit(tool: Tool, spec: Path, *words: str) -> Result:
         return tool("submit", spec, *words, "-o", "json", timeout=400)
@@ -313,7 +305,7 @@ def test_inputs_and_outputs_in_a_container(
 ) -> None:
     done = started["copies"].result()
     assert done.status == 0, done.stderr
-    assert hdfs_of(docker_cluster).read("/tmp/twice/words.txt") == b"to be to be "
+    assert Hdfs(docker_cluster).read("/tmp/twice/words.txt") == b"to be to be "
 
 
 def test_a_disk_that_is_full_in_a_container_is_the_root_cause(
@@ -404,14 +396,6 @@ def test_what_goes_wrong_with_a_container_is_explained(
         assert (finding.code, words in finding.sentence) == (code, True), (finding, end)
 
 
-def test_no_exit_status_made_the_node_ill(
-    started: dict[str, Future[Any]], docker_cluster: DockerCluster
-) -> None:
-    started["rows"].result()
-    info = call("GET", f"{docker_cluster.info.nm_url}/ws/v1/node/info")[1]["nodeInfo"]
-    assert info["nodeHealthy"], info
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -454,6 +438,7 @@ def test_a_job_is_told_to_stop(
     )
 
 
+@pytest.mark.alone
 def test_a_node_whose_docker_is_down(
     started: dict[str, Future[Any]], tools: dict[str, Tool], docker_cluster: DockerCluster
 ) -> None:
@@ -461,7 +446,7 @@ def test_a_node_whose_docker_is_down(
         future.result()
     tool = tools["bridge"]
     os.kill(docker_cluster.pid_of("dockerd"), signal.SIGTERM)
-    until(lambda: docker_cluster.sandbox.status().state == "degraded")
+    until(lambda: docker_cluster.status()["state"] == "degraded")
     done = tool(
         "submit",
         tool.spec("dockerless", strategy="single", command="true", roles={"worker": SMALL}),
@@ -470,6 +455,5 @@ def test_a_node_whose_docker_is_down(
     )
     cause = done.json["root_cause"]
     assert (done.status, cause["code"], cause["status"]) == (1, "docker-unreachable", 29), cause
-    healed = docker_cluster.sandbox.up(SandboxOptions(), os.environ)
-    assert healed.started == ("dockerd",)
-    assert docker_cluster.sandbox.status().state == "up"
+    assert docker_cluster.heal() == ["dockerd"]
+    assert docker_cluster.status()["state"] == "up"

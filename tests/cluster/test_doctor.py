@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -10,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.container.programs.probe import CHECKS
-from submit_tf_job.sandbox import SandboxInfo
+from tests.clusters import Cluster
 from tests.tool import (
     Result,
     Tool,
@@ -38,7 +36,6 @@ def test_a_whole_cluster(tool: Tool) -> None:
     assert {"services-api", "queue", "registry-dns", "hdfs", "clock", "log-aggregation"} <= set(
         statuses(done)
     )
-    assert done.seconds < 20
 
 
 def test_one_thing_broken(tool: Tool) -> None:
@@ -52,8 +49,9 @@ def test_one_thing_broken(tool: Tool) -> None:
     assert statuses(away)["hdfs"] == "ok"
 
 
-def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: SandboxInfo) -> None:
-    pid = json.loads((real_cluster.home / "state.json").read_text())["daemons"]["namenode"]["pid"]
+@pytest.mark.alone
+def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: Cluster) -> None:
+    pid = real_cluster.pid_of("namenode")
     os.kill(pid, signal.SIGSTOP)
     try:
         done = tool("doctor", "-o", "json", timeout=90)
@@ -88,13 +86,10 @@ def test_from_inside_containers(tool: Tool) -> None:
     found = statuses(done)
     assert (done.status, broken(done)) == (0, set()), done.stdout
     assert found["job"] == "ok"
-    assert {name for name in found if name.startswith("inside-")} == {
-        f"inside-{name}" for name in CHECKS
-    }
-    assert {
-        found[f"inside-{name}"]
-        for name in ("own-name", "peer-name", "hdfs", "python", "tensorflow")
-    } == {"ok"}
+    inside = {name.removeprefix("inside-") for name in found if name.startswith("inside-")}
+    well = {"own-name", "peer-name", "hdfs", "python", "tensorflow"}
+    assert inside == well | {"resolver", "tokens", "gpu", "disk", "keras"}
+    assert {found[f"inside-{name}"] for name in well} == {"ok"}
     name = next(f for f in done.json["findings"] if f["id"] == "job")["facts"]["application_id"]
     # the application is known, the service is gone
     assert tool("status", name, "-o", "json").json["state"] == "SUCCEEDED"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
 from tests.cluster.conftest import (
     DockerCluster,
 )
@@ -19,6 +18,7 @@ from tests.cluster.elastic import (
     shrinks_and_grows,
     starts_with_fewer,
 )
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
     kill,
@@ -32,7 +32,7 @@ def test_a_training_shrinks_and_grows(tool: Tool) -> None:
 
 
 @pytest.mark.long
-def test_a_training_starts_with_fewer_tasks(tool: Tool, real_cluster: SandboxInfo) -> None:
+def test_a_training_starts_with_fewer_tasks(tool: Tool, real_cluster: Cluster) -> None:
     starts_with_fewer(tool, real_cluster.rm_url)
 
 

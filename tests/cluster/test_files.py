@@ -4,29 +4,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import secrets
 import signal
 import subprocess
-import sys
 import tarfile
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from submit_tf_job.errors import ClusterUnavailable, Refused, UsageError
-from submit_tf_job.jobspec.digests import sha256_of
-from submit_tf_job.jobspec.job import HostFile
-from submit_tf_job.plan import Upload
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from submit_tf_job.sandbox.saved_state import Layout, load_state
-from submit_tf_job.storage import Storage, open_storage
-from submit_tf_job.storage.staging import Sent, stage
+from tests.clusters import Cluster
+from tests.hdfs import Hdfs
 from tests.tool import (
     Tool,
 )
@@ -49,18 +44,8 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
-@pytest.fixture
-def storage(real_cluster: SandboxInfo) -> Storage:
-    return open_storage(
-        real_cluster.hdfs_uri,
-        hadoop_conf=real_cluster.client_conf,
-        user=real_cluster.user,
-        timeout_s=15,
-    )
-
-
-def staged_of(storage: Storage, cluster: SandboxInfo, job: str) -> str:
-    return f"{storage.home(cluster.user)}/.submit_tf_job/staging/files/{job}"
+def staged_of(hdfs: Hdfs, job: str) -> str:
+    return f"/user/{hdfs.user}/.submit_tf_job/staging/files/{job}"
 
 
 def wheel(path: Path, contents: dict[str, str]) -> None:
@@ -97,9 +82,7 @@ def a_tree(directory: Path) -> None:
     )
 
 
-def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
-    tool: Tool, real_cluster: SandboxInfo, storage: Storage
-) -> None:
+def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, hdfs: Hdfs) -> None:
     a_tree(tool.cwd)
     job = f"files-{secrets.token_hex(3)}"
     files = [
@@ -119,13 +102,11 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
     first = tool("submit", spec, "--detach")
     assert first.status == 0, first.stderr
     assert re.search(r"uploading 17.[89] MB for", first.stderr)
-    places = storage.list_dir(staged_of(storage, real_cluster, job))
-    found_there = [item for place in places for item in storage.list_dir(place.path)]
-    [large] = [item.path for item in found_there if item.size == 17 * MIB]
-    before = storage.stat(large)
-    assert {item.mode for item in storage.list_dir(staged_of(storage, real_cluster, job))} == {
-        0o700
-    }
+    places = [f"{staged_of(hdfs, job)}/{name}" for name in hdfs.list(staged_of(hdfs, job))]
+    assert {hdfs.stat(place)["permission"] for place in places} == {"700"}
+    there = [f"{place}/{name}" for place in places for name in hdfs.list(place)]
+    [large] = [path for path in there if hdfs.stat(path)["length"] == 17 * MIB]
+    before = hdfs.stat(large)
     tool.until(job, lambda found: found["state"] == "RUNNING")
     kept = tool("staging", "gc", "--older-than", "1s", "-o", "json").json
     assert [item["name"] for item in kept["kept"]] == [job]
@@ -157,31 +138,27 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(
     again = tool("submit", spec, "--replace", "--detach")
     assert again.status == 0, again.stderr
     assert "uploading" not in again.stderr, "nothing has changed"
-    assert storage.stat(large) == before
+    assert hdfs.stat(large) == before
     assert tool("delete", job, "--force").status == 0
-    assert not storage.exists(staged_of(storage, real_cluster, job))
+    assert not hdfs.exists(staged_of(hdfs, job))
 
 
-def test_what_a_dead_client_left_is_swept(
-    tool: Tool, real_cluster: SandboxInfo, storage: Storage
-) -> None:
-    ghost = staged_of(storage, real_cluster, "ghost")
-    stage([Upload(f"{real_cluster.hdfs_uri}{ghost}/{'0' * 64}/x.tar", b"x" * 1000)], storage)
+def test_what_a_dead_client_left_is_swept(tool: Tool, hdfs: Hdfs) -> None:
+    ghost = staged_of(hdfs, "ghost")
+    hdfs.write(f"{ghost}/{'0' * 64}/x.tar", b"x" * 1000)
     time.sleep(1.1)
     assert tool("staging", "gc", "--older-than", "1h", "-o", "json").json["removed"] == []
     dry = tool("staging", "gc", "--older-than", "1s", "--dry-run")
     assert f"ghost: would be removed, 1 kB, last submitted {time.strftime('%Y')}" in dry.stdout
-    assert storage.exists(ghost)
+    assert hdfs.exists(ghost)
     swept = tool("staging", "gc", "--older-than", "1s", "-o", "json").json
     assert ("ghost", 1000, [ghost]) in [
         (item["name"], item["bytes"], item["paths"]) for item in swept["removed"]
     ]
-    assert not storage.exists(ghost)
+    assert not hdfs.exists(ghost)
 
 
-def test_one_clear_message_and_nothing_left(
-    tool: Tool, real_cluster: SandboxInfo, storage: Storage, tmp_path: Path
-) -> None:
+def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: Cluster, hdfs: Hdfs) -> None:
     job = f"bad-{secrets.token_hex(3)}"
     (tool.cwd / "large.bin").write_bytes(os.urandom(2 * MIB))
     content = {
@@ -193,9 +170,7 @@ def test_one_clear_message_and_nothing_left(
     spec = tool.spec(job, **content)
     refused = tool("submit", spec, "--set", "queue=nowhere")
     assert refused.status == 9, refused.stderr
-    assert not storage.exists(staged_of(storage, real_cluster, job)), (
-        "what a refused submission had sent is gone"
-    )
+    assert not hdfs.exists(staged_of(hdfs, job)), "what a refused submission had sent is gone"
 
     theirs = Tool(
         {**tool.environ, "SUBMIT_TF_JOB_STAGING": f"{real_cluster.hdfs_uri}/user/bob/staging"},
@@ -209,18 +184,8 @@ def test_one_clear_message_and_nothing_left(
     )
     assert "Permission denied: user=alice" in stranger.stderr
 
-    state = load_state(Layout(real_cluster.home))
-    assert state
-    admin = [
-        "java",
-        "-cp",
-        f"{real_cluster.client_conf}:{state.jars}/*",
-        "org.apache.hadoop.hdfs.tools.DFSAdmin",
-    ]
-    storage.mkdirs("/tmp/full", 0o777)
-    subprocess.run(
-        [*admin, "-setSpaceQuota", "1m", "/tmp/full"], check=True, timeout=60, capture_output=True
-    )
+    hdfs.mkdirs("/tmp/full", 0o777)
+    hdfs.limit("/tmp/full", MIB)
     full = Tool(
         {**tool.environ, "SUBMIT_TF_JOB_STAGING": f"{real_cluster.hdfs_uri}/tmp/full"},
         tool.profile,
@@ -230,8 +195,8 @@ def test_one_clear_message_and_nothing_left(
     assert no_room.status == 9
     assert "error: there is no room for the job's files: " in no_room.stderr
     assert "Traceback" not in no_room.stderr
-    assert storage.list_dir("/tmp/full/files") == []
-    storage.remove("/tmp/full", recursive=True)
+    assert hdfs.list("/tmp/full/files") == []
+    hdfs.remove("/tmp/full")
 
     (tool.cwd / "requirements.txt").write_text("--no-index\nnothing-of-the-kind==9.9\n")
     unresolved = tool(
@@ -245,118 +210,100 @@ def test_one_clear_message_and_nothing_left(
 
 
 # --- interrupted ---
+SENT_MIB = 300
 
 
 @pytest.fixture
-def big(tmp_path: Path) -> HostFile:
-    path = tmp_path / "big"
-    with path.open("wb") as out:
-        for _ in range(200):
-            out.write(os.urandom(MIB))
-    return HostFile(path, 200 * MIB, sha256_of(path), HostFile.stamp_of(path.stat()))
-
-
-@pytest.fixture
-def place(storage: Storage, real_cluster: SandboxInfo) -> Iterator[str]:
+def sending(tool: Tool, hdfs: Hdfs) -> Iterator[Sending]:
+    """A job whose file takes a while to send."""
     job = f"broken-{secrets.token_hex(3)}"
-    yield f"{real_cluster.hdfs_uri}{staged_of(storage, real_cluster, job)}/{'0' * 64}/big"
-    storage.remove(staged_of(storage, real_cluster, job), recursive=True)
+    with (tool.cwd / "big.bin").open("wb") as out:
+        for _ in range(SENT_MIB):
+            out.write(os.urandom(MIB))
+    content = {"strategy": "single", "command": "true", "files": ["big.bin"]}
+    spec = tool.spec(job, **content, roles={"worker": {"memory": "256Mi"}})
+    yield Sending(tool, hdfs, spec, staged_of(hdfs, job))
+    if hdfs.exists(staged_of(hdfs, job)):
+        hdfs.remove(staged_of(hdfs, job))
 
 
-KILLED = """\
-import os, signal, sys
-from pathlib import Path
-from submit_tf_job.jobspec.job import HostFile
-from submit_tf_job.plan import Upload
-from submit_tf_job.storage.staging import stage
-from submit_tf_job.storage import open_storage
-uri, path, conf, root = sys.argv[1:]
-def told(sent):
-    if sent.done > 150 * 1024 * 1024:
-        os.kill(os.getpid(), signal.SIGKILL)
-stage([Upload(uri, HostFile(Path(path), os.path.getsize(path), "0" * 64))], open_storage(root, hadoop_conf=Path(conf)), told=told)
-"""
+@dataclass
+class Sending:
+    """A submission whose file is on its way."""
+
+    tool: Tool
+    hdfs: Hdfs
+    spec: Path
+    place: str
+
+    def files(self) -> dict[str, int]:
+        """Return what is staged: path and length, also of what is still written."""
+        if not self.hdfs.exists(self.place):
+            return {}
+        [directory] = self.hdfs.list(self.place)
+        above = f"{self.place}/{directory}"
+        paths = [f"{above}/{name}" for name in self.hdfs.list(above)]
+        return {path: int(self.hdfs.stat(path)["length"]) for path in paths}
+
+    def started(self, mib: int) -> subprocess.Popen[str]:
+        """Start to submit; return when so much has been written."""
+        process = self.tool.start("submit", self.spec, "--detach")
+        deadline = time.monotonic() + 120
+        while sum(self.files().values()) < mib * MIB:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, self.files()
+            time.sleep(0.02)
+        return process
+
+    def is_whole(self) -> None:
+        """Assert that just the one file is there, byte for byte."""
+        [path] = self.files()
+        content = (self.spec.parent / "big.bin").read_bytes()
+        assert hashlib.sha256(self.hdfs.read(path)).digest() == hashlib.sha256(content).digest()
+
+    def goes_on(self) -> None:
+        """Give the command again: it sends the rest."""
+        again = self.tool("submit", self.spec, "--detach")
+        assert again.status == 0, again.stderr
+        self.is_whole()
 
 
-def test_the_upload_of_a_killed_client_is_done_again(
-    real_cluster: SandboxInfo, storage: Storage, big: HostFile, place: str
-) -> None:
-    words = [place, str(big.path), str(real_cluster.client_conf), real_cluster.hdfs_uri]
-    environ = {**os.environ, "HADOOP_USER_NAME": real_cluster.user}
-    assert (
-        subprocess.run([sys.executable, "-c", KILLED, *words], env=environ, check=False).returncode
-        == -signal.SIGKILL
-    )
-    [sent] = stage([Upload(place, big)], storage, user=real_cluster.user)
-    assert sent.sent == big.size
-    same_as(storage, place, big)
+def test_a_client_that_is_killed_is_gone_on_with(sending: Sending) -> None:
+    process = sending.started(100)
+    process.kill()
+    process.communicate()
+    sending.goes_on()
 
 
-def same_as(storage: Storage, place: str, big: HostFile) -> None:
-    with big.path.open("rb") as file:
-        for piece in storage.stream(place):
-            assert piece == file.read(len(piece))
-        assert file.read(1) == b""
-
-
+@pytest.mark.alone
 # it is waited for
 @pytest.mark.parametrize("daemon", ["datanode", pytest.param("namenode", marks=pytest.mark.long)])
 def test_a_daemon_that_dies_in_the_middle(
-    daemon: str,
-    sandbox: Sandbox,
-    real_cluster: SandboxInfo,
-    session_environ: dict[str, str],
-    tensorflow: Path,
-    storage: Storage,
-    big: HostFile,
-    place: str,
+    sending: Sending, real_cluster: Cluster, daemon: str
 ) -> None:
-    pid = next(row.pid for row in sandbox.status().daemons if row.name == daemon)
-    assert pid
-    killed: list[int] = []
-
-    def kill(sent: Sent) -> None:
-        if sent.done > 20 * MIB and not killed:
-            killed.append(pid)
-            os.kill(pid, signal.SIGKILL)
-
-    try:
-        with pytest.raises((ClusterUnavailable, Refused)):
-            stage([Upload(place, big)], storage, user=real_cluster.user, told=kill)
-        assert killed
-    finally:
-        sandbox.up(SandboxOptions(container_path=(tensorflow / "bin",)), session_environ, print)
-    [sent] = stage(
-        [Upload(place, big)],
-        open_storage(
-            real_cluster.hdfs_uri, hadoop_conf=real_cluster.client_conf, user=real_cluster.user
-        ),
-    )
-    assert sent.sent == big.size
-    same_as(storage, place, big)
+    process = sending.started(20)
+    os.kill(real_cluster.pid_of(daemon), signal.SIGKILL)
+    said = process.communicate(timeout=400)[1]
+    assert process.returncode in (7, 9), said
+    assert "Traceback" not in said
+    assert real_cluster.heal() == [daemon]
+    sending.goes_on()
 
 
-def test_a_file_that_changes_while_it_is_sent(
-    real_cluster: SandboxInfo, storage: Storage, big: HostFile, place: str
-) -> None:
-    def change(sent: Sent) -> None:
-        if 50 * MIB < sent.done < 60 * MIB:
-            big.path.write_bytes(b"other")
-
-    with pytest.raises(
-        UsageError, match=r"big was changed after the job spec had been read; nothing was submitted"
-    ):
-        stage([Upload(place, big)], storage, user=real_cluster.user, told=change)
-    assert storage.list_dir(place.rpartition("/")[0]) == []
+def test_a_file_that_changes_while_it_is_sent(sending: Sending) -> None:
+    process = sending.started(50)
+    (sending.spec.parent / "big.bin").write_bytes(b"other")
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 2, said
+    assert "big.bin was changed after the job spec had been read; nothing was submitted" in said
+    assert sending.files() == {}
 
 
 # --- large and many ---
 
 
 @pytest.mark.long
-def test_two_gigabytes_and_ten_thousand_files(
-    tool: Tool, real_cluster: SandboxInfo, storage: Storage
-) -> None:
+def test_two_gigabytes_and_ten_thousand_files(tool: Tool, hdfs: Hdfs) -> None:
     job = f"much-{secrets.token_hex(3)}"
     for number in range(10_000):
         path = tool.cwd / "many" / f"{number // 100}" / f"{number}.txt"
@@ -387,7 +334,7 @@ def test_two_gigabytes_and_ten_thousand_files(
     assert int(peak.stdout.rsplit(maxsplit=1)[-1]) < 400 * 1024, "kB; 2 GB do not go through memory"
     assert f"COUNT 10000 {2048 * MIB}" in tool("logs", job).stdout
     assert tool("delete", job).status == 0
-    assert not storage.exists(staged_of(storage, real_cluster, job))
+    assert not hdfs.exists(staged_of(hdfs, job))
 
 
 PEAK = """\

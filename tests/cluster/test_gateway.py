@@ -9,7 +9,6 @@ import hashlib
 import json
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 import pytest
 import requests
 
-from submit_tf_job.gateway.callers import line_of, new_token
 from tests.gateway import generated
 from tests.tool import (
     Tool,
@@ -37,13 +35,12 @@ JOB: dict[str, Any] = {
 class Served:
     """A gateway that can be killed and started again, always at the same address."""
 
-    def __init__(self, tool: Tool, callers: dict[str, str], directory: Path) -> None:
+    def __init__(self, tool: Tool, callers: tuple[str, ...], directory: Path) -> None:
         self._tool, self._port, self.log = tool, 0, directory / "gateway.log"
-        self.tokens = callers
+        made = {name: tool("gateway", "token", name, "-o", "json").json for name in callers}
+        self.tokens = {name: str(one["token"]) for name, one in made.items()}
         self._file = directory / "callers"
-        self._file.write_text(
-            "".join(f"{line_of(name, token)}\n" for name, token in callers.items())
-        )
+        self._file.write_text("".join(f"{one['line']}\n" for one in made.values()))
         self._file.chmod(0o600)
         self.start()
 
@@ -112,48 +109,12 @@ def me(tool: Tool) -> str:
 
 @pytest.fixture
 def served(tool: Tool, me: str, tmp_path: Path) -> Iterator[Served]:
-    made = Served(tool, {me: new_token(), "bob": new_token()}, tmp_path)
+    made = Served(tool, (me, "bob"), tmp_path)
     yield made
     if made.process.returncode is None:
         made.end(signal.SIGKILL)
     tool("delete", "gw-bobs", "--user", "bob", "--force")
     assert not [token for token in made.tokens.values() if token in made.log.read_text()]
-
-
-def test_killed_between_post_and_answer_it_loses_nothing_and_makes_nothing_twice(
-    served: Served, tool: Tool
-) -> None:
-    """Killed at three moments of the same request, it is started again, and a scheduler repeats
-    itself.
-    """
-    tool.jobs.append("gw-once")
-    for delay_s in (0.3, 1.0, 2.0):
-        asking = threading.Thread(
-            target=_ignore, args=(lambda: served.post("gw-once", "run-7", command="sleep 300"),)
-        )
-        asking.start()
-        time.sleep(delay_s)
-        served.end(signal.SIGKILL)
-        asking.join(60)
-        served.start()
-    first = served.post("gw-once", "run-7", command="sleep 300")
-    assert first.status_code in (200, 201), first.text
-    app = first.json()["application_id"]
-    seen = served.until("gw-once", lambda job: job["state"] == "RUNNING")
-    assert seen["application_id"] == app
-    assert served.post("gw-once", "run-7", command="sleep 300").json() == {
-        **first.json(),
-        "adopted": True,
-    }
-    served.end(signal.SIGKILL)
-    served.start()
-    assert served.post("gw-once", "run-7", command="sleep 301").json()["code"] == "key-reused", (
-        "another body, told by the cluster alone"
-    )
-    mine = [job for job in served.ask("GET", "/v1/jobs").json()["jobs"] if job["name"] == "gw-once"]
-    assert [job["application_id"] for job in mine] == [app], mine
-    assert served.ask("DELETE", "/v1/jobs/gw-once?force=true").json()["deleted"] is True
-    gone("gw-once")
 
 
 def test_generated_client_submits_and_waits(served: Served, tool: Tool, tmp_path: Path) -> None:
@@ -173,11 +134,6 @@ def test_generated_client_submits_and_waits(served: Served, tool: Tool, tmp_path
     assert "made by a generated client" in said["logs"]
     assert said["tasks"] == ["worker-0"]
     gone("gw-generated")
-
-
-def _ignore(call: Callable[[], object]) -> None:
-    with contextlib.suppress(requests.RequestException):
-        call()
 
 
 def test_a_job_from_post_to_delete_with_streams_and_two_callers(
@@ -242,9 +198,7 @@ def test_a_job_from_post_to_delete_with_streams_and_two_callers(
     )
     said = following.iter_lines()
     assert next(said) == b"from bob"
-    start = time.monotonic()
     assert served.end(signal.SIGTERM) == 0, "it drains, and that is no failure"
-    assert time.monotonic() - start < 10
     assert b"RUNNING" in watching.content
     assert list(said) == [], "the stream has an end, and no error"
     served.start()

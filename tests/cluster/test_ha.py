@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,32 +17,25 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.operations.cluster import connect
-from submit_tf_job.sandbox import SandboxOptions
-from submit_tf_job.settings import load_settings
-from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
-from submit_tf_job.yarn.states import AppState
-from tests.cluster.conftest import (
-    Profiled,
-    a_sandbox_of,
-)
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
+    application_master,
     gone,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
 SMALL = {"memory": "256Mi"}
 MANAGERS = ("resourcemanager", "resourcemanager2")
+IN_FLIGHT_S = 180  # a POST whose answer was lost is at work for no longer (docs/ha.md)
 
 
 class Pair:
     """The two ResourceManagers, as somebody sees them who does not go through the tool."""
 
-    def __init__(self, cluster: Profiled, environ: dict[str, str]) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._environ = environ
 
     def get(self, url: str) -> dict[str, Any]:
         """Ask one of them, following nothing; {} for anything but an answer of 200 in JSON."""
@@ -56,7 +48,7 @@ class Pair:
 
     def active(self) -> int | None:
         """Which of them leads."""
-        for number, url in enumerate(self.cluster.info.rm_urls):
+        for number, url in enumerate(self.cluster.info["rm_urls"]):
             if (
                 self.get(f"{url}/ws/v1/cluster/info").get("clusterInfo", {}).get("haState")
                 == "ACTIVE"
@@ -83,36 +75,28 @@ class Pair:
         number = self.active()
         assert number is not None
         found = (
-            self.get(f"{self.cluster.info.rm_urls[number]}/ws/v1/cluster/apps").get("apps") or {}
+            self.get(f"{self.cluster.info['rm_urls'][number]}/ws/v1/cluster/apps").get("apps") or {}
         )
         return [app for app in found.get("app", []) if app["name"] == name]
 
     def heal(self) -> tuple[str, ...]:
         """Start what is dead."""
-        return self.cluster.sandbox.up(SandboxOptions(), self._environ).started
+        return tuple(self.cluster.heal())
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None: ...
 
 
-@pytest.fixture(scope="module")
-def cluster(session_environ: dict[str, str], tensorflow: Path) -> Iterator[Profiled]:
-    with a_sandbox_of(("ha",), session_environ, tensorflow) as found:
-        yield found
-
-
 @pytest.fixture
-def pair(cluster: Profiled, session_environ: dict[str, str]) -> Pair:
+def pair(ha_cluster: Cluster) -> Pair:
     """Both ResourceManagers, well."""
-    made = Pair(cluster, session_environ)
-    made.heal()
-    return made
+    return Pair(ha_cluster)
 
 
 @pytest.fixture
 def tool(pair: Pair, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
-    made = Tool(session_environ, pair.cluster.info.profile, tmp_path)
+    made = Tool(session_environ, pair.cluster.profile, tmp_path)
     yield made
     made.tidy()
 
@@ -121,7 +105,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     """Wait for a command, and let no traceback pass.
 
     A service that a dead ResourceManager left is deleted only when its POST cannot be at work any
-    more (`IN_FLIGHT_S`, 180 s).
+    more (`IN_FLIGHT_S`).
     """
     stdout, stderr = process.communicate(timeout=IN_FLIGHT_S + 180)
     assert "Traceback" not in stderr, stderr
@@ -147,7 +131,7 @@ def test_the_active_one_is_killed_while_it_takes_a_job(
     spec = tool.spec(
         name, strategy="single", command=f"sleep 3; echo trained >> {ran}", roles={"worker": SMALL}
     )
-    info = pair.cluster.info
+    info = pair.cluster
     stored = f"{info.namenode_url}/webhdfs/v1/user/{info.user}/.yarn/services/{name}/{name}.json?op=GETFILESTATUS&user.name={info.user}"
     submitting = tool.start("submit", spec, "-o", "json")
     while not pair.get(stored):  # the POST is inside the ResourceManager from here on
@@ -203,7 +187,7 @@ def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, 
     end.touch()
     unreachable = tool("status", "alone", timeout=60)
     assert unreachable.status == 7, unreachable.stderr
-    assert all(url in unreachable.stderr for url in pair.cluster.info.rm_urls)
+    assert all(url in unreachable.stderr for url in pair.cluster.info["rm_urls"])
     time.sleep(max(0.0, 30 - unreachable.seconds))
     assert following.poll() is None, "nobody gives up after half a minute"
     assert pair.heal() == MANAGERS
@@ -226,7 +210,7 @@ def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, 
     assert tool("submit", spec, "--detach").status == 0
     following = tool.start("wait", "tough", "-o", "json")
     tool.until("tough", lambda seen: seen["state"] == "RUNNING")
-    os.kill(_master_of("tough"), signal.SIGKILL)
+    os.kill(application_master("tough"), signal.SIGKILL)
     time.sleep(2)
     pair.kill_active()
     pair.kill("nodemanager")
@@ -235,49 +219,3 @@ def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, 
     assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
     one_application(pair, "tough")
     gone("tough")
-
-
-def _master_of(name: str) -> int:
-    for entry in Path("/proc").iterdir():
-        try:
-            command = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if (
-            b"/java\0" in command[:80]
-            and b"ServiceMaster" in command
-            and f"-service_name\0{name}\0".encode() in command
-        ):
-            return int(entry.name)
-    raise AssertionError(f"no ApplicationMaster of {name}")
-
-
-def test_an_answer_comes_within_two_seconds_of_there_being_one(
-    tool: Tool, pair: Pair, session_environ: dict[str, str]
-) -> None:
-    spec = tool.spec("asked", strategy="single", command="sleep 600", roles={"worker": SMALL})
-    assert tool("submit", spec, "--detach").status == 0
-    app_id = tool.until("asked", lambda seen: seen["state"] == "RUNNING")["application_id"]
-    client = connect(
-        load_settings(profile=pair.cluster.info.profile, environ=session_environ, cwd=Path("/"))
-    ).client
-    assert client.app(app_id) is not None
-    answered: list[float] = []
-
-    def ask() -> None:
-        found = client.app(app_id)
-        assert found is not None
-        assert found.state in (AppState.ACCEPTED, AppState.RUNNING)
-        answered.append(time.monotonic())
-
-    dead = pair.kill_active()
-    asking = threading.Thread(target=ask)
-    asking.start()
-    url = f"{pair.cluster.info.rm_urls[1 - dead]}/ws/v1/cluster/apps/{app_id}"
-    while not pair.get(url):
-        time.sleep(0.02)
-    possible = time.monotonic()
-    asking.join(60)
-    assert answered, "no answer at all"
-    print(f"failover: the client's answer came {answered[0] - possible:.2f} s after there was one")
-    assert answered[0] - possible <= 2.0

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.storage import open_storage
+from tests.hdfs import Hdfs
 from tests.tool import (
     Tool,
 )
@@ -85,9 +84,7 @@ def test_each_role_has_its_own_directory_packages_and_image(tool: Tool) -> None:
     assert (failed.status, failed.json["root_cause"]["code"]) == (1, "workdir-missing"), failed
 
 
-def test_a_task_outside_of_its_image_fails_with_this_cause(
-    tool: Tool, real_cluster: SandboxInfo
-) -> None:
+def test_a_task_outside_of_its_image_fails_with_this_cause(tool: Tool) -> None:
     """This sandbox has no Docker: its profile warns, and a job spec may still require images."""
     spec = tool.spec(
         "needs-image",
@@ -134,7 +131,7 @@ def web(tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
 
 
 def test_files_of_hdfs_and_of_a_web_server_reach_the_tasks(
-    tool: Tool, real_cluster: SandboxInfo, web: tuple[str, Path, Path], tmp_path: Path
+    tool: Tool, hdfs: Hdfs, web: tuple[str, Path, Path], tmp_path: Path
 ) -> None:
     address, directory, certificate = web
     (directory / "vocab.txt").write_text("from the web")
@@ -142,16 +139,10 @@ def test_files_of_hdfs_and_of_a_web_server_reach_the_tasks(
     (tmp_path / "row.csv").write_text("from an archive of HDFS")
     with tarfile.open(archive, "w:gz") as made:
         made.add(tmp_path / "row.csv", "rows/row.csv")
-    storage = open_storage(
-        real_cluster.hdfs_uri,
-        hadoop_conf=real_cluster.client_conf,
-        user=real_cluster.user,
-        timeout_s=15,
-    )
-    here = f"{storage.home(real_cluster.user)}/given"
-    storage.mkdirs(here, 0o700)
-    storage.write(f"{here}/w.bin", b"from HDFS")
-    storage.write(f"{here}/set.tar.gz", archive.read_bytes())
+    here = f"/user/{hdfs.user}/given"
+    hdfs.mkdirs(here, 0o700)
+    hdfs.write(f"{here}/w.bin", b"from HDFS")
+    hdfs.write(f"{here}/set.tar.gz", archive.read_bytes())
     content: dict[str, Any] = {
         "strategy": "single",
         "command": "cat models/w.bin; echo; cat set/rows/row.csv; echo; cat vocab.txt; echo",

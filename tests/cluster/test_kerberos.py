@@ -12,24 +12,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import requests
 import yaml
-from requests.adapters import HTTPAdapter
 
-from submit_tf_job.errors import AuthError
-from submit_tf_job.operations.cluster import authenticate
-from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.settings import Settings, load_settings
-from submit_tf_job.yarn.resource_manager import ResourceManager
-from submit_tf_job.yarn.transport import RequestsTransport
-from tests.cluster.conftest import (
-    Profiled,
-)
+from tests.clusters import Cluster
 from tests.gateway.conftest import Process
 from tests.pages import DOCS, blocks
+from tests.proxy import Fault, Proxy
 from tests.tool import (
     Result,
     Tool,
@@ -40,46 +30,25 @@ pytestmark = pytest.mark.cluster
 REALM = "SANDBOX.TEST"
 
 
-class Watched(HTTPAdapter):
-    """Passes requests on, and remembers how each proved who we are."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[str, bool, bool]] = []
-
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
-        response = super().send(request, **options)
-        negotiated = "Authorization" in request.headers
-        self.seen.append(
-            (
-                str(response.status_code),
-                negotiated,
-                "hadoop.auth" in (request.headers.get("Cookie") or ""),
-            )
-        )
-        return response
-
-
 class Shell:
     """The tool as one of the sandbox's users, who has settings and a ticket cache of their own."""
 
-    def __init__(self, cluster: Profiled, environ: Mapping[str, str], home: Path) -> None:
+    def __init__(self, cluster: Cluster, environ: Mapping[str, str], home: Path) -> None:
         self.cluster = cluster
         self.home = home
-        assert cluster.info.kerberos
-        self.krb5_conf = cluster.info.kerberos.krb5_conf
+        self.krb5_conf = cluster.info["kerberos"]["krb5_conf"]
+        self.keytabs = Path(cluster.info["kerberos"]["keytabs"])
         kept = {name: value for name, value in environ.items() if not name.startswith("KRB5")}
         self.environ = {**kept, "HOME": str(home), "KRB5CCNAME": f"FILE:{home}/krb5cc"}
 
     def keytab(self, user: str) -> Path:
-        assert self.cluster.info.kerberos
-        return self.cluster.info.kerberos.keytabs / f"{user}.keytab"
+        return self.keytabs / f"{user}.keytab"
 
     def site(self, **more: object) -> dict[str, object]:
         return {
-            "resource_managers": [self.cluster.info.rm_url],
+            "resource_managers": [self.cluster.rm_url],
             "auth": "kerberos",
-            "hadoop_conf": str(self.cluster.info.client_conf),
+            "hadoop_conf": str(self.cluster.client_conf),
             "dns": {"domain": "sandbox.test"},
             "job": {"image_policy": "warn"},  # its containers are processes
             **more,
@@ -124,55 +93,31 @@ class Shell:
 
 
 @pytest.fixture
-def shell(kerberos_cluster: Profiled, session_environ: dict[str, str], tmp_path: Path) -> Shell:
+def shell(kerberos_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path) -> Shell:
     return Shell(kerberos_cluster, session_environ, tmp_path)
 
 
 @pytest.fixture
-def root(
-    kerberos_cluster: Profiled, session_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> Settings:
-    """The sandbox's own profile, in this process."""
-    for name in ("KRB5_CONFIG", "KRB5_CLIENT_KTNAME", "KRB5CCNAME"):
-        monkeypatch.setenv(name, "")  # put back at the end: the client sets them
-    return load_settings(
-        profile=kerberos_cluster.info.profile, environ=session_environ, cwd=Path("/")
-    )
+def proxy(kerberos_cluster: Cluster) -> Iterator[Proxy]:
+    with Proxy(kerberos_cluster.rm_url).listening() as made:
+        yield made
 
 
-@pytest.fixture
-def watched(root: Settings) -> Iterator[tuple[ResourceManager, Watched]]:
-    """A client of the sandbox's own user, and what it sends."""
-    adapter = Watched()
-    client = ResourceManager(
-        root.resource_managers, authenticate(root), ca_file=root.ca_file, adapter=adapter
-    )
-    yield client, adapter
-    client.close()
-    adapter.close()
+def test_one_exchange_and_then_a_cookie(shell: Shell, proxy: Proxy) -> None:
+    shell.settings(**shell.login("alice"))
+    assert shell("doctor", "--rm", proxy.url).status == 0
+    first, *others = proxy.proofs
+    assert (first, set(others)) == ((True, False), {(False, True)})
 
 
-def test_one_exchange_and_then_a_cookie(watched: tuple[ResourceManager, Watched]) -> None:
-    client, network = watched
-    for _ in range(3):
-        client.cluster_info()
-    assert network.seen == [("200", True, False), ("200", False, True), ("200", False, True)]
-
-
-def test_a_cookie_that_has_lapsed_renews_silently(
-    watched: tuple[ResourceManager, Watched], root: Settings
-) -> None:
-    client, network = watched
-    client.cluster_info()
-    over_requests = client.http._transport(root.resource_managers[0], node=False)
-    assert isinstance(over_requests, RequestsTransport)
-    for cookie in over_requests._session.cookies:
-        # the signature no longer fits: the server calls it invalid
-        cookie.value = re.sub(r"e=\d+", "e=1000", cookie.value or "")
-    network.seen.clear()
-    assert client.who_am_i() == root.user
-    client.cluster_info()
-    assert network.seen == [("401", False, True), ("200", True, False), ("200", False, True)]
+def test_a_cookie_that_has_lapsed_renews_silently(shell: Shell, proxy: Proxy) -> None:
+    shell.settings(**shell.login("alice"))
+    proxy.faults.append(Fault("lapsed", "GET", after=1))
+    assert shell("doctor", "--rm", proxy.url).status == 0
+    assert proxy.seen[1][2] == "lapsed"
+    first, *others = proxy.proofs
+    assert [first, *others[:2]] == [(True, False), (False, True), (True, False)]
+    assert set(others[2:]) == {(False, True)}
 
 
 def test_a_ticket_of_kinit_and_no_ticket(shell: Shell) -> None:
@@ -211,7 +156,7 @@ def test_who_is_not_believed(shell: Shell) -> None:
     )
     other = shell("submit", "job.yaml")
     assert (other.status, "you are alice, not bob" in other.stderr) == (4, True), other
-    number = shell("list", "--rm", shell.cluster.info.rm_url.replace("localhost", "127.0.0.1"))
+    number = shell("list", "--rm", shell.cluster.rm_url.replace("localhost", "127.0.0.1"))
     assert (number.status, "has no service HTTP/127.0.0.1" in number.stderr) == (4, True), number
     shell.settings(**shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)}))
     shell.kinit("alice")
@@ -279,7 +224,7 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     environ = {
         **shell.environ,
         "PATH": path,
-        "RM": shell.cluster.info.rm_url,
+        "RM": shell.cluster.rm_url,
         "KRB5_CONFIG": str(shell.krb5_conf),
     }
     [recipe] = [
@@ -295,11 +240,9 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     assert (seen["application_id"], seen["user"]) == (application, "alice")
     assert shell("delete", "negotiated", "--force").status == 0
 
-    service = shell.cluster.info.kerberos
-    assert service is not None
     principal = {
         "principal": f"{{user}}/localhost@{REALM}",
-        "keytab": f"file://{service.keytabs}/{{user}}.localhost.keytab",
+        "keytab": f"file://{shell.keytabs}/{{user}}.localhost.keytab",
     }
     shell.settings(**shell.login("gw", job={"kerberos": principal, "image_policy": "warn"}))
     other = shell("gateway", "serve", "--no-auth", "--port", "0", "--user", "etl")
@@ -309,7 +252,7 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
         "--profile",
         "secure",
         "--negotiate",
-        str(service.keytabs / "HTTP.localhost.keytab"),
+        str(shell.keytabs / "HTTP.localhost.keytab"),
         "--host",
         "localhost",
         environ=shell.environ,
@@ -351,17 +294,20 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     assert {entry["caller"] for entry in gateway.entries() if entry["status"] < 300} == {"alice"}
 
 
-def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(
-    shell: Shell, root: Settings, watched: tuple[ResourceManager, Watched]
-) -> None:
-    client, _ = watched
-    body = json.dumps({"renewer": root.user})
-    made = client.http.request("POST", "/ws/v1/cluster/delegation-token", body=body).json_object()
+def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(shell: Shell) -> None:
+    shell.kinit("alice")
+    curl = ["curl", "-sS", "--negotiate", "-u", ":", "-H", "Content-Type: application/json"]
+    url = f"{shell.cluster.rm_url}/ws/v1/cluster/delegation-token"
+    environ = {**shell.environ, "KRB5_CONFIG": str(shell.krb5_conf)}
+    said = subprocess.run(
+        [*curl, "-d", '{"renewer": "alice"}', url], env=environ, capture_output=True, timeout=60
+    )
+    made = json.loads(said.stdout)
     token = shell.home / "rm.token"
     token.write_text(f"{made['token']}\n")
     token.chmod(0o600)
     shell.settings(
-        **shell.site(auth="delegation-token", user=root.user, credentials={"file": str(token)})
+        **shell.site(auth="delegation-token", user="alice", credentials={"file": str(token)})
     )
     assert shell("list").status == 0
     token.chmod(0o644)
@@ -377,13 +323,12 @@ def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(
     assert str(made["token"]) not in refused.stderr
 
 
-def test_kerberos_where_nobody_speaks_it(root: Settings, real_cluster: SandboxInfo) -> None:
-    client = ResourceManager([real_cluster.rm_url], authenticate(root))
-    with pytest.raises(AuthError) as caught:
-        client.cluster_info()
-    client.close()
-    assert "does not speak SPNEGO here" in caught.value.message
-    assert "--auth simple" in (caught.value.hint or "")
+def test_kerberos_where_nobody_speaks_it(shell: Shell, real_cluster: Cluster) -> None:
+    shell.settings(**{**shell.login("alice"), "resource_managers": [real_cluster.rm_url]})
+    refused = shell("list")
+    assert refused.status == 4
+    assert "does not speak SPNEGO here" in refused.stderr
+    assert "--auth simple" in refused.stderr
 
 
 def test_without_the_package_the_command_that_installs_it_is_named(shell: Shell) -> None:

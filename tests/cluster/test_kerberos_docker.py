@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,13 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from submit_tf_job.sandbox import Sandbox, SandboxOptions
-from tests.cluster.conftest import (
-    ROOT,
-    DockerCluster,
-    processes_below,
-)
-from tests.fakes.sandbox import sandbox_dirs
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
 )
@@ -59,26 +51,12 @@ print("SAID " + json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def cluster(session_environ: dict[str, str]) -> Iterator[DockerCluster]:
-    """Start a sandbox with Kerberos and Docker, and take it down at the end."""
-    made = Sandbox(f"test{os.getpid()}-kd", sandbox_dirs(session_environ))
-    try:
-        info = made.up(SandboxOptions(modes=("kerberos", "docker")), session_environ, print)
-        assert info.docker
-        build = [sys.executable, str(ROOT / "docker" / "build"), "--packages", "base"]
-        subprocess.run(
-            build, env={**session_environ, "DOCKER_HOST": info.docker.host}, check=True, timeout=900
-        )
-        yield DockerCluster(made, info, {})
-    finally:
-        made.down()
-
-
 @pytest.fixture
-def tool(cluster: DockerCluster, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
+def tool(
+    secure_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path
+) -> Iterator[Tool]:
     """The tool, with the profile of this cluster."""
-    made = Tool(session_environ, cluster.info.profile, tmp_path)
+    made = Tool(session_environ, secure_cluster.profile, tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
     yield made
     made.tidy()
@@ -108,11 +86,10 @@ def said(tool: Tool, name: str) -> list[dict[str, Any]]:
 
 
 def test_jobs_with_tokens_and_with_keytabs_succeed_in_containers(
-    tool: Tool, cluster: DockerCluster
+    tool: Tool, secure_cluster: Cluster
 ) -> None:
-    kerberos = cluster.info.kerberos
-    assert kerberos is not None
-    shutil.copy(kerberos.keytabs / f"{USER}.localhost.keytab", tool.cwd / "mine.keytab")
+    keytabs = Path(secure_cluster.info["kerberos"]["keytabs"])
+    shutil.copy(keytabs / f"{USER}.localhost.keytab", tool.cwd / "mine.keytab")
     (tool.cwd / "mine.keytab").chmod(0o600)
     local = {"principal": JOB, "keytab": "mine.keytab", "login": "always"}
     jobs = {
@@ -134,7 +111,7 @@ def test_jobs_with_tokens_and_with_keytabs_succeed_in_containers(
     for name, result in done.items():
         assert result.status == 0, (name, result.stderr, result.json["root_cause"])
         assert (result.json["state"], result.json["confirmed"]) == ("SUCCEEDED", True)
-    on_node = yaml.safe_load(cluster.info.profile_path.read_text())["job"]["kerberos"]["keytab"]
+    on_node = yaml.safe_load(secure_cluster.profile_file.read_text())["job"]["kerberos"]["keytab"]
     for name in jobs:
         tasks = said(tool, name)
         assert len(tasks) == 2, name
@@ -150,19 +127,18 @@ def test_jobs_with_tokens_and_with_keytabs_succeed_in_containers(
 
 
 def test_submit_by_a_user_whom_the_node_lacks_names_the_user(
-    tool: Tool, cluster: DockerCluster
+    tool: Tool, secure_cluster: Cluster
 ) -> None:
-    kerberos = cluster.info.kerberos
-    assert kerberos is not None
-    profile = yaml.safe_load(cluster.info.profile_path.read_text())
+    keytabs = Path(secure_cluster.info["kerberos"]["keytabs"])
+    profile = yaml.safe_load(secure_cluster.profile_file.read_text())
     login = {**profile["kerberos"], "principal": "alice@SANDBOX.TEST"}
-    login["keytab"] = str(kerberos.keytabs / "alice.keytab")
+    login["keytab"] = str(keytabs / "alice.keytab")
     own = {
         "principal": "alice/localhost@SANDBOX.TEST",
-        "keytab": (kerberos.keytabs / "alice.localhost.keytab").as_uri(),
+        "keytab": (keytabs / "alice.localhost.keytab").as_uri(),
     }
     alice = {**profile, "user": "alice", "kerberos": login, "job": {"kerberos": own}}
-    path = cluster.info.profile_path.with_name("kd-alice.yaml")
+    path = secure_cluster.profile_file.with_name("kd-alice.yaml")
     path.write_text(yaml.safe_dump(alice))
     try:
         as_alice = Tool(tool.environ, "kd-alice", tool.cwd)
@@ -190,13 +166,3 @@ def test_doctor_deep_looks_from_inside_a_container_with_tokens(tool: Tool) -> No
     assert found["job"]["status"] == "ok", found["job"]
     assert found["inside-hdfs"]["status"] == "ok", found
     assert found["inside-tokens"]["status"] == "ok", found
-
-
-def test_sandbox_down_leaves_nothing_of_kerberos_and_docker(cluster: DockerCluster) -> None:
-    engine = cluster.engine
-    assert cluster.sandbox.down()
-    assert processes_below(cluster.info.home) == {}
-    assert not cluster.info.home.exists()
-    assert not engine.run.exists()
-    mounts = Path("/proc/mounts").read_text()
-    assert not [line for line in mounts.splitlines() if engine.identity in line]

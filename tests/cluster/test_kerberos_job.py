@@ -12,15 +12,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxOptions
-from submit_tf_job.sandbox.port_blocks import port_is_free
-from tests.cluster.conftest import SPECS, Profiled, bare_python, with_hadoop
+from tests.cluster.conftest import SPECS, bare_python, hdfs_environ, with_hadoop
+from tests.clusters import Cluster
 from tests.fakes.keytabs import keytab
 from tests.tool import (
     Tool,
@@ -60,7 +59,7 @@ print("SAID " + json.dumps(said))
 class Shell(Tool):
     """The tool on the secure cluster, with HDFS beside it."""
 
-    cluster: Profiled
+    cluster: Cluster
 
     def hdfs(self, script: str) -> Any:
         """Run Python lines with `client`, as the user of the profile; return the JSON that they
@@ -72,7 +71,7 @@ class Shell(Tool):
         )
         done = subprocess.run(
             [sys.executable, "-c", text],
-            env=self.cluster.hdfs_environ(),
+            env=hdfs_environ(self.cluster),
             capture_output=True,
             text=True,
             timeout=60,
@@ -94,9 +93,9 @@ class Shell(Tool):
 
     def own_keytab(self, name: str, user: str, mode: int = 0o600) -> Path:
         """Copy a keytab of the sandbox's beside the job specs."""
-        assert self.cluster.info.kerberos is not None
         path = self.cwd / name
-        shutil.copy(self.cluster.info.kerberos.keytabs / f"{user}.localhost.keytab", path)
+        keytabs = Path(self.cluster.info["kerberos"]["keytabs"])
+        shutil.copy(keytabs / f"{user}.localhost.keytab", path)
         path.chmod(mode)
         return path
 
@@ -114,7 +113,7 @@ class Shell(Tool):
 
     @property
     def user(self) -> str:
-        return self.cluster.info.user
+        return self.cluster.user
 
     def said(self, name: str) -> tuple[dict[str, Any], str]:
         """Return what the program printed, and what the bootstrap said."""
@@ -126,15 +125,15 @@ class Shell(Tool):
 
 @pytest.fixture
 def shell(
-    kerberos_cluster: Profiled, session_environ: dict[str, str], tmp_path: Path
+    kerberos_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path
 ) -> Iterator[Shell]:
-    made = Shell(session_environ, kerberos_cluster.info.profile, tmp_path)
+    made = Shell(session_environ, kerberos_cluster.profile, tmp_path)
     made.cluster = kerberos_cluster
     yield made
     made.tidy()
 
 
-def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str]) -> None:
+def test_keytabs_of_every_kind(shell: Shell) -> None:
     """On the node (the profile's), on HDFS, and on this host; with a token, with a ticket, and with
     Hadoop's own client, too.
     """
@@ -145,11 +144,7 @@ def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str])
         f"with client.create({on_hdfs!r}, WriteOptions(permission=0o400, overwrite=True)) "
         f"as f: f.write(bytes.fromhex({content!r}))"
     )
-    jars = next(
-        Path(session_environ["XDG_CACHE_HOME"], "submit_tf_job").glob(
-            f"hadoop-{shell.cluster.info.hadoop_version}/jars"
-        )
-    )
+    jars = shell.cluster.state()["jars"]
     hdfs_native = ["--set", "lifetime=1h", "--detach"]
     java = ["--set", f"env.JARS={jars}", "--detach"]
     assert shell("submit", shell.job("kj-node"), *hdfs_native, *java[:2]).status == 0
@@ -188,7 +183,7 @@ def test_keytabs_of_every_kind(shell: Shell, session_environ: Mapping[str, str])
 
     assert shell.tree(f"{rows}.copy")[f"{rows}.copy/rows.txt"].endswith(f" {shell.user}")
 
-    host = shell.cluster.info.hdfs_uri.removeprefix("hdfs://")
+    host = shell.cluster.hdfs_uri.removeprefix("hdfs://")
     said, logs = shell.said("kj-node")
     assert said == {
         "owner": shell.user,
@@ -224,7 +219,7 @@ def test_tensorflow_itself_uses_hdfs_by_the_job_s_tokens(
     data = f"hdfs:///user/{shell.user}/digits"
     subprocess.run(
         [tensorflow / "bin/python", SPECS / "tfrecord/put_records.py", data],
-        env=shell.cluster.hdfs_environ(),
+        env=hdfs_environ(shell.cluster),
         check=True,
     )
     options = ("--set", f"inputs.data={data}", "--set", "lifetime=1h")
@@ -303,9 +298,9 @@ def test_an_application_master_that_cannot_be_who_it_should(shell: Shell) -> Non
 
 
 @contextlib.contextmanager
-def short_lived_tokens(cluster: Profiled, environ: Mapping[str, str]) -> Iterator[None]:
+def short_lived_tokens(cluster: Cluster) -> Iterator[None]:
     """Start the NameNode again with tokens that live for seconds, and at the end as it was."""
-    file = cluster.info.home / "conf" / "hdfs-site.xml"
+    file = cluster.home / "conf" / "hdfs-site.xml"
     before = file.read_text()
     name = "dfs.namenode.delegation.token"
     values = {f"{name}.max-lifetime": TOKEN_S * 1000, f"{name}.renew-interval": RENEW_S * 1000}
@@ -316,26 +311,26 @@ def short_lived_tokens(cluster: Profiled, environ: Mapping[str, str]) -> Iterato
     try:
         for text in (before.replace("</configuration>", f"{more}</configuration>"), before):
             file.write_text(text)
-            os.kill(cluster.pid_of("namenode"), signal.SIGKILL)
+            pid = cluster.pid_of("namenode")
+            os.kill(pid, signal.SIGKILL)
             deadline = time.monotonic() + 20
-            while not all(
-                port_is_free(cluster.info.ports[port], "") for port in ("namenode", "namenode_http")
-            ):
+            while Path(f"/proc/{pid}/cmdline").exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
-            cluster.sandbox.up(SandboxOptions(), environ, print)
+            cluster.heal()
             if text != before:
                 yield
     finally:
         file.write_text(before)
 
 
-def test_a_job_that_outlives_its_tokens(shell: Shell, session_environ: Mapping[str, str]) -> None:
+@pytest.mark.alone
+def test_a_job_that_outlives_its_tokens(shell: Shell) -> None:
     """The very same program, after the end of its token: with a login of its own it goes on,
     without one it is told why it cannot.
     """
     shell.own_keytab("mine.keytab", shell.user)
-    with short_lived_tokens(shell.cluster, session_environ):
+    with short_lived_tokens(shell.cluster):
         for name, login in (("kj-login", "auto"), ("kj-token", "never")):
             job = shell.job(name, "--late", keytab="mine.keytab", login=login)
             assert shell("submit", job, "--detach").status == 0

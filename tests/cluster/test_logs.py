@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,12 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.errors import AuthError
-from submit_tf_job.logs.collected import Absence, AggregatedLogs, NoLogs, Snapshot, WhatYarnSays
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state
+from submit_tf_job.logs.collected import AggregatedLogs, Snapshot
 from submit_tf_job.storage import Storage, open_storage
-from tests.cluster.counting import Counting
-from tests.fakes.sandbox import sandbox_dirs
+from tests import clusters
+from tests.clusters import Cluster
+from tests.hdfs import Hdfs
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -55,8 +53,7 @@ TICKS = r"""for i in 1 2 3 4 5 6 7 8 9; do echo "tick $i" >> "$D/app.log"; echo 
 class LogCluster:
     """A sandbox whose NodeManager is told how to collect logs, and Hadoop's own reader."""
 
-    sandbox: Sandbox
-    info: SandboxInfo
+    info: Cluster
     scripts: Path
     applications: dict[str, str] = field(default_factory=dict)
 
@@ -73,21 +70,16 @@ class LogCluster:
                 f"{AGGREGATION}.debug-enabled": "true",
             }
         )
-        process = self._state().daemons["nodemanager"]
-        os.kill(process.pid, signal.SIGTERM)
+        pid = self.info.pid_of("nodemanager")
+        os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + 60
-        while next(row for row in self.sandbox.status().daemons if row.name == "nodemanager").alive:
+        while Path(f"/proc/{pid}/cmdline").exists():
             assert time.monotonic() < deadline, "the NodeManager does not end"
             time.sleep(0.2)
-        self.sandbox.up(SandboxOptions(), os.environ)
-
-    def _state(self) -> SandboxState:
-        state = load_state(Layout(self.info.home))
-        assert state is not None
-        return state
+        assert self.info.heal() == ["nodemanager"]
 
     def _write(self, properties: dict[str, str]) -> None:
-        file = Layout(self.info.home).conf / "yarn-site.xml"
+        file = self.info.home / "conf" / "yarn-site.xml"
         text = file.read_text()
         for name, value in properties.items():
             text = re.sub(rf"  <property><name>{re.escape(name)}</name>.*?</property>\n", "", text)
@@ -160,34 +152,19 @@ class LogCluster:
 
     def logs_cli(self, app_id: str) -> bytes:
         """Return what Hadoop's own reader prints."""
-        java = ["java", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8", "-Duser.timezone=UTC"]
-        command = [
-            *java,
-            "-cp",
-            f"{Layout(self.info.home).conf}:{self._state().jars}/*",
-            "org.apache.hadoop.yarn.client.cli.LogsCLI",
-        ]
-        environment = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": "alice", "LC_ALL": "C.UTF-8"}
-        done = subprocess.run(
-            [*command, "-applicationId", app_id, "-appOwner", "alice"],
-            capture_output=True,
-            timeout=240,
-            env=environment,
-            check=True,
-        )
-        return done.stdout
+        cli = "org.apache.hadoop.yarn.client.cli.LogsCLI"
+        words = ("-applicationId", app_id, "-appOwner", "alice")
+        environ = {"HADOOP_USER_NAME": "alice", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        return self.info.java(self.info.home / "conf", cli, *words, **environ)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogCluster]:
+def cluster(
+    clusters_of_session: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LogCluster]:
     """A sandbox of its own: its NodeManager is restarted with every format."""
-    sandbox = Sandbox(f"logs{os.getpid()}", sandbox_dirs(os.environ))
-    try:
-        info = sandbox.up(SandboxOptions(), os.environ)
-        scripts = tmp_path_factory.mktemp("scripts")
-        yield LogCluster(sandbox, info, scripts)
-    finally:
-        sandbox.down()
+    with clusters.own("logs") as made:
+        yield LogCluster(made, tmp_path_factory.mktemp("scripts"))
 
 
 def as_java_prints(logs: AggregatedLogs, storage: Storage) -> list[bytes]:
@@ -256,7 +233,9 @@ def test_what_java_prints(cluster: LogCluster, file_format: str, compression: st
     assert logs.read(report_of.container_id, ODD_NAME) == b"umlaut"
     assert logs.read(report_of.container_id, "empty") == b""
     assert logs.read(report_of.container_id, "bytes.bin").endswith(b"\0nul \xff\xfe\xc0\x80 tail\n")
-    assert {found.node for found in logs.containers()} == {f"localhost:{cluster.info.ports['nm']}"}
+    assert {found.node for found in logs.containers()} == {
+        f"localhost:{cluster.info.info['ports']['nm']}"
+    }
 
     assert_identical(cluster, app_id, web=True)
 
@@ -277,55 +256,15 @@ def test_rolled_logs(cluster: LogCluster, file_format: str) -> None:
     assert max(len(file.snapshots) for found in written for file in found.files) > 1
 
 
-@pytest.mark.long
-def test_the_tail_of_a_large_log_is_cheap(cluster: LogCluster) -> None:
-    cluster.collect_as("TFile", "none")
-    app_id = cluster.run("large", [BIG_FILE])
-    counting = Counting(cluster.storage())
-    logs = AggregatedLogs(counting, app_id, user="alice")
-    wrote = next(logs.find("big.log"))
-    assert wrote.size > 50_000_000
-    tail = logs.read(wrote.container_id, "big.log", tail=2000)
-    assert len(tail) == 2000
-    assert tail.endswith(b"the quick brown fox\n")
-    assert b"0001099999 step" in tail
-    assert counting.asked < 100_000  # once over the block's headers
-    assert counting.requests < 80
-
-
-def test_containers_of_another_user(cluster: LogCluster) -> None:
-    app_id = next(iter(cluster.applications.values()), "") or cluster.run(
-        "private", ["echo some words"]
-    )
-    with pytest.raises(AuthError, match="not allowed to read the logs of alice"):
-        AggregatedLogs(cluster.storage("bob"), app_id, user="alice").containers()
-
-
-def test_before_and_after(cluster: LogCluster) -> None:
-    """An application that runs has no logs yet, one whose directory is gone has none any more."""
+def test_logs_that_somebody_has_removed(cluster: LogCluster, tmp_path: Path) -> None:
     cluster.collect_as("TFile", "none")
     app_id = cluster.run("short-lived", ["echo some words"])
-    app = cluster.application("short-lived")
-    assert app is not None
-    said = WhatYarnSays(
-        status=app["logAggregationStatus"],
-        finished_ms=app["finishedTime"],
-        now_ms=app["finishedTime"] + 60_000,
-    )
-    storage = cluster.storage(cluster.info.user)
+    tool = Tool(clusters.environment(), cluster.info.profile, tmp_path)
+    assert "some words" in tool("logs", app_id, "--user", "alice").stdout
+    hdfs = Hdfs(cluster.info)
     path = f"/tmp/logs/alice/bucket-logs-tfile/{int(app_id[-4:]):04}/{app_id}"
-    storage.stat(path)
-    storage.remove(path, recursive=True)
-    with pytest.raises(
-        NoLogs, match=r"its logs were collected, but are not in /tmp/logs/alice"
-    ) as caught:
-        AggregatedLogs(cluster.storage(), app_id, user="alice", said=said).containers()
-    assert caught.value.reason is Absence.DELETED
-    with pytest.raises(NoLogs) as caught:
-        AggregatedLogs(
-            cluster.storage(),
-            app_id,
-            user="alice",
-            said=WhatYarnSays(status="NOT_START", running=True),
-        ).containers()
-    assert caught.value.reason is Absence.NOT_YET
+    assert hdfs.exists(path)
+    hdfs.remove(path)
+    gone = tool("logs", app_id, "--user", "alice")
+    assert gone.status != 0
+    assert "its logs were collected, but are not in /tmp/logs/alice" in gone.stderr

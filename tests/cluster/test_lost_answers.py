@@ -16,10 +16,8 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.yarn.auth import SimpleAuth
-from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.resource_manager import ResourceManager
+from tests.clusters import Cluster
+from tests.promises.test_once import Judge
 from tests.proxy import Fault, Proxy
 from tests.tool import (
     Result,
@@ -53,15 +51,14 @@ ROUNDS = 5
 
 
 @pytest.fixture
-def proxy(real_cluster: SandboxInfo) -> Iterator[Proxy]:
+def proxy(real_cluster: Cluster) -> Iterator[Proxy]:
     with Proxy(real_cluster.rm_url).listening() as made:
         yield made
 
 
 @pytest.fixture
-def judge(real_cluster: SandboxInfo) -> ResourceManager:
-    """The ResourceManager itself, asked without a proxy."""
-    return ResourceManager([real_cluster.rm_url], SimpleAuth(real_cluster.user))
+def judge(real_cluster: Cluster) -> Judge:
+    return Judge(real_cluster)
 
 
 def tiny(tool: Tool, command: str = "true") -> tuple[str, Path]:
@@ -69,10 +66,6 @@ def tiny(tool: Tool, command: str = "true") -> tuple[str, Path]:
     return name, tool.spec(
         name, strategy="single", command=command, roles={"worker": {"memory": "256Mi", "cpus": 1}}
     )
-
-
-def apps_of(judge: ResourceManager, name: str) -> tuple[AppReport, ...]:
-    return judge.apps(name=name)
 
 
 @dataclass
@@ -118,7 +111,7 @@ class Stubborn:
     [5, pytest.param(len(KINDS), marks=[pytest.mark.long, pytest.mark.timeout(4000)])],
 )
 def test_whatever_gets_lost_one_submission_is_one_job(
-    tool: Tool, proxy: Proxy, judge: ResourceManager, submissions: int
+    tool: Tool, proxy: Proxy, judge: Judge, submissions: int
 ) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
@@ -137,80 +130,27 @@ def test_whatever_gets_lost_one_submission_is_one_job(
             first=Fault(kinds[number], "POST", path=SERVICES),
         )
         assert done.status == 0, done
-        apps = apps_of(judge, name)
-        assert [app.id for app in apps] == [done.json["application_id"]], (apps, done)
+        [app] = judge.applications(name)
+        assert app == done.json["application_id"], done
         seen = again("status", name, "-o", "json").json
-        truth = judge.app(apps[0].id)
-        assert truth is not None
-        assert seen["application_id"] == truth.id
-        assert (seen["state"] in ("SUCCEEDED", "FAILED", "STOPPED")) <= truth.ended, (seen, truth)
+        assert seen["application_id"] == app
+        told = seen["state"] in ("SUCCEEDED", "FAILED", "STOPPED")
+        assert told <= judge.ended(app), seen
         if number == 0:  # this one is let run to its end
             tool.until(name, lambda seen: seen["state"] == "SUCCEEDED")
             assert again("submit", path, "--detach", "-o", "json").json["adopted"] is True
         elif number == 1:
             stopped = again("stop", name, "-o", "json").json
-            after = judge.app(truth.id)
-            assert after is not None
-            assert (stopped["state"], after.ended) == ("STOPPED", True)
+            assert (stopped["state"], judge.ended(app)) == ("STOPPED", True)
         assert again("delete", name, "--force").status == 0
-        left = apps_of(judge, name)
-        assert len(left) == 1, left
-        assert left[0].ended
-
-
-def killed_when_held(tool: Tool, proxy: Proxy, kind: str, path: Path) -> None:
-    """Submit through the proxy, and kill -9 the client when the proxy keeps what the fault says."""
-    proxy.held.clear()
-    proxy.faults[:] = [Fault(kind, "POST", path=SERVICES)]
-    process = tool.start("submit", path, "--rm", proxy.url)
-    try:
-        assert proxy.held.wait(60), proxy.seen
-    finally:
-        process.kill()
-        process.communicate()
+        assert judge.applications(name) == [app]
+        assert judge.ended(app)
 
 
 def submitted(tool: Tool, path: Path) -> dict[str, Any]:
     done = tool("submit", path, "--detach", "-o", "json")
     assert done.status == 0, done
     return done.json
-
-
-def test_a_client_killed_around_its_post_finds_its_job(
-    tool: Tool, proxy: Proxy, judge: ResourceManager
-) -> None:
-    before, before_path = tiny(tool)
-    killed_when_held(tool, proxy, "hold-request", before_path)
-    assert apps_of(judge, before) == ()
-    assert submitted(tool, before_path)["adopted"] is False
-
-    between, between_path = tiny(tool)
-    killed_when_held(tool, proxy, "hold", between_path)
-    (made,) = apps_of(judge, between)
-    found = submitted(tool, between_path)
-    assert (found["adopted"], found["application_id"]) == (True, made.id)
-
-    after, after_path = tiny(tool)
-    process = tool.start("submit", after_path, "--rm", proxy.url)
-    deadline = time.monotonic() + 60
-    while not (apps := apps_of(judge, after)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    # somewhere between the application's birth and the answer's arrival, or soon after
-    process.kill()
-    process.communicate()
-    found = submitted(tool, after_path)
-    assert (found["adopted"], found["application_id"]) == (True, apps[0].id)
-
-    for name, path in ((before, before_path), (between, between_path), (after, after_path)):
-        over = tool("submit", path, "-o", "json")  # follows it to its end, or says that it is done
-        assert (over.status, over.json["state"]) == (0, "SUCCEEDED")
-        assert len(apps_of(judge, name)) == 1
-        again = tool("submit", path, "-o", "json")
-        assert (again.status, json.loads(again.stdout)["application_id"]) == (
-            0,
-            apps_of(judge, name)[0].id,
-        )
 
 
 def page(status: str, text: str) -> bytes:
@@ -239,7 +179,7 @@ def page(status: str, text: str) -> bytes:
     ],
 )
 def test_an_accepted_job_lives_whatever_answers_after_its_post(
-    tool: Tool, proxy: Proxy, judge: ResourceManager, first: str, later: bytes
+    tool: Tool, proxy: Proxy, judge: Judge, first: str, later: bytes
 ) -> None:
     name = f"lost-{secrets.token_hex(3)}"
     content = secrets.token_hex(90_000)  # staged on HDFS: the service would be too large
@@ -269,7 +209,7 @@ def test_an_accepted_job_lives_whatever_answers_after_its_post(
 
     found = submitted(tool, path)
     assert found["adopted"] is True
-    assert [app.id for app in apps_of(judge, name)] == [found["application_id"]]
+    assert judge.applications(name) == [found["application_id"]]
     over = tool("wait", name, "-o", "json")
     assert (over.status, over.json["state"]) == (0, "SUCCEEDED"), "what it had staged was there"
 

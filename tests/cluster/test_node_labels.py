@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from tests.cluster.conftest import add_properties, administer, another
+from tests.clusters import Cluster
 from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
@@ -24,35 +24,31 @@ QUEUES = {
 }
 
 
-def labelled(sandbox: Sandbox, options: SandboxOptions, environ: dict[str, str]) -> SandboxInfo:
+def label(cluster: Cluster) -> None:
     """Let the second node have the label `fast`, as an administrator does."""
-    conf = sandbox.up(options, environ).home / "conf"
+    conf = cluster.home / "conf"
     add_properties(conf / "yarn-site.xml", {"yarn.node-labels.enabled": "true"})
-    [manager] = [row.pid for row in sandbox.status().daemons if row.name == "resourcemanager"]
-    assert manager
-    os.kill(manager, signal.SIGKILL)
-    info = sandbox.up(options, environ)
-    assert "resourcemanager" in info.started
-    administer(info, "-addToClusterNodeLabels", "fast(exclusive=true)")
-    administer(info, "-replaceLabelsOnNode", f"127.0.0.2:{info.ports['nm']}=fast")
+    os.kill(cluster.pid_of("resourcemanager"), signal.SIGKILL)
+    assert "resourcemanager" in cluster.heal()
+    administer(cluster, "-addToClusterNodeLabels", "fast(exclusive=true)")
+    port = cluster.info["ports"]["nm"]
+    administer(cluster, "-replaceLabelsOnNode", f"127.0.0.2:{port}=fast")
     queues = {f"yarn.scheduler.capacity.{name}": text for name, text in QUEUES.items()}
     add_properties(conf / "capacity-scheduler.xml", queues)
-    administer(info, "-refreshQueues")
-    return info
+    administer(cluster, "-refreshQueues")
 
 
-def applications(info: SandboxInfo) -> list[str]:
+def applications(info: Cluster) -> list[str]:
     answer = requests.get(f"{info.rm_url}/ws/v1/cluster/apps", timeout=30).json()
     return [app["name"] for app in (answer["apps"] or {"app": []})["app"]]
 
 
-def test_node_label(session_environ: dict[str, str], tmp_path: Path) -> None:
+def test_node_label(clusters_of_session: None, tmp_path: Path) -> None:
     """A task is on the node that has its label; a label of no node is refused before the POST."""
-    options = SandboxOptions(nodes=2)
-    with another(session_environ, tmp_path, options) as (sandbox, tool):
-        info = labelled(sandbox, options, session_environ)
+    with another(tmp_path, "--nodes", "2") as (cluster, tool):
+        label(cluster)
         _a_label_that_no_node_has(tool)
-        assert applications(info) == [], "nothing was posted"
+        assert applications(cluster) == [], "nothing was posted"
         _a_label_that_a_node_has(tool)
 
 

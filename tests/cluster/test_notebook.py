@@ -14,7 +14,6 @@ import pytest
 from nbclient import NotebookClient
 
 from submit_tf_job import Client, NoSuchJob
-from submit_tf_job.settings import Settings
 
 FOLLOWED = """
 from submit_tf_job import Client
@@ -37,15 +36,7 @@ run(double, 21, job={"image": "library/python:3.11", "roles": {"worker": {"memor
 
 
 @pytest.fixture
-def environment(
-    cluster_settings: Settings,
-    session_environ: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, session_environ[name])
-    monkeypatch.setenv("SUBMIT_TF_JOB_PROFILE", str(cluster_settings.profile))
+def environment(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     # the kernel of this very Python
@@ -60,7 +51,7 @@ def outputs(cell: Any, kind: str) -> list[Any]:
 @pytest.mark.cluster
 @pytest.mark.usefixtures("environment")
 @pytest.mark.filterwarnings("default")  # of the kernel's client, which is not ours
-def test_a_job_and_a_call_are_shown_live(cluster_settings: Settings, tmp_path: Path) -> None:
+def test_a_job_and_a_call_are_shown_live(client: Client, tmp_path: Path) -> None:
     v4: Any = nbformat.v4
     book = v4.new_notebook(
         cells=[
@@ -75,7 +66,7 @@ def test_a_job_and_a_call_are_shown_live(cluster_settings: Settings, tmp_path: P
             resources={"metadata": {"path": str(tmp_path)}},
         ).execute()
     finally:
-        with Client(settings=cluster_settings) as client, contextlib.suppress(NoSuchJob):
+        with contextlib.suppress(NoSuchJob):
             client.attach("in-a-notebook").delete(force=True)
     followed, said, called, listed = book.cells
     (picture,) = outputs(followed, "display_data")

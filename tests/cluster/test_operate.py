@@ -17,8 +17,7 @@ import urllib.request
 
 import pytest
 
-from submit_tf_job.operations.listing import ANSWER_S
-from submit_tf_job.sandbox import Sandbox, SandboxOptions
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
 )
@@ -240,9 +239,8 @@ def _ended(tool: Tool, job: str) -> None:
     assert tool("stop", job, "-q").status == 0
 
 
-def test_watching_survives_the_resource_manager(
-    tool: Tool, sandbox: Sandbox, session_environ: dict[str, str]
-) -> None:
+@pytest.mark.alone
+def test_watching_survives_the_resource_manager(tool: Tool, real_cluster: Cluster) -> None:
     """A watch of one job and one of all jobs report the outage once, and then the end."""
     spec = tool.spec(
         "watched", strategy="custom", roles={"chief": {**SMALL, "command": "sleep 40"}}
@@ -254,14 +252,10 @@ def test_watching_survives_the_resource_manager(
     assert all_of_them.stdout is not None
     assert all_of_them.stderr is not None
     first = all_of_them.stdout.readline()  # both have looked by now
-    manager = next(
-        daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager"
-    )
-    assert manager is not None
-    os.kill(manager, signal.SIGKILL)
-    # both report a cluster that has not answered one request, a second after the last, for ANSWER_S
-    time.sleep(ANSWER_S + 5)
-    assert sandbox.up(SandboxOptions(), session_environ).started == ("resourcemanager",)
+    os.kill(real_cluster.pid_of("resourcemanager"), signal.SIGKILL)
+    # both report a cluster that has not answered for ten seconds
+    time.sleep(15)
+    assert real_cluster.heal() == ["resourcemanager"]
     stdout, stderr = one.communicate(timeout=180)
     assert (one.returncode, json.loads(stdout)["state"]) == (0, "SUCCEEDED"), stderr
     assert stderr.count("the cluster does not answer; still trying") == 1
@@ -361,24 +355,3 @@ def test_submit_shows_the_output_on_a_terminal_and_progress_from_what_keras_prin
     assert again.status == 0
     assert "worker-0 |" not in again.stderr + again.stdout
     assert re.search(r"RUNNING +epoch [123]/3  loss 0\.\d", again.stderr)
-
-
-def test_parameter_server_without_a_chief_ends_with_worker_0(tool: Tool) -> None:
-    """TensorFlow 1's replicated training: workers end by themselves, ps are stopped."""
-    command = (
-        'echo "$TF_CONFIG"; [ $TFJOB_ROLE = worker ] || exec sleep 300; sleep $((TFJOB_INDEX '
-        "* 3 + 1))"
-    )
-    roles = {"worker": {**SMALL, "instances": 2}, "ps": SMALL}
-    spec = tool.spec("replicated", strategy="parameter-server", command=command, roles=roles)
-    done = tool("submit", spec, "--set", "deciding_role=worker")
-    assert done.status == 0, done.stderr
-    assert "warning" not in done.stderr
-    assert "Confirmed by YARN and by worker-0" in done.stdout
-    printed = tool("logs", "replicated", "--file", "stdout.txt", "-o", "json").stdout.splitlines()
-    clusters = [json.loads(json.loads(line)["text"])["cluster"] for line in printed]
-    assert len(clusters) == 3
-    assert all(
-        list(cluster) == ["worker", "ps"] and len(cluster["worker"]) == 2 for cluster in clusters
-    )
-    assert tool.status("replicated")["roles"]["worker"]["succeeded"] == 2

@@ -4,7 +4,6 @@ without nodes.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -15,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from tests.cluster.conftest import (
     Refresh,
     scheduler_of,
 )
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
-    warned_of_room,
 )
 
 pytestmark = pytest.mark.cluster
@@ -38,7 +36,7 @@ PREFIX = "yarn.scheduler.capacity.root.ml."
 
 
 @pytest.fixture
-def queues(real_cluster: SandboxInfo) -> Iterator[Refresh]:
+def queues(real_cluster: Cluster) -> Iterator[Refresh]:
     """Change queue ml of the running ResourceManager, as an administrator does; it is as before at
     the end.
     """
@@ -63,14 +61,9 @@ def submitted(tool: Tool, name: str, **content: Any) -> None:
     assert done.status == 0, done.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.long
-def test_queues_that_keep_a_job_waiting(
-    tool: Tool,
-    queues: Refresh,
-    sandbox: Sandbox,
-    real_cluster: SandboxInfo,
-    session_environ: dict[str, str],
-) -> None:
+def test_queues_that_keep_a_job_waiting(tool: Tool, queues: Refresh, real_cluster: Cluster) -> None:
     queues({"maximum-capacity": "50"})
     submitted(
         tool,
@@ -118,14 +111,11 @@ def test_queues_that_keep_a_job_waiting(
     tool("delete", "pending-a", "--force")
     tool("delete", "pending-d", "--force")
     queues({})
-    _without_nodes(tool, sandbox, real_cluster, session_environ)
+    _without_nodes(tool, real_cluster)
 
 
-def _without_nodes(
-    tool: Tool, sandbox: Sandbox, real_cluster: SandboxInfo, environ: dict[str, str]
-) -> None:
-    daemons = json.loads((real_cluster.home / "state.json").read_text())["daemons"]
-    pid = daemons["nodemanager"]["pid"]
+def _without_nodes(tool: Tool, real_cluster: Cluster) -> None:
+    pid = real_cluster.pid_of("nodemanager")
     os.kill(pid, signal.SIGTERM)
     try:
         while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -137,36 +127,7 @@ def _without_nodes(
         assert {f["id"] for f in examined.json["findings"] if f["status"] == "failure"} == {"nodes"}
     finally:
         tool("delete", "pending-e", "--force")
-        sandbox.up(SandboxOptions(), environ, print)
-
-
-def test_placement_on_a_cluster_that_refuses_it(tool: Tool) -> None:
-    submitted(
-        tool,
-        "pending-p",
-        roles={"main": {"memory": "256Mi", "command": SLEEP, "placement": {"spread": "node"}}},
-    )
-    causes = causes_of(tool, "pending-p", "placement-disabled")
-    assert next(iter(causes)) == "placement-disabled"
-    text = tool("status", "pending-p").stdout
-    assert (
-        "waits because: the job asks for placement of main, and this cluster refuses all "
-        "such requests" in text
-    )
-
-
-def test_a_container_for_which_no_node_has_room(tool: Tool) -> None:
-    submitted(
-        warned_of_room(tool),
-        "pending-r",
-        roles={
-            "main": {"memory": "9Gi", "command": SLEEP},
-            "worker": {"memory": "4Gi", "command": SLEEP},
-        },
-    )
-    room = causes_of(tool, "pending-r", "no-room")["no-room"]
-    assert room["facts"]["asked"]["memory-mb"] == 4096
-    assert room["hint"] == "wait until others are done, or lower roles.worker.memory"
+        real_cluster.heal()
 
 
 FOUR_CORES = {
@@ -187,7 +148,8 @@ def flood(tool: Tool, what: str, jobs: int) -> list[str]:
     return names
 
 
-def test_more_small_jobs_than_cores(tool: Tool, real_cluster: SandboxInfo) -> None:
+@pytest.mark.alone
+def test_more_small_jobs_than_cores(tool: Tool, real_cluster: Cluster) -> None:
     """All end, because ApplicationMasters may use half of a queue; if they may use all of it, none
     ends until one is stopped, and `status` says so.
     """

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxOptions
 from tests.cluster.conftest import (
     another,
 )
@@ -54,18 +53,15 @@ def until(tool: Tool, job: str, wanted: dict[str, Any], within_s: float = 120) -
 
 
 @pytest.fixture
-def tool(session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
+def tool(clusters_of_session: None, tmp_path: Path) -> Iterator[Tool]:
     """A cluster that preempts: the ResourceManager reads that when it starts."""
-    with another(session_environ, tmp_path, SandboxOptions()) as (sandbox, tool):
-        seen = sandbox.status()
-        pid = next(row.pid for row in seen.daemons if row.name == "resourcemanager")
-        assert pid
-        assert seen.info
+    with another(tmp_path) as (cluster, tool):
+        pid = cluster.pid_of("resourcemanager")
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
         pairs = Path(f"/proc/{pid}/environ").read_bytes().rstrip(b"\0").split(b"\0")
         environ = dict(pair.split(b"=", 1) for pair in pairs)
         home = Path(f"/proc/{pid}/cwd").readlink()
-        site = seen.info.home / "conf" / "yarn-site.xml"
+        site = cluster.home / "conf" / "yarn-site.xml"
         rows = "".join(
             f"<property><name>{name}</name><value>{value}</value></property>\n"
             for name, value in PREEMPTION.items()

@@ -7,16 +7,13 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import submit_tf_job
-from submit_tf_job import Client, JobFailed, JobSpecError, JobState, JobStopped, NoSuchJob, Status
-from submit_tf_job.errors import DeadlinePassed, UsageError
-from submit_tf_job.settings import Settings
+from submit_tf_job import Client, JobFailed, JobState, JobStopped, NoSuchJob, Status
+from submit_tf_job.errors import DeadlinePassed
 
 pytestmark = pytest.mark.cluster
 
@@ -37,33 +34,22 @@ roles:
 """
 
 
-@pytest.fixture
-def client(cluster_settings: Settings) -> Iterator[Client]:
-    with Client(settings=cluster_settings) as made:
-        yield made
-
-
 @pytest.mark.long
 def test_the_examples_of_the_page(
-    cluster_settings: Settings,
-    session_environ: dict[str, str],
+    client: Client,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name in ("HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, session_environ[name])
-    monkeypatch.setenv("SUBMIT_TF_JOB_PROFILE", str(cluster_settings.profile))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.yaml").write_text(TRAIN)
     try:
         for block in BLOCKS:
             exec(compile(block, str(PAGE), "exec"), {"__name__": "example"})
     finally:
-        with Client() as client:
-            for name in ("train", "twice", "inline"):
-                with contextlib.suppress(NoSuchJob):
-                    client.attach(name).delete(force=True)
+        for name in ("train", "twice", "inline"):
+            with contextlib.suppress(NoSuchJob):
+                client.attach(name).delete(force=True)
     said = capsys.readouterr().out
     assert "train application_" in said
     assert "SUCCEEDED" in said
@@ -124,21 +110,3 @@ def test_one_client_and_several_threads(client: Client) -> None:
     assert ends["thread-0"] is JobState.SUCCEEDED
     assert "worker-0" in str(ends["thread-1"])
     assert "worker-0" in str(ends["thread-2"])
-
-
-def test_what_is_wrong_with_a_mapping_is_told_at_once(client: Client) -> None:
-    with pytest.raises(JobSpecError) as caught:
-        client.load({**JOB, "name": "Bad_Name", "command": "true", "rolse": {}})
-    assert len(caught.value.problems) == 2, caught.value.problems
-    loaded = client.load({**JOB, "name": "good", "command": "true"})
-    assert client.plan(loaded).job.name == "good"
-    with pytest.raises(UsageError):
-        client.load(loaded, name="other")
-
-
-def test_the_public_names() -> None:
-    assert set(submit_tf_job.__all__) == set(dir(submit_tf_job))
-    for name in submit_tf_job.__all__:
-        assert getattr(submit_tf_job, name) is not None
-    with pytest.raises(AttributeError):
-        _ = submit_tf_job.nothing

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxOptions
 from tests.cluster.calls import until
 from tests.cluster.conftest import (
     SPECS,
@@ -23,11 +22,9 @@ from tests.cluster.retries import (
     SEED,
     SMALL,
     STEPS,
-    is_tried_once,
     may_end,
     reaches,
     survives_a_node,
-    survives_worker_and_chief,
     training,
 )
 from tests.tool import (
@@ -39,14 +36,6 @@ from tests.tool import (
 )
 
 pytestmark = pytest.mark.cluster
-
-
-def test_a_training_survives_its_worker_and_its_chief(tool: Tool) -> None:
-    survives_worker_and_chief(tool)
-
-
-def test_a_failure_of_the_program_s_own_is_tried_once(tool: Tool) -> None:
-    is_tried_once(tool)
 
 
 # --- longer proofs: `make matrix` -----------------------------------------------------------------
@@ -254,10 +243,9 @@ def test_training_survives_the_application_master(tool: Tool) -> None:
 
 
 @pytest.mark.long
-def test_training_survives_a_node(session_environ: dict[str, str], tmp_path: Path) -> None:
-    options = SandboxOptions(nodes=3, memory_mib=4096)
-    with another(session_environ, tmp_path, options) as (sandbox, tool):
-        survives_a_node(sandbox, tool)
+def test_training_survives_a_node(clusters_of_session: None, tmp_path: Path) -> None:
+    with another(tmp_path, "--nodes", "3") as (cluster, tool):
+        survives_a_node(cluster, tool)
 
 
 @pytest.mark.long
@@ -293,10 +281,9 @@ def test_training_survives_in_docker(
 
 @pytest.mark.long
 def test_a_node_on_which_a_task_was_lost_is_left_out(
-    session_environ: dict[str, str], tmp_path: Path
+    clusters_of_session: None, tmp_path: Path
 ) -> None:
-    options = SandboxOptions(nodes=3, memory_mib=4096)
-    with another(session_environ, tmp_path, options) as (_sandbox, tool):
+    with another(tmp_path, "--nodes", "3") as (_cluster, tool):
         retries = {"max": 5, "node_losses": 1}
         checkpoint = training(tool, "left-out", retries, {"chief": SMALL, "worker": SMALL})
         hosts = []

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxInfo
+from tests.clusters import Cluster
 from tests.tool import (
     Result,
     Tool,
@@ -125,7 +125,7 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture
-def proxy(real_cluster: SandboxInfo, tmp_path: Path) -> Iterator[Proxy]:
+def proxy(real_cluster: Cluster, tmp_path: Path) -> Iterator[Proxy]:
     if shutil.which("nginx", path=PATH) is None:
         pytest.fail("nginx is not installed; run `make test`, or apt-get install nginx-light")
     tmp_path.chmod(0o755)
@@ -179,7 +179,7 @@ def shell(tool: Tool, tmp_path: Path) -> Shell:
     return Shell(tool, tmp_path)
 
 
-def test_a_password(proxy: Proxy, shell: Shell, real_cluster: SandboxInfo) -> None:
+def test_a_password(proxy: Proxy, shell: Shell, real_cluster: Cluster) -> None:
     site = {
         "resource_managers": [proxy.url("basic")],
         "ca_file": str(proxy.ca_file),

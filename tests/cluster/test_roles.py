@@ -32,33 +32,6 @@ READER = "exec python3 -m http.server $TFJOB_PORT"
 MEMBER = "sleep $((TFJOB_INDEX * 15)); echo member=$TFJOB_RANK/$TFJOB_WORLD_SIZE at=$TFJOB_ADDRESS"
 
 
-def test_own_roles_that_fail_fail_the_job(tool: Tool) -> None:
-    roles = {
-        "head": {**SMALL, "command": "sleep 20"},
-        "member": {**SMALL, "command": "exit 3", "instances": 2},
-    }
-    spec = tool.spec("members", strategy="custom", deciding_role="head", roles=roles)
-    done = tool("submit", spec, "-o", "json")
-    assert done.status == 1, done.stderr
-    assert (done.json["state"], done.json["tasks"]["wanted"]) == ("FAILED", 3)
-    failure = done.json["failure"]
-    assert (failure["task"].rpartition("-")[0], failure["status"]) == ("member", 3)
-
-
-def test_sidecars_by_name_and_by_kind_fail_no_job(tool: Tool) -> None:
-    failing = {**SMALL, "command": "exit 3"}
-    roles = {
-        "head": {**SMALL, "command": "sleep 5"},
-        "metrics-exporter": failing,
-        "pusher": {**failing, "kind": "sidecar"},
-    }
-    spec = tool.spec("sidecars", strategy="custom", roles=roles)
-    done = tool("submit", spec, "-o", "json")
-    assert (done.status, done.json["tasks"]["wanted"]) == (0, 1), done.stderr
-    for task in ("metrics-exporter-0", "pusher-0"):
-        assert any(f"{task} exited with status 3" in text for text in done.json["warnings"])
-
-
 def test_a_serving_role_is_ended_when_all_that_train_are_done(tool: Tool) -> None:
     roles = {
         "head": {**SMALL, "command": HEAD},

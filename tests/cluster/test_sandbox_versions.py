@@ -7,19 +7,16 @@ The version that is the default is that of all other tests.
 from __future__ import annotations
 
 import json
-import os
 import time
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import Sandbox, SandboxDirs, SandboxOptions
+from tests import clusters
 from tests.cluster.conftest import (
     HADOOP_VERSIONS,
 )
-from tests.fakes.sandbox import sandbox_dirs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -34,20 +31,15 @@ def _call(method: str, url: str, body: object = None) -> Any:
 
 
 @pytest.mark.parametrize("version", HADOOP_VERSIONS)
-def test_a_job_runs_to_its_end(version: str, tmp_path: Path) -> None:
-    sandbox = Sandbox(
-        "version",
-        SandboxDirs(tmp_path / "state", sandbox_dirs(os.environ).cache_dir, tmp_path / "config"),
-    )
-    try:
-        info = sandbox.up(SandboxOptions(hadoop_version=version), os.environ, print)
-        print(f"Hadoop {version} was up after {info.seconds:.1f} s")
+def test_a_job_runs_to_its_end(version: str, clusters_of_session: None) -> None:
+    with clusters.own("version", "--hadoop", version) as info:
+        print(f"Hadoop {version} was up after {info.info['seconds']:.1f} s")
         assert _call("GET", f"{info.rm_url}/app/v1/services/version")["hadoop_version"].startswith(
             version
         )
         find = (
             "until getent hosts chief-0.hello.alice.sandbox.test; do sleep 0.3; done"
-            if info.resolver == "system"
+            if info.info["resolver"] == "system"
             else "sleep 2"
         )
         chief = {
@@ -70,5 +62,3 @@ def test_a_job_runs_to_its_end(version: str, tmp_path: Path) -> None:
             assert time.monotonic() < deadline, app
             time.sleep(0.5)
         assert (app["state"], app["finalStatus"]) == ("FINISHED", "SUCCEEDED")
-    finally:
-        sandbox.down()

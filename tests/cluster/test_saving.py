@@ -22,10 +22,9 @@ def test_tasks_save_before_the_job_is_stopped(tool: Tool) -> None:
     server = {**SMALL, "kind": "serves", "command": f"exec python3 train.py {tool.cwd}/saved 4"}
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}, "server": server}
     where = running(tool, "saves", 4, roles, strategy="custom")
-    began = time.monotonic()
     stopped = tool("stop", "saves", "--grace", "2m", "-o", "json")
     assert stopped.status == 0, stopped
-    assert time.monotonic() - began < 90  # not the whole time
+    assert "had not ended after" not in stopped.stderr, "not the whole time"
     assert (stopped.json["state"], stopped.json["confirmed"]) == ("STOPPED", True)
     # the others may need the server to save
     assert saved(where) == ["chief-0", "worker-0", "worker-1"]

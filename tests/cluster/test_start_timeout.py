@@ -22,6 +22,7 @@ WAITS = {
 OVERDUE = "chief-0 has had no container for longer than start_timeout (10 s)"
 
 
+@pytest.mark.alone
 def test_a_job_whose_deciding_task_gets_no_container_is_told_and_ended_by_its_follower(
     tool: Tool,
 ) -> None:

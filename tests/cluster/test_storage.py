@@ -5,30 +5,28 @@ has.
 from __future__ import annotations
 
 import secrets
-import subprocess
 import threading
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused
 from submit_tf_job.plan import Upload
-from submit_tf_job.sandbox import SandboxInfo
-from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.storage import PathExists, Storage, open_storage
-from submit_tf_job.storage.staging import forget, stage, sweep
+from submit_tf_job.storage.staging import stage
+from tests.clusters import Cluster
+from tests.hdfs import Hdfs, nameservice
 from tests.unit.storage.storage_verbs import StorageVerbs
 
 pytestmark = pytest.mark.cluster
 
 
-def web_uri(sandbox: SandboxInfo) -> str:
+def web_uri(sandbox: Cluster) -> str:
     return sandbox.namenode_url.replace("http://", "webhdfs://").rstrip("/")
 
 
-def open_as(kind: str, sandbox: SandboxInfo, user: str | None) -> Storage:
+def open_as(kind: str, sandbox: Cluster, user: str | None) -> Storage:
     uri = sandbox.hdfs_uri if kind == "hdfs" else web_uri(sandbox)
     return open_storage(uri, hadoop_conf=sandbox.client_conf, user=user, timeout_s=30)
 
@@ -39,7 +37,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def storage(kind: str, real_cluster: SandboxInfo) -> Storage:
+def storage(kind: str, real_cluster: Cluster) -> Storage:
     return open_as(kind, real_cluster, real_cluster.user)
 
 
@@ -56,7 +54,7 @@ class TestVerbs(StorageVerbs):
 
 
 def test_the_user_is_who_was_asked_for(
-    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
+    kind: str, real_cluster: Cluster, storage: Storage, base: str
 ) -> None:
     storage.chmod(base, 0o777)
     for user in ("alice", "bob"):
@@ -68,7 +66,7 @@ def test_the_user_is_who_was_asked_for(
 
 
 def test_what_others_may_not_read_is_an_auth_error(
-    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
+    kind: str, real_cluster: Cluster, storage: Storage, base: str
 ) -> None:
     storage.mkdirs(f"{base}/mine", 0o700)
     storage.write(f"{base}/mine/f", b"x")
@@ -84,7 +82,7 @@ def test_what_others_may_not_read_is_an_auth_error(
 
 
 def test_users_side_by_side_are_not_mixed_up(
-    real_cluster: SandboxInfo, storage: Storage, base: str
+    real_cluster: Cluster, storage: Storage, base: str
 ) -> None:
     storage.chmod(base, 0o777)
     problems: list[BaseException] = []
@@ -107,17 +105,8 @@ def test_users_side_by_side_are_not_mixed_up(
     assert len(storage.list_dir(base)) == 15
 
 
-def test_a_space_quota_is_no_room(real_cluster: SandboxInfo, storage: Storage, base: str) -> None:
-    jars = load_state(Layout(real_cluster.home)).jars  # type: ignore[union-attr]
-    admin = [
-        "java",
-        "-cp",
-        f"{real_cluster.client_conf}:{jars}/*",
-        "org.apache.hadoop.hdfs.tools.DFSAdmin",
-    ]
-    subprocess.run(
-        [*admin, "-setSpaceQuota", "1m", base], check=True, timeout=60, capture_output=True
-    )
+def test_a_space_quota_is_no_room(real_cluster: Cluster, storage: Storage, base: str) -> None:
+    Hdfs(real_cluster).limit(base, 1 << 20)
     with pytest.raises(Refused, match="quota"):
         storage.write(f"{base}/big", b"x" * 2_000_000)
     assert storage.list_dir(base) == []
@@ -128,44 +117,22 @@ def test_nobody_listens(kind: str) -> None:
         open_storage(f"{kind}://localhost:1", timeout_s=5).stat("/")
 
 
-def test_the_default_file_system_and_a_host_without_path(real_cluster: SandboxInfo) -> None:
+def test_the_default_file_system_and_a_host_without_path(real_cluster: Cluster) -> None:
     storage = open_storage("hdfs:///anything", hadoop_conf=real_cluster.client_conf)
     assert storage.root == real_cluster.hdfs_uri
     assert storage.stat("/").is_dir
 
 
 def test_hadoop_conf_dir_of_the_environment_is_not_looked_at(
-    real_cluster: SandboxInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    real_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "core-site.xml").write_text("this is no XML, and hdfs-native would say so")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     assert open_storage(real_cluster.hdfs_uri).stat("/").is_dir
 
 
-def test_staging_is_once_private_and_swept(
-    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
-) -> None:
-    one = Upload(
-        f"{real_cluster.hdfs_uri}{base}/staging/files/job/0123/job.tar", b"payload" * 500_000
-    )
-    found = [stage([one], storage, user=real_cluster.user)[0] for _ in range(2)]
-    assert [(file.uri, file.sent) for file in found] == [(one.uri, 3_500_000), (one.uri, 0)]
-    assert storage.read(one.uri) == one.content
-    above = one.directory.removesuffix("/0123")
-    assert [
-        storage.stat(path).mode for path in (f"{base}/staging", above, one.directory, one.uri)
-    ] == [0o700, 0o700, 0o700, 0o600]
-    later = datetime.now(timezone.utc) + timedelta(days=9)
-    swept = list(sweep(storage, f"{base}/staging", older_than=timedelta(days=7), now=later))
-    assert [(item.name, item.size) for item in swept] == [("job", 3_500_000)]
-    with pytest.raises(AuthError, match="Permission denied: user=bob"):
-        stage([one], open_as(kind, real_cluster, "bob"), user="bob")
-    forget(storage, one.directory)
-    assert not storage.exists(above)
-
-
 def test_many_submitters_of_one_content(
-    kind: str, real_cluster: SandboxInfo, storage: Storage, base: str
+    kind: str, real_cluster: Cluster, storage: Storage, base: str
 ) -> None:
     one = Upload(f"{real_cluster.hdfs_uri}{base}/s/files/job/0123/job.tar", b"payload" * 300_000)
     results: list[int] = []
@@ -189,3 +156,18 @@ def test_a_file_is_not_replaced_by_a_loser(storage: Storage, base: str) -> None:
     with pytest.raises(PathExists):
         storage.write(f"{base}/f", b"second", overwrite=False)
     assert storage.stat(f"{base}/f") == before
+
+
+@pytest.mark.parametrize("scheme", ["hdfs://ns1", "viewfs://all/all"])
+def test_nameservices_and_viewfs(real_cluster: Cluster, tmp_path: Path, scheme: str) -> None:
+    place = f"/tmp/named-{secrets.token_hex(6)}"
+    hdfs = Hdfs(real_cluster)
+    hdfs.write(f"{place}/part 1.txt", b"row 1\n")
+    conf = nameservice(real_cluster, tmp_path)
+    storage = open_storage(scheme, hadoop_conf=conf, user=real_cluster.user)
+    root = scheme.removeprefix("hdfs://ns1").removeprefix("viewfs://all") + place
+    assert [item.name for item in storage.list_dir(root)] == ["part 1.txt"]
+    assert storage.read(f"{root}/part 1.txt") == b"row 1\n"
+    storage.write(f"{root}/written", b"x")
+    assert hdfs.read(f"{place}/written") == b"x"
+    hdfs.remove(place)

@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
-from submit_tf_job import operations
-from submit_tf_job.operations import history
-from submit_tf_job.sandbox import Sandbox
-from submit_tf_job.settings import Settings
-from submit_tf_job.storage import open_storage
-from tests.cluster.counting import Counting
+from tests.cluster.calls import until
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
 )
@@ -167,9 +164,16 @@ def _when_it_is_over(tool: Tool, job: str, followed: str, lines: list[dict[str, 
     assert tool("logs", "nosuch").status == 5
 
 
-def test_a_large_log(
-    tool: Tool, cluster_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def bytes_read(cluster: Cluster) -> int:
+    """Ask the DataNode how much has been read of it."""
+    url = f"http://localhost:{cluster.info['ports']['datanode_http']}/jmx"
+    query = {"qry": "Hadoop:service=DataNode,name=DataNodeActivity-*"}
+    [found] = requests.get(url, params=query, timeout=30).json()["beans"]
+    return int(found["BytesRead"])
+
+
+@pytest.mark.alone
+def test_a_large_log(tool: Tool, real_cluster: Cluster) -> None:
     """Its end is read from its end, and a pager that is closed stops it quietly."""
     program = (
         "for i in range(1100000): print('%010d step loss=%d the quick brown fox' % (i, (i * "
@@ -182,28 +186,17 @@ def test_a_large_log(
         roles={"worker": {"memory": "256Mi"}},
     )
     assert tool("submit", spec).status == 0
-    assert (
-        tool("logs", "much", "--tail", "1", "--file", "stdout.txt").stdout
-        == "0001099999 step loss=865951 the quick brown fox\n"
-    )
-
-    opened: list[Counting] = []
-
-    def counting(*args: Any, **named: Any) -> Counting:
-        opened.append(Counting(open_storage(*args, **named)))
-        return opened[-1]
-
-    monkeypatch.setattr(history, "open_storage", counting)
-    found = list(
-        operations.logs(
-            operations.connect(cluster_settings), "much", "worker-0", tail=10, files=["stdout.txt"]
-        )
-    )
-    assert [line.text[:10] for line in found] == [
+    url = f"{real_cluster.rm_url}/ws/v1/cluster/apps/{tool.status('much')['application_id']}"
+    collected = "SUCCEEDED"
+    until(lambda: requests.get(url, timeout=30).json()["app"]["logAggregationStatus"] == collected)
+    before = bytes_read(real_cluster)
+    tail = tool("logs", "much", "worker-0", "--tail", "10", "--file", "stdout.txt", "--raw")
+    read = bytes_read(real_cluster) - before
+    assert [line.split()[-6] for line in tail.stdout.splitlines()] == [
         f"{number:010d}" for number in range(1_099_990, 1_100_000)
     ]
-    [storage] = opened
-    assert storage.asked < 100_000
+    print(f"the end of 50 MB: {read} bytes read of HDFS")
+    assert read < 1_000_000
 
     words = " ".join(tool.argv("logs", "much", "-q"))
     done = subprocess.run(
@@ -216,7 +209,8 @@ def test_a_large_log(
     assert done.stderr == ""
 
 
-def test_a_node_that_is_silent_is_said(tool: Tool, sandbox: Sandbox) -> None:
+@pytest.mark.alone
+def test_a_node_that_is_silent_is_said(tool: Tool, real_cluster: Cluster) -> None:
     spec = tool.spec(
         "silent", strategy="single", command=["sleep", "60"], roles={"worker": {"memory": "256Mi"}}
     )
@@ -225,10 +219,7 @@ def test_a_node_that_is_silent_is_said(tool: Tool, sandbox: Sandbox) -> None:
     impatient = replace(
         tool, environ={**tool.environ, "SUBMIT_TF_JOB_TIMEOUTS_READ": "2s"}, jobs=[]
     )
-    manager = next(
-        daemon.pid for daemon in sandbox.status().daemons if daemon.name == "nodemanager"
-    )
-    assert manager
+    manager = real_cluster.pid_of("nodemanager")
     os.kill(manager, signal.SIGSTOP)
     try:
         seen = impatient("logs", "silent", timeout=60)

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
-from submit_tf_job.sandbox.options import Mode
+from tests import clusters
 from tests.cluster.conftest import (
-    ROOT,
     SPECS,
 )
-from tests.fakes.sandbox import sandbox_dirs
+from tests.clusters import ROOT, Cluster
 from tests.tool import (
     Tool,
 )
@@ -42,15 +40,12 @@ TASK = {"memory": "1Gi"}
 
 
 @contextmanager
-def without_dns(environ: dict[str, str], *modes: Mode, **options: Any) -> Iterator[SandboxInfo]:
+def without_dns(*options: str) -> Iterator[Cluster]:
     """Start a sandbox without Registry DNS, and take it down at the end."""
-    made = Sandbox(f"test{os.getpid()}-{'-'.join(('nodns', *modes))}", sandbox_dirs(environ))
-    try:
-        info = made.up(SandboxOptions(resolver="none", modes=modes, **options), environ, print)
-        assert (info.dns_server, "registrydns" in info.started) == (None, False)
-        yield info
-    finally:
-        made.down()
+    with clusters.own("nodns", "--no-dns", *options) as cluster:
+        assert cluster.info["dns_server"] is None
+        assert "registrydns" not in cluster.info["started"]
+        yield cluster
 
 
 def trains(tool: Tool, name: str, **more: Any) -> None:
@@ -73,10 +68,11 @@ def succeeds(tool: Tool, spec: Path, *words: str) -> None:
     assert (done.status, done.json["state"]) == (0, "SUCCEEDED"), done
 
 
+@pytest.mark.usefixtures("clusters_of_session")
 def test_tasks_train_without_registry_dns(
     session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
 ) -> None:
-    with without_dns(session_environ, container_path=(tensorflow / "bin",)) as info:
+    with without_dns("--container-path", str(tensorflow / "bin")) as info:
         trains(Tool(session_environ, info.profile, tmp_path), "nameless")
 
 
@@ -85,7 +81,7 @@ def test_every_strategy_trains_without_registry_dns(
     session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
 ) -> None:
     frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
-    with without_dns(session_environ, container_path=(tensorflow / "bin",)) as info:
+    with without_dns("--container-path", str(tensorflow / "bin")) as info:
         tool = Tool(session_environ, info.profile, tmp_path)
         for name in ("single", "custom", "parameter-server", "estimator"):
             succeeds(tool, SPECS / f"{name}.yaml", "--name", name)
@@ -109,23 +105,22 @@ def test_every_strategy_trains_without_registry_dns(
 def test_tasks_meet_with_delegation_tokens(
     session_environ: dict[str, str], tensorflow: Path, tmp_path: Path, names: str
 ) -> None:
-    options = {"container_path": (tensorflow / "bin",)}
-    with without_dns(session_environ, "kerberos", **options) as info:
+    path = ("--container-path", str(tensorflow / "bin"))
+    with without_dns("--profile", "kerberos", *path) as info:
         environ = {**session_environ, "SUBMIT_TF_JOB_NAMES": names}
         trains(Tool(environ, info.profile, tmp_path), "tokens")
 
 
 @pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")
-@pytest.mark.parametrize("modes", [("docker",), ("kerberos", "docker")])
+@pytest.mark.parametrize("profile", ["docker", "kerberos+docker"])
 def test_tasks_meet_on_every_network(
-    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path, modes: tuple[Mode, ...]
+    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path, profile: str
 ) -> None:
     packages = next((tensorflow / "lib").glob("python3.*/site-packages"))
-    with without_dns(session_environ, *modes, mounts=(str(tensorflow),)) as info:
-        assert info.docker
+    with without_dns("--profile", profile, "--mount", str(tensorflow)) as info:
         build = [sys.executable, str(ROOT / "docker" / "build"), "--packages", "base", "no-exec"]
-        environ = {**session_environ, "DOCKER_HOST": info.docker.host}
+        environ = {**session_environ, "DOCKER_HOST": info.info["docker"]["host"]}
         subprocess.run(build, env=environ, check=True, timeout=900)
         tool = Tool(session_environ, info.profile, tmp_path)
         for network in ("bridge", "jobs", "host"):

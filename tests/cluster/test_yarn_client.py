@@ -19,7 +19,6 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from submit_tf_job.operations.history import StoredServices
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
 from submit_tf_job.storage import NoSuchPath, open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -27,6 +26,7 @@ from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.stopping import delete
 from submit_tf_job.yarn.submit import submit
+from tests.clusters import Cluster
 from tests.fakes.services import service_of
 from tests.fakes.transport import connection_broke
 from tests.unit.yarn.behaviours import YarnBehaviours, until
@@ -83,7 +83,7 @@ class FaultyAdapter(HTTPAdapter):
 class RealWorld:
     """A sandbox as a world."""
 
-    def __init__(self, info: SandboxInfo) -> None:
+    def __init__(self, info: Cluster) -> None:
         self.info = info
         self.user = info.user
         self.adapter = FaultyAdapter()
@@ -144,7 +144,7 @@ class RealWorld:
 
 
 @pytest.fixture
-def world(real_cluster: SandboxInfo) -> Iterator[RealWorld]:
+def world(real_cluster: Cluster) -> Iterator[RealWorld]:
     made = RealWorld(real_cluster)
     yield made
     for name in made.names:
@@ -180,23 +180,21 @@ class TestReal(YarnBehaviours):
         assert (again.adopted, again.posts) == (True, 0)
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.parametrize("after_s", [0.05, 0.25, 0.5, 0.8])
 def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
-    world: RealWorld, sandbox: Sandbox, session_environ: dict[str, str], after_s: float
+    world: RealWorld, real_cluster: Cluster, after_s: float
 ) -> None:
     name = world.name()
-    pid = next(
-        daemon.pid for daemon in sandbox.status().daemons if daemon.name == "resourcemanager"
-    )
-    assert pid is not None
+    pid = real_cluster.pid_of("resourcemanager")
 
     def kill_and_heal() -> None:
         time.sleep(after_s)
         os.kill(pid, signal.SIGKILL)
         while Path(f"/proc/{pid}").exists():
             time.sleep(0.02)
-        sandbox.up(SandboxOptions(), session_environ)
+        real_cluster.heal()
 
     healer = threading.Thread(target=kill_and_heal)
     body = world.body(name, "s1")

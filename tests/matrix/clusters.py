@@ -15,14 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from submit_tf_job.sandbox import Sandbox, profile_name
 from tests.cluster.conftest import (
     SPECS,
 )
 from tests.cluster.elastic import shrinks_and_grows, starts_with_fewer
 from tests.cluster.retries import is_tried_once, survives_worker_and_chief
 from tests.cluster.saving import saves_where_hadoop_signals
-from tests.fakes.sandbox import sandbox_dirs
 from tests.matrix.page import Cell
 from tests.tool import (
     Tool,
@@ -391,11 +389,12 @@ def up(cluster: Cluster, environ: Mapping[str, str], tensorflow: Path) -> Iterat
         with tempfile.TemporaryDirectory() as directory:
             info = json.loads(done.stdout)
             yield Site(
-                Tool(environ, profile_name(name), Path(directory)),
+                Tool(environ, info["profile"], Path(directory)),
                 cluster.hadoop,
                 Path(info["client_conf"]),
                 info["rm_url"],
                 tensorflow,
             )
     finally:
-        Sandbox(name, sandbox_dirs(environ)).down()
+        down = [sys.executable, "-m", "submit_tf_job", "sandbox", "down", "--name", name]
+        subprocess.run(down, env=environ, timeout=DOWN_S, check=False)

@@ -24,10 +24,11 @@ SMALL = {"memory": "128Mi"}
 Fleet = Callable[[Mapping[str, dict[str, Any]]], Mapping[str, Future[Result]]]
 
 
-@pytest.fixture(scope="session")
-def clusters_of_session() -> Iterator[None]:
-    """Hold the clusters of this checkout for as long as this process tests."""
-    with clusters.used():
+@pytest.fixture(autouse=True)
+def turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hold the clusters of this test, alone where it is marked so."""
+    by_one = request.node.get_closest_marker("alone") is not None
+    with clusters.held(request.fixturenames, by_one=by_one):
         yield
 
 

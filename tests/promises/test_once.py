@@ -39,6 +39,11 @@ class Judge:
         found = requests.get(self._url, params={"applicationTags": f"name: {name}"}, timeout=30)
         return [app["id"] for app in (found.json()["apps"] or {}).get("app", [])]
 
+    def ended(self, application: str) -> bool:
+        """Say whether an application is over."""
+        found = requests.get(f"{self._url}/{application}", timeout=30).json()["app"]
+        return found["state"] in ("FINISHED", "FAILED", "KILLED")
+
 
 @pytest.fixture
 def judge(simple: Cluster) -> Judge:
@@ -122,9 +127,11 @@ def test_another_job_of_a_living_name_is_refused(tool: Tool, judge: Judge, uniqu
     name = f"taken-{unique}"
     first = submitted(tool, tiny(tool, name))
     other = tool.spec(name, strategy="single", command="sleep 5", roles={"worker": SMALL})
-    refused = tool("submit", other)
-    assert refused.status == 6, refused.stderr
-    assert first["application_id"] in refused.stderr
+    for options in ((), ("--replace",)):
+        refused = tool("submit", other, *options)
+        assert refused.status == 6, refused.stderr
+        assert first["application_id"] in refused.stderr
+    assert tool("delete", name).status == 6
     assert judge.applications(name) == [first["application_id"]]
     assert tool("status", name, "-o", "json").json["state"] in ("PENDING", "STARTING", "RUNNING")
     assert tool("delete", name, "--force").status == 0

@@ -90,6 +90,7 @@ def test_container_has_its_gpu_and_no_credential_of_the_submitter(
     assert said["gpus"] in ("0", "1") or said["gpus"].startswith("GPU-"), said
 
 
+@pytest.mark.alone
 def test_active_resource_manager_dies_while_a_job_is_followed(
     docked: Tool, secure: Cluster, unique: str
 ) -> None:
@@ -113,7 +114,6 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
         True,
         seen["application_id"],
     )
-    clusters.started("secure")  # it is repaired for the tests that follow
 
 
 def _active(cluster: Cluster, cache: Path) -> str:

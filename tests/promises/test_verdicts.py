@@ -37,7 +37,7 @@ def ends(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
         path.chmod(0o755)
         return str(readable(path))
 
-    worker_1 = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 1; exit 7; fi; sleep 600'
+    worker_1 = 'if [ "$TFJOB_INDEX" = 1 ]; then echo cannot >&2; exit 7; fi; sleep 600'
     three = {"strategy": "multi-worker", "roles": {"worker": {**SMALL, "instances": 2}}}
     swallows = python("swallows", "exit 0")
     after = python("after", '/usr/bin/python3 "$@"; exit 9')
@@ -130,6 +130,15 @@ def running(tool: Tool, unique: str) -> Mapping[str, dict[str, Any]]:
     }
 
 
+def test_failure_tells_the_last_words(ends: Mapping[str, Future[Result]], tool: Tool) -> None:
+    told = ends["exits-7"].result().json
+    assert (told["failure"]["task"], told["failure"]["status"]) == ("worker-1", 7)
+    assert "cannot" in told["failure"]["last_lines"]
+    text = tool("wait", told["name"]).stdout
+    assert "cannot" in text
+    assert "exit status 7" in text
+
+
 def test_stopped_job_is_stopped(tool: Tool, running: Mapping[str, dict[str, Any]]) -> None:
     name = running["stopped"]["name"]
     assert tool("stop", name, "-o", "json").json["state"] == "STOPPED"
@@ -216,6 +225,13 @@ def test_refused_job_leaves_its_name_free(tool: Tool, unique: str) -> None:
         "too-large": (
             {"roles": {"worker": {"memory": "999Gi"}}},
             ":7:5: roles.worker.memory: ",
+        ),
+        "too-many": (
+            {
+                "strategy": "multi-worker",
+                "roles": {"chief": SMALL, "worker": {"memory": "3Gi", "instances": 4}},
+            },
+            ":9:5: roles.worker.memory: the job needs",
         ),
         "no-gpus": ({"roles": {"worker": {**SMALL, "gpus": 1}}}, "roles.worker.gpus: "),
     }

@@ -53,6 +53,25 @@ def test_why_it_failed(
     assert (cause["code"], cause["task"]) == (code, task), cause
     assert words in cause["sentence"]
     assert hint in (cause["hint"] or "")
+    assert (cause["host"], cause["container_id"][:10]) == ("localhost", "container_")
+
+
+def test_why_it_failed_with_numbers_and_places(
+    failed: Mapping[str, Future[Result]], tool: Tool
+) -> None:
+    memory, module, elsewhere = (
+        failed[name].result().json for name in ("why-memory", "why-module", "why-elsewhere")
+    )
+    assert memory["root_cause"]["facts"]["asked_mib"] == 128
+    assert "beyond the 'PHYSICAL' memory limit" in memory["root_cause"]["diagnostics"]
+    assert module["root_cause"]["facts"]["place"] == "train.py:5"
+    text = tool("status", module["name"]).stdout
+    assert "first cause  worker-0 could not import the module pandaz" in text
+    assert "ModuleNotFoundError: No module named 'pandaz'  (train.py:5)" in text
+    assert elsewhere["failure"]["task"] == "chief-0", "the one that ended first"
+    [chief] = elsewhere["root_cause"]["consequences"]
+    assert chief["task"] == "chief-0"
+    assert "it names worker-0" in chief["message"]
 
 
 def causes(tool: Tool, job: str, code: str) -> dict[str, Any]:
