@@ -21,7 +21,6 @@ from tests.cluster.conftest import (
 from tests.cluster.retries import (
     SEED,
     SMALL,
-    STEPS,
     may_end,
     reaches,
     survives_a_node,
@@ -36,25 +35,6 @@ from tests.tool import (
 )
 
 pytestmark = pytest.mark.cluster
-
-
-# --- longer proofs: `make matrix` -----------------------------------------------------------------
-@pytest.mark.long
-def test_containers_that_never_start_the_bootstrap_end_the_job(tool: Tool) -> None:
-    spec = tool.spec(
-        "no-python",
-        strategy="single",
-        python="/no/such/python",
-        command="echo never",
-        retries={"max": 1, "node_losses": 0},
-        start_timeout="1m",
-        roles={"chief": {"memory": "256Mi"}},
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    done = tool("wait", "no-python", "-o", "json", timeout=560)
-    assert done.status == 1, done.stdout + done.stderr
-    assert done.json["state"] == "FAILED"
-    gone("no-python")
 
 
 @pytest.mark.long
@@ -194,37 +174,6 @@ def test_ten_losses_at_random_moments(tool: Tool) -> None:
     assert checkpoint.read_text() == "160"
     gone("ten-times")
     assert not processes_of("ten-times")
-
-
-@pytest.mark.long
-def test_two_losses_at_once_while_a_restart_is_under_way(tool: Tool) -> None:
-    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
-    checkpoint = training(tool, "two-at-once", {"max": 5, "node_losses": 0}, roles)
-    kill("two-at-once", "worker-1")
-    tool.until("two-at-once", lambda seen: (seen["retries"] or {}).get("used") == 1)
-    kill("two-at-once", "worker-0")
-    kill("two-at-once", "chief-0")
-    may_end(checkpoint)
-    done = tool("wait", "two-at-once", "-o", "json")
-    assert (done.status, done.json["confirmed"]) == (0, True), done.stdout + done.stderr
-    # the two are one loss, and the deciding task's successor knows the one before
-    lost = [entry["task"] for entry in done.json["retries"]["generations"]]
-    assert lost == ["worker-1", "chief-0"]
-    assert checkpoint.read_text() == str(STEPS)
-    gone("two-at-once")
-    assert not processes_of("two-at-once")
-
-
-@pytest.mark.long
-def test_a_stop_during_a_restart(tool: Tool) -> None:
-    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
-    training(tool, "stop-again", {"max": 5, "node_losses": 0}, roles)
-    kill("stop-again", "worker-1")
-    tool.until("stop-again", lambda seen: (seen["retries"] or {}).get("used") == 1)
-    assert tool("stop", "stop-again").status == 0
-    assert tool("status", "stop-again", "-o", "json").json["state"] == "STOPPED"
-    gone("stop-again")
-    assert not processes_of("stop-again")
 
 
 @pytest.mark.long

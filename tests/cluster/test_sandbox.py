@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,34 +21,18 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import (
-    DAEMONS,
-    DEFAULT_VERSION,
-    Sandbox,
-    SandboxDirs,
-    SandboxInfo,
-    SandboxOptions,
-    shutdown,
-)
-from submit_tf_job.sandbox.jvm import find_java_home
-from submit_tf_job.sandbox.processes import end
-from submit_tf_job.sandbox.saved_state import Layout, load_state
-from submit_tf_job.sandbox.web import ask_dns
+from tests import clusters
 from tests.cluster.calls import call, until
-from tests.cluster.conftest import (
-    processes_below,
-)
-from tests.fakes.sandbox import sandbox_dirs
+from tests.cluster.conftest import HADOOP, processes_below
+from tests.clusters import ROOT, Cluster
+from tests.hdfs import Hdfs
 
 pytestmark = pytest.mark.cluster
 
-# Of a busy machine with two cores; a quiet one needs 9 s, which the test prints.
-UP_S = 150
-# Of each node of the smaller sandbox.
-NODE_MIB = 4096
+UP_S = 300
 AS_ROOT = os.geteuid() == 0
-CACHE = sandbox_dirs(os.environ).cache_dir
+DAEMONS = ("zookeeper", "namenode", "datanode", "resourcemanager", "nodemanager", "registrydns")
+ENDED = ("FINISHED", "FAILED", "KILLED")
 
 
 class Service:
@@ -58,16 +41,9 @@ class Service:
     YARN appends redirections to the launch command, so a command of several parts stands in braces.
     """
 
-    def __init__(
-        self,
-        info: SandboxInfo,
-        name: str,
-        command: str,
-        user: str = "alice",
-        **changes: object,
-    ) -> None:
-        self.info, self.name, self.user = info, name, user
-        self.host = f"chief-0.{name}.{user}.sandbox.test"
+    def __init__(self, cluster: Cluster, name: str, command: str, **changes: object) -> None:
+        self.cluster, self.name = cluster, name
+        self.host = f"chief-0.{name}.alice.sandbox.test"
         component = {
             "name": "chief",
             "number_of_containers": 1,
@@ -76,22 +52,17 @@ class Service:
             "resource": {"cpus": 1, "memory": "256"},
             **changes,
         }
-        status, answer = call(
-            "POST",
-            self._url(""),
-            {"name": name, "version": "1", "lifetime": "900", "components": [component]},
-        )
+        body = {"name": name, "version": "1", "lifetime": "900", "components": [component]}
+        status, answer = call("POST", self._url(""), body)
         assert status == 202, answer
         self.app_id = answer["diagnostics"].rpartition(" ")[2]
 
     def _url(self, path: str) -> str:
-        return f"{self.info.rm_url}/app/v1/services{path}?user.name={self.user}"
+        return f"{self.cluster.rm_url}/app/v1/services{path}?user.name=alice"
 
-    def app(self) -> dict[str, Any]:
+    def app(self, page: str = "") -> dict[str, Any]:
         """The ResourceManager's word."""
-        return dict(
-            call("GET", f"{self.info.rm_url}/ws/v1/cluster/apps/{self.app_id}")[1].get("app", {})
-        )
+        return call("GET", f"{self.cluster.rm_url}/ws/v1/cluster/apps/{self.app_id}{page}")[1]
 
     def containers(self) -> list[dict[str, Any]]:
         """The containers that have an address."""
@@ -107,34 +78,55 @@ class Service:
         """The task's container, "" if it has none yet."""
         return next((str(container["id"]) for container in self.containers()), "")
 
-    def ended(self) -> tuple[str, str]:
-        """Wait for the end."""
-        app = until(
-            lambda: (app := self.app()).get("state") in ("FINISHED", "FAILED", "KILLED") and app
-        )
-        return app["state"], app["finalStatus"]
-
-    def attempts(self) -> list[dict[str, Any]]:
-        """Its ApplicationMasters, one after the other."""
-        _, answer = call("GET", f"{self.info.rm_url}/ws/v1/cluster/apps/{self.app_id}/appattempts")
-        return list(answer["appAttempts"]["appAttempt"])
+    def attempts(self) -> int:
+        """How many ApplicationMasters it has had."""
+        return len(self.app("/appattempts")["appAttempts"]["appAttempt"])
 
     def output(self) -> str:
         """What the task wrote."""
-        files = (self.info.home / "run" / "nm-log" / self.app_id).glob("*/stdout.txt")
+        files = (self.cluster.home / "run" / "nm-log" / self.app_id).glob("*/stdout.txt")
         return "".join(path.read_text() for path in files)
 
     def delete(self) -> None:
         """Remove it, unless the cluster is gone already."""
-        with contextlib.suppress(urllib.error.URLError):
+        with contextlib.suppress(OSError):
             call("DELETE", self._url(f"/{self.name}"))
 
 
-def pid_of(sandbox: Sandbox, daemon: str) -> int:
-    """The process of a daemon."""
-    pid = next(row.pid for row in sandbox.status().daemons if row.name == daemon)
-    assert pid
-    return pid
+def dns(server: str, host: str) -> tuple[int, int]:
+    """Ask a DNS server for an address; return its code and the number of answers."""
+    address, _, port = server.partition(":")
+    name = b"".join(bytes([len(part)]) + part.encode() for part in host.split("."))
+    question = struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + name + b"\0" + struct.pack(">2H", 1, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(10)
+        asking.sendto(question, (address, int(port)))
+        _, flags, _, answers, _, _ = struct.unpack(">6H", asking.recv(4096)[:12])
+    return flags & 15, answers
+
+
+def sandbox(*words: str, **environ: str) -> subprocess.Popen[str]:
+    """Start a command of `sandbox`."""
+    argv = [sys.executable, "-m", "submit_tf_job", "sandbox", *words]
+    return subprocess.Popen(
+        argv,
+        env=clusters.environment() | environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def home_of(name: str) -> Path:
+    return clusters.directory() / "home/.local/state/submit_tf_job/sandbox" / name
+
+
+def daemons(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in cluster.status()["daemons"]}
+
+
+def pids(cluster: Cluster) -> dict[str, int]:
+    return {name: int(row["pid"]) for name, row in cluster.state()["daemons"].items()}
 
 
 def is_free(port: int, address: str = "") -> bool:
@@ -148,192 +140,137 @@ def is_free(port: int, address: str = "") -> bool:
     return True
 
 
-def assert_nothing_is_left(info: SandboxInfo) -> None:
+def nothing_is_left(cluster: Cluster, ports: dict[str, int], profile: Path) -> None:
     """No process, port, mount or file of a sandbox is left."""
-    assert processes_below(info.home) == {}
-    assert [port for port in info.ports.values() if not is_free(port)] == []
-    assert info.dns_server
-    address, _, port = info.dns_server.partition(":")
-    if int(port) != 53 or AS_ROOT:
-        assert is_free(int(port), address)
-    assert str(info.home) not in Path("/proc/mounts").read_text()
-    assert not info.home.exists()
-    assert not info.profile_path.exists()
+    assert processes_below(cluster.home) == {}
+    assert [port for port in ports.values() if not is_free(port)] == []
+    assert str(cluster.home) not in Path("/proc/mounts").read_text()
+    assert not (cluster.home / "state.json").exists()
+    assert not profile.exists()
 
 
 @pytest.fixture(scope="module")
-def dirs(tmp_path_factory: pytest.TempPathFactory) -> SandboxDirs:
-    """Directories of the tests' own, but the user's jars."""
-    root = tmp_path_factory.mktemp("sandboxes")
-    return SandboxDirs(root / "state", CACHE, root / "config")
-
-
-@pytest.fixture(scope="module")
-def two(dirs: SandboxDirs) -> Iterator[tuple[Sandbox, Sandbox]]:
+def two(clusters_of_session: None) -> Iterator[tuple[Cluster, Cluster]]:
     """Two sandboxes, started at the same moment: one as the machine allows, one in direct mode."""
-    sandboxes = Sandbox("default", dirs), Sandbox(f"b{os.getpid()}", dirs)
-    small = SandboxOptions(resolver="direct", memory_mib=NODE_MIB, vcores=4, nodes=2)
-    options = SandboxOptions(), small
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            infos = list(
-                pool.map(
-                    lambda pair: pair[0].up(pair[1], os.environ, print),
-                    zip(sandboxes, options, strict=True),
-                )
-            )
-        print("two at once were up after", [round(info.seconds, 1) for info in infos], "s")
-        assert max(info.seconds for info in infos) < UP_S
-        yield sandboxes
-    finally:
-        for sandbox in sandboxes:
-            sandbox.down()
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        made = [
+            clusters.own("first"),
+            clusters.own("second", "--resolver", "direct", "--nodes", "2"),
+        ]
+        first, second = pool.map(stack.enter_context, made)
+        yield first, second
 
 
 @pytest.fixture(scope="module")
-def first(two: tuple[Sandbox, Sandbox]) -> Sandbox:
+def first(two: tuple[Cluster, Cluster]) -> Cluster:
     """The one that may use the system's resolver."""
     return two[0]
 
 
-def info_of(sandbox: Sandbox) -> SandboxInfo:
-    """A running sandbox's facts."""
-    info = sandbox.status().info
-    assert info
-    return info
-
-
 @pytest.fixture(scope="module")
-def life(first: Sandbox) -> Iterator[Service]:
+def life(first: Cluster) -> Iterator[Service]:
     """A job that runs while daemons die; it begins when its own name is found by the system's
     resolver.
     """
-    find = (
-        "until getent ahostsv4 HOST; do sleep 0.3; done; "
-        if info_of(first).resolver == "system"
-        else ""
-    )
-    service = Service(info_of(first), "life", f"{{ {find}exec sleep 600; }}")
+    by_system = first.info["resolver"] == "system"
+    find = "until getent ahostsv4 HOST; do sleep 0.3; done; " if by_system else ""
+    service = Service(first, "life", f"{{ {find}exec sleep 600; }}")
     until(service.container)
     yield service
     service.delete()
 
 
-def test_up_gives_a_whole_cluster(first: Sandbox, dirs: SandboxDirs) -> None:
-    status = first.status()
-    info = info_of(first)
-    assert status.state == "up"
-    assert [row.name for row in status.daemons] == list(DAEMONS)
-    assert all(
-        row.alive and row.healthy and not row.reason and row.log.stat().st_size
-        for row in status.daemons
-    )
-    assert all(10000 <= port < 20000 for port in info.ports.values())
-    assert call("GET", f"{info.rm_url}/app/v1/services/version")[1]["hadoop_version"].startswith(
-        DEFAULT_VERSION
-    )
-    metrics = call("GET", f"{info.rm_url}/ws/v1/cluster/metrics")[1]["clusterMetrics"]
+def test_up_gives_a_whole_cluster(first: Cluster) -> None:
+    assert first.status()["state"] == "up"
+    assert list(daemons(first)) == list(DAEMONS)
+    assert all(10000 <= port < 20000 for port in first.info["ports"].values())
+    version = call("GET", f"{first.rm_url}/app/v1/services/version")[1]["hadoop_version"]
+    assert version.startswith(HADOOP)
+    metrics = call("GET", f"{first.rm_url}/ws/v1/cluster/metrics")[1]["clusterMetrics"]
     assert (metrics["activeNodes"], metrics["totalMB"], metrics["totalVirtualCores"]) == (
         1,
         12288,
         16,
     )
-    profile = yaml.safe_load((dirs.config_dir / "profiles.d" / "sandbox.yaml").read_text())
-    assert profile["resource_managers"] == [info.rm_url]
-    assert ("server" in profile["dns"]) is (info.resolver == "direct")
+    profile = yaml.safe_load(first.profile_file.read_text())
+    assert profile["resource_managers"] == [first.rm_url]
+    assert ("server" in profile["dns"]) is (first.info["resolver"] == "direct")
 
 
-def test_hdfs_has_what_two_users_need(first: Sandbox) -> None:
-    info = info_of(first)
-
-    def look(path: str) -> tuple[str, str]:
-        _, answer = call(
-            "GET", f"{info.namenode_url}/webhdfs/v1{path}?op=GETFILESTATUS&user.name={info.user}"
-        )
-        return answer["FileStatus"]["owner"], answer["FileStatus"]["permission"]
-
-    assert look("/user/alice") == ("alice", "755")
-    assert look(f"/user/{info.user}") == (info.user, "755")
-    assert look("/tmp/logs")[1] == "1777"
-    assert look(f"{info.home}/run/tmp/.yarn/services")[1] == "1777"
+def test_hdfs_has_what_two_users_need(first: Cluster) -> None:
+    hdfs = Hdfs(first)
+    for user in ("alice", first.user):
+        found = hdfs.stat(f"/user/{user}")
+        assert (found["owner"], found["permission"]) == (user, "755")
+    for path in ("/tmp/logs", f"{first.home}/run/tmp/.yarn/services"):
+        assert hdfs.stat(path)["permission"] == "1777"
 
 
-def test_a_second_up_does_nothing_and_takes_no_time(first: Sandbox) -> None:
-    before = [row.pid for row in first.status().daemons]
-    info = first.up(SandboxOptions(), os.environ)
-    assert info.started == ()
-    assert info.seconds < 5, "a quiet machine needs 0.1 s"
-    assert [row.pid for row in first.status().daemons] == before
+def test_a_second_up_does_nothing(first: Cluster) -> None:
+    before = pids(first)
+    assert first.heal() == []
+    assert pids(first) == before
 
 
-def test_two_sandboxes_do_not_meet(two: tuple[Sandbox, Sandbox]) -> None:
-    infos = [info_of(sandbox) for sandbox in two]
-    assert not set(infos[0].ports.values()) & set(infos[1].ports.values())
-    assert infos[0].dns_server != infos[1].dns_server
+def test_two_sandboxes_do_not_meet(two: tuple[Cluster, Cluster]) -> None:
+    infos = [cluster.info for cluster in two]
+    assert not set(infos[0]["ports"].values()) & set(infos[1]["ports"].values())
+    assert infos[0]["dns_server"] != infos[1]["dns_server"]
     for info in infos:
-        nodes = call("GET", f"{info.rm_url}/ws/v1/cluster/nodes")[1]["nodes"]["node"]
-        hosts = [f"{url.hostname}:{info.ports['nm']}" for url in map(urlsplit, info.nm_urls)]
+        nodes = call("GET", f"{info['rm_url']}/ws/v1/cluster/nodes")[1]["nodes"]["node"]
+        hosts = [f"{url.hostname}:{info['ports']['nm']}" for url in map(urlsplit, info["nm_urls"])]
         assert sorted(node["id"] for node in nodes) == sorted(hosts)
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can give containers a resolver of their own")
-def test_containers_find_names_by_the_systems_resolver(first: Sandbox, life: Service) -> None:
-    info = info_of(first)
-    assert info.resolver == "system", "this machine should allow it"
+def test_containers_find_names_by_the_systems_resolver(first: Cluster, life: Service) -> None:
+    assert first.info["resolver"] == "system", "this machine should allow it"
     until(lambda: life.host in life.output())
     with pytest.raises(socket.gaierror):
         socket.getaddrinfo(life.host, 80)  # the host's own resolver is as it was
 
 
-def test_names_are_served_in_direct_mode(two: tuple[Sandbox, Sandbox], life: Service) -> None:
-    info = info_of(two[1])
-    assert info.resolver == "direct"
-    service = Service(info, "direct", "exec sleep 600")
+def test_names_are_served_in_direct_mode(two: tuple[Cluster, Cluster], life: Service) -> None:
+    info = two[1].info
+    assert info["resolver"] == "direct"
+    service = Service(two[1], "direct", "exec sleep 600")
     until(service.container)
-    assert info.dns_server
-    server, _, port = info.dns_server.partition(":")
-    assert until(lambda: ask_dns(server, int(port), service.host).records)
-    assert ask_dns(server, int(port), life.host).code == 3, (
-        "the other sandbox's job is not known here"
-    )
-    profile = yaml.safe_load(info.profile_path.read_text())
-    assert profile["dns"] == {"domain": "sandbox.test", "server": info.dns_server}
+    until(lambda: dns(info["dns_server"], service.host) == (0, 1))
+    assert dns(info["dns_server"], life.host)[0] == 3, "the other sandbox's job is not known here"
+    profile = yaml.safe_load(two[1].profile_file.read_text())
+    assert profile["dns"] == {"domain": "sandbox.test", "server": info["dns_server"]}
 
 
 @pytest.mark.parametrize("daemon", DAEMONS)
-def test_a_killed_daemon_is_reported_and_healed(first: Sandbox, life: Service, daemon: str) -> None:
-    info = first.up(SandboxOptions(), os.environ)
-    files = f"{info.namenode_url}/webhdfs/v1/user/alice/{daemon}"
-    assert call("PUT", f"{files}?op=MKDIRS&user.name=alice")[0] == 200
-    container = until(life.container)
-    before = {row.name: row.pid for row in first.status().daemons}
-    os.kill(pid_of(first, daemon), signal.SIGKILL)
+def test_a_killed_daemon_is_reported_and_healed(first: Cluster, life: Service, daemon: str) -> None:
+    first.heal()
+    hdfs = Hdfs(first, "alice")
+    hdfs.mkdirs(f"/user/alice/{daemon}")
+    container, before = until(life.container), pids(first)
+    os.kill(before[daemon], signal.SIGKILL)
     # a killed JVM lingers for a moment
-    until(lambda: any(not row.alive for row in first.status().daemons))
+    until(lambda: not daemons(first)[daemon]["alive"])
     status = first.status()
-    assert status.state == "degraded"
-    assert [(row.name, row.reason) for row in status.daemons if not row.alive] == [
+    assert status["state"] == "degraded"
+    assert [(row["name"], row["reason"]) for row in status["daemons"] if not row["alive"]] == [
         (daemon, "it is not running")
     ]
-
-    healed = first.up(SandboxOptions(), os.environ)
-    print(f"{daemon} was healed in {healed.seconds:.1f} s")
-    assert healed.started == (daemon,)
-    assert healed.ports == info.ports
-    after = {row.name: row.pid for row in first.status().daemons}
+    assert first.heal() == [daemon]
+    after = pids(first)
     assert {name for name in DAEMONS if before[name] != after[name]} == {daemon}
-    assert first.status().state == "up"
-    assert call("GET", f"{files}?op=GETFILESTATUS&user.name=alice")[0] == 200
-    assert until(lambda: life.app().get("state") == "RUNNING")
+    assert first.status()["state"] == "up"
+    assert hdfs.exists(f"/user/alice/{daemon}")
+    assert until(lambda: life.app().get("app", {}).get("state") == "RUNNING")
     assert until(life.container) == container, "the job's container lives on"
 
 
-def test_a_healed_sandbox_runs_jobs_to_their_end(first: Sandbox, life: Service) -> None:
-    service = Service(info_of(first), "hello", "{ echo hello; sleep 2; }")
-    assert service.ended() == ("FINISHED", "SUCCEEDED")
+def test_a_healed_sandbox_runs_jobs_to_their_end(first: Cluster, life: Service) -> None:
+    service = Service(first, "hello", "{ echo hello; sleep 2; }")
+    until(lambda: service.app().get("app", {}).get("state") in ENDED)
+    assert service.app()["app"]["finalStatus"] == "SUCCEEDED"
     assert service.output() == "hello\n"
     service.delete()
-    assert len(life.attempts()) == 1
+    assert life.attempts() == 1
 
 
 # YARN's ApplicationMaster, started again, waits for containers that it knew for
@@ -350,136 +287,109 @@ NODES = {"localhost": "nodemanager", "127.0.0.2": "nodemanager2"}
     ],
 )
 def test_a_node_is_lost_with_its_containers_and_comes_back(
-    two: tuple[Sandbox, Sandbox], with_master: bool
+    two: tuple[Cluster, Cluster], with_master: bool
 ) -> None:
     second = two[1]
-    info = info_of(second)
-    one_for_each_node = {"cpus": 1, "memory": str(NODE_MIB * 5 // 8)}
+    metrics = call("GET", f"{second.rm_url}/ws/v1/cluster/metrics")[1]["clusterMetrics"]
     service = Service(
-        info,
+        second,
         "spread-with-master" if with_master else "spread",
         "exec sleep 600",
         number_of_containers=2,
         restart_policy="ALWAYS",
-        resource=one_for_each_node,
+        resource={"cpus": 1, "memory": str(metrics["totalMB"] * 5 // 16)},
     )
 
     def hosts() -> list[str]:
         return sorted(str(container["bare_host"]) for container in service.containers())
 
     until(lambda: hosts() == sorted(NODES))
-    master = str(service.app()["amHostHttpAddress"]).partition(":")[0]
+    master = str(service.app()["app"]["amHostHttpAddress"]).partition(":")[0]
     host = next(host for host in NODES if (host == master) is with_master)
-    lost_daemon = NODES[host]
-    os.kill(pid_of(second, lost_daemon), signal.SIGKILL)
-    lost = shutdown.containers(Layout(info.home), list(NODES).index(host) + 1)
-    assert lost
-    end(lost, grace_s=0)
+    os.kill(second.pid_of(NODES[host]), signal.SIGKILL)
+    local = f"{second.home}/run/nm-local{'' if host == 'localhost' else 2}/"
+    end_containers(local)
     status = second.status()
-    assert status.state == "degraded"
-    assert [row.name for row in status.daemons if not row.healthy] == [lost_daemon]
-    _until_nodes(info, {name: "LOST" if name == host else "RUNNING" for name in NODES})
-    assert second.up(SandboxOptions(), os.environ).started == (lost_daemon,)
-    _until_nodes(info, dict.fromkeys(NODES, "RUNNING"))
-    start = time.monotonic()
+    assert status["state"] == "degraded"
+    assert [row["name"] for row in status["daemons"] if not row["healthy"]] == [NODES[host]]
+    _until_nodes(second, {name: "LOST" if name == host else "RUNNING" for name in NODES})
+    assert second.heal() == [NODES[host]]
+    _until_nodes(second, dict.fromkeys(NODES, "RUNNING"))
     until(lambda: hosts() == sorted(NODES), RECOVERY_S * with_master + 90)
-    print(f"containers on both nodes {time.monotonic() - start:.1f} s after both were back")
     if with_master:
-        assert len(service.attempts()) == 2
+        assert service.attempts() == 2
         service.delete()
-        service.ended()
 
 
-def _until_nodes(info: SandboxInfo, states: dict[str, str]) -> None:
+def end_containers(local: str) -> None:
+    """Kill what runs in a NodeManager's directory."""
+    killed = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"LOCAL_DIRS={local}".encode() in (entry / "environ").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+                killed += 1
+    assert killed
+
+
+def _until_nodes(cluster: Cluster, states: dict[str, str]) -> None:
     def seen() -> dict[str, str]:
-        _, answer = call("GET", f"{info.rm_url}/ws/v1/cluster/nodes")
+        _, answer = call("GET", f"{cluster.rm_url}/ws/v1/cluster/nodes")
         return {node["nodeHostName"]: node["state"] for node in answer["nodes"]["node"]}
 
     until(lambda: seen() == states)
 
 
 def test_down_ends_also_the_containers_that_a_killed_nodemanager_left(
-    two: tuple[Sandbox, Sandbox],
+    two: tuple[Cluster, Cluster],
 ) -> None:
     second = two[1]
-    info = info_of(second)
-    os.kill(pid_of(second, "nodemanager"), signal.SIGKILL)
-    left = processes_below(info.home / "run")
+    os.kill(second.pid_of("nodemanager"), signal.SIGKILL)
+    left = processes_below(second.home / "run")
     assert any("ServiceMaster" in command for command in left.values()), left
     assert any("sleep 600" in command for command in left.values()), left
-    start = time.monotonic()
-    assert second.down()
-    print(f"down took {time.monotonic() - start:.1f} s")
-    assert_nothing_is_left(info)
-    assert not second.down()
-    assert two[0].status().state == "up", "the neighbour has noticed nothing"
-
-
-def _broken_java(root: Path, daemon_class: str) -> Path:
-    """Make a Java that runs everything but one class."""
-    (root / "bin").mkdir(parents=True)
-    java = root / "bin" / "java"
-    real = find_java_home(os.environ) / "bin" / "java"
-    java.write_text(
-        f'#!/bin/sh\ncase "$*" in *{daemon_class}*) echo "out of luck" >&2; exit 3;; '
-        f'esac\nexec {real} "$@"\n'
-    )
-    java.chmod(0o755)
-    return root
+    profile = second.profile_file
+    second.down()
+    nothing_is_left(second, second.info["ports"], profile)
+    assert two[0].status()["state"] == "up", "the neighbour has noticed nothing"
 
 
 def test_a_daemon_that_does_not_start_is_named_with_its_last_words(
-    dirs: SandboxDirs, tmp_path: Path
+    first: Cluster, tmp_path: Path
 ) -> None:
-    sandbox = Sandbox("broken", dirs)
-    environ = {**os.environ, "JAVA_HOME": str(_broken_java(tmp_path / "java", "NodeManager"))}
-    with pytest.raises(
-        SandboxError, match=r"nodemanager ended while it started; the end of its log:\nout of luck$"
-    ) as caught:
-        sandbox.up(SandboxOptions(), environ)
-    home = dirs.state_dir / "broken"
-    assert caught.value.hint == f"the whole log is {home / 'run' / 'log' / 'nodemanager.log'}"
-    assert processes_below(home) == {}
-    assert sandbox.logs("nodemanager") == "out of luck\n"
-    assert sandbox.status().state == "down"
-    assert sandbox.down()
-    assert not home.exists()
+    """A Java that runs everything but the NodeManager."""
+    name, java = f"broken-{os.getpid()}", tmp_path / "java/bin/java"
+    java.parent.mkdir(parents=True)
+    real = f"{first.state()['java_home']}/bin/java"
+    java.write_text(
+        '#!/bin/sh\ncase "$*" in *NodeManager*) echo "out of luck" >&2; exit 3;; esac\n'
+        f'exec {real} "$@"\n'
+    )
+    java.chmod(0o755)
+    started = sandbox("up", "--name", name, JAVA_HOME=str(tmp_path / "java"))
+    _, said = started.communicate(timeout=UP_S)
+    assert started.returncode == 1, said
+    assert "nodemanager ended while it started; the end of its log:\nout of luck" in said
+    assert f"the whole log is {home_of(name) / 'run/log/nodemanager.log'}" in said
+    assert processes_below(home_of(name)) == {}
+    assert sandbox("logs", "nodemanager", "--name", name).communicate()[0] == "out of luck\n"
+    assert sandbox("down", "--name", name).wait(UP_S) == 0
+    assert not home_of(name).exists()
 
 
-def test_a_port_that_is_snatched_is_named_and_nothing_is_left(dirs: SandboxDirs) -> None:
-    sandbox = Sandbox("snatched", dirs)
-    with contextlib.ExitStack() as stack:
-
-        def snatch(line: str) -> None:
-            if line.startswith("starting "):
-                state = load_state(Layout(dirs.state_dir / "snatched"))
-                assert state
-                stack.enter_context(
-                    contextlib.closing(socket.create_server(("127.0.0.1", state.ports["rm_http"])))
-                )
-
-        with pytest.raises(
-            SandboxError, match=r"resourcemanager ended while it started(?s:.*)BindException"
-        ):
-            sandbox.up(SandboxOptions(), os.environ, snatch)
-    assert processes_below(dirs.state_dir / "snatched") == {}
-    sandbox.down()
-
-
-_AS_NOBODY = """
-import os, sys
-from pathlib import Path
-from submit_tf_job.sandbox import *
-root = Path(sys.argv[1])
-sandbox = Sandbox("default", SandboxDirs(root / "state", root / "cache", root / "config"))
-try:
-    info = sandbox.up(SandboxOptions(), os.environ, print)
-    assert info.resolver == "direct" and info.user == "nobody", info
-    assert sandbox.status().state == "up"
-finally:
-    sandbox.down()
-print("done", os.listdir(root / "state"))
-"""
+def test_a_port_that_is_snatched_is_named_and_nothing_is_left(clusters_of_session: None) -> None:
+    name = f"snatched-{os.getpid()}"
+    started = sandbox("up", "--name", name)
+    assert started.stderr is not None
+    next(line for line in started.stderr if line.startswith("starting "))
+    ports = json.loads((home_of(name) / "state.json").read_text())["ports"]
+    with contextlib.closing(socket.create_server(("127.0.0.1", ports["rm_http"]))):
+        _, said = started.communicate(timeout=UP_S)
+    assert started.returncode == 1, said
+    assert "resourcemanager ended while it started" in said
+    assert "BindException" in said
+    assert processes_below(home_of(name)) == {}
+    assert sandbox("down", "--name", name).wait(UP_S) == 0
 
 
 @pytest.mark.skipif(
@@ -491,68 +401,63 @@ def test_it_needs_no_root_at_all() -> None:
     if not python.exists():
         pytest.skip("no Python that everybody can run")
     root = Path(tempfile.mkdtemp(prefix="sandbox-nobody-"))
+    jars = f"submit_tf_job/hadoop-{HADOOP}"
     try:
-        shutil.copytree(
-            CACHE / f"hadoop-{DEFAULT_VERSION}", root / "cache" / f"hadoop-{DEFAULT_VERSION}"
-        )
+        shutil.copytree(clusters.cache().parent / jars, root / ".cache" / jars)
         for path in (root, *root.rglob("*")):
             os.chown(path, 65534, 65534)
-        source, packages = Path(__file__).parents[2], Path(yaml.__file__).parents[1]
         environ = {
             "HOME": str(root),
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": f"{source}:{packages}",
+            "PYTHONPATH": f"{ROOT}:{Path(yaml.__file__).parents[1]}",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        argv = [
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            str(python),
-            "-c",
-            _AS_NOBODY,
-            str(root),
-        ]
-        done = subprocess.run(
-            argv, cwd=root, env=environ, capture_output=True, text=True, timeout=300, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.endswith("done []\n"), done.stdout
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            argv = [*nobody, str(python), "-m", "submit_tf_job", "sandbox", *words]
+            return subprocess.run(
+                argv, cwd=root, env=environ, capture_output=True, text=True, timeout=UP_S
+            )
+
+        try:
+            done = run("up", "-o", "json")
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["resolver"] == "direct"
+            assert run("status").returncode == 0
+        finally:
+            down = run("down")
+        assert down.returncode == 0, down.stderr
         assert processes_below(root) == {}
     finally:
         shutil.rmtree(root)
 
 
-def test_down_leaves_nothing(first: Sandbox, life: Service) -> None:
-    info = info_of(first)
-    assert life.app()["state"] == "RUNNING"
-    assert first.down()
-    assert_nothing_is_left(info)
+def test_down_leaves_nothing(first: Cluster, life: Service) -> None:
+    assert life.app()["app"]["state"] == "RUNNING"
+    profile = first.profile_file
+    first.down()
+    nothing_is_left(first, first.info["ports"], profile)
 
 
-def test_two_python_processes_agree_on_one_sandbox(dirs: SandboxDirs) -> None:
-    sandbox = Sandbox("shared", dirs)
-    code = (
-        "import os,sys; from pathlib import Path; from submit_tf_job.sandbox import *; "
-        "a=[Path(p) for p in sys.argv[1:]]\n"
-    )
-    code += (
-        "print(len(Sandbox('shared', SandboxDirs(*a)).up(SandboxOptions(), os.environ).started))"
-    )
-    argv = [
-        sys.executable,
-        "-c",
-        code,
-        str(dirs.state_dir),
-        str(dirs.cache_dir),
-        str(dirs.config_dir),
-    ]
+def test_two_processes_agree_on_one_sandbox(clusters_of_session: None) -> None:
+    name = f"agreed-{os.getpid()}"
     try:
-        started = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        assert sorted(process.communicate(timeout=UP_S)[0].strip() for process in started) == [
-            "0",
-            "6",
-        ]
+        started = [sandbox("up", "--name", name, "-o", "json") for _ in range(2)]
+        ends = [process.communicate(timeout=UP_S)[0] for process in started]
+        assert sorted(len(json.loads(end)["started"]) for end in ends) == [0, 6]
     finally:
-        sandbox.down()
+        assert sandbox("down", "--name", name).wait(UP_S) == 0
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root can start a Docker Engine")
+def test_down_leaves_nothing_of_kerberos_and_docker(clusters_of_session: None) -> None:
+    with clusters.own("both", "--profile", "kerberos+docker") as cluster:
+        run = Path(cluster.info["docker"]["host"].removeprefix("unix://")).parent
+        assert run.exists()
+        profile = cluster.profile_file
+        cluster.down()
+        nothing_is_left(cluster, cluster.info["ports"], profile)
+        assert not run.exists()
+        groups = list(Path("/sys/fs/cgroup").glob(f"**/*{cluster.name}*"))
+        assert groups == []

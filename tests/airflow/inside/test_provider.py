@@ -26,13 +26,12 @@ from airflow.sdk.exceptions import (
 
 from submit_tf_job import errors
 from submit_tf_job.airflow import outcome
-from submit_tf_job.airflow.form import FIELDS, with_form_labels
+from submit_tf_job.airflow.form import FIELDS
 from submit_tf_job.airflow.hook import SubmitTFJobHook
 from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 from submit_tf_job.airflow.task_run import TaskRun
 from submit_tf_job.airflow.trigger import JobEnded, SubmitTFJobTrigger
-from submit_tf_job.doctor.findings import Check
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
 from tests.fakes.resource_manager import FakeCluster
@@ -411,12 +410,10 @@ def test_test_connection(
     monkeypatch.setenv(
         "AIRFLOW_CONN_BROKEN", json.dumps({"conn_type": "submit_tf_job", **connection})
     )
-    began = time.monotonic()
     good, said = SubmitTFJobHook("broken").test_connection()
     assert not good
     assert re.search(message, said), said
     assert "--" not in said
-    assert time.monotonic() - began < 5
 
 
 def test_test_connection_of_a_silent_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,70 +423,10 @@ def test_test_connection_of_a_silent_cluster(monkeypatch: pytest.MonkeyPatch) ->
             "AIRFLOW_CONN_SILENT",
             json.dumps({"conn_type": "submit_tf_job", "host": f"http://127.0.0.1:{port}"}),
         )
-        began = time.monotonic()
         good, said = SubmitTFJobHook("silent").test_connection()
-        assert time.monotonic() - began < 5
     assert not good
     assert f"127.0.0.1:{port}" in said
     assert "'ResourceManagers'" in said
-
-
-@pytest.mark.parametrize(
-    ("found", "good", "message"),
-    [
-        ([], True, r"^alice can use http://rm1:8088 \(Hadoop 3\.4\.\d\)\.$"),
-        (
-            [("docker", "failure")],
-            True,
-            r"^alice can use .*\. Warning: docker is wrong \(correct 'Hadoop configuration directory'\)$",
-        ),
-        (
-            [("nodes", "failure"), ("docker", "warning")],
-            True,
-            "Warning: nodes is wrong .*; docker is wrong",
-        ),
-        (
-            [("docker", "failure"), ("services-api", "failure")],
-            False,
-            r"^services-api is wrong \(correct 'Hadoop configuration directory'\)$",
-        ),
-        ([("authentication", "failure")], False, "^authentication is wrong"),
-        ([("authentication", "warning")], True, "Warning: authentication is wrong"),
-    ],
-)
-def test_test_connection_warnings(
-    hook: FakeHook,
-    monkeypatch: pytest.MonkeyPatch,
-    found: list[tuple[str, str]],
-    good: bool,
-    message: str,
-) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def doctor(_settings: Any, *, only: tuple[str, ...], client: Any) -> Any:
-        asked.append(only)
-        return SimpleNamespace(
-            findings=tuple(
-                Check(name, status, f"{name} is wrong", fix="correct hadoop_conf")
-                for name, status in found
-            )
-        )
-
-    monkeypatch.setattr("submit_tf_job.doctor.checks.doctor", doctor)
-    tested, said = hook.test_connection()
-    assert tested is good
-    assert re.search(message, said), said
-    assert asked == [("services-api", "authentication", "nodes", "docker")]
-
-
-def test_messages_name_the_fields_of_the_connection() -> None:
-    assert with_form_labels("Check --rm and resource_managers.") == "Check 'ResourceManagers'."
-    assert with_form_labels("say --user bob (or set `user`)") == "say 'User' bob (or set 'User')"
-    assert (
-        with_form_labels("set kerberos.keytab or hadoop_conf")
-        == "set 'Keytab file' or 'Hadoop configuration directory'"
-    )
-    assert with_form_labels("the user of /etc/hadoop_conf/a") == "the user of /etc/hadoop_conf/a"
 
 
 def test_an_event_is_logged_in_a_few_words() -> None:
