@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,9 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import requests
 import yaml
 
 NO_SUCH_JOB = 5
+LOOK_S = 2.0  # what only the tasks and their ApplicationMaster know
 SUBMIT_S = 240  # no test job takes longer, on two busy cores
 
 
@@ -121,14 +124,37 @@ class Tool:
     def until(
         self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = 240
     ) -> dict[str, Any]:
-        """Ask until something holds of a job; it may be that it is submitted only now."""
-        deadline = time.monotonic() + timeout
+        """Ask until something holds of a job; it may be that it is submitted only now.
+
+        The ResourceManager is looked at in this process, and the command is run when it tells
+        something new, or after a while, for what it does not know.
+        """
+        deadline, asked_at, known = time.monotonic() + timeout, 0.0, None
         while True:
-            asked = self("status", job, "-o", "json")
-            if asked.status != NO_SUCH_JOB and holds(asked.json):
-                return asked.json
+            now, told = time.monotonic(), self._in_yarn(job)
+            if told != known or now - asked_at > LOOK_S:
+                asked_at, known = now, told
+                asked = self("status", job, "-o", "json")
+                if asked.status != NO_SUCH_JOB and holds(asked.json):
+                    return asked.json
             assert time.monotonic() < deadline, asked
-            time.sleep(0.5)
+            time.sleep(0.2)
+
+    def _in_yarn(self, job: str) -> list[tuple[str, str, int]] | None:
+        """Return application, state and number of containers of each run of a job; None where the
+        ResourceManager does not tell it without Kerberos.
+        """
+        profiles = Path(self.environ["HOME"]) / ".config/submit_tf_job/profiles.d"
+        with contextlib.suppress(OSError, ValueError, KeyError, requests.RequestException):
+            settings = yaml.safe_load((profiles / f"{self.profile}.yaml").read_text())
+            answer = requests.get(
+                f"{settings['resource_managers'][0]}/ws/v1/cluster/apps",
+                params={"applicationTags": f"name: {job}"},
+                timeout=10,
+            )
+            apps = (answer.json()["apps"] or {}).get("app", [])
+            return [(app["id"], app["state"], app["runningContainers"]) for app in apps]
+        return None
 
     def output(self, job: str, task: str) -> str:
         """Return what a task's containers wrote to stdout."""

@@ -74,6 +74,7 @@ _USER_NAME = _UserName()
 
 
 _UNDER_WAY: set[threading.Thread] = set()
+_LEAVING = threading.Event()
 
 
 def calls_under_way() -> bool:
@@ -83,14 +84,15 @@ def calls_under_way() -> bool:
     unwinds the thread through Rust's frames. A program that needs no cleanup by Python can exit by
     `os._exit` while a call is running.
     """
-    return any(thread.is_alive() for thread in tuple(_UNDER_WAY))
+    return bool(_UNDER_WAY)
 
 
 def _settle() -> None:
-    """Wait at exit for calls that have timed out, up to `SETTLE_S`."""
+    """Wait at exit for calls that have timed out, or are about to begin, up to `SETTLE_S`."""
+    _LEAVING.set()
     end = time.monotonic() + SETTLE_S
-    for thread in tuple(_UNDER_WAY):
-        thread.join(max(0.0, end - time.monotonic()))
+    while _UNDER_WAY and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 atexit.register(_settle)
@@ -111,7 +113,13 @@ def _bounded(call: Callable[[], T], timeout_s: float, what: str) -> T:
 
     thread = threading.Thread(target=run, name="hdfs-native", daemon=True)
     _UNDER_WAY.add(thread)
-    thread.start()
+    try:
+        if _LEAVING.is_set():  # a thread of the background would return while Python exits
+            raise ClusterUnavailable(f"{what}: the program ends")
+        thread.start()
+    except BaseException:
+        _UNDER_WAY.discard(thread)
+        raise
     thread.join(timeout_s)
     if thread.is_alive():
         raise ClusterUnavailable(

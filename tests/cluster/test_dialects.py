@@ -6,15 +6,15 @@ The programs are short and use no TensorFlow; the strategies' training is in tes
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
 
-from tests.tool import (
-    Tool,
-    gone,
-)
+from tests.clusters import Cluster
+from tests.tool import Result, Tool, gone
 
 pytestmark = pytest.mark.cluster
 
@@ -43,46 +43,29 @@ def tfjob(name: str, replicas: dict[str, Any], **spec: Any) -> str:
     )
 
 
-def submit(tool: Tool, job: str, name: str, text: str, status: int) -> dict[str, Any]:
-    """Submit a file as it is; return the job's status at its end."""
-    tool.jobs.append(job)
-    (tool.cwd / name).write_text(text)
-    done = tool("submit", name, "-o", "json")
-    assert done.status == status, done.stderr
-    gone(job)
-    return done.json
-
-
-def test_tfjob_ends_with_its_chief_beside_workers_that_serve(tool: Tool) -> None:
-    """As Kubeflow's dist-mnist does, whose workers wait for the coordinator for ever."""
+def chief_decides() -> str:
+    """As Kubeflow's dist-mnist, whose workers wait for the coordinator for ever."""
     check = "import json, os; print({k: len(v) for k, v in json.loads(os.environ['TF_CONFIG'])['cluster'].items()})"
     replicas = {
         "Chief": replica(1, f'python3 -c "{check}"'),
         "PS": replica(1, FOR_EVER),
         "Worker": replica(2, f'[ "$TFJOB_INDEX" = 1 ] || {FOR_EVER}'),
     }
-    text = tfjob("chief-decides", replicas, runPolicy={"cleanPodPolicy": "Running"})
-    found = submit(tool, "chief-decides", "t.json", text, 0)
-    assert (found["state"], found["confirmed"], found["reason"]) == ("SUCCEEDED", True, "")
-    assert found["roles"]["worker"]["succeeded"] == 1
-    output = tool("logs", "chief-decides", "chief").stdout
-    assert all(part in output for part in ("'chief': 1", "'ps': 1", "'worker': 2"))
+    return tfjob("chief-decides", replicas, runPolicy={"cleanPodPolicy": "Running"})
 
 
-def test_tfjob_fails_by_a_worker_that_fails_before_its_chief_succeeds(tool: Tool) -> None:
+def worker_fails() -> str:
     replicas = {"Master": replica(1, "sleep 60"), "Worker": replica(1, "exit 7")}
-    found = submit(tool, "worker-fails", "t.json", tfjob("worker-fails", replicas), 1)
-    assert (found["state"], found["reason"]) == ("FAILED", "worker-0 exited with status 7")
+    return tfjob("worker-fails", replicas)
 
 
-def test_tfjob_of_all_workers_waits_for_the_last_and_fails_with_it(tool: Tool) -> None:
+def all_workers() -> str:
     script = '[ "$TFJOB_INDEX" = 0 ] || { sleep 3; exit 7; }'
-    text = tfjob("all-workers", {"Worker": replica(2, script)}, successPolicy="AllWorkers")
-    found = submit(tool, "all-workers", "t.json", text, 1)
-    assert (found["state"], found["reason"]) == ("FAILED", "worker-1 exited with status 7")
+    return tfjob("all-workers", {"Worker": replica(2, script)}, successPolicy="AllWorkers")
 
 
-def test_tony_job_succeeds_beside_a_sidecar_that_fails(tool: Tool) -> None:
+def tony_sidecar() -> str:
+    """Beside a sidecar that fails."""
     check = (
         "import json, os; e = os.environ; c = json.loads(e['CLUSTER_SPEC']); "
         "print(e['JOB_NAME'], e['TASK_INDEX'], e['TASK_NUM'], len(c['worker']), e.get('IS_CHIEF'))"
@@ -103,9 +86,54 @@ def test_tony_job_succeeds_beside_a_sidecar_that_fails(tool: Tool) -> None:
         f"<property><name>{name}</name><value>{escape(value)}</value></property>\n"
         for name, value in properties.items()
     )
-    text = f"<configuration>\n{''.join(lines)}</configuration>\n"
-    found = submit(tool, "tony-sidecar", "tony.xml", text, 0)
-    assert (found["state"], found["confirmed"]) == ("SUCCEEDED", True)
-    output = tool("logs", "tony-sidecar", "chief").stdout
-    assert "chief 0 2 1 true" in output
-    assert "worker 0 2 1 None" in tool("logs", "tony-sidecar", "worker").stdout
+    return f"<configuration>\n{''.join(lines)}</configuration>\n"
+
+
+# Its verdict's reason, and what is printed by whom; a file of XML is TonY's.
+JOBS: dict[str, tuple[Callable[[], str], str, dict[str, tuple[str, ...]]]] = {
+    "chief-decides": (chief_decides, "", {"chief": ("'chief': 1", "'ps': 1", "'worker': 2")}),
+    "worker-fails": (worker_fails, "worker-0 exited with status 7", {}),
+    "all-workers": (all_workers, "worker-1 exited with status 7", {}),
+    "tony-sidecar": (
+        tony_sidecar,
+        "",
+        {"chief": ("chief 0 2 1 true",), "worker": ("worker 0 2 1 None",)},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def submitted(
+    real_cluster: Cluster, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Tool, dict[str, Future[Result]]]]:
+    """All of them, together."""
+    tool = Tool(session_environ, real_cluster.profile, tmp_path_factory.mktemp("dialects"))
+    tool.jobs += JOBS
+    with ThreadPoolExecutor(len(JOBS)) as pool:
+        ends = {}
+        for job, (text, _, _) in JOBS.items():
+            file = tool.cwd / f"{job}.{'xml' if 'tony' in job else 'json'}"
+            file.write_text(text())
+            ends[job] = pool.submit(tool, "submit", file, "-o", "json")
+        yield tool, ends
+    tool.tidy()
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_job_of_another_system_has_its_verdict(
+    submitted: tuple[Tool, dict[str, Future[Result]]], job: str
+) -> None:
+    tool, ends = submitted
+    _, reason, printed = JOBS[job]
+    done = ends[job].result()
+    assert done.status == bool(reason), done.stderr
+    state = "FAILED" if reason else "SUCCEEDED"
+    assert (done.json["state"], done.json["confirmed"], done.json["reason"]) == (
+        state,
+        True,
+        reason,
+    )
+    gone(job)
+    for task, words in printed.items():
+        output = tool("logs", job, task).stdout
+        assert all(word in output for word in words), output
