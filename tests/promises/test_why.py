@@ -64,10 +64,10 @@ def test_why_it_failed_with_numbers_and_places(
     )
     assert memory["root_cause"]["facts"]["asked_mib"] == 128
     assert "beyond the 'PHYSICAL' memory limit" in memory["root_cause"]["diagnostics"]
-    assert module["root_cause"]["facts"]["place"] == "train.py:5"
+    assert module["root_cause"]["facts"]["place"] == "train.py:2"
     text = tool("status", module["name"]).stdout
     assert "first cause  worker-0 could not import the module pandaz" in text
-    assert "ModuleNotFoundError: No module named 'pandaz'  (train.py:5)" in text
+    assert "ModuleNotFoundError: No module named 'pandaz'  (train.py:2)" in text
     assert elsewhere["failure"]["task"] == "chief-0", "the one that ended first"
     [chief] = elsewhere["root_cause"]["consequences"]
     assert chief["task"] == "chief-0"
