@@ -4,7 +4,6 @@ cluster; killed in the middle of it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import signal

@@ -19,9 +19,7 @@ from tests.cluster.conftest import (
     scheduler_of,
 )
 from tests.clusters import Cluster
-from tests.tool import (
-    Tool,
-)
+from tests.tool import Tool, warned_of_room
 
 pytestmark = pytest.mark.cluster
 
