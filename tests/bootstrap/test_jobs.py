@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.ports import Reservation
-from tests.bootstrap.harness import DOMAIN, FOREVER, UNTIL_GO, Cluster, alive, free, role
+from tests.bootstrap.harness import DOMAIN, FOREVER, UNTIL_GO, Cluster, alive, role
 
 
 def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
@@ -374,22 +373,6 @@ def test_task_whose_port_is_in_use_takes_another_that_all_are_given(
     line = f"port {expected[name]} of this task is in use; port {taken} is taken instead"
     assert line in job.stderr(name)
     assert cluster_of(job, name)[1] == cluster
-
-
-def test_tasks_of_jobs_on_one_node_do_not_take_the_port_of_a_program_that_still_loads(
-    job: Cluster,
-) -> None:
-    loading = f"{SHOW}; {UNTIL_GO}"  # it has its port, and does not listen yet
-    job.job({"chief": role(1, "trains", loading), "worker": role(1, "trains", loading)})
-    job.start()
-    job.started("chief-0", "worker-0")
-    port = job.ports()["worker-0"]
-    assert free(port)
-    with pytest.raises(OSError, match="in use"):
-        Reservation(port)
-    job.go()
-    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
-    Reservation(port).drop()
 
 
 def test_rendezvous_port_that_is_in_use_is_passed_over(job: Cluster) -> None:
