@@ -14,7 +14,6 @@ import yaml
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.cause import Cause
-from tests.fakes.log_files import log, record, reserved, write_tfile
 from tests.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -83,20 +82,10 @@ class Failing:
         self.world = world
         world.submitted()
         self.containers = world.runs("chief-0", "worker-0", "worker-1")
+        world.hdfs()
         if over:
             world.ends("FAILED")
         self.node, self.failing = world.cluster.node, "worker-0"
-        properties = {"yarn.nodemanager.remote-app-log-dir": (world.home / "logs").as_uri()}
-        for file, values in {"yarn": properties, "core": {"fs.defaultFS": "file:///"}}.items():
-            rows = "".join(
-                f"<property><name>{name}</name><value>{value}</value></property>"
-                for name, value in values.items()
-            )
-            (world.home / f"{file}-site.xml").write_text(f"<configuration>{rows}</configuration>")
-        directory = world.home / "logs/alice/logs" / world.application
-        directory.mkdir(parents=True)
-        self.collected = directory / "node1_8041"
-        world.cluster.rms[0].aggregation = "SUCCEEDED"
         self.master = self.containers["chief-0"][:-6] + "000001"
 
     def final(self, status: str, diagnostics: str = "", state: str = "FINISHED") -> None:
@@ -110,21 +99,19 @@ class Failing:
 
     def left(self, am: str = "", files: Mapping[str, str] | None = None, **report: Any) -> None:
         """Let YARN collect the logs of the ApplicationMaster and of one container, and a report."""
-        logs = {self.master: {"serviceam.log": self._own(ASSIGNED + am)}}
-        script = {"launch_container.sh": f"exec python3 {contract.BOOTSTRAP_FILE}\n"}
-        logs |= {container: dict(script) for container in self.containers.values()}
+        logs: dict[tuple[str, str], bytes] = {}
+        self.node.logs = logs
+        logs[self.master, "serviceam.log"] = self._own(ASSIGNED + am).encode()
+        for container in self.containers.values():
+            script = f"exec python3 {contract.BOOTSTRAP_FILE}\n"
+            logs[container, "launch_container.sh"] = script.encode()
         failing = self.containers[self.failing]
-        logs[failing] |= files or {}
-        self.node.logs = {(failing, name): text.encode() for name, text in (files or {}).items()}
+        own = {(failing, name): text.encode() for name, text in (files or {}).items()}
+        logs |= own
         if report:
-            chief = self.containers["chief-0"]
-            self.world.reports(chief, report.pop("state", "failed"), **report)
-            logs[chief]["job-report.json"] = self.node.logs[chief, "job-report.json"].decode()
-        written = [
-            record(name, b"".join(log(file, text.encode()) for file, text in found.items()))
-            for name, found in sorted(logs.items())
-        ]
-        self.collected.write_bytes(write_tfile([reserved(), written]))
+            self.world.reports(self.containers["chief-0"], report.pop("state", "failed"), **report)
+        self.world.collects()
+        self.node.logs |= own  # the NodeManager still has them
 
     def first(self, task: str, status: int | None, reason: str = "exited", **more: Any) -> Any:
         """Return how a task failed, as a report has it."""
@@ -154,8 +141,7 @@ class Failing:
 
 
 @pytest.fixture
-def job(world: World, monkeypatch: pytest.MonkeyPatch) -> Failing:
-    monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(world.home))
+def job(world: World) -> Failing:
     return Failing(world)
 
 
@@ -679,10 +665,9 @@ def test_success_of_a_command_that_never_ran(job: Failing) -> None:
     ],
 )
 def test_false_success_of_a_container_that_could_not_start(
-    world: World, monkeypatch: pytest.MonkeyPatch, file: str, said: str, code: str
+    world: World, file: str, said: str, code: str
 ) -> None:
     """With docker.inspect.max.retries=0 a container that cannot start is a success for YARN."""
-    monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(world.home))
     job = Failing(world, over=False)
     job.failing = "chief-0"
     success = TOLD_TO_END.replace(
