@@ -9,7 +9,6 @@ import pytest
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.secretfile import (
-    SECRET_MAX,
     one_secret,
     read_secret,
     refuse_if_others_can_read,
@@ -76,7 +75,7 @@ def test_read_secret_of_an_unreadable_file(tmp_path: Path, there: bool) -> None:
         ),
         (b"tok\x00en", "more than one line, or a control character, is not a credential"),
         (b"\xff\xfe\x00", r"bytes that are not text \(UTF-8\) are not a credential"),
-        (b"a" * (SECRET_MAX + 1), "more than 64 KiB is not a credential"),
+        (b"a" * (64 * 1024 + 1), "more than 64 KiB is not a credential"),
     ],
 )
 def test_one_secret_never_quotes_an_invalid_credential(raw: bytes, sentence: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import Defaults, krb5, loads
-from submit_tf_job.jobspec.job import Job, Kerberos, Krb5Conf, OwnLogin
+from submit_tf_job.jobspec.job import Job, Kerberos, Krb5Conf
 from tests.fakes.keytabs import RECORDED, keytab
 
 PRINCIPAL = "svc/_HOST@EXAMPLE.COM"
@@ -111,7 +111,9 @@ def test_kerberos_may_come_from_the_settings(mine: Path) -> None:
     )
     text = "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n"
     read = loads(text, source="t.yaml", base=Path("/"), defaults=defaults)
-    assert read.kerberos == Kerberos(PRINCIPAL, str(mine), RECORDED, login=OwnLogin.NEVER)
+    assert read.kerberos is not None
+    assert read.kerberos.login == "never"
+    assert (read.kerberos.principal, read.kerberos.keytab) == (PRINCIPAL, str(mine))
 
 
 # --- krb5.conf ------------------------------------------------------------------------------------
