@@ -85,8 +85,7 @@ def test_job_and_description(world: World) -> None:
     description["links"] = []
     inner = set(produced(description))
     assert inner - documented("JobDescription") - documented("Job") == set()
-    limits = {"limits[].name", "limits[].ends_at", "limits[].remaining_s"}  # none is simulated
-    assert documented("JobDescription") - inner == limits
+    assert documented("JobDescription") - inner == set()
 
 
 def test_lists_events_and_changes(world: World) -> None:
