@@ -14,6 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+import requests
+
+from tests.clusters import Cluster
+
 WAIT_S = 130.0  # longer than any request takes
 GATEWAY = (
     b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nConnection: "
@@ -218,3 +222,20 @@ def _to_the_end(server: socket.socket) -> bytes:
     while piece := server.recv(65536):
         pieces.append(piece)
     return b"".join(pieces)
+
+
+class Judge:
+    """The ResourceManager itself, asked without the tool and without the proxy."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._url = f"{cluster.info['rm_url']}/ws/v1/cluster/apps"
+
+    def applications(self, name: str) -> list[str]:
+        """Return the ids of all applications of a name."""
+        found = requests.get(self._url, params={"applicationTags": f"name: {name}"}, timeout=30)
+        return [app["id"] for app in (found.json()["apps"] or {}).get("app", [])]
+
+    def ended(self, application: str) -> bool:
+        """Say whether an application is over."""
+        found = requests.get(f"{self._url}/{application}", timeout=30).json()["app"]
+        return found["state"] in ("FINISHED", "FAILED", "KILLED")

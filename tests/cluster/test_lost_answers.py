@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from tests.clusters import Cluster
-from tests.promises.test_once import Judge
-from tests.proxy import Fault, Proxy
+from tests.proxy import Fault, Judge, Proxy
 from tests.tool import (
     Result,
     Tool,

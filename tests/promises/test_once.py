@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL
-from tests.proxy import Fault, Proxy
+from tests.proxy import Fault, Judge, Proxy
 from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
@@ -26,23 +25,6 @@ SERVICES = "/app/v1/services"
 def proxy(simple: Cluster) -> Iterator[Proxy]:
     with Proxy(str(simple.info["rm_url"])).listening() as made:
         yield made
-
-
-class Judge:
-    """The ResourceManager itself, asked without the tool and without the proxy."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._url = f"{cluster.info['rm_url']}/ws/v1/cluster/apps"
-
-    def applications(self, name: str) -> list[str]:
-        """Return the ids of all applications of a name."""
-        found = requests.get(self._url, params={"applicationTags": f"name: {name}"}, timeout=30)
-        return [app["id"] for app in (found.json()["apps"] or {}).get("app", [])]
-
-    def ended(self, application: str) -> bool:
-        """Say whether an application is over."""
-        found = requests.get(f"{self._url}/{application}", timeout=30).json()["app"]
-        return found["state"] in ("FINISHED", "FAILED", "KILLED")
 
 
 @pytest.fixture
