@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,34 +47,3 @@ def test_submit_refuses_what_no_node_has(
     assert f"train.yaml:{where}: roles.helper." in done.stderr, done.stderr
     assert sentence in done.stderr, done.stderr
     assert ("POST", "/app/v1/services") not in asked
-
-
-# A thread of the background asks HDFS while the program ends; Python starts its thread late.
-LEAVES = """
-import threading, time
-from submit_tf_job.storage import open_storage
-start, entered = threading.Thread.start, threading.Event()
-def slow(thread):
-    if thread.name == "hdfs-native":
-        entered.set()
-        time.sleep(1)
-    start(thread)
-threading.Thread.start = slow
-def ask(first):
-    time.sleep(first)
-    open_storage("hdfs://127.0.0.1:1").stat("/")
-for first in (0, 0.6):
-    threading.Thread(target=ask, args=(first,), daemon=True).start()
-entered.wait(60)
-print("left", flush=True)
-"""
-
-
-def test_program_that_ends_while_hdfs_is_asked_ends_quietly() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LEAVES], capture_output=True, text=True, timeout=120
-    )
-    said = done.stderr
-    assert (done.returncode, done.stdout) == (0, "left\n"), said
-    assert "cannot join thread" not in said
-    assert "exception not rethrown" not in said
