@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from selenium import webdriver
@@ -160,7 +160,7 @@ def test_the_page_on_a_phone(
         gateway.end(signal.SIGKILL)
     said = [
         entry["message"]
-        for entry in browser.get_log("browser")  # type: ignore[no-untyped-call]
+        for entry in cast(Any, browser).get_log("browser")
         if entry["source"] != "network"
     ]
     assert said == [], "no error of the page's own, and none of its content policy"

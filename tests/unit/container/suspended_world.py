@@ -159,6 +159,7 @@ class Command:
     def __init__(self) -> None:
         self.code: int | None = None
         self.over, self.kill_at = False, None
+        self.left: list[str] = []
 
     def poll(self, _now: float) -> bool:
         self.over = self.code is not None
