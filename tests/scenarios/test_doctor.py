@@ -21,9 +21,6 @@ from urllib.parse import unquote
 import pytest
 
 from tests.fakes.command_line import Cli, Done
-from tests.fakes.served import served_cluster
-from tests.fakes.transport import Answer
-from tests.fakes.yarn import App
 from tests.hostile.server import Asked, HostileServer, raw
 
 ROOT = Path(__file__).parents[2]
@@ -277,51 +274,6 @@ def configured(home: Path, monkeypatch: pytest.MonkeyPatch, **files: dict[str, s
         )
         (home / f"{name}-site.xml").write_text(f"<configuration>{rows}</configuration>")
     monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(home))
-
-
-class NoPage:
-    """What a ResourceManager answers where it has no such page."""
-
-    process = None
-
-    def serve(self, _asked: Any) -> Answer:
-        return Answer(404, b"", "text/plain")
-
-
-@pytest.mark.slow
-def test_doctor_deep_reports_the_worst_answer_of_all_tasks(
-    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logs = {"yarn.nodemanager.log-dirs": str(home / "disk")}
-    configured(home, monkeypatch, core={"fs.defaultFS": "file:///"}, yarn=logs)
-    answers = ({"status": "ok", "said": "a"}, {"status": "failure", "said": "b"})
-    with served_cluster(speed=20.0) as served:
-        served.servers |= dict.fromkeys(("/conf", f"{WS}/userinfo"), NoPage())
-        served.cluster.rms[0].aggregation = "DISABLED"
-        yarn = served.cluster.yarn
-        yarn.job_s = 20
-
-        def over(app: App) -> None:
-            app.final_status = "FAILED"
-            for number, answer in enumerate(answers, 2):
-                container = f"{app.id.replace('application', 'container')}_01_{number:06}"
-                directory = home / "disk" / app.id / container
-                directory.mkdir(parents=True)
-                text = f"submit_tf_job-doctor {json.dumps({'disk': answer})}\n"
-                (directory / "stdout.txt").write_text(text)
-
-        yarn.on_end = over
-        done = cli("doctor", "--deep", "--rm", served.url, "-o", "json")
-        found = {finding["id"]: finding for finding in done.json["findings"]}
-        assert done.status == 1
-        assert found["job"]["status"] == "failure"
-        assert found["job"]["checked"].startswith("a job of two tasks ended as FAILED: ")
-        assert (found["inside-disk"]["status"], found["inside-disk"]["checked"]) == (
-            "failure",
-            "free disk in the working directory: b",
-        )
-        assert found["inside-python"]["status"] == "warning"
-        assert yarn.services == {}, "the job of the doctor is deleted"
 
 
 @pytest.mark.parametrize(
