@@ -726,14 +726,18 @@ def _last_report(seen: JobStatus) -> JobReport | None:
     return None
 
 
-def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
-    report = _last_report(seen)
-    if (
+def _reports_success(report: JobReport | None) -> bool:
+    return (
         report is not None
         and report.state == "succeeded"
         and report.first_failure is None
         and not report.outcome_status
-    ):
+    )
+
+
+def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
+    report = _last_report(seen)
+    if _reports_success(report):
         return Verdict(JobState.SUCCEEDED, confirmed=True)
     if seen.evidence is Evidence.COLLECTED_SOON:
         # The job has ended, but the verdict may still become FAILED; SUCCEEDED must never change.
@@ -914,7 +918,7 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
             confirmed=True,
             failure=report.first_failure,
         )
-    if report is not None and report.state == "succeeded":
+    if _reports_success(report):
         return Verdict(JobState.SUCCEEDED, confirmed=True)
     for word, state in (("succeeded", JobState.SUCCEEDED), ("failed", JobState.FAILED)):
         if OVER + word in app.diagnostics:

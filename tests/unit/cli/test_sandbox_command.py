@@ -20,7 +20,7 @@ USAGE, FAILED = 2, 1
         (("--profile", "simple+ha"), USAGE, "--profile simple means without the others"),
         (("--profile", "Kerberos"), USAGE, "not 'Kerberos'"),
         (("--name", "../x"), FAILED, "'../x'"),
-        (("--nodes", "9"), USAGE, "9"),
+        (("--nodes", "9"), USAGE, "--nodes"),
         (("--nodes", "2", "--profile", "kerberos"), FAILED, "cannot be combined with Kerberos"),
         (("--gpus", "2"), FAILED, "with Docker only"),
         (("--mount", "/data", "--profile", "ha"), FAILED, "with Docker only"),
