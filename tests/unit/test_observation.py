@@ -158,7 +158,7 @@ def test_verdict_cuts_long_diagnostics() -> None:
 # --- no combination is a success that is none -----------------------------------------------------
 
 
-STOPPED = (FinalStatus.ENDED, FinalStatus.KILLED)
+ENDED_BY_A_STOP = (FinalStatus.ENDED, FinalStatus.KILLED)
 
 
 @given(observations)
@@ -168,7 +168,7 @@ def test_verdict_success_needs_yarn_and_report(seen: JobStatus) -> None:
         assert seen.app
         by_yarn = (seen.app.state, seen.app.final_status)
         if by_yarn != (AppState.FINISHED, FinalStatus.SUCCEEDED):  # stopped after its success
-            assert seen.app.state is AppState.KILLED or seen.app.final_status in STOPPED
+            assert seen.app.state is AppState.KILLED or seen.app.final_status in ENDED_BY_A_STOP
             assert seen.report is not None
         said = (
             seen.report
