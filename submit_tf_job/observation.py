@@ -665,7 +665,7 @@ def verdict(seen: JobStatus) -> Verdict:
 
 def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
     state, overdue = _running_state(seen, app), seen.overdue
-    if seen.is_left_over:
+    if seen.is_left_over and (seen.still_wanted or not seen.outdated):
         return _left_over(seen)
     if seen.outdated and seen.report:
         return Verdict(
