@@ -89,7 +89,7 @@ demo: $(VENV)/.package java tensorflow ## a trained model out of one job spec, o
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: ## every promise once, on real clusters: 10 minutes; the first time installs 3 GB in 5 more; KEEP=1 keeps the clusters
+test: ## every promise once, on real clusters: 13 minutes; the first time installs 3 GB in 5 more; KEEP=1 keeps the clusters
 	@$(TESTED_WITH) $(PYTHON) .ci/stages test $(PYTEST_ARGS)
 
 .PHONY: test-all
@@ -97,7 +97,7 @@ test-all: ## all tests but those of `make matrix`: an hour; PART=tests/cluster r
 	@$(TESTED_WITH) $(PYTHON) .ci/stages test-all $(PART) $(PYTEST_ARGS)
 
 .PHONY: unit
-unit: venv ## the tests that need no server and no cluster: half a minute
+unit: venv ## the tests that need no server and no cluster: a minute
 	$(PYTEST) -n 2 -q -m 'not long and not slow' tests/unit tests/golden tests/scenarios $(PYTEST_ARGS)
 
 .PHONY: lint
