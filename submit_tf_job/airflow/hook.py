@@ -226,6 +226,12 @@ class SubmitTFJobHook(BaseHook):
             self.log.info("%s", remark)
         return operations.make_plan(loaded, settings, submission=run.submission_id)
 
+    def detached(self, planned: Plan) -> Plan:
+        """Return the plan of a job that no task follows: with a lifetime (`detached_lifetime`)."""
+        from submit_tf_job import operations
+
+        return operations.detached(planned, self.get_conn().settings)
+
     def submit(self, planned: Plan, run: TaskRun, *, name: str | None = None) -> JobHandle:
         """Submit the job of a task instance once, in any try.
 

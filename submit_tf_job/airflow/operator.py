@@ -134,6 +134,8 @@ class SubmitTFJobOperator(BaseOperator):
         run = task_run(context, self.retries)
         with airflow_errors():
             planned = self._plan(context, run)
+            if not self.wait_for_completion:
+                planned = self.hook.detached(planned)
             self._running_job = (planned.job.name, None)
             handle = self.hook.submit(planned, run, name=self.name)
             self._running_job = (handle.name, handle.application_id)

@@ -14,7 +14,7 @@ from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.agent import SILENCE, TICK_S, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log
 from submit_tf_job.container.job_report import Writer
-from submit_tf_job.container.names import Resolver, Watch
+from submit_tf_job.container.names import Resolver, Watch, plain
 from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
 from submit_tf_job.container.rendezvous import Rendezvous
 from submit_tf_job.container.wire import (
@@ -196,7 +196,7 @@ class Decider(Agent):
                         time.sleep(0.05)
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            ends = (origin[0], sock.getsockname()[0])
+            ends = (plain(origin[0]), plain(sock.getsockname()[0]))
             peer = Peer(Channel(sock, LINE_LIMIT), ends, time.monotonic())
             self.unidentified[sock.fileno()] = peer
             self.selector.register(

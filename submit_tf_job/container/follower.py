@@ -11,7 +11,7 @@ import time
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.agent import SILENCE, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
-from submit_tf_job.container.names import FAMILY, Resolver
+from submit_tf_job.container.names import Resolver, family_of
 from submit_tf_job.container.wire import (
     EVENTS,
     TABLE_LIMIT,
@@ -114,7 +114,7 @@ class Follower(Agent):
     def _open(self) -> None:
         """Connect to the deciding task's address at the port whose turn it is."""
         address, port = self.address, self.ports[self.port_index]
-        sock = socket.socket(FAMILY, socket.SOCK_STREAM)
+        sock = socket.socket(family_of(address), socket.SOCK_STREAM)
         self.channel = Channel(sock, TABLE_LIMIT)
         self.since = time.monotonic()
         self.connected = self.welcomed = self.writing = self.told_done = self.asked = False

@@ -20,7 +20,7 @@ AAAA = 28  # the type of DNS records with IPv6 addresses
 
 
 def _family() -> socket.AddressFamily:
-    """Return IPv4, or IPv6 on a host whose loopback has no IPv4 address."""
+    """Return what is looked up first: IPv4, or IPv6 on a host whose loopback has no IPv4."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.bind(("127.0.0.1", 0))
@@ -30,16 +30,40 @@ def _family() -> socket.AddressFamily:
 
 
 FAMILY = _family()
+OTHER = socket.AF_INET if FAMILY == socket.AF_INET6 else socket.AF_INET6  # of names without FAMILY
 # type, class and length of the records that are read
-_RECORD = (AAAA, 1, 16) if FAMILY == socket.AF_INET6 else (1, 1, 4)
+_RECORDS = {socket.AF_INET: (1, 1, 4), socket.AF_INET6: (AAAA, 1, 16)}
 
 
-def encode_query(number: int, name: str) -> bytes:
+def family_of(address: str) -> socket.AddressFamily:
+    """Return the family of an address."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def listening_socket() -> socket.socket:
+    """Return a socket that can listen on all IPv4 and IPv6 addresses of this host at once.
+
+    A system without IPv6 gives one for IPv4 alone.
+    """
+    try:
+        made = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return made
+
+
+def plain(address: str) -> str:
+    """Return an address as it was sent to: a socket for both families maps IPv4 into IPv6."""
+    return address[7:] if address.startswith("::ffff:") else address
+
+
+def encode_query(number: int, name: str, family: int = socket.AF_INET) -> bytes:
     """Build a DNS query for the address of `name`."""
     labels = [label.encode("idna") for label in name.rstrip(".").split(".")]
     question = b"".join(struct.pack("B", len(label)) + label for label in labels)
     header = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0)
-    return header + question + b"\0" + struct.pack(">HH", *_RECORD[:2])
+    return header + question + b"\0" + struct.pack(">HH", *_RECORDS[family][:2])
 
 
 _NO_SUCH_NAME = (0, 3)  # response codes without an address: no such record, no such name
@@ -56,8 +80,8 @@ def _skip_name(data: bytes, at: int) -> int:
             return at
 
 
-def decode_answer(number: int, data: bytes) -> list[str]:
-    """Return the addresses in a DNS response; CNAME records are skipped.
+def decode_answer(number: int, data: bytes, family: int = socket.AF_INET) -> list[str]:
+    """Return the addresses of a family in a DNS response; CNAME records are skipped.
 
     Raises:
         ValueError: The data is not a well-formed response to query `number`.
@@ -71,12 +95,12 @@ def decode_answer(number: int, data: bytes) -> list[str]:
             at = _skip_name(data, at) + 4
         for _ in range(answers):
             at = _skip_name(data, at)
-            kind, family, _ttl, length = struct.unpack(">HHIH", data[at : at + 10])
+            kind, space, _ttl, length = struct.unpack(">HHIH", data[at : at + 10])
             at += 10
-            if (kind, family, length) == _RECORD:
+            if (kind, space, length) == _RECORDS[family]:
                 if len(data) < at + length:
                     raise IndexError("cut off")
-                found.append(socket.inet_ntop(FAMILY, data[at : at + length]))
+                found.append(socket.inet_ntop(family, data[at : at + length]))
             at += length
     except (IndexError, struct.error, OSError):
         raise ValueError("malformed DNS answer") from None
@@ -92,44 +116,54 @@ def server_address(server: str) -> tuple[str, int]:
     return host, int(port or 53)
 
 
-def query(server: tuple[str, int], name: str, timeout_s: float = 1.0, tries: int = 3) -> str | None:
-    """Return a name's first address according to one DNS server.
+def query(server: tuple[str, int], name: str) -> str | None:
+    """Return a name's first address according to one DNS server: of FAMILY, if there is one.
 
     Returns:
         The address; "" if the name does not exist; None if the server does not respond.
     """
+    found, exists = _ask(server, name, FAMILY)
+    return _ask(server, name, OTHER)[0] if exists and found == "" else found
+
+
+def _ask(
+    server: tuple[str, int], name: str, family: int, timeout_s: float = 1.0, tries: int = 3
+) -> tuple[str | None, bool]:
+    """Return the result of `query` for one family, and whether the name has any record."""
     for _ in range(tries):
         number = int.from_bytes(os.urandom(2), "big")
         end = time.monotonic() + timeout_s
-        version = socket.AF_INET6 if ":" in server[0] else socket.AF_INET
-        with socket.socket(version, socket.SOCK_DGRAM) as sock:
+        with socket.socket(family_of(server[0]), socket.SOCK_DGRAM) as sock:
             try:
                 sock.connect(server)  # accept datagrams of that server only
-                sock.send(encode_query(number, name))
+                sock.send(encode_query(number, name, family))
                 while time.monotonic() < end:
                     sock.settimeout(max(0.01, end - time.monotonic()))
                     data = sock.recv(4096)
                     try:
-                        found = decode_answer(number, data)
+                        found = decode_answer(number, data, family)
                     except ValueError:
                         continue
+                    code = data[3] & 15
                     if found:
-                        return found[0]
-                    return "" if data[3] & 15 in _NO_SUCH_NAME else None
+                        return found[0], True
+                    return "" if code in _NO_SUCH_NAME else None, code == 0
             except (OSError, UnicodeError):
                 continue  # time-out or refused: retry
-    return None
+    return None, False
 
 
 def look_up(server: tuple[str, int] | None, name: str) -> str | None:
     """Return a name's address, "" if DNS has none, or None if no server responds.
 
-    It is an IPv4 address on a host that has IPv4.
+    It is an IPv4 address where the host and the name have one.
     """
     if server:
         return query(server, name)
     try:
-        return str(socket.getaddrinfo(name, None, FAMILY, socket.SOCK_STREAM)[0][4][0])
+        found = socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)
+        found.sort(key=lambda info: info[0] != FAMILY)
+        return str(found[0][4][0])
     except socket.gaierror as err:
         return "" if err.errno in _NO_ADDRESS else None
     except (OSError, UnicodeError):

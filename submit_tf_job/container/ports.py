@@ -8,7 +8,7 @@ import time
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.info import BootstrapProblem, log
-from submit_tf_job.container.names import FAMILY
+from submit_tf_job.container.names import listening_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Reservation:
         """
         self.port = port
         self._claim = _claim(port)
-        self.socket = socket.socket(FAMILY, socket.SOCK_STREAM)
+        self.socket = listening_socket()
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(("", port))  # peers are other hosts

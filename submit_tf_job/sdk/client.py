@@ -240,14 +240,18 @@ class Client:
     ) -> Plan:
         """Return what `submit` would post; `plan(…).body` has the exact bytes. Sends no request.
 
+        A job without `lifetime` has that of `detached_lifetime` of the settings, because a program
+        that submits a job need not follow it.
+
         Raises:
             JobSpecError: The job cannot be planned.
         """
-        return operations.make_plan(
+        planned = operations.make_plan(
             self.load(spec, overrides=overrides, name=name, dialect=dialect),
             self.settings,
             submission=submission_id,
         )
+        return operations.detached(planned, self.settings)
 
     def submit(
         self,

@@ -41,8 +41,8 @@ def files_tar(files: Mapping[str, str]) -> bytes:
 
 
 class FakeDns:
-    """Answers every name of the job with its address in `addresses`, or else 127.0.0.1; not the
-    names in `hidden`.
+    """Answers every name of the job with its address in `addresses`, or else `address_of_all`; not
+    the names in `hidden`.
     """
 
     def __init__(self, sock: socket.socket | None = None) -> None:
@@ -53,6 +53,7 @@ class FakeDns:
         self.address = f"{self.host}:{self.port}"
         self.hidden: set[str] = set()
         self.addresses: dict[str, str] = {}
+        self.address_of_all = "127.0.0.1"
         self.asked: list[str] = []
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
@@ -73,10 +74,19 @@ class FakeDns:
                     data[:2] + struct.pack(">HHHHH", 0x8183, 1, 0, 0, 0) + question, peer
                 )
             else:
-                address = self.addresses.get(name.split(".")[0], "127.0.0.1")
-                answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton(address)
+                address = self.addresses.get(name.split(".")[0], self.address_of_all)
+                family, kind = socket.AF_INET, 1
+                if ":" in address:
+                    family, kind = socket.AF_INET6, 28
+                packed = socket.inet_pton(family, address)
+                answer = b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 1, len(packed)) + packed
+                found = question[-4:-2] == struct.pack(">H", kind)
                 self.sock.sendto(
-                    data[:2] + struct.pack(">HHHHH", 0x8580, 1, 1, 0, 0) + question + answer, peer
+                    data[:2]
+                    + struct.pack(">HHHHH", 0x8580, 1, found, 0, 0)
+                    + question
+                    + answer * found,
+                    peer,
                 )
 
     def close(self) -> None:

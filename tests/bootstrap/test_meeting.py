@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +58,27 @@ def test_tasks_meet_without_names_and_know_addresses(
     assert f"{place}/1_127.0.0.1" in name_node.directories
     assert {user for _, _, user in name_node.asked} == {"alice"}
     assert job.dns.asked == []
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this system has no IPv6")
+@pytest.mark.parametrize("by", ["names", "HDFS"])
+def test_tasks_meet_where_names_have_ipv6_addresses_alone(any_job: Cluster, by: str) -> None:
+    """Loopback has IPv4 here, as on most hosts of a network without it."""
+    job, roles = any_job, {"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)}
+    job.dns.address_of_all = "::1"
+    with web_name_node("::1") as name_node:
+        if by == "names":
+            job.job(roles, tf_config="addresses")
+            job.start()
+        else:
+            place = nameless(job, name_node, roles)
+            job.task["meeting"]["addresses"] = [name_node.address]
+            job.start(env=NAMELESS)
+        assert set(job.wait_all().values()) == {0}
+        if by == "HDFS":
+            first = f"[::1]:{job.ports()['chief-0']}"
+            assert {job.stdout(name).split()[-1] for name in job.names()} == {first}
+            assert f"{place}/1_--1" in name_node.directories
 
 
 def test_a_job_of_one_task_has_an_address_without_hdfs(

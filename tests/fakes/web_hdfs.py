@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -98,6 +99,8 @@ class WebNameNode:
     ) -> tuple[int, Any]:
         user = query.get("user.name", "alice")
         if operation == "MKDIRS":
+            if ":" in path:
+                raise Fault(400, "InvalidPathException")
             self.make(path)
         elif operation == "DELETE":
             self._move(path, None)
@@ -178,8 +181,8 @@ class WebNameNode:
 
 
 @contextmanager
-def web_name_node() -> Iterator[WebNameNode]:
-    """Serve on a free port of this machine; `address` names it."""
+def web_name_node(host: str = "127.0.0.1") -> Iterator[WebNameNode]:
+    """Serve on a free port of this machine; `address` names it, as the real one refuses a colon."""
     node = WebNameNode()
 
     class Handler(BaseHTTPRequestHandler):
@@ -211,8 +214,12 @@ def web_name_node() -> Iterator[WebNameNode]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        node.address = f"127.0.0.1:{server.server_address[1]}"
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    with Server((host, 0), Handler) as server:
+        node.address = f"[{host}]" if ":" in host else host
+        node.address += f":{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:

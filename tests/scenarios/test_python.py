@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,14 @@ def test_submit_logs_what_a_file_of_another_system_lost(
         client().submit(theirs, dialect="nothing")
     with pytest.raises(submit_tf_job.UsageError, match="takes no overrides"):
         client().load(client().load(theirs), dialect="tfjob")
+
+
+def test_submit_gives_a_job_that_need_not_be_followed_a_lifetime(world: World) -> None:
+    spec = world.spec()
+    planned = client().plan(spec)
+    client().submit(spec)
+    posted = world.cluster.yarn.services["alice", "mnist"].spec
+    assert (posted["lifetime"], posted) == (30 * 86400, json.loads(planned.body))
 
 
 def test_reprs_and_tables(world: World) -> None:

@@ -9,7 +9,7 @@ import socket
 
 from submit_tf_job.container import facts
 from submit_tf_job.container.info import host_port
-from submit_tf_job.container.names import FAMILY
+from submit_tf_job.container.names import listening_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,11 +78,12 @@ def jax(rank: int, size: int, first: tuple[str, int]) -> dict[str, str]:
     """Return what JAX and Keras 3 read, with the names of Kubeflow's Trainer for the rest.
 
     `jax.distributed.initialize()` reads the address (jax/_src/distributed.py of 0.10); the number
-    of processes and its own are its arguments. It would bind `[::]`, which a host without IPv6
+    of processes and its own are its arguments. It would bind `[::]`, which a system without IPv6
     refuses. `keras.distribution.initialize()` reads all three.
     """
     address = host_port(*first)
-    every = "::" if FAMILY == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - peers are other hosts
+    with listening_socket() as sock:
+        every = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - peers are other hosts
     return {
         "JAX_COORDINATOR_ADDRESS": address,
         "JAX_COORDINATOR_BIND_ADDRESS": host_port(every, first[1]),

@@ -1,7 +1,8 @@
 """The place where tasks find the deciding one without Registry DNS: a directory of HDFS.
 
-The deciding task makes an entry there, an empty directory called `NUMBER_ADDRESS`. A name needs the
-NameNode alone (no DataNode, no block), and is there as a whole or not at all. YARN may start the
+The deciding task makes an entry there, an empty directory called `NUMBER_ADDRESS`; HDFS allows no
+colon in a name, so an IPv6 address has dashes. A name needs the NameNode alone (no DataNode, no
+block), and is there as a whole or not at all. YARN may start the
 deciding task again elsewhere: it makes the entry with the next number, and removes the others.
 """
 
@@ -14,7 +15,7 @@ import time
 
 from submit_tf_job.container.data.store import NotFound, StoreError
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
-from submit_tf_job.container.names import Resolver
+from submit_tf_job.container.names import Resolver, family_of, look_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Place:
         for path, _, _ in found:
             number, _, address = posixpath.basename(path).partition("_")
             if number.isdigit() and address:
-                entries.append((int(number), address, path))
+                entries.append((int(number), address.replace("-", ":"), path))
         return sorted(entries)
 
     def find(self) -> str:
@@ -72,7 +73,8 @@ class Place:
         """
         former = self._entries()
         number = former[-1][0] + 1 if former else 1
-        self.store.mkdirs(posixpath.join(self.path, "%d_%s" % (number, address)), permission=MODE)
+        entry = "%d_%s" % (number, address.replace(":", "-"))
+        self.store.mkdirs(posixpath.join(self.path, entry), permission=MODE)
         for _, _, path in former:
             self.store.remove(path)
 
@@ -82,19 +84,20 @@ def own_address(info: Info) -> str:
     found = ""
     for address in info.task["meeting"]["addresses"]:
         host, _, port = address.rpartition(":")
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        where = look_up(None, host.strip("[]"))
+        if not where:
+            continue
+        with socket.socket(family_of(where), socket.SOCK_DGRAM) as sock:
             try:
-                sock.connect((host, int(port)))  # sends nothing
+                sock.connect((where, int(port)))  # sends nothing
             except (OSError, ValueError):
                 continue
             found = sock.getsockname()[0]
             break
-    if (found and not found.startswith("127.")) or info.task["ports"]["mode"] != "host":
+    loops = found.startswith("127.") or found == "::1"
+    if (found and not loops) or info.task["ports"]["mode"] != "host":
         return found
-    try:
-        return socket.gethostbyname(info.node)  # the NameNode may be on this node
-    except OSError:
-        return found
+    return look_up(None, info.node) or found  # the NameNode may be on this node
 
 
 class Announcer:

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 
 from submit_tf_job.container import facts
-from submit_tf_job.container.names import FAMILY
+from submit_tf_job.container.names import listening_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def variables(info: Info) -> dict[str, str]:
 class Store(ThreadingMixIn, HTTPServer):
     """The key-value store: values by scope and key, in memory."""
 
-    address_family = FAMILY
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 1024  # all tasks come at once
@@ -77,7 +76,15 @@ class Store(ThreadingMixIn, HTTPServer):
         Raises:
             OSError: The port is in use.
         """
-        super().__init__(address, _Handler)
+        super().__init__(address, _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening_socket()
+        try:
+            self.server_bind()
+            self.server_activate()
+        except OSError:
+            self.server_close()
+            raise
         self.size = size
         self.lock = threading.Lock()
         self.values: dict[str, dict[str, bytes]] = {}
