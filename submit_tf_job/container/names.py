@@ -58,7 +58,7 @@ def plain(address: str) -> str:
     return address[7:] if address.startswith("::ffff:") else address
 
 
-def encode_query(number: int, name: str, family: int = socket.AF_INET) -> bytes:
+def encode_query(number: int, name: str, family: socket.AddressFamily = socket.AF_INET) -> bytes:
     """Build a DNS query for the address of `name`."""
     labels = [label.encode("idna") for label in name.rstrip(".").split(".")]
     question = b"".join(struct.pack("B", len(label)) + label for label in labels)
@@ -80,7 +80,9 @@ def _skip_name(data: bytes, at: int) -> int:
             return at
 
 
-def decode_answer(number: int, data: bytes, family: int = socket.AF_INET) -> list[str]:
+def decode_answer(
+    number: int, data: bytes, family: socket.AddressFamily = socket.AF_INET
+) -> list[str]:
     """Return the addresses of a family in a DNS response; CNAME records are skipped.
 
     Raises:
@@ -127,7 +129,11 @@ def query(server: tuple[str, int], name: str) -> str | None:
 
 
 def _ask(
-    server: tuple[str, int], name: str, family: int, timeout_s: float = 1.0, tries: int = 3
+    server: tuple[str, int],
+    name: str,
+    family: socket.AddressFamily,
+    timeout_s: float = 1.0,
+    tries: int = 3,
 ) -> tuple[str | None, bool]:
     """Return the result of `query` for one family, and whether the name has any record."""
     for _ in range(tries):
