@@ -10,7 +10,6 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
 from submit_tf_job.logs.entries import FileInfo, NoSuchLog, TaskContainer
 from submit_tf_job.logs.times import node_time
-from submit_tf_job.yarn.http import Interrupted
 from submit_tf_job.yarn.nodemanager import (
     ContainerGone,
     LogStream,
@@ -19,6 +18,7 @@ from submit_tf_job.yarn.nodemanager import (
     NodeUnreachable,
 )
 from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.rest import Interrupted
 
 __all__ = ["CollectedLogs", "NodeLogs", "ServedLogs", "StreamServer"]
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from submit_tf_job.logs.follow import Roster
     from submit_tf_job.logs.read import Reading
     from submit_tf_job.logs.sources import NodeLogs
-    from submit_tf_job.yarn.http import Deadline
     from submit_tf_job.yarn.observed import AppReport, ObservedService
+    from submit_tf_job.yarn.rest import Deadline
 
 __all__ = ["JobLogs", "am_log", "find_logs", "log_files", "logs", "tail_of"]
 

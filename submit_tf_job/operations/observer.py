@@ -235,13 +235,12 @@ class Observer:
         frozen = self._written is not None and self._clock() - self._written_at >= OUTDATED_S
         return age >= _SERVICE_EVERY_S and (report.state == "waiting" or frozen)
 
-    def _ask_service(self, *, answer_s: float | None = None) -> None:
+    def _ask_service(self, *, answer_s: float) -> None:
         ask = self._client.get_service
         if self._application_id is None:  # it may be submitted just now
             ask = self._client.get_written_service
-        limits = [limit for limit in (answer_s, self._answer_s) if limit is not None]
-        deadline = self._client.deadline(min(limits)) if limits else None
-        service = ask(self._name, deadline=deadline)
+        limit_s = min(answer_s, self._answer_s or self._client.timeouts.total_s)
+        service = ask(self._name, deadline=self._client.deadline(limit_s))
         self._service_at = self._clock()
         if self._application_id is None:
             self._application_id = service.id or self._find_application(service)

@@ -62,12 +62,6 @@ class Auth(Protocol):
     def as_user(self) -> str | None:
         """The user to impersonate as a proxy user, or None."""
 
-    @property
-    def only_params(self) -> bool:
-        """Whether `params` is all that this method adds to a request, so that no session of
-        requests is needed.
-        """
-
     def prepare(self, session: requests.Session, *, node: bool) -> None:
         """Configure a new session for this authentication method."""
 
@@ -93,8 +87,6 @@ class Auth(Protocol):
 
 class Method:
     """Default implementations for most authentication methods."""
-
-    only_params = False
 
     def __init__(self, user: str | None, as_user: str | None = None) -> None:
         self.user = as_user or user
@@ -133,8 +125,6 @@ class SimpleAuth(Method):
     Raises:
         UsageError: when a name is empty or contains a blank or a control character.
     """
-
-    only_params = True
 
     def __init__(self, user: str, as_user: str | None = None) -> None:
         super().__init__(one_word(user), one_word(as_user) if as_user is not None else None)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob, UsageError
-from submit_tf_job.yarn.http import Download, Interrupted
 from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of
 from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
 from submit_tf_job.yarn.response import Reply
+from submit_tf_job.yarn.rest import Download, Interrupted
 from submit_tf_job.yarn.transport_errors import TransportError
 
 __all__ = [

@@ -24,7 +24,6 @@ from submit_tf_job.yarn.errors import (
     unexpected,
 )
 from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
-from submit_tf_job.yarn.http import AnswerLost, Deadline, HttpClient, Timeouts
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
@@ -38,6 +37,7 @@ from submit_tf_job.yarn.observed import (
     whole_of,
 )
 from submit_tf_job.yarn.response import Reply, xml_fields
+from submit_tf_job.yarn.rest import AnswerLost, Deadline, HttpClient, Timeouts
 from submit_tf_job.yarn.states import AppState, ServiceState
 
 if TYPE_CHECKING:

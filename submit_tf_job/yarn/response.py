@@ -11,8 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import BadAnswer
+
+if TYPE_CHECKING:
+    import requests
 
 __all__ = ["Reply", "clean", "xml_fields"]
 
@@ -35,6 +39,12 @@ class Reply:
     reason: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+
+    @classmethod
+    def of(cls, response: requests.Response, method: str, url: str, body: bytes) -> Reply:
+        """Return a response of requests with its body, which has been read."""
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return cls(method, url, response.status_code, response.reason or "", headers, body)
 
     @property
     def content_type(self) -> str:
@@ -65,9 +75,13 @@ class Reply:
 
     @property
     def cut_off(self) -> bool:
-        """Whether the response is certainly truncated: in its JSON, or in its header fields, which
-        Python does not detect.
+        """Whether the response is certainly truncated: in its body, which urllib3 1.26 does not
+        detect, in its JSON, or in its header fields, which Python does not detect.
         """
+        length = self.headers.get("content-length", "")
+        packed = "content-encoding" in self.headers
+        if length.isdigit() and not packed and len(self.body) < int(length):
+            return True
         if not self.body:
             return self.status == 200 and not {"content-length", "transfer-encoding"} & set(
                 self.headers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import socket
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,12 +11,7 @@ from submit_tf_job.errors import AuthError
 from submit_tf_job.yarn.ha import Standby
 from submit_tf_job.yarn.response import Reply
 
-__all__ = [
-    "TransportError",
-    "lost_error_of",
-    "transport_error_of",
-    "unconnected_error_of",
-]
+__all__ = ["TransportError", "transport_error_of"]
 
 _TLS_ALERT = "\\x15\\x03"  # a TLS server's response to plain HTTP, as urllib3 quotes it
 _RETRY_AFTER_MAX_S = 30.0
@@ -74,24 +68,6 @@ class TransportError:
         return cls(f"HTTP {reply.status} {reply.reason}".rstrip(), sent=True, retry_after_s=wait)
 
 
-def unconnected_error_of(error: Exception) -> TransportError:
-    """Return the error for an exception of a connection that was not opened."""
-    if isinstance(error, TimeoutError):
-        return TransportError("no connection in time")
-    if isinstance(error, OSError):
-        return _unconnected([error])
-    return TransportError("not a valid address", hopeless=True)
-
-
-def lost_error_of(error: Exception, *, within_body: bool) -> TransportError:
-    """Return the error for an exception of `http.client` after the connection was opened."""
-    if isinstance(error, zlib.error):
-        return TransportError("its answer cannot be unpacked", sent=True)
-    if isinstance(error, TimeoutError):
-        return _timed_out(within_body=within_body)
-    return _lost(list(_causes(error)))
-
-
 def transport_error_of(error: Exception) -> TransportError:
     """Return the error for an exception of `requests`.
 
@@ -109,19 +85,14 @@ def transport_error_of(error: Exception) -> TransportError:
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return TransportError("no connection in time")
     if isinstance(error, requests.exceptions.ReadTimeout):
-        return _timed_out(within_body=False)
+        return TransportError("no answer in time", sent=True)
     if any("timed out" in str(cause) for cause in causes):
-        return _timed_out(within_body=True)
+        return TransportError("its answer did not end in time", sent=True)
     if isinstance(error, requests.exceptions.ContentDecodingError):
         return TransportError("its answer cannot be unpacked", sent=True)
     if isinstance(error, requests.exceptions.InvalidURL):
         return TransportError("not a valid address", hopeless=True)
     return _lost(causes)
-
-
-def _timed_out(*, within_body: bool) -> TransportError:
-    why = "its answer did not end in time" if within_body else "no answer in time"
-    return TransportError(why, sent=True)
 
 
 def _lost(causes: list[BaseException]) -> TransportError:

@@ -78,8 +78,6 @@ HEAVY = (
             ["status", "mnist"],
             (
                 *HEAVY,
-                "requests",
-                "urllib3",
                 "submit_tf_job.diagnose.cause",
                 "submit_tf_job.jobspec",
                 "submit_tf_job.logs",

@@ -51,12 +51,3 @@ def train(home: Path) -> Path:
         "t.py]\nroles:\n  worker: {memory: 1Gi}\n"
     )
     return path
-
-
-@pytest.fixture(params=["plain", "requests"])
-def both(
-    request: pytest.FixtureRequest, authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Run a test over each transport: with an authority, requests sends everything."""
-    if request.param == "requests":
-        monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import socket
-import time
 from pathlib import Path
 
 import pytest
-
-from submit_tf_job.yarn import deadlines
 
 ROOT = Path(__file__).parents[2]
 ENOUGH = 25
@@ -49,31 +44,3 @@ def test_each_threat_has_a_countermeasure_and_a_test(row: list[str]) -> None:
 def test_each_threat_has_a_test_of_its_own() -> None:
     tests = [row[4] for row in rows()]
     assert len(set(tests)) == len(tests)
-
-
-class Dripping(socket.socket):
-    """A socket that has one more byte whenever it is asked, as a server that trickles does."""
-
-    def makefile(self, *_args: object, **_named: object) -> io.RawIOBase:  # type: ignore[override]
-        return Drip()
-
-
-class Drip(io.RawIOBase):
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        buffer[:1] = b"x"
-        return 1
-
-
-def test_slow_response_ends_with_the_deadline() -> None:
-    left = iter([3.0, 2.0, 1.0, 0.0])
-    deadlines.bound(lambda: next(left), 30.0)
-    with Dripping() as sock:
-        response = deadlines.BoundResponse(sock)
-        start = time.monotonic()
-        with pytest.raises(TimeoutError, match="timed out"):
-            response.fp.read(1000)
-        assert sock.gettimeout() == 1.0, "a read waits for what is left of the deadline, at most"
-    assert time.monotonic() - start < 5

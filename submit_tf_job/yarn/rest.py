@@ -1,9 +1,10 @@
 """The HTTP client for all requests to ResourceManagers and NodeManagers.
 
-Retries follow the rules of Hadoop's own RPC client (RetryPolicies.java). A request that never
-reached a ResourceManager, or that a standby rejected, is sent to the next one until the deadline. A
-request that was sent without a response is repeated only if it is idempotent; otherwise
-`AnswerLost` is raised, and the caller has to check the outcome.
+`session` sends one request over requests, which is imported with the first one. Retries follow the
+rules of Hadoop's own RPC client (RetryPolicies.java). A request that never reached a
+ResourceManager, or that a standby rejected, is sent to the next one until the deadline. A request
+that was sent without a response is repeated only if it is idempotent; otherwise `AnswerLost` is
+raised, and the caller has to check the outcome.
 """
 
 from __future__ import annotations
@@ -16,27 +17,28 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable
 from submit_tf_job.yarn.auth import Auth
-from submit_tf_job.yarn.deadlines import bound, unbound
-from submit_tf_job.yarn.exchange import Incoming, NoResponse, Outgoing, Transport
 from submit_tf_job.yarn.ha import ResourceManagers, Standby
-from submit_tf_job.yarn.plain import PlainTransport
 from submit_tf_job.yarn.response import Reply
-from submit_tf_job.yarn.transport_errors import TransportError
+from submit_tf_job.yarn.transport_errors import TransportError, transport_error_of
 
 if TYPE_CHECKING:
+    import requests
     from requests.adapters import BaseAdapter
+
+    from submit_tf_job.yarn.session import Session
 
 __all__ = ["AnswerLost", "Deadline", "Download", "HttpClient", "Interrupted", "Timeouts"]
 
 _LOG = logging.getLogger(__name__)
 BODY_MAX = 64 * 1024 * 1024
 ROUNDS_MAX = 1000  # the deadline ends the rounds earlier; this limits them if the clock stops
+# RequestException is an OSError; urllib3 leaves the ValueError for a chunk's length below zero
+_NOT_READ = (OSError, ValueError)
 _CHUNK = 64 * 1024
 _PIECE = 256 * 1024
 # a failover takes 4 to 14 s (docs/hadoop-facts.md#failover); a longer pause would miss its end
@@ -60,7 +62,7 @@ class Download:
         url: The requested URL, without the query.
     """
 
-    def __init__(self, response: Incoming, url: str) -> None:
+    def __init__(self, response: requests.Response, url: str) -> None:
         self.url = url
         self._response = response
 
@@ -71,9 +73,9 @@ class Download:
             Interrupted: The connection broke, or the server stopped sending.
         """
         try:
-            yield from self._response.pieces(_PIECE)
-        except NoResponse as error:
-            why = error.trouble.why
+            yield from self._response.iter_content(_PIECE)
+        except _NOT_READ as error:
+            why = transport_error_of(error).why
             raise Interrupted(
                 f"{self.url}: its answer broke off: {why}.",
                 details={"url": self.url, "reason": why},
@@ -162,8 +164,7 @@ class HttpClient:
         self._ca_file = ca_file
         self._jitter = jitter
         self._adapter = adapter
-        self._is_plain = auth.only_params and ca_file is None and adapter is None
-        self._transports: dict[tuple[bool, bool], Transport] = {}
+        self._sessions: dict[bool, Session] = {}
         self._opening = threading.Lock()
 
     def deadline(self, seconds: float | None = None) -> Deadline:
@@ -174,8 +175,8 @@ class HttpClient:
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
-        while self._transports:
-            self._transports.popitem()[1].close()
+        while self._sessions:
+            self._sessions.popitem()[1].close()
 
     def request(
         self,
@@ -261,13 +262,12 @@ class HttpClient:
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
         try:
-            response = self._ask(base, wanted, deadline, wanted.read_s)
-            if response.status == 200:
-                unbound()
-                return Download(response, base + path)
-            outcome = self._read(response, wanted, base + path, deadline)
-        except NoResponse as error:
+            response = self._ask(base, wanted, deadline, wanted.read_s, endless=True)
+        except OSError as error:
             return self._failed(error, wanted)
+        if response.status_code == 200:
+            return Download(response, base + path)
+        outcome = self._read(response, wanted, base + path, deadline)
         return self._checked(outcome, wanted) if isinstance(outcome, Reply) else outcome
 
     def _round(
@@ -327,55 +327,60 @@ class HttpClient:
         read_s = min(wanted.read_s, left / 2 if others and wanted.repeatable else left)
         try:
             response = self._ask(base, wanted, deadline, read_s)
-            return self._read(response, wanted, base + wanted.path, deadline)
-        except NoResponse as error:
+        except OSError as error:
             return self._failed(error, wanted)
+        return self._read(response, wanted, base + wanted.path, deadline)
 
-    def _ask(self, base: str, wanted: _Request, deadline: Deadline, read_s: float) -> Incoming:
-        bound(lambda: deadline.left_s, read_s)
+    def _ask(
+        self,
+        base: str,
+        wanted: _Request,
+        deadline: Deadline,
+        read_s: float,
+        *,
+        endless: bool = False,
+    ) -> requests.Response:
         node = base not in self.rms.urls
-        asked = Outgoing(
+        return self._session(node=node).ask(
             wanted.method,
             base + wanted.path,
             params={**wanted.params, **self.auth.params(node=node)},
-            body=None if wanted.body is None else wanted.body.encode(),
+            body=wanted.body,
             connect_s=min(self.timeouts.connect_s, max(deadline.left_s, 0.001)),
             read_s=read_s,
+            left_s=lambda: deadline.left_s,
+            endless=endless,
         )
-        return self._transport(base, node=node).send(asked)
 
-    def _failed(self, error: NoResponse, wanted: _Request) -> TransportError:
-        refused = self.auth.explain(error.error)
+    def _failed(self, error: OSError, wanted: _Request) -> TransportError:
+        refused = self.auth.explain(error)
         if refused is None:
-            return error.trouble
-        if not wanted.repeatable and self.auth.answered(error.error):
+            return transport_error_of(error)
+        if not wanted.repeatable and self.auth.answered(error):
             return TransportError(refused.message.rstrip("."), sent=True, advice=refused.hint)
-        raise refused from error.error
+        raise refused from error
 
     def _read(
-        self, response: Incoming, wanted: _Request, url: str, deadline: Deadline
+        self, response: requests.Response, wanted: _Request, url: str, deadline: Deadline
     ) -> Reply | TransportError:
         """Read the whole response, with limits on its size and duration, and close it."""
         chunks: list[bytes] = []
         size = 0
-        with closing(response):
-            for chunk in response.pieces(_CHUNK):
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > BODY_MAX:
-                    raise BadAnswer(
-                        f"{url} answered with more than {BODY_MAX // 1024**2} MiB.",
-                        details={"url": url, "status": response.status},
-                    )
-                if not deadline.left_s:
-                    return TransportError("its answer did not end in time", sent=True)
-        headers = response.headers
-        declared = headers.get("content-length", "")
-        if declared.isdigit() and "content-encoding" not in headers and size < int(declared):
-            return TransportError("its answer was cut off", sent=True)
-        reply = Reply(
-            wanted.method, url, response.status, response.reason, headers, b"".join(chunks)
-        )
+        try:
+            with closing(response):
+                for chunk in response.iter_content(_CHUNK):
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > BODY_MAX:
+                        raise BadAnswer(
+                            f"{url} answered with more than {BODY_MAX // 1024**2} MiB.",
+                            details={"url": url, "status": response.status_code},
+                        )
+                    if not deadline.left_s:
+                        return TransportError("its answer did not end in time", sent=True)
+        except _NOT_READ as error:
+            return transport_error_of(error)
+        reply = Reply.of(response, wanted.method, url, b"".join(chunks))
         return TransportError("its answer was cut off", sent=True) if reply.cut_off else reply
 
     def _checked(self, reply: Reply, wanted: _Request) -> Reply:
@@ -434,25 +439,18 @@ class HttpClient:
             details=details,
         )
 
-    def _transport(self, base: str, *, node: bool) -> Transport:
-        """Return the transport for an address.
+    def _session(self, *, node: bool) -> Session:
+        """Return the session for an address.
 
         Nodes have one of their own, which never gets the credentials for ResourceManagers.
         """
-        plain = self._is_plain and base.startswith("http://")
+        from submit_tf_job.yarn.session import Session
+
         with self._opening:
-            if (node, plain) not in self._transports:
-                opened = PlainTransport() if plain else self._over_requests(node=node)
-                self._transports[node, plain] = opened
-            return self._transports[node, plain]
-
-    def _over_requests(self, *, node: bool) -> Transport:
-        # imported late: takes longer than all else that most commands do (docs/performance.md)
-        from submit_tf_job.yarn.transport import RequestsTransport
-
-        return RequestsTransport(
-            self._ca_file, partial(self.auth.prepare, node=node), self._adapter
-        )
+            if node not in self._sessions:
+                self._sessions[node] = Session(self._ca_file, self._adapter)
+                self.auth.prepare(self._sessions[node], node=node)
+            return self._sessions[node]
 
 
 def _refusal_of_all(seen: Mapping[str, TransportError]) -> AuthError | None:
