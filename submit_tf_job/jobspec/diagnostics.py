@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn
 
 from submit_tf_job.errors import JobSpecError, Problem
 from submit_tf_job.jobspec.job import Location
 
-__all__ = ["BUILT_IN", "MAX_PROBLEMS", "Diagnostics", "Unreadable", "closest"]
+__all__ = ["BUILT_IN", "MAX_PROBLEMS", "At", "Diagnostics", "Unreadable", "closest"]
 
+AlwaysNone = NoReturn | None  # noqa: RUF020 - mypy lets a caller `return` it, which it does not with a plain None
 BUILT_IN = Location("default")
 # A file of 1 MiB can hold 100,000 problems, and each costs a search for similar keys.
 MAX_PROBLEMS = 200
@@ -72,6 +75,36 @@ class Diagnostics:
         """
         if self.problems:
             raise JobSpecError(self.problems)
+
+
+@dataclass(frozen=True)
+class At:
+    """The path of one value of the job spec, where problems are reported."""
+
+    path: str
+    notes: Diagnostics
+
+    @property
+    def place(self) -> Location:
+        """The location of the value."""
+        return self.notes.places[self.path]
+
+    def member(self, name: str) -> At:
+        """Return the path of a member of a mapping."""
+        return At(f"{self.path}.{name}".removeprefix("."), self.notes)
+
+    def item(self, index: int) -> At:
+        """Return the path of an item of a list."""
+        return At(f"{self.path}[{index}]", self.notes)
+
+    def fail(self, message: str, key: str = "") -> AlwaysNone:
+        """Report a problem of this value, or of one of its members; an absent member has the
+        location of the mapping.
+        """
+        path = self.member(key).path if key else self.path
+        place = self.notes.places.get(path, BUILT_IN)
+        self.notes.problem(self.place if place == BUILT_IN else place, path, message)
+        return None
 
 
 def closest(word: str, candidates: Iterable[str]) -> str | None:

@@ -6,18 +6,18 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 from submit_tf_job.container import contract
+from submit_tf_job.jobspec.diagnostics import At
 from submit_tf_job.jobspec.digests import Digests
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
-from submit_tf_job.jobspec.keys import SHIPPED
 from submit_tf_job.jobspec.nodes import clip
-from submit_tf_job.jobspec.sections import Section
-from submit_tf_job.jobspec.values import Value
+from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB
 
 __all__ = [
     "HADOOP_FILES",
@@ -38,18 +38,6 @@ MAX_LEVELS = 50
 HELD_FILE = 1024**2
 HELD = 8 * 1024**2
 HADOOP_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
-# what a NodeManager writes beside a task's files (ContainerLaunch, DefaultContainerExecutor)
-_OF_YARN = frozenset(
-    (
-        "container_tokens",
-        "default_container_executor.sh",
-        "default_container_executor_session.sh",
-        "launch_container.sh",
-    )
-)
-_LONGEST_NAME = 1024
-_ON_HDFS = ("hdfs", "viewfs")
-_ON_THE_WEB = ("https", "http")
 _UNPACKED_BY_YARN = (".tar.gz", ".tgz", ".tar", ".zip")  # FSDownload.unpack
 _SKIPPED = frozenset(("__pycache__", ".git"))
 _NO_HOST = "files of this host are not read here; put them on HDFS or into the image"
@@ -114,36 +102,43 @@ class Shipper:
         cache = self.host.cache / "hashes" if self.host.cache else None
         self.digests = Digests(cache, self.host.base or Path())
 
-    def ship(self, value: Value) -> Sequence[ShippedFile | RemoteFile] | None:
+    def ship(self, values: Mapping[str, Any], at: At) -> Sequence[ShippedFile | RemoteFile] | None:
         """Return the files of one entry of `files`: a file, a directory, a pattern, an archive, a
         project, wheels, a file of HDFS or of a web server.
+
+        Args:
+            values: The entry, None for a wrong value in it; a path alone is its `src`.
+            at: Its path.
         """
-        section = Section.of(value, SHIPPED) if value.is_mapping else None
-        if value.is_mapping and section is None:
+        if "project" in values or "wheels" in values:
+            return self._python(values, at)
+        if None in values.values() or "src" not in values:
             return None
-        if section is not None and (section.has("project") or section.has("wheels")):
-            return self._python(value, section)
-        asked = _entry(value, section)
-        if asked is not None and asked.scheme in _ON_HDFS:
-            return _remote(value, asked)
-        if asked is not None and asked.scheme:
-            return self._downloaded(value, asked)
-        base = None if asked is None else self._base(value, asked.src)
-        if asked is None or base is None:
+        # without dst an archive is unpacked where a file keeps its own name
+        name = values.get("dst", "." if values.get("unpack") else "")
+        asked = _Entry(values["src"], name, values.get("unpack", False), values.get("sha256", ""))
+        if asked.sha256 and asked.scheme not in ON_THE_WEB:
+            return at.fail("sha256 is for a file that is downloaded; leave it out")
+        if asked.scheme in ON_HDFS:
+            return _remote(asked, at)
+        if asked.scheme:
+            return self._downloaded(asked, at)
+        base = self._base(asked.src, at)
+        if base is None:
             return None
         try:
             return list(self._found(asked, base))
         except CannotShip as error:
-            return value.fail(f"{clip(asked.src)}: {error}")
+            return at.fail(f"{clip(asked.src)}: {error}")
 
-    def _downloaded(self, value: Value, asked: _Entry) -> list[ShippedFile] | None:
+    def _downloaded(self, asked: _Entry, at: At) -> list[ShippedFile] | None:
         """Return the file of a web server, which is kept in the cache by its content's hash."""
         # imported here: urllib would slow down every start
         from submit_tf_job.host.download import DownloadFailed, download, name_of, shown_url
 
         shown = clip(shown_url(asked.src))
         if why := _not_downloadable(asked, self.host):
-            return value.fail(f"{shown}: {why}")
+            return at.fail(f"{shown}: {why}")
         try:
             path = download(
                 asked.src,
@@ -154,76 +149,66 @@ class Shipper:
             entry = _Entry(shown_url(asked.src), asked.name, asked.unpack)
             return list(self._files(entry, path, asked.name or name_of(asked.src)))
         except OSError as error:
-            return value.fail(f"{shown}: the cache cannot be written: {error.strerror or error}")
+            return at.fail(f"{shown}: the cache cannot be written: {error.strerror or error}")
         except (CannotShip, DownloadFailed) as error:
-            return value.fail(f"{shown}: {error}")
+            return at.fail(f"{shown}: {error}")
 
-    def find(self, value: Value) -> HostFile | None:
-        """Return the description of the file that a value names."""
-        src = value.text(expected="a path")
-        if src is None or not _is_path(value, src):
-            return None
-        base = self._base(value, src)
+    def find(self, src: str, at: At) -> HostFile | None:
+        """Return the description of the file of a path."""
+        base = self._base(src, at)
         if base is None:
             return None
         try:
             with shown_path(src, base / src):
                 return self.described(base / src)
         except CannotShip as error:
-            return value.fail(f"{clip(src)}: {error}")
+            return at.fail(f"{clip(src)}: {error}")
 
-    def _base(self, value: Value, src: str) -> Path | None:
+    def _base(self, src: str, at: At) -> Path | None:
         """Return the base of a path; report a path that may not be read, and return None."""
         if self.host.base is not None:
             return self.host.base
         uploads = self.host.uploads
         if uploads is None:
-            return value.fail(_NO_HOST)
+            return at.fail(_NO_HOST)
         inside = not posixpath.normpath(src).startswith(("/", ".."))
         if not inside or not (os.path.lexists(uploads / src) or _matching(src, uploads)):
-            return value.fail(
+            return at.fail(
                 f"{clip(src)} did not come with the request; send it as a part `files` of this name"
             )
         return uploads
 
     # --- a Python project, wheels ---
 
-    def _python(self, value: Value, section: Section) -> list[ShippedFile] | None:
-        if len(section.stated) > 1:
-            return value.fail(
+    def _python(self, values: Mapping[str, Any], at: At) -> list[ShippedFile] | None:
+        if len(values) > 1:
+            return at.fail(
                 "a project or wheels are unpacked where Python finds them; they stand "
                 "alone, without src, dst and unpack"
             )
-        found = self.project(section) if section.has("project") else self.wheels(section)
+        found = self.project(values, at) if "project" in values else self.wheels(values, at)
         return (
             None
             if found is None
             else [self._archive(file, contract.SITE_DIRECTORY) for file in found]
         )
 
-    def wheels(self, section: Section) -> list[HostFile] | None:
+    def wheels(self, values: Mapping[str, Any], at: At) -> list[HostFile] | None:
         """Return the wheels that the key `wheels` lists."""
-        listed = section.get("wheels")
-        expected = section.rows["wheels"].kind.expected
-        items = listed.items(expected) if listed else ()
-        if listed is not None and listed.is_list and not items:
-            return listed.fail("the list is empty; name a wheel, as in [dist/*.whl]")
-        found = [self._wheels_of(item) for item in items]
+        listed, at = values["wheels"] or (), at.member("wheels")
+        found = [self._wheels_of(src, at.item(index)) for index, src in enumerate(listed)]
         return (
             None if not found or None in found else [file for some in found for file in some or ()]
         )
 
-    def _wheels_of(self, value: Value) -> list[HostFile] | None:
-        src = value.text(expected="the path of a wheel")
-        if src is None or not _is_path(value, src):
-            return None
-        base = self._base(value, src)
-        if base is None:
+    def _wheels_of(self, src: str | None, at: At) -> list[HostFile] | None:
+        base = None if src is None else self._base(src, at)
+        if src is None or base is None:
             return None
         try:
             return [self._wheel(base / match) for match in _matches(src, base)]
         except CannotShip as error:
-            return value.fail(f"{clip(src)}: {error}")
+            return at.fail(f"{clip(src)}: {error}")
 
     def _wheel(self, path: Path) -> HostFile:
         from submit_tf_job.jobspec import wheels
@@ -235,14 +220,13 @@ class Shipper:
         self.check(file)
         return file
 
-    def project(self, section: Section) -> list[HostFile] | None:
+    def project(self, values: Mapping[str, Any], at: At) -> list[HostFile] | None:
         """Return the wheel of the Python project of the key `project`, built or from the cache."""
-        value = section.get("project")
-        src = value.text(expected="the path of a Python project") if value else None
-        if value is None or src is None or not _is_path(value, src):
+        src, at = values["project"], at.member("project")
+        if src is None:
             return None
         if self.host.base is None:
-            return value.fail(
+            return at.fail(
                 "a project is built on the submitting host; build its wheel, and send that"
                 if self.host.uploads
                 else _NO_HOST
@@ -252,12 +236,12 @@ class Shipper:
 
         path = self.host.base / src
         if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
-            return value.fail(
+            return at.fail(
                 f"{clip(src)} holds neither pyproject.toml nor setup.py; to ship plain "
                 f"modules write the path alone"
             )
         if self.host.cache is None:
-            return value.fail("there is no cache directory to build it in")
+            return at.fail("there is no cache directory to build it in")
         try:
             with shown_path(src, path):
                 tree = list(
@@ -270,7 +254,7 @@ class Shipper:
             )
             return [self._wheel(built)]
         except (CannotShip, wheels.PipFailed) as error:
-            return value.fail(f"{clip(src)}: {error}")
+            return at.fail(f"{clip(src)}: {error}")
 
     # --- files ---
 
@@ -451,48 +435,28 @@ class shown_path:  # noqa: N801 - a context manager, used as a function
             raise CannotShip(f"cannot be read: {error}") from None
 
 
-def _entry(value: Value, section: Section | None) -> _Entry | None:
-    if section is None:
-        src = value.text(expected=SHIPPED.expected)
-        return None if src is None or not _is_source(value, src) else _Entry(src)
-    at = section.read("src", lambda item: item.text(expected="a path"))
-    unpack = section.read("unpack") if section.has("unpack") else False
-    name = "."
-    if section.has("dst") or not unpack:
-        name = section.read("dst", _destination)
-    sha256 = section.read("sha256") if section.has("sha256") else ""
-    if at is None or name is None or None in (unpack, sha256) or not _is_source(value, at):
-        return None
-    entry = _Entry(at, name, bool(unpack), sha256 or "")
-    if sha256 and entry.scheme not in _ON_THE_WEB:
-        return value.fail("sha256 is for a file that is downloaded; leave it out")
-    return entry
-
-
-def _remote(value: Value, asked: _Entry) -> list[RemoteFile] | None:
+def _remote(asked: _Entry, at: At) -> list[RemoteFile] | None:
     """Return the description of a file of HDFS, which this host does not read."""
     place = asked.src.partition("://")[2]
     name = asked.name or posixpath.basename(place)
     wrong = "@" in place.partition("/")[0] or re.search(r"\s", asked.src) or name == ".."
     if PATTERN.search(asked.src) or wrong:
-        return value.fail(
-            f"{_shown(asked.src)} is not the URI of one file; write hdfs:///path/file"
-        )
+        return at.fail(f"{_shown(asked.src)} is not the URI of one file; write hdfs:///path/file")
     if "/" not in place or place.endswith("/"):
-        return value.fail(
+        return at.fail(
             f"{clip(asked.src)} is not the URI of a file; a directory is an input: "
             f"`inputs`, or one archive with unpack: true"
         )
     if asked.unpack and not place.endswith(_UNPACKED_BY_YARN):
-        return value.fail(
+        return at.fail(
             f"{clip(asked.src)}: YARN unpacks {', '.join(_UNPACKED_BY_YARN)}; pack it anew"
         )
     if name == ".":
-        return value.fail(
+        return at.fail(
             "missing dst; YARN unpacks an archive of HDFS into a directory of its own, as in "
             "dst: data"
         )
-    return [RemoteFile(name, asked.src, asked.unpack, value.path)]
+    return [RemoteFile(name, asked.src, asked.unpack, at.path)]
 
 
 def _not_downloadable(asked: _Entry, host: Host) -> str | None:
@@ -560,46 +524,6 @@ def _shown(uri: str) -> str:
     from submit_tf_job.host.download import shown_url
 
     return clip(shown_url(uri))
-
-
-def _is_source(value: Value, src: str) -> bool:
-    scheme, is_uri, _ = src.partition("://")
-    if is_uri and scheme not in (*_ON_HDFS, *_ON_THE_WEB):
-        value.fail(
-            f"{_shown(src)} is not a file on this host, nor hdfs:// or https://; read it from the "
-            f"program, or download it first"
-        )
-        return False
-    return True
-
-
-def _is_path(value: Value, src: str) -> bool:
-    if "://" in src:
-        value.fail(
-            f"{_shown(src)} is not a file on this host; read it from the program, or "
-            f"download it first"
-        )
-        return False
-    return True
-
-
-def _destination(value: Value) -> str | None:
-    name = value.text(expected="a relative path")
-    if name is None:
-        return None
-    clean = posixpath.normpath(name)
-    if clean.startswith(("/", "..")) or not name.isprintable() or len(name) > _LONGEST_NAME:
-        return value.fail(
-            f"{clip(name)} does not lie in the task's working directory; write a short "
-            f"relative path without '..'"
-        )
-    first = clean.partition("/")[0]
-    if first.startswith(".tfjob-") or first in _OF_YARN:
-        return value.fail(
-            f"{clip(first)} is a name that YARN or the bootstrap uses in the task's working "
-            f"directory; choose another"
-        )
-    return clean
 
 
 def _not_found(shown: str, path: Path) -> str:

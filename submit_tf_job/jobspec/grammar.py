@@ -1,60 +1,75 @@
-"""The classes of the key table: a key, the keys of one mapping, and the kind of a value."""
+"""The classes of the key table: a kind of value, a key, and the keys of one mapping."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from submit_tf_job.jobspec.diagnostics import closest
 from submit_tf_job.jobspec.nodes import clip
-from submit_tf_job.jobspec.values import Value
 
-__all__ = ["Key", "Keys", "Kind"]
+__all__ = ["Key", "Keys", "Kind", "Wrong"]
 
 _MARKUP = re.compile(r"\[([^\]]*)\]\([^)]*\)|`")
 
 
-class Kind:
-    """The kind of a value: how it is read, its JSON Schema and its documentation.
+class Wrong(ValueError):
+    """The sentence about a value that cannot be used; `key` is the member that it is about."""
 
-    Args:
-        read: Returns the typed value; reports a wrong one and returns None.
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """The kind of a value: its JSON Schema, its typed value and its documentation.
+
+    Attributes:
+        types: The JSON types that it may have.
         shown: The value in a few words of Markdown, for the documentation.
-        schema: The JSON Schema of a value, or a function that returns it.
-        as_yaml: The first characters of a `--set` text that is read as YAML instead of plain text;
-            None for any text.
+        fragment: The JSON Schema of a value, or a function that returns it.
+        make: Returns the typed value of a JSON value of these types; raises `Wrong` for each that
+            the schema refuses, and for what a schema cannot say. Of a mapping (by field, if its
+            keys are known) or list it gets the typed members, None for a wrong one.
+        expected: The value in messages.
         definition: The name of the kind's definition in the JSON Schema; "" for none.
+        exact: Whether text that some YAML reader would retype must be in quotes.
+        explains_all: Whether `make` has the sentence for empty text and for numbers, too.
+        empty: The problem of an empty list or mapping; "" if it may be empty.
+        too_many: The problem of a mapping with too many members.
         keys: The keys of a mapping with known keys.
         members: The kind of the members of a mapping with keys chosen by the user.
+        names: The kind of those keys.
         dotted: Whether those keys may contain dots.
         items: The kind of the items of a list.
-        short: The key whose value may replace the mapping; "" without a short form.
-        expected: The description of a list or mapping in messages.
+        single: The kind of a value that may stand here without its list or mapping.
+        short: The key of the mapping that such a value is.
     """
 
-    def __init__(
-        self,
-        read: Callable[[Value], Any],
-        shown: str,
-        schema: dict[str, Any] | Callable[[], dict[str, Any]],
-        *,
-        as_yaml: str | None = "",
-        definition: str = "",
-        keys: Keys | None = None,
-        members: Kind | None = None,
-        dotted: bool = False,
-        items: Kind | None = None,
-        short: str = "",
-        expected: str = "",
-    ) -> None:
-        self.read, self.shown, self._schema, self.as_yaml = read, shown, schema, as_yaml
-        self.definition, self.keys, self.members, self.dotted = definition, keys, members, dotted
-        self.items, self.short, self.expected = items, short, expected
+    types: tuple[str, ...]
+    shown: str
+    fragment: dict[str, Any] | Callable[[], dict[str, Any]]
+    make: Callable[[Any], Any] = lambda value: value
+    expected: str = "text"
+    definition: str = ""
+    exact: bool = False
+    explains_all: bool = False
+    empty: str = ""
+    too_many: str = ""
+    keys: Keys | None = None
+    members: Kind | None = None
+    names: Kind | None = None
+    dotted: bool = False
+    items: Kind | None = None
+    single: Kind | None = None
+    short: str = ""
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a value."""
-        return self._schema() if callable(self._schema) else self._schema
+        return self.fragment() if callable(self.fragment) else self.fragment
 
     def reference(self) -> dict[str, Any]:
         """Return the JSON Schema, or a reference to its definition."""
@@ -64,13 +79,19 @@ class Kind:
         """Return the kind of the member of that name; None if the value has no members.
 
         Raises:
-            ValueError: The value does not have this key; the message suggests another.
+            Wrong: The value does not have this key; the message suggests another.
         """
         if self.keys is None:
             return self.members
         if name not in self.keys.rows:
-            raise ValueError(self.keys.unknown(name))
+            raise Wrong(self.keys.unknown(name))
         return self.keys.rows[name].kind
+
+    def is_literal(self, text: str) -> bool:
+        """Whether a text of `--set` is the value itself, and not YAML."""
+        if "string" not in self.types or {"integer", "number", "boolean"} & {*self.types}:
+            return False
+        return len(self.types) == 1 or text.lstrip()[:1] not in ("[", "{")
 
 
 class Key(NamedTuple):

@@ -2,58 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from submit_tf_job.jobspec.diagnostics import At
 from submit_tf_job.jobspec.files import HADOOP_FILES
 from submit_tf_job.jobspec.job import HadoopConf, ShippedFile
-from submit_tf_job.jobspec.keys import HADOOP
-from submit_tf_job.jobspec.nodes import clip
-from submit_tf_job.jobspec.sections import Section
-from submit_tf_job.jobspec.values import Value
+from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE
 
 __all__ = ["read_hadoop"]
 
-_CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")
 
-
-def read_hadoop(value: Value, directory: Path | None) -> HadoopConf | None:
-    """Read the mapping.
+def read_hadoop(conf: str, at: At, directory: Path | None) -> HadoopConf | None:
+    """Return the configuration that the key `conf` names; read that of this host.
 
     Args:
-        value: The mapping.
+        conf: The value of the key.
+        at: Its path.
         directory: The Hadoop configuration directory of this host, for `conf: inline`.
     """
-    section = Section.of(value, HADOOP)
-    if section is None:
-        return None
-    conf: HadoopConf | None = section.read("conf", lambda item: _conf(item, directory))
-    return conf
-
-
-def _conf(value: Value, directory: Path | None) -> HadoopConf | None:
-    text = value.text(expected="inline, an archive on HDFS, or a directory of the nodes")
-    if text is None:
-        return None
-    if text == "inline":
-        files = _inline_files(value, directory)
+    if conf == "inline":
+        files = _inline_files(at, directory)
         return None if files is None else HadoopConf("inline", files=files)
-    if _CONF_ARCHIVE.fullmatch(text):
-        return HadoopConf("archive", text)
-    if (
-        text.startswith("/")
-        and ".." not in text.split("/")
-        and not any(char in text for char in ":, \t\n")
-    ):
-        return HadoopConf("node", text)
-    return value.fail(
-        f"{clip(text)} is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes"
-    )
+    return HadoopConf("archive" if CONF_ARCHIVE.fullmatch(conf) else "node", conf)
 
 
-def _inline_files(value: Value, directory: Path | None) -> tuple[ShippedFile, ...] | None:
+def _inline_files(at: At, directory: Path | None) -> tuple[ShippedFile, ...] | None:
     if directory is None:
-        return value.fail(
+        return at.fail(
             "inline needs a Hadoop configuration on this host, and none is known; "
             "set HADOOP_CONF_DIR, or name an archive on HDFS or a directory of the nodes"
         )
@@ -64,9 +39,9 @@ def _inline_files(value: Value, directory: Path | None) -> tuple[ShippedFile, ..
             if (directory / name).is_file()
         )
     except OSError as error:
-        return value.fail(f"{error.filename} cannot be read: {error.strerror}")
+        return at.fail(f"{error.filename} cannot be read: {error.strerror}")
     if not found:
-        return value.fail(
+        return at.fail(
             f"{directory} holds none of {', '.join(HADOOP_FILES)}; point HADOOP_CONF_DIR "
             f"to the directory that does"
         )

@@ -7,12 +7,12 @@ docs/job-spec.md come from it. docs/architecture.md has the recipe for a new key
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
 
 from submit_tf_job.container.contract import RETRY_ANY, RETRY_LOST, RETRY_OOM
 from submit_tf_job.jobspec.diagnostics import closest
-from submit_tf_job.jobspec.grammar import Key, Keys, Kind
+from submit_tf_job.jobspec.grammar import Key, Keys, Wrong
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
     DEFAULT_GROW_AFTER_S,
@@ -44,26 +44,34 @@ from submit_tf_job.jobspec.kinds import (
     IMAGE,
     LABEL,
     MEMORY,
-    MOUNT,
     NO_LABEL,
-    PLAIN_URI,
     PORT,
     PUBLISHED,
-    SCHEMES,
-    URI,
     enum,
     factor,
+    good_members,
     group,
     list_of,
     map_of,
     matching,
-    of_host,
     text,
     whole,
     word_or_number,
     words,
 )
-from submit_tf_job.jobspec.values import Value
+from submit_tf_job.jobspec.nodes import clip
+from submit_tf_job.jobspec.path_kinds import (
+    DESTINATION,
+    HADOOP_CONF,
+    KEYTAB,
+    KRB5_CONF,
+    LOCAL_PATH,
+    MOUNT,
+    PLAIN_URI,
+    SCHEMES,
+    SOURCE,
+    URI,
+)
 
 __all__ = [
     "DOCKER",
@@ -103,7 +111,6 @@ _DATA_NAME = matching(  # in capitals it becomes the end of an environment varia
     "[a-z][a-z0-9_]{0,31}",
     "is not a valid name; use a-z, 0-9 and '_', a letter first, at most 32",
 )
-_LOCAL_PATH = r"^(?!.*://)(?=.*\S)"
 _INIT = "write a job spec instead: `submit_tf_job init` shows one"
 
 # One row of the table is a paragraph.
@@ -112,10 +119,10 @@ _INIT = "write a job spec instead: `submit_tf_job init` shows one"
 # --- the small mappings ---
 
 
-def _placement(value: Value, values: dict[str, Any]) -> Placement:
+def _placement(values: dict[str, Any]) -> Placement:
     spread, together = values.get("spread"), values.get("together")
     if spread and together and (spread, together) != ("node", "rack"):
-        value.fail(
+        raise Wrong(
             f"spread: {spread} and together: {together} contradict each other; only "
             f"spread: node within together: rack can be met"
         )
@@ -146,12 +153,12 @@ PLACEMENT = Keys(
 )
 
 
-def _restart(value: Value, values: dict[str, Any]) -> tuple[Restart, int] | None:
+def _restart(values: dict[str, Any]) -> tuple[Restart, int] | None:
     policy, most = values["policy"], values.get("max")
-    if policy is Restart.NEVER and most:
-        return value.fail("policy never has no max; leave max out, or say policy: on-failure")
     if policy is None:
         return None
+    if policy is Restart.NEVER and most:
+        raise Wrong("policy never has no max; leave max out, or say policy: on-failure")
     return policy, (most or DEFAULT_RESTARTS) if policy is Restart.ON_FAILURE else 0
 
 
@@ -172,10 +179,10 @@ RESTART = Keys(
 )
 
 
-def _retries(value: Value, values: dict[str, Any]) -> Retries | None:
-    found = Retries(**{name: value for name, value in values.items() if value is not None})
+def _retries(values: dict[str, Any]) -> Retries | None:
+    found = Retries(**good_members(values))
     if found.memory and not found.max:
-        return value.fail("memory submits the job again at most `max` times; say max: 1 or more")
+        raise Wrong("memory submits the job again at most `max` times; say max: 1 or more")
     return found if found.max else None
 
 
@@ -212,7 +219,7 @@ _SHM = (
     "memory alone"
 )
 DOCKER = Keys(
-    "a mapping such as {tmpfs: [/scratch]}",
+    "a mapping such as {tmpfs: [/scratch]} (the image is said by `image`)",
     [
         Key("entrypoint", FLAG, "Whether the image's own ENTRYPOINT starts the command, without "
             "the bootstrap and without a shell.", (True,), more="See below.", otherwise="`false`",
@@ -261,8 +268,7 @@ DOCKER = Keys(
 HADOOP = Keys(
     "a mapping such as {conf: inline}",
     [
-        Key("conf", of_host("`inline`, a URI or a path",
-            pattern=r"^(inline|hdfs://\S+\.(zip|tar\.gz|tgz)|/(?!(.*/)?\.\.(/|$))[^:,\s]*)$"),
+        Key("conf", HADOOP_CONF,
             "Where the tasks' Hadoop configuration comes from. `inline`: core-site.xml, "
             "hdfs-site.xml and yarn-site.xml (those that exist) of this host's configuration "
             "directory travel with the job. `hdfs://….zip`, `.tar.gz` or `.tgz`: an archive on "
@@ -282,8 +288,7 @@ KERBEROS = Keys(
             "the host's name.", ("svc/_HOST@EXAMPLE.COM",),
             missing="say principal: svc/_HOST@EXAMPLE.COM",
             more="(YARN: ServiceApiUtil.validateKerberosPrincipal)", words="principal_name user"),
-        Key("keytab", of_host("URI or path",
-            pattern=r"^(hdfs://\S+|file:///[^\s:,]+|(?![a-z][a-z0-9+.-]*:).+)$"),
+        Key("keytab", KEYTAB,
             "Its keytab. `hdfs:///path`: on HDFS, fetched as you. `file:///path`: on every node. "
             "A path: on this host, relative to the job spec's directory or absolute; it is put on "
             "HDFS for this job, and removed with it.",
@@ -291,8 +296,7 @@ KERBEROS = Keys(
              "svc.keytab"),
             missing="say keytab: hdfs:///user/svc/svc.keytab, or the path of one on this host",
             more="A file of this host must be yours alone (`chmod 600`).", words="keytab_file"),
-        Key("krb5_conf", of_host("`inline`, `none` or a path",
-            pattern=r"^(inline|none|/[^\s:,]+)$"), "krb5.conf for the tasks. `inline`: this "
+        Key("krb5_conf", KRB5_CONF, "krb5.conf for the tasks. `inline`: this "
             "host's, with what it includes. `/path`: a file of the nodes, mounted read-only. "
             "`none`: the image's.", ("inline", "/etc/krb5.conf", "none"),
             more="This host's file is the one of the settings' `kerberos.krb5_conf`, else of "
@@ -326,11 +330,10 @@ INPUT = Keys(
 _OF_UPLOADS = ("by", "on_failure", "on_retry", "overwrite")
 
 
-def _output(value: Value, values: dict[str, Any]) -> dict[str, Any]:
+def _output(values: dict[str, Any]) -> dict[str, Any]:
     for key in _OF_UPLOADS:
         if key in values and values.get("upload", False) is False:
-            value.fail(f"{key} is about what is uploaded; say upload: true, or leave {key} out")
-            break
+            raise Wrong(f"{key} is about what is uploaded; say upload: true, or leave {key} out")
     return values
 
 
@@ -362,24 +365,20 @@ OUTPUT = Keys(
         "then": {"required": ["upload"], "properties": {"upload": {"const": True}}},
     },
 )
-_PATH = of_host("path", pattern=_LOCAL_PATH)
 _WHEELS = list_of(
-    of_host("paths", pattern=_LOCAL_PATH),
+    replace(LOCAL_PATH, expected="the path of a wheel", shown="paths"),
     "a list of wheels, as in [dist/*.whl]",
     empty="the list is empty; name a wheel, as in [dist/*.whl]",
-)
-_SOURCE = of_host(
-    "path or URI", pattern=r"^((?!.*://)(?=.*\S)|(hdfs|viewfs|https?)://\S)"
 )
 SHIPPED = Keys(
     "a path, a pattern, or {src: path, dst: name}",
     [
-        Key("src", _SOURCE, "Path on this host; `hdfs://…`, which YARN copies to the nodes; or "
+        Key("src", SOURCE, "Path on this host; `hdfs://…`, which YARN copies to the nodes; or "
             "`https://…`, which is downloaded here when the job spec is read.",
             ("conf/prod.yaml",),
             missing="say which file, as in {src: conf/prod.yaml, dst: conf.yaml}",
             otherwise="required without `project` and `wheels`", words="from path source"),
-        Key("dst", of_host("path", pattern=r"^(?!/)(?=.*\S)", maxLength=1024),
+        Key("dst", DESTINATION,
             "Path in the task's working directory; `.` puts a directory's content there.",
             ("conf.yaml",), missing="say the file's name in the task's working directory; without "
             "one, write the path alone", otherwise="required with `src`, but not with `unpack`",
@@ -391,8 +390,8 @@ SHIPPED = Keys(
             "The SHA-256 of a file that is downloaded; other content is refused, and `http://` "
             "is allowed.", ("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",),
             words="checksum digest hash"),
-        Key("project", _PATH, "A Python project of this host (pyproject.toml or setup.py): its "
-            "wheel is built here and unpacked where Python finds it.", ("../mylib",),
+        Key("project", LOCAL_PATH, "A Python project of this host (pyproject.toml or setup.py): "
+            "its wheel is built here and unpacked where Python finds it.", ("../mylib",),
             words="package"),
         Key("wheels", _WHEELS, "Wheels of this host, unpacked where Python finds them.",
             (["dist/*.whl"],), words="wheel"),
@@ -418,14 +417,14 @@ PYTHON = Keys(
             'is not a Python version; write it as in version: "3.11"'),
             "The image's Python, for which requirements are resolved.", ("3.11",),
             otherwise="this host's", words="python_version"),
-        Key("requirements", _PATH, "A requirements file of this host; pip resolves it here, and "
-            "the wheels travel with the job.", ("requirements.txt",),
+        Key("requirements", LOCAL_PATH, "A requirements file of this host; pip resolves it here, "
+            "and the wheels travel with the job.", ("requirements.txt",),
             words="requirement requirements_file requires"),
         Key("wheels", _WHEELS, "Wheels of this host; patterns are expanded.", (["dist/*.whl"],),
             words="wheel"),
-        Key("project", _PATH, "A Python project of this host (pyproject.toml or setup.py), of "
+        Key("project", LOCAL_PATH, "A Python project of this host (pyproject.toml or setup.py), of "
             "which pip builds a wheel.", (".",), words="package"),
-        Key("environment", _PATH,
+        Key("environment", LOCAL_PATH,
             "A whole environment, packed by conda-pack or venv-pack; not beside the others.",
             ("environment.tar.gz",), words="archive conda conda_env env venv virtualenv"),
     ],
@@ -441,8 +440,12 @@ _PYTHON = group(PYTHON, short="interpreter", shown="text, or a mapping")
 
 # --- keys that a job sets for all its training roles, and a role for itself ---
 
-FILES = list_of(group(SHIPPED, short="src", shown="paths, patterns or mappings"), "a list of paths")
-MOUNTS = list_of(MOUNT, "a list, each item a mount such as /data:/data:ro")
+FILES = list_of(
+    group(SHIPPED, short="src", shown="paths, patterns or mappings", expected=SHIPPED.expected),
+    "a list of paths",
+    make=list,
+)
+MOUNTS = list_of(MOUNT, "a list, each item a mount such as /data:/data:ro", make=list)
 _SHARED = (
     Key("image", IMAGE, "Docker image. A role may have its own. `none`: no container; the command "
         "runs as a plain process of the node.", ("registry.example.com/ml/tf:2.15",),
@@ -522,28 +525,26 @@ _GPU_RESOURCE = Key("gpu_resource", matching(
     ("nvidia.com/a100",), otherwise="`gpu_resource` of the settings",
     more="`submit` refuses a name that the cluster does not offer.",
     words="accelerator accelerator_type gpu_name gpu_type resource_name")
-SHAPE = Keys("a mapping such as {cpus: 8, memory: 32Gi, gpus: 1}",
-    [_CPUS, _MEMORY, _GPUS, _GPU_RESOURCE])
+# a shape may say any of them
+SHAPE = Keys("a mapping such as {cpus: 8, memory: 32Gi, gpus: 1}", [key._replace(missing="",
+    default=None) for key in (_CPUS, _MEMORY, _GPUS, _GPU_RESOURCE)])
 
 
-def _ports(value: Value, ports: dict[str, int]) -> Mapping[str, int]:
+def _ports(ports: dict[str, int]) -> Mapping[str, int]:
     seen: set[int] = set()
-    for name, item in value.members("") if ports else ():
-        number = ports.get(name, AUTO_PORT)
+    for name, number in good_members(ports).items():
         if number in seen:
-            item.fail(f"port {number} has a name already; one port has one name")
+            raise Wrong(f"port {number} has a name already; one port has one name", name)
         seen |= {number} - {AUTO_PORT}
-    return MappingProxyType(ports)
+    return good_members(ports)
 
 
-def _instances(value: Value, values: dict[str, Any]) -> tuple[int, Elastic | None] | None:
-    most, least = values.get("max"), values.get("min")
+def _instances(values: dict[str, Any]) -> tuple[int, Elastic | None] | None:
+    most, least = values["max"], values.get("min", values["max"])
     if most is None or least is None:
-        if "min" not in values and "grow_after_s" not in values:
-            return None if most is None else (most, None)
         return None
     if least > most:
-        return value.fail(f"min is {least}, and max {most}; say a larger max, or a smaller min")
+        raise Wrong(f"min is {least}, and max {most}; say a larger max, or a smaller min")
     grow_after_s = values.get("grow_after_s") or DEFAULT_GROW_AFTER_S
     return most, Elastic(least, grow_after_s) if least < most else None
 
@@ -563,7 +564,8 @@ INSTANCES = Keys(
     ],
 )
 _ROLE_ROWS = (
-    Key("instances", group(INSTANCES, _instances, short="max", shown="`4`, or `{min: 2, max: 8}`"),
+    Key("instances", group(INSTANCES, _instances, short="max",
+        shown="`4`, or `{min: 2, max: 8}`", expected=f"a whole number or {INSTANCES.expected}"),
         "Number of tasks; with `min` the training starts with fewer, see "
         "[elastic roles](#elastic-roles).", (4, {"min": 2, "max": 8}), default=1,
         more="Zero is refused: leave the role out. (A role without tasks in TF_CONFIG ends "
@@ -611,7 +613,7 @@ _ROLE_ROWS = (
         more="See [files.md](files.md#python-packages).", otherwise="the job's",
         words="interpreter", needs_bootstrap=True),
     Key("ports", map_of(PORT, "a mapping of names to ports, as in {http: auto}", names=_LABEL,
-        build=_ports, shown="mapping of name to `auto` or a port"), "Ports that each task of the "
+        make=_ports, shown="mapping of name to `auto` or a port"), "Ports that each task of the "
         "role serves, by name, shown as links. `auto`: a free port of its node, found when it "
         "starts. The command reads `TFJOB_PORT_<NAME>`.", ({"http": "auto"}, {"http": 6006}),
         more="See [ports](#ports).", otherwise="`{}`", words="port"),
@@ -628,16 +630,18 @@ _AT_MOST_ONE = {"allOf": [_ROLE.reference(), {"properties": {"instances": {"maxi
 # --- the job ---
 
 
-def _inputs(_value: Value, members: dict[str, dict[str, Any]]) -> tuple[Input, ...]:
-    return tuple(Input(name, **values) for name, values in members.items())
+_TOO_MUCH_DATA = "more than 50; put what belongs together into one directory"
 
 
-def _outputs(_value: Value, members: dict[str, dict[str, Any]]) -> tuple[Output, ...]:
-    return tuple(Output(name, **values) for name, values in members.items())
+def _inputs(members: dict[str, dict[str, Any]]) -> tuple[Input, ...]:
+    return tuple(Input(name, **values) for name, values in good_members(members).items())
 
 
-def _deciding_role(value: Value) -> str | None:
-    name = value.text(expected="the name of a role")
+def _outputs(members: dict[str, dict[str, Any]]) -> tuple[Output, ...]:
+    return tuple(Output(name, **values) for name, values in good_members(members).items())
+
+
+def _deciding_role(name: str) -> str:
     return "chief" if name == "master" else name
 
 
@@ -672,11 +676,23 @@ def role_meant(name: str) -> str | None:
     return _ROLE_NAMES.get(word) or closest(word, [role for role in TRAINING_ROLES if role != "ps"])
 
 
+def _no_role_name(name: str) -> str:
+    meant = role_meant(name)
+    return (
+        f"{clip(name)} is not a TensorFlow role; did you mean '{meant}'?"
+        if meant
+        else f"{clip(name)} {NO_LABEL}"
+    )
+
+
 ROLES = map_of(
     _ROLE,
     "a mapping of roles, as in {worker: {instances: 2, memory: 8Gi}}",
     shown="mapping of [roles](#a-role)",
-    names=_LABEL,
+    names=matching(LABEL, NO_LABEL, definition="label", explain=_no_role_name),
+    empty="there is no role; add one, as in chief: {memory: 4Gi}",
+    too_many=f"{{many}} roles are too many; the most is {MAX_ROLES}",
+    make=dict,
     rules={
         "minProperties": 1,
         "maxProperties": MAX_ROLES,
@@ -734,17 +750,19 @@ _JOB_ROWS = (
         ({"principal": "svc/_HOST@EXAMPLE.COM", "keytab": "hdfs:///user/svc/svc.keytab"},),
         more="See [Hadoop](#hadoop-and-kerberos)."),
     Key("inputs", map_of(group(INPUT, short="uri"),
-        "a mapping of names to URIs, as in {data: hdfs:///data/train}", names=_DATA_NAME, most=50,
-        build=_inputs, shown="mapping"), "Data that the job reads: checked before the job is "
-        "submitted; the program finds it by `TFJOB_INPUT_<NAME>`.",
+        "a mapping of names to URIs, as in {data: hdfs:///data/train}", names=_DATA_NAME,
+        most=50, too_many=_TOO_MUCH_DATA, make=_inputs, shown="mapping"),
+        "Data that the job reads: checked before the job is submitted; the program finds it by "
+        "`TFJOB_INPUT_<NAME>`.",
         ({"data": "hdfs:///data/train"},
          {"data": {"uri": "hdfs:///data/*.tfrecord", "shard": "files", "download": True}}),
         more="See [data.md](data.md#inputs).", otherwise="`{}`", words="datasets input_data",
         of_site=False, needs_bootstrap=True),
     Key("outputs", map_of(group(OUTPUT, _output, short="uri"),
         "a mapping of names to URIs, as in {model: hdfs:///models/mnist}", names=_DATA_NAME,
-        most=50, build=_outputs, shown="mapping"), "Data that the job writes: its location is "
-        "checked before the job is submitted; the program finds it by `TFJOB_OUTPUT_<NAME>`.",
+        most=50, too_many=_TOO_MUCH_DATA, make=_outputs, shown="mapping"),
+        "Data that the job writes: its location is checked before the job is submitted; the "
+        "program finds it by `TFJOB_OUTPUT_<NAME>`.",
         ({"model": "hdfs:///models/mnist"},
          {"model": {"uri": "hdfs:///models/mnist", "upload": True, "overwrite": True}}),
         more="See [data.md](data.md#outputs).", otherwise="`{}`", of_site=False,
@@ -804,7 +822,8 @@ _JOB_ROWS = (
         ("legacy",), default="installed",
         more="Keras 3 does not train under `multi-worker` and `parameter-server`; see "
         "[frameworks.md](frameworks.md#keras-3)."),
-    Key("retries", group(RETRIES, _retries, short="max", shown="`3`, or `{max: 3, on: [lost]}`"),
+    Key("retries", group(RETRIES, _retries, short="max",
+        shown="`3`, or `{max: 3, on: [lost]}`", expected=f"a whole number or {RETRIES.expected}"),
         "How often all tasks start again in their containers after a failure that is not the "
         "program's own. Tasks whose container is lost get another one.",
         (3, {"max": 3, "on": ["lost", 42]}), otherwise="never",
@@ -826,8 +845,8 @@ _JOB_ROWS = (
         ("python3", "/opt/conda/bin/python", {"interpreter": "python3.11"}), default="python3",
         more="See [files.md](files.md#python-packages).", words="interpreter",
         needs_bootstrap=True),
-    Key("deciding_role", Kind(_deciding_role, "a role's name",
-        {"type": "string", "pattern": r"\S"}), "The role whose task 0 is the deciding task.",
+    Key("deciding_role", text("the name of a role",
+        "a role's name", _deciding_role), "The role whose task 0 is the deciding task.",
         ("chief",), otherwise="`chief`, else `worker`, else the only role that trains",
         of_site=False),
     Key("ends_with", enum(Ending, **dict.fromkeys(("chief", "default"), "deciding-task"),

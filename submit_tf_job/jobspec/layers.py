@@ -5,19 +5,14 @@ files, mounts, docker.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from submit_tf_job.jobspec.diagnostics import Diagnostics
+from submit_tf_job.jobspec.diagnostics import At, Diagnostics
 from submit_tf_job.jobspec.files import Shipper
-from submit_tf_job.jobspec.grammar import Kind
 from submit_tf_job.jobspec.job import Command, Location, Mount, RemoteFile, ShippedFile
-from submit_tf_job.jobspec.keys import DOCKER, FILES, MOUNTS
-from submit_tf_job.jobspec.kinds import MOUNT
 from submit_tf_job.jobspec.nodes import clip
-from submit_tf_job.jobspec.sections import Section
-from submit_tf_job.jobspec.values import Value
 
 __all__ = ["Found", "Layer", "merge_files", "merge_mounts", "read_layer"]
 
@@ -48,41 +43,38 @@ class Layer:
     workdir: str = ""
 
 
-def read_layer(section: Section, shipper: Shipper) -> Layer:
-    """Return the keys that a job and its roles share."""
-    layer = Layer(states=section.stated)
-    layer.image = section.read("image")
-    layer.command = section.read("command")
-    layer.env = section.read("env") or {}
-    layer.workdir = section.read("workdir") or ""
-    layer.docker = section.read("docker", _docker) or {}
-    layer.files = _located(section, "files", FILES, lambda item: shipper.ship(item) or ())
-    layer.mounts = _located(section, "mounts", MOUNTS, _mount)
-    merge_files([layer.files], section.notes)
-    _refuse_same_target(layer.mounts, section.notes)
+def read_layer(values: Mapping[str, Any], at: At, shipper: Shipper) -> Layer:
+    """Return the keys that a job and its roles share.
+
+    Args:
+        values: The mapping that states them, None for a wrong value.
+        at: Its path.
+        shipper: Reads files of this host.
+    """
+    layer = Layer(states=frozenset(values))
+    layer.image = values.get("image")
+    layer.command = values.get("command")
+    layer.env = values.get("env") or {}
+    layer.workdir = values.get("workdir") or ""
+    layer.docker = values.get("docker") or {}
+    layer.files = [
+        Found(file, inside.path, inside.place)
+        for item, inside in _located(values, "files", at)
+        for file in shipper.ship(item, inside) or ()
+    ]
+    layer.mounts = [
+        Found(mount, inside.path, inside.place) for mount, inside in _located(values, "mounts", at)
+    ]
+    merge_files([layer.files], at.notes)
+    _refuse_same_target(layer.mounts, at.notes)
     return layer
 
 
-def _docker(value: Value) -> dict[str, Any]:
-    if value.is_text:
-        value.fail("expected a mapping such as {tmpfs: [/scratch]}; the image is said by `image`")
-        return {}
-    section = Section.of(value, DOCKER)
-    return {} if section is None else section.read_all(section.stated & set(section.rows))
-
-
-def _located(
-    section: Section, name: str, kind: Kind, read: Callable[[Value], Iterable[T]]
-) -> list[Found[T]]:
-    """Return the items of a list with their locations."""
-    value = section.get(name)
-    items = value.items(kind.expected) if value else ()
-    return [Found(found, item.path, item.place) for item in items for found in read(item)]
-
-
-def _mount(item: Value) -> tuple[Mount, ...]:
-    mount = MOUNT.read(item)
-    return (mount,) if mount else ()
+def _located(values: Mapping[str, Any], name: str, at: At) -> Iterator[tuple[Any, At]]:
+    """Yield the good items of a list with their paths."""
+    for index, item in enumerate(values.get(name) or ()):
+        if item is not None:
+            yield item, at.member(name).item(index)
 
 
 def _refuse_same_target(mounts: list[Found[Mount]], notes: Diagnostics) -> None:

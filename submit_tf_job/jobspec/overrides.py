@@ -93,14 +93,13 @@ class _Target:
 
 def _set(root: Node, target: _Target, value: str) -> Node:
     place, kind = Location(SET), target.kinds[-1]
-    begins = kind.as_yaml if kind else ""
-    if begins is None or value.lstrip()[:1] in tuple(begins):
+    if kind is None or kind.is_literal(value):
+        node: Node = Scalar(ScalarKind.TEXT, value, place)
+    else:
         try:
             node = parse_flow(value, place)
         except Unreadable as error:
             raise Unreadable(place, str(error), target.path) from None
-    else:
-        node = Scalar(ScalarKind.TEXT, value, place)
     return _replace(root, list(zip(target.kinds, target.steps, strict=False)), node, target)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
 from submit_tf_job.jobspec import rules
-from submit_tf_job.jobspec.diagnostics import Diagnostics, closest
+from submit_tf_job.jobspec.diagnostics import At, Diagnostics, closest
 from submit_tf_job.jobspec.files import Host, Shipper
 from submit_tf_job.jobspec.hadoop_keys import read_hadoop
 from submit_tf_job.jobspec.job import (
@@ -27,16 +28,16 @@ from submit_tf_job.jobspec.job import (
     ShippedFile,
 )
 from submit_tf_job.jobspec.kerberos_keys import read_kerberos
-from submit_tf_job.jobspec.keys import JOB, MAX_ROLES, ROLES, SHARED, SITE, role_meant
-from submit_tf_job.jobspec.kinds import LABEL, NO_LABEL
+from submit_tf_job.jobspec.keys import JOB, SHARED, SITE
+from submit_tf_job.jobspec.kinds import group
 from submit_tf_job.jobspec.layers import Layer, merge_files, merge_mounts, read_layer
-from submit_tf_job.jobspec.nodes import Node, Table, clip, from_python
+from submit_tf_job.jobspec.nodes import Node, Pair, Table, clip, from_python
 from submit_tf_job.jobspec.overrides import SET
 from submit_tf_job.jobspec.packages import read_python
 from submit_tf_job.jobspec.roles import RoleDraft, Shapes, read_role
 from submit_tf_job.jobspec.rules import JobDraft
-from submit_tf_job.jobspec.sections import Section
-from submit_tf_job.jobspec.values import Value
+from submit_tf_job.jobspec.schema import partial_schema, schema
+from submit_tf_job.jobspec.validate import typed
 
 __all__ = ["WITNESS_MIB", "Defaults", "read_job"]
 
@@ -73,16 +74,16 @@ def read_job(root: Node, notes: Diagnostics, *, host: Host, defaults: Defaults) 
     Raises:
         JobSpecError: The job spec is not valid; the error has every problem.
     """
-    shipper = Shipper(host)
-    site_layer, site = _read_site(defaults, notes, shipper)
-    whole = Value(root, "", Location(root.place.source, 1, 1), notes)
-    own = Section.of(whole, JOB)
+    shipper, at = Shipper(host), At("", notes)
+    site = _read_site(defaults, notes)
+    site_layer = read_layer(site, at, shipper)
+    place = Location(root.place.source, 1, 1)
+    own = typed(_without_set_roles(root, notes), group(JOB), schema(), at, place)
     if own is None:
         notes.check()
         raise AssertionError("a root that is not a mapping is a problem")
-    section = Section(whole, JOB, _filled_from(own.table, site), own.meant)
-    shapes = Shapes(defaults.shapes, defaults.source)
-    draft = _read_draft(own, section, shapes, shipper, host)
+    draft = _read_draft(own, site, at, Shapes(defaults.shapes, defaults.source), shipper)
+    _read_of_host(draft, shipper)
     if "image" not in draft.layer.states:
         draft.layer.image = site_layer.image
     deciding = rules.decide(draft)
@@ -95,40 +96,21 @@ def read_job(root: Node, notes: Diagnostics, *, host: Host, defaults: Defaults) 
     return _build(draft, {name: role for name, role in roles.items() if role}, deciding)
 
 
-def _read_site(defaults: Defaults, notes: Diagnostics, shipper: Shipper) -> tuple[Layer, Table]:
-    """Return the site's layer of the shared keys, and the mapping of its other keys."""
+def _read_site(defaults: Defaults, notes: Diagnostics) -> dict[str, Any]:
+    """Return the values of the settings for a job spec, None for a wrong one."""
     place = Location(defaults.source)
-    section = Section.of(Value(from_python(dict(defaults.job), place), "", place, notes), SITE)
-    if section is None:
-        return Layer(), Table((), place)
-    table = Table(tuple(entry for entry in section.table.entries if entry.key in SITE.rows), place)
-    return read_layer(Section(section.value, JOB, table), shipper), table.without(
-        "env", "mounts", "image", "docker"
-    )
-
-
-def _filled_from(table: Table, site: Table) -> Table:
-    """Return the job spec with the site's entries for keys that it does not state."""
-    for entry in site.entries:
-        if table.find(entry.key) is None:
-            table = table.with_entry(entry)
-    return table
+    root = from_python(dict(defaults.job), place)
+    return typed(root, group(SITE), partial_schema(SITE), At("", notes), place) or {}
 
 
 def _read_draft(
-    own: Section, section: Section, shapes: Shapes, shipper: Shipper, host: Host
+    own: dict[str, Any], site: dict[str, Any], at: At, shapes: Shapes, shipper: Shipper
 ) -> JobDraft:
-    readers = {
-        "hadoop": lambda item: read_hadoop(item, host.hadoop_conf),
-        "kerberos": lambda item: read_kerberos(item, host),
-        "python": lambda item: read_python(item, shipper),
-    }
-    names = [name for name in JOB.rows if name not in SHARED and name != "roles"]
-    values = section.read_all(names, readers)
-    rules.fill_defaults(section, values)
-    roles, roles_read = _read_roles(section, shapes, shipper)
-    layer = read_layer(own, shipper)
-    draft = JobDraft(section, section.notes, layer, roles, values, own.stated, roles_read)
+    mixed = {**{key: value for key, value in site.items() if key not in SHARED}, **own}
+    values = {key: value for key, value in mixed.items() if key not in {*SHARED, "roles"}}
+    roles, roles_read = _read_roles(own.get("roles") or {}, at, shapes, shipper)
+    draft = JobDraft(at, read_layer(own, at, shipper), roles, values, frozenset(own), roles_read)
+    rules.fill_defaults(draft)
     if values.get("network") == "none" and sum(role.instances for role in roles.values()) > 1:
         draft.fail(
             "network",
@@ -138,58 +120,50 @@ def _read_draft(
     return draft
 
 
+def _read_of_host(draft: JobDraft, shipper: Shipper) -> None:
+    """Read what keys of the job name on this host."""
+    at, values, host = draft.at, draft.values, shipper.host
+    if values.get("hadoop"):
+        conf = at.member("hadoop").member("conf")
+        asked = values["hadoop"]["conf"]
+        values["hadoop"] = read_hadoop(asked, conf, host.hadoop_conf) if asked else None
+    if values.get("kerberos"):
+        values["kerberos"] = read_kerberos(values["kerberos"], at.member("kerberos"), host)
+    if values.get("python"):
+        values["python"] = read_python(values["python"], at.member("python"), shipper)
+
+
 def _read_roles(
-    section: Section, shapes: Shapes, shipper: Shipper
+    stated: Mapping[str, dict[str, Any] | None], at: At, shapes: Shapes, shipper: Shipper
 ) -> tuple[dict[str, RoleDraft], bool]:
     """Return the roles, and whether all of them are valid."""
-    value: Value | None = section.read("roles", lambda item: item)
-    table = value.table(ROLES.expected) if value else None
-    if value is None or table is None:
-        return {}, False
-    if not 1 <= len(table.entries) <= MAX_ROLES:
-        many = f"{len(table.entries)} roles are too many; the most is {MAX_ROLES}"
-        value.fail(
-            many if table.entries else "there is no role; add one, as in chief: {memory: 4Gi}"
-        )
-        return {}, False
     roles: dict[str, RoleDraft] = {}
-    for entry in table.entries:
-        role = _read_role(value.member(entry), entry.key, table, roles, shapes, shipper)
-        if role is not None:
-            roles[role.name] = role
-    return roles, len(roles) == len(table.entries)
+    for name, values in stated.items():
+        inside, known_as = at.member("roles").member(name), "chief" if name == "master" else name
+        if known_as in roles:
+            first = roles[known_as].path.removeprefix("roles.")
+            inside.fail(f"chief and master are two names of one role; keep {first}, drop this")
+        elif values is not None:
+            roles[known_as] = read_role(values, known_as, inside, shapes, shipper)
+    return roles, 0 < len(roles) == len(stated)
 
 
-def _read_role(
-    item: Value,
-    name: str,
-    table: Table,
-    others: Mapping[str, RoleDraft],
-    shapes: Shapes,
-    shipper: Shipper,
-) -> RoleDraft | None:
-    known_as = "chief" if name == "master" else name
-    if _only_set(item):
-        return item.fail(
-            _no_such_role(name, [entry.key for entry in table.entries if entry.place.source != SET])
-        )
-    role = read_role(item, known_as, shapes, shipper)
-    if not LABEL.fullmatch(name):
-        return item.fail(_bad_role_name(name))
-    if known_as in others:
-        return item.fail(
-            f"chief and master are two names of one role; keep "
-            f"{others[known_as].path.removeprefix('roles.')}, drop this"
-        )
-    return role
-
-
-def _only_set(value: Value) -> bool:
-    """Return whether only `--set` adds a role, without the memory that the role needs."""
-    states = (
-        {entry.key for entry in value.node.entries} if isinstance(value.node, Table) else {"memory"}
-    )
-    return value.place.source == SET and not states & {"memory", "shape"}
+def _without_set_roles(root: Node, notes: Diagnostics) -> Node:
+    """Return the tree without roles that only `--set` adds, without the memory that a role needs;
+    report them.
+    """
+    entry = root.find("roles") if isinstance(root, Table) else None
+    if not isinstance(root, Table) or entry is None or not isinstance(entry.value, Table):
+        return root
+    table = entry.value
+    for role in table.entries:
+        states = {key.key for key in role.value.entries} if isinstance(role.value, Table) else None
+        if role.place.source == SET and states is not None and not states & {"memory", "shape"}:
+            others = [other.key for other in table.entries if other.place.source != SET]
+            message = _no_such_role(role.key, others)
+            notes.problem(role.place, f"roles.{role.key}", message)
+            table = table.without(role.key)
+    return root.with_entry(Pair("roles", entry.place, table))
 
 
 def _no_such_role(name: str, others: list[str]) -> str:
@@ -198,19 +172,10 @@ def _no_such_role(name: str, others: list[str]) -> str:
     return f"the job spec has no role {clip(name)}; {meant} (a new role needs memory, too)"
 
 
-def _bad_role_name(name: str) -> str:
-    meant = role_meant(name)
-    return (
-        f"{clip(name)} is not a TensorFlow role; did you mean '{meant}'?"
-        if meant
-        else f"{clip(name)} {NO_LABEL}"
-    )
-
-
 def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | None) -> Role | None:
     own, shared = role.layer, job.layer
     image = own.image if "image" in own.states else shared.image
-    if "image" not in own.states | shared.states | site.states and "image" not in job.section.meant:
+    if "image" not in own.states | shared.states | site.states:
         job.fail(
             "image",
             "missing; say which Docker image to run, e.g. image: registry.example.com/ml/tf:2.15",
@@ -219,11 +184,11 @@ def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | No
     if command is None and "command" not in own.states:
         command = shared.command if rules.takes_job_command(job, role, deciding) else None
         rules.check_command(job, role, deciding)
-    files = merge_files([shared.files, own.files], job.notes)
+    files = merge_files([shared.files, own.files], job.at.notes)
     mounts = merge_mounts([site.mounts, shared.mounts, own.mounts])
     _place_merged(role, "files", [found.place for found in files])
     _place_merged(role, "mounts", [found.place for found in mounts])
-    if job.notes.problems or image is None or command is None:
+    if job.at.notes.problems or image is None or command is None:
         return None  # after a problem no job is built
     restart, max_restarts = role.values.pop("restart", (Restart.NEVER, 0))
     return Role(
@@ -251,7 +216,7 @@ def _keras(job: JobDraft) -> dict[str, str]:
 def _place_merged(role: RoleDraft, key: str, places: list[Location]) -> None:
     """Record the locations of a role's merged list: later stages use its indices."""
     for index, place in enumerate(places):
-        role.value.notes.places[f"{role.path}.{key}[{index}]"] = place
+        role.at.notes.places[f"{role.path}.{key}[{index}]"] = place
 
 
 def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> Job:
@@ -269,7 +234,7 @@ def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> 
             "deciding_role": deciding,
             "python": python.interpreter,
             "packages": python.packages,
-            "places": MappingProxyType(dict(_chief_for_master(draft.notes.places))),
+            "places": MappingProxyType(dict(_chief_for_master(draft.at.notes.places))),
         }
     )
 

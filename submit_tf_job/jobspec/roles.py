@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.jobspec.diagnostics import closest
+from submit_tf_job.jobspec.diagnostics import BUILT_IN, At, closest
 from submit_tf_job.jobspec.files import Shipper
 from submit_tf_job.jobspec.job import TRAINING_ROLES, Location, Restart
 from submit_tf_job.jobspec.keys import ROLE, SHAPE, SHARED
+from submit_tf_job.jobspec.kinds import group
 from submit_tf_job.jobspec.layers import Layer, read_layer
 from submit_tf_job.jobspec.nodes import clip, from_python
 from submit_tf_job.jobspec.packages import read_python
-from submit_tf_job.jobspec.sections import Section
-from submit_tf_job.jobspec.values import Value
+from submit_tf_job.jobspec.schema import partial_schema
+from submit_tf_job.jobspec.validate import typed
 
 __all__ = ["RoleDraft", "Shapes", "read_role"]
 
@@ -25,13 +26,12 @@ class RoleDraft:
 
     Attributes:
         name: Its name in the job: chief if the user wrote master.
-        value: The mapping; its path has the user's name.
+        at: Its path, with the user's name.
         values: Fields of `Role`; a wrong value is None, an absent one is omitted.
     """
 
     name: str
-    value: Value
-    section: Section
+    at: At
     layer: Layer
     values: dict[str, Any]
 
@@ -43,7 +43,7 @@ class RoleDraft:
     @property
     def path(self) -> str:
         """The path as the user wrote it: roles.master for chief."""
-        return self.value.path
+        return self.at.path
 
     @property
     def instances(self) -> int:
@@ -57,12 +57,7 @@ class RoleDraft:
 
     def fail(self, message: str, key: str = "") -> None:
         """Report a problem of the role, or of one of its keys."""
-        if not key:
-            self.value.fail(message)
-            return
-        path, places = f"{self.path}.{key}", self.value.notes.places
-        place = places[path] if self.section.has(key) else self.value.place
-        self.value.notes.problem(place, path, message)
+        self.at.fail(message, key)
 
 
 @dataclass(frozen=True)
@@ -72,16 +67,14 @@ class Shapes:
     shapes: Mapping[str, Mapping[str, object]]
     source: str
 
-    def read(self, value: Value) -> Section | None:
-        """Return the shape that a role names."""
-        name = value.text(expected="the name of a resource shape")
-        if name is None:
-            return None
+    def read(self, name: str, at: At) -> tuple[dict[str, Any], At] | None:
+        """Return the shape that a role names, with its path."""
         if name not in self.shapes:
-            return value.fail(self._unknown(name))
+            return at.fail(self._unknown(name))
         place = Location(f"{self.source}, shape {name}")
-        shape = Value(from_python(self.shapes[name], place), f"shapes.{name}", place, value.notes)
-        return Section.of(shape, SHAPE)
+        shape, inside = from_python(self.shapes[name], place), At(f"shapes.{name}", at.notes)
+        values = typed(shape, group(SHAPE), partial_schema(SHAPE), inside, place)
+        return None if values is None else (values, inside)
 
     def _unknown(self, name: str) -> str:
         if not self.shapes:
@@ -98,30 +91,37 @@ class Shapes:
         return f"unknown shape {clip(name)}; {meant}"
 
 
-def read_role(value: Value, name: str, shapes: Shapes, shipper: Shipper) -> RoleDraft | None:
-    """Return one role; `name` is its name in the job (chief if the user wrote master)."""
-    section = Section.of(value, ROLE)
-    if section is None:
-        return None
-    own = [key for key in ROLE.rows if key not in SHARED and key not in (*SHAPE.rows, "shape")]
-    readers = {"python": lambda item: read_python(item, shipper, "")}
-    values = section.read_all(own, readers) | _read_resources(section, shapes)
+def read_role(
+    stated: Mapping[str, Any], name: str, at: At, shapes: Shapes, shipper: Shipper
+) -> RoleDraft:
+    """Return one role.
+
+    Args:
+        stated: The values that the job spec states, None for a wrong one.
+        name: The role's name in the job: chief if the user wrote master.
+        at: The role's path.
+        shapes: The shapes of the settings.
+        shipper: Reads files of this host.
+    """
+    values = {key: value for key, value in stated.items() if key not in {*SHARED, "shape"}}
+    shape = shapes.read(stated["shape"], at.member("shape")) if stated.get("shape") else None
+    if shape is not None:
+        values = _from_shape(*shape, at) | values
+        if "memory_mib" not in values:
+            hint = ROLE.rows["memory"].missing
+            at.fail(f"missing; its shape has none either; {hint}", "memory")
+    if values.get("python") is not None:
+        values["python"] = read_python(values["python"], at.member("python"), shipper, "")
     if values.get("instances") is not None:
         values["instances"], values["elastic"] = values["instances"]
-    return RoleDraft(name, value, section, read_layer(section, shipper), values)
+    return RoleDraft(name, at, read_layer(stated, at, shipper), values)
 
 
-def _read_resources(own: Section, shapes: Shapes) -> dict[str, Any]:
-    """Return cpus, memory, gpus and gpu_resource: the role's own value, else its shape's."""
-    shape = own.read("shape", shapes.read)
-    values: dict[str, Any] = {}
+def _from_shape(values: dict[str, Any], inside: At, at: At) -> dict[str, Any]:
+    """Return the resources of a shape, and record where they are stated."""
+    places = at.notes.places
     for name in SHAPE.rows:
-        if shape is not None and shape.has(name) and not own.has(name):
-            values |= shape.read_all([name])
-            own.notes.places[own.path(name)] = own.notes.places[shape.path(name)]
-        elif own.has(name) or name != "memory":
-            values |= own.read_all([name])
-        elif (shape is not None or not own.has("shape")) and name not in own.meant:
-            why = "missing; its shape has none either; " if shape else "missing; "
-            own.notes.problem(own.value.place, own.path(name), why + own.rows[name].missing)
+        found, own = places.get(inside.member(name).path), at.member(name).path
+        if found is not None and places.get(own, BUILT_IN) == BUILT_IN:
+            places[own] = found
     return values

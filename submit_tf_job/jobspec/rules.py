@@ -16,7 +16,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
-from submit_tf_job.jobspec.diagnostics import Diagnostics
+from submit_tf_job.jobspec.diagnostics import At
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
     SIDECAR_NAMES,
@@ -30,7 +30,6 @@ from submit_tf_job.jobspec.keys import JOB, ROLE, role_meant
 from submit_tf_job.jobspec.layers import Layer
 from submit_tf_job.jobspec.nodes import clip
 from submit_tf_job.jobspec.roles import RoleDraft
-from submit_tf_job.jobspec.sections import Section
 
 __all__ = [
     "RULES",
@@ -60,13 +59,13 @@ class JobDraft:
     """A job while it is read; some values may be wrong or absent.
 
     Attributes:
+        at: The path of the whole job spec.
         values: Fields of `Job`; a wrong value is None, an absent one is omitted.
-        stated: The keys in the job spec itself, without those that only the settings set.
+        stated: The fields that the job spec itself states, not only the settings.
         roles_read: Whether all roles could be read, so that an absent role is missing.
     """
 
-    section: Section
-    notes: Diagnostics
+    at: At
     layer: Layer
     roles: dict[str, RoleDraft]
     values: dict[str, Any]
@@ -90,12 +89,7 @@ class JobDraft:
 
     def fail(self, path: str, message: str) -> None:
         """Report a problem at a path of the job, or at the file if the path is not stated."""
-        place = self.notes.places.get(path)
-        self.notes.problem(
-            place if place and place.source != "default" else self.section.value.place,
-            path,
-            message,
-        )
+        self.at.fail(message, path)
 
 
 @dataclass(frozen=True)
@@ -153,24 +147,23 @@ def kind_of(job: JobDraft, role: RoleDraft, deciding: str | None) -> RoleKind:
     return default_kind(job.strategy, role.name, deciding)
 
 
-def fill_defaults(section: Section, values: dict[str, Any]) -> None:
+def fill_defaults(job: JobDraft) -> None:
     """Set the keys whose default depends on the strategy."""
-    rules = RULES.get(values["strategy"])
     for name in ("tf_config", "ends_with"):
-        if not section.has(name):
-            section.notes.default(name)
-            if rules:
-                values[name] = getattr(rules, name)
+        if name not in job.values:
+            job.at.notes.default(name)
+            if job.strategy is not None:
+                job.values[name] = getattr(RULES[job.strategy], name)
 
 
 def decide(job: JobDraft) -> str | None:
     """Return the role whose task 0 is the deciding task: chief, else worker, else the only role
     that trains, else the first of these if the job ends with all that train.
     """
-    if job.section.has("deciding_role"):
+    if "deciding_role" in job.values:
         stated: str | None = job.values["deciding_role"]
         return stated
-    job.notes.default("deciding_role")
+    job.at.notes.default("deciding_role")
     for name in ("chief", "worker"):
         if name in job.roles and job.roles[name].values.get("kind") in (None, RoleKind.TRAINS):
             return name
@@ -191,10 +184,7 @@ def takes_job_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> b
 def check_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     """Report a role that has no command and may not use the job's."""
     if takes_job_command(job, role, deciding):
-        if "command" not in job.layer.states and "command" not in {
-            *job.section.meant,
-            *role.section.meant,
-        }:
+        if "command" not in job.layer.states:
             job.fail("command", "missing; say what the tasks run, e.g. command: python train.py")
     elif job.strategy is not None and not _is_misspelt(job, role):
         why = (
@@ -214,7 +204,7 @@ def check(job: JobDraft, deciding: str | None) -> None:
                 f"command of its own; did you mean '{meant}'?"
             )
         if role.name == contract.WITNESS_ROLE:
-            role.value.fail(
+            role.fail(
                 "the name is reserved for the task that tells YARN how a job ended; choose another"
             )
         if role.name in ("chief", "evaluator") and role.instances > 1:
@@ -469,7 +459,7 @@ def _check_bootstrap(job: JobDraft) -> None:
         if role.restarts:
             role.fail(_NO_BOOTSTRAP, "restart")
     for name, key in JOB.rows.items():
-        if key.needs_bootstrap and name in job.stated:
+        if key.needs_bootstrap and (key.field or name) in job.stated:
             job.fail(name, _NO_BOOTSTRAP)
 
 
@@ -525,7 +515,7 @@ def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None
 
 
 def _check_deciding(job: JobDraft, deciding: str | None) -> None:
-    stated = job.section.has("deciding_role")
+    stated = "deciding_role" in job.values
     if deciding is None:
         free = job.strategy is not None and not RULES[job.strategy].fixed
         if not stated and free and len(job.roles) > 1 and job.roles_read:

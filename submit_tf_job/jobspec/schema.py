@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from submit_tf_job.jobspec.grammar import Keys
 from submit_tf_job.jobspec.keys import INPUT, JOB, OUTPUT, ROLE, SHARED
 
-__all__ = ["schema"]
+__all__ = ["partial_schema", "schema"]
 
 
 def schema() -> dict[str, Any]:
@@ -21,21 +22,6 @@ def schema() -> dict[str, Any]:
         "description": "Where an editor finds this schema; not read otherwise.",
         "type": "string",
         "examples": ["./job.schema.json"],
-    }
-    defined = (
-        JOB.rows["name"],
-        JOB.rows["lifetime"],
-        ROLE.rows["memory"],
-        *(keys.rows["uri"] for keys in (INPUT, OUTPUT)),
-    )
-    definitions = {
-        "role": {
-            "description": "All tasks of one role.",
-            **ROLE.schema(),
-            "examples": [{"instances": 4, "cpus": 4, "memory": "16Gi", "gpus": 1}],
-        },
-        **{name: key.schema() for name, key in SHARED.items()},
-        **{key.kind.definition: key.kind.schema() for key in defined},
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -59,7 +45,30 @@ def schema() -> dict[str, Any]:
             ),
             _under("estimator", {"anyOf": [{"required": [name]} for name in ("chief", "master")]}),
         ],
-        "definitions": definitions,
+        "definitions": _definitions(),
+    }
+
+
+def partial_schema(keys: Keys) -> dict[str, Any]:
+    """Return the JSON Schema of some keys of a job spec: those of the settings, of a shape."""
+    return {**keys.schema(), "definitions": _definitions()}
+
+
+def _definitions() -> dict[str, Any]:
+    defined = (
+        JOB.rows["name"],
+        JOB.rows["lifetime"],
+        ROLE.rows["memory"],
+        *(keys.rows["uri"] for keys in (INPUT, OUTPUT)),
+    )
+    return {
+        "role": {
+            "description": "All tasks of one role.",
+            **ROLE.schema(),
+            "examples": [{"instances": 4, "cpus": 4, "memory": "16Gi", "gpus": 1}],
+        },
+        **{name: key.schema() for name, key in SHARED.items()},
+        **{key.kind.definition: key.kind.schema() for key in defined},
     }
 
 

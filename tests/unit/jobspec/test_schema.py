@@ -1,46 +1,18 @@
-"""The JSON Schema accepts and refuses the same job specs as the reader."""
+"""The JSON Schema, which decides about job specs: its defaults, and the examples of its keys."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
-from submit_tf_job.jobspec import example, loads, schema
-from submit_tf_job.jobspec.job import Job, Strategy
+from submit_tf_job.jobspec import loads, schema
+from submit_tf_job.jobspec.job import Job
 from tests.fakes.keytabs import keytab
-from tests.unit.jobspec import bad_specs
-from tests.unit.jobspec.full_job import FULL
 
 SCHEMA = schema()
-VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
-
-
-class Yaml12(yaml.SafeLoader):
-    """Reads scalars by YAML 1.2, as editors do."""
-
-    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML copies it
-
-
-for tag, pattern in (
-    ("bool", "true|True|TRUE|false|False|FALSE"),
-    ("int", "[-+]?[0-9]+|0x[0-9a-fA-F]+"),
-    ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"),
-    ("null", "~|null|Null|NULL|"),
-):
-    Yaml12.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"), None)
-
-
-def tree(text: str) -> Any:
-    return yaml.load(text, Yaml12)
-
-
-def accepts(text: str) -> bool:
-    return bool(VALIDATOR.is_valid(tree(text)))
 
 
 def walk(part: Any, path: str = "") -> list[tuple[str, dict[str, Any]]]:
@@ -200,33 +172,3 @@ def test_loads_accepts_examples_of_role_keys(key: str, tmp_path: Any) -> None:
             base=tmp_path,
             defaults=Defaults(shapes={"big": {"memory": "1Gi"}}),
         )
-        assert VALIDATOR.is_valid(spec)
-
-
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_schema_accepts_the_examples(strategy: Strategy) -> None:
-    VALIDATOR.validate(tree(example(strategy)))
-
-
-def test_schema_accepts_a_full_job_spec() -> None:
-    VALIDATOR.validate(tree(FULL))
-
-
-READER = "(reader)"
-
-
-def readable() -> list[bad_specs.Case]:
-    """List the bad cases that are YAML or JSON, and that are bad by themselves."""
-    cases = []
-    for case in bad_specs.cases():
-        if case.title.startswith(("yaml", "json", "text ", "an empty file", "nothing")):
-            continue
-        if not (case.overrides or case.defaults or case.name):
-            cases.append(case)
-    return cases
-
-
-def test_schema_refuses_invalid_job_specs() -> None:
-    """The title of a case says so where only the reader knows: rules between keys, and files."""
-    let_pass = {case.title for case in readable() if accepts(case.text)}
-    assert let_pass == {case.title for case in readable() if READER in case.title}

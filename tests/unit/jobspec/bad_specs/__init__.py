@@ -4,7 +4,8 @@ A case is a heading `## …`, the job spec, options (`-- set path=value`, `-- na
 FILE`, `-- defaults JSON`, `-- hadoop_conf DIR`), and after `=>` each line of the full message;
 `<job keys>` in a message stands for the list of a job's keys. Required keys that the case lacks are
 appended below its text, so that line numbers count from the text of the case; `(alone)` in the
-heading leaves them out. `(reader)` says that the JSON Schema accepts it.
+heading leaves them out. `(reader)` names what no JSON Schema
+can say: rules between keys, and files.
 """
 
 from __future__ import annotations

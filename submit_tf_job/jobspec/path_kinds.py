@@ -1,0 +1,250 @@
+"""The kinds of values that name a file or directory: on this host, on the nodes, or by a URI."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from submit_tf_job.jobspec.diagnostics import closest
+from submit_tf_job.jobspec.grammar import Kind, Wrong
+from submit_tf_job.jobspec.job import PATTERN, Mount
+from submit_tf_job.jobspec.kinds import text
+from submit_tf_job.jobspec.nodes import clip
+
+__all__ = [
+    "CONF_ARCHIVE",
+    "DESTINATION",
+    "HADOOP_CONF",
+    "KEYTAB",
+    "KRB5_CONF",
+    "LOCAL_PATH",
+    "MOUNT",
+    "ON_HDFS",
+    "ON_THE_WEB",
+    "PLAIN_URI",
+    "REMOTE_KEYTAB",
+    "SCHEMES",
+    "SOURCE",
+    "URI",
+]
+
+SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file", "s3", "s3a", "gs", "abfs", "abfss")
+_WITH_HOST = (*SCHEMES[2:4], *SCHEMES[5:])
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/\s]*)(/.*)?", re.DOTALL)
+ON_HDFS = ("hdfs", "viewfs")
+ON_THE_WEB = ("https", "http")
+CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")
+REMOTE_KEYTAB = re.compile(r"hdfs://\S+|file:///[^\s:,]+")
+# a mount: YARN's list of mounts has no escape for colons and commas
+_NODE_PATH = re.compile(r"/[^\s:,]+")
+# what a NodeManager writes beside a task's files (ContainerLaunch, DefaultContainerExecutor)
+_OF_YARN = frozenset(
+    (
+        "container_tokens",
+        "default_container_executor.sh",
+        "default_container_executor_session.sh",
+        "launch_container.sh",
+    )
+)
+_LONGEST_NAME = 1024
+
+# --- files of this host ---
+
+
+def _local_path(path: str) -> str:
+    if "://" in path:
+        raise Wrong(
+            f"{_without_secrets(path)} is not a file on this host; read it from the program, or "
+            f"download it first"
+        )
+    return path
+
+
+def _source(path: str) -> str:
+    scheme, is_uri, _ = path.partition("://")
+    if is_uri and scheme not in (*ON_HDFS, *ON_THE_WEB):
+        raise Wrong(
+            f"{_without_secrets(path)} is not a file on this host, nor hdfs:// or https://; read "
+            f"it from the program, or download it first"
+        )
+    return path
+
+
+def _without_secrets(uri: str) -> str:
+    from submit_tf_job.host.download import shown_url
+
+    return clip(shown_url(uri))
+
+
+def _destination(name: str) -> str:
+    clean = posixpath.normpath(name)
+    if clean.startswith(("/", "..")) or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise Wrong(
+            f"{clip(name)} does not lie in the task's working directory; write a short "
+            f"relative path without '..'"
+        )
+    first = clean.partition("/")[0]
+    if first.startswith(".tfjob-") or first in _OF_YARN:
+        raise Wrong(
+            f"{clip(first)} is a name that YARN or the bootstrap uses in the task's working "
+            f"directory; choose another"
+        )
+    return clean
+
+
+LOCAL_PATH = text("a path", "path", _local_path, pattern=r"^(?!.*://)(?=.*\S)")
+SOURCE = text(
+    "a path",
+    "path or URI",
+    _source,
+    pattern=r"^((?!.*://)(?=.*\S)|(hdfs|viewfs|https?)://\S)",
+)
+DESTINATION = text(
+    "a relative path",
+    "path",
+    _destination,
+    pattern=r"^(?!/)(?=.*\S)",
+    maxLength=_LONGEST_NAME,
+)
+
+# --- mounts and configuration ---
+
+
+def _mount(written: str) -> Mount:
+    parts = written.split(":")
+    if len(parts) not in (2, 3) or not all(parts):
+        raise Wrong(
+            f"{clip(written)} is not a valid mount; write "
+            f"/path/on/the/node:/path/in/the/container, with :rw to write there"
+        )
+    source, target, mode = (*parts, "ro")[:3]
+    if mode not in ("ro", "rw"):
+        raise Wrong(
+            f"unknown mode {clip(mode)}; it is ro (to read, the default) or rw (to write, too)"
+        )
+    for side in (source, target):
+        if not side.startswith("/") or ".." in side.split("/"):
+            raise Wrong(f"{clip(side)} is not an absolute path without '..'; write it out from /")
+    if posixpath.normpath(target) == "/":
+        raise Wrong(
+            "the container's root '/' cannot be a mount's target; name a directory below it"
+        )
+    return Mount(source, target, read_only=mode == "ro")
+
+
+MOUNT = text(
+    "a mount such as /data:/data:ro",
+    "mounts",
+    _mount,
+    pattern="^/[^:]*:/[^:]*[^:/][^:]*(:(ro|rw))?$",
+)
+
+
+def _hadoop_conf(conf: str) -> str:
+    of_nodes = conf.startswith("/") and ".." not in conf.split("/")
+    if (
+        conf == "inline"
+        or CONF_ARCHIVE.fullmatch(conf)
+        or (of_nodes and not any(char in conf for char in ":, \t\n"))
+    ):
+        return conf
+    raise Wrong(
+        f"{clip(conf)} is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes"
+    )
+
+
+def _keytab(keytab: str) -> str:
+    # ServiceClient.addKeytabResourceIfSecure supports these two schemes; with any other the AM
+    # gets no keytab, and only logs that.
+    if not REMOTE_KEYTAB.fullmatch(keytab) and re.match(r"[a-z][a-z0-9+.-]*:", keytab):
+        raise Wrong(
+            f"{clip(keytab)} is not a keytab that YARN can fetch; write hdfs:///path, "
+            f"file:///path (on every node), or the path of one here"
+        )
+    return keytab
+
+
+def _krb5_conf(conf: str) -> str:
+    if conf in ("inline", "none") or (_NODE_PATH.fullmatch(conf) and ".." not in conf.split("/")):
+        return conf
+    raise Wrong(f"{clip(conf)} is none of inline, /path/on/the/nodes, none (what the image has)")
+
+
+HADOOP_CONF = text(
+    "inline, an archive on HDFS, or a directory of the nodes",
+    "`inline`, a URI or a path",
+    _hadoop_conf,
+    pattern=r"^(inline|hdfs://\S+\.(zip|tar\.gz|tgz)|/(?!(.*/)?\.\.(/|$))[^:,\s]*)$",
+)
+KEYTAB = text(
+    "hdfs:///path, file:///path for one on every node, or the path of a keytab on this host",
+    "URI or path",
+    _keytab,
+    pattern=r"^(hdfs://\S+|file:///[^\s:,]+|(?![a-z][a-z0-9+.-]*:).+)$",
+)
+KRB5_CONF = text(
+    "inline, none, or a file of the nodes",
+    "`inline`, `none` or a path",
+    _krb5_conf,
+    pattern=r"^(inline|none|/[^\s:,]+)$",
+)
+
+# --- URIs of data ---
+
+
+def _uri(written: str) -> str:
+    found = _URI.fullmatch(written)
+    if found is None:
+        meant = clip(f"hdfs:///{written.removeprefix('/')}")[1:-1]
+        raise Wrong(f"{clip(written)} does not say which file system; write {meant}, or file://…")
+    scheme, authority, path = found[1], found[2], (found[3] or "").rstrip("/")
+    if scheme not in SCHEMES:
+        near = closest(scheme.lower(), SCHEMES)
+        meant = f"did you mean {near}://?" if near else f"known are {', '.join(SCHEMES)}"
+        raise Wrong(f"{clip(written)}: unknown file system '{scheme}'; {meant}")
+    if ":" in authority.rpartition("@")[0]:
+        raise Wrong(f"{clip(written)} has a password, and a job spec holds none; leave it out")
+    if not path or ".." in path.split("/") or "\n" in path:
+        raise Wrong(
+            f"{clip(written)} names no file or directory; write the path from the root, "
+            f"without '..'"
+        )
+    if scheme == "file" and authority not in ("", "localhost"):
+        raise Wrong(
+            f"{clip(written)} names a host; a file of this kind is written with three "
+            f"slashes, as in file:///{authority}{path}"
+        )
+    if scheme not in ("hdfs", "viewfs", "file") and not authority:
+        raise Wrong(f"{clip(written)} names no host or bucket; write {scheme}://…{path}")
+    return f"{scheme}://{authority}{path}"
+
+
+def _plain_uri(written: str) -> str:
+    uri = _uri(written)
+    if PATTERN.search(uri):
+        raise Wrong(
+            f"{clip(uri)} is a pattern, and an output has one name; leave '*', '?' and '[' out"
+        )
+    return uri
+
+
+URI = Kind(
+    ("string",),
+    "a URI",
+    {
+        "type": "string",
+        "pattern": r"^(?!.*/\.\.(/|$))((hdfs|viewfs)://[^/\s]*|file://(localhost)?|"
+        rf"({'|'.join(_WITH_HOST)})://[^/\s]+)/+[^/\n][^\n]*$",
+    },
+    _uri,
+    "a URI, as in hdfs:///data/train",
+    definition="uri",
+)
+PLAIN_URI = Kind(
+    ("string",),
+    "a URI",
+    {"allOf": [URI.reference(), {"pattern": "^[^*?[]*$"}]},
+    _plain_uri,
+    URI.expected,
+    definition="plainUri",
+)

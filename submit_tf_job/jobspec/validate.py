@@ -1,0 +1,364 @@
+"""Decide by the JSON Schema what is wrong in a located tree, and return its typed values.
+
+The jsonschema library finds the errors; here each becomes a sentence at its location, by the row of
+the key table. Beside them are the problems that a schema cannot see: text without quotes that YAML
+readers retype, numbers that they read differently, and what the kind of a value says of good text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from submit_tf_job.jobspec.diagnostics import At, Diagnostics
+from submit_tf_job.jobspec.grammar import Key, Keys, Kind, Wrong
+from submit_tf_job.jobspec.job import Location
+from submit_tf_job.jobspec.nodes import Items, Node, Scalar, ScalarKind, Table, clip, describe
+from submit_tf_job.jobspec.scalars import retyped, surprising
+
+__all__ = ["typed"]
+
+_Path = tuple[str | int, ...]
+_Error = Any  # jsonschema's ValidationError, each of whose attributes has "unset" in its type
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLAG_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+_MOST_DIGITS = 1000
+_NUMBERS = (ScalarKind.WHOLE, ScalarKind.REAL)
+
+
+def typed(root: Node, kind: Kind, schema: Mapping[str, Any], at: At, place: Location) -> Any:
+    """Return the typed value of a located tree, with None for each wrong value in it.
+
+    Args:
+        root: The tree.
+        kind: The kind of its value.
+        schema: The JSON Schema that decides.
+        at: The path of the tree; collects problems, and the location of every value.
+        place: The location of the tree.
+    """
+    return _Check(root, kind, at, place).result(schema)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A value of the tree.
+
+    Attributes:
+        row: Its key, if that is one of the table.
+    """
+
+    node: Node
+    at: At
+    place: Location
+    kind: Kind | None
+    row: Key | None = None
+
+
+class _Check:
+    def __init__(self, root: Node, kind: Kind, at: At, place: Location) -> None:
+        self._notes: Diagnostics = at.notes
+        self._seen: dict[_Path, _Seen] = {}
+        self._wrong: set[_Path] = set()
+        self._plain = self._look(_Seen(root, at, place, kind), ())
+
+    def result(self, schema: Mapping[str, Any]) -> Any:
+        """Report all problems, and return the typed value."""
+        # imported here: other commands import this package, and read no job spec
+        from jsonschema import Draft7Validator
+
+        found = Draft7Validator(schema).iter_errors(self._plain)
+        errors = [leaf for error in found for leaf in _leaves(error)]
+        crowded = [tuple(e.absolute_path) for e in errors if e.validator == "maxProperties"]
+        for error in errors:
+            path = tuple(error.absolute_path)
+            above = any(path[: len(top)] == top != path for top in crowded)
+            if not above and not _is_rule(error) and not self._notes.full:
+                self._report(error, path)
+        return self._typed(())
+
+    # --- the tree as JSON values ---
+
+    def _look(self, seen: _Seen, path: _Path) -> Any:
+        """Return a node as a JSON value, and remember each value in it by its path."""
+        self._seen[path] = seen
+        seen.at.notes.places[seen.at.path] = seen.place
+        node, kind = seen.node, seen.kind
+        if isinstance(node, Scalar):
+            return _json(node)
+        if isinstance(node, Items):
+            items = kind and kind.items
+            return [
+                self._look(_Seen(item, seen.at.item(index), item.place, items), (*path, index))
+                for index, item in enumerate(node.items)
+            ]
+        rows = kind.keys.rows if kind and kind.keys else {}
+        found = {}
+        for entry in node.entries:
+            row = rows.get(entry.key)
+            inner = row.kind if row else kind and kind.members
+            inside = _Seen(entry.value, seen.at.member(entry.key), entry.place, inner, row)
+            found[entry.key] = self._look(inside, (*path, entry.key))
+        return found
+
+    # --- the schema's errors as problems ---
+
+    def _report(self, error: _Error, path: _Path) -> None:
+        seen = self._seen[path]
+        if error.validator == "additionalProperties" and seen.kind and seen.kind.keys:
+            for entry in seen.node.entries if isinstance(seen.node, Table) else ():
+                if entry.key not in seen.kind.keys.rows and not self._notes.full:
+                    message = seen.kind.keys.unknown(entry.key)
+                    self._notes.problem(entry.place, seen.at.path, message)
+        elif error.validator == "required":
+            self._missing(seen, path, error.validator_value)
+        elif _is_choice_of_keys(error):
+            self._missing(seen, path, _likeliest(error))
+        elif "propertyNames" in error.absolute_schema_path:
+            name = error.instance
+            inside = (*path, name)
+            self._wrong.add(inside)
+            names = seen.kind.names if seen.kind else None
+            said = _explained(names, name) if names else ""
+            self._seen[inside].at.fail(said or error.message)
+        else:
+            self._wrong.add(path)
+            seen.at.fail(_sentence(seen, error))
+
+    def _missing(self, seen: _Seen, path: _Path, keys: list[str]) -> None:
+        known = seen.kind.keys if seen.kind else None
+        if known is None:
+            return
+        for key in keys:
+            if not _has(seen.node, key) and key not in _meant(seen.node, known):
+                self._wrong.add((*path, key))
+                why = f"missing; {known.rows[key].missing}"
+                self._notes.problem(seen.place, seen.at.member(key).path, why)
+
+    # --- typed values ---
+
+    def _typed(self, path: _Path) -> Any:
+        seen = self._seen[path]
+        node, kind = seen.node, seen.kind
+        if path in self._wrong or kind is None:
+            return None
+        try:
+            if isinstance(node, Scalar):
+                return self._of_scalar(node, kind)
+            if isinstance(node, Items):
+                return kind.make([self._typed((*path, n)) for n in range(len(node.items))])
+            if kind.keys is not None:
+                return self._of_keys(seen, kind, kind.keys, node, path)
+            return kind.make({entry.key: self._typed((*path, entry.key)) for entry in node.entries})
+        except Wrong as wrong:
+            seen.at.fail(str(wrong), wrong.key)
+            return None
+
+    def _of_scalar(self, node: Scalar, kind: Kind) -> Any:
+        single = kind.single or kind
+        if node.kind is ScalarKind.WHOLE and not _DECIMAL.fullmatch(node.text):
+            raise Wrong(
+                f"write {clip(node.text)[1:-1]} as a plain decimal number; YAML readers disagree "
+                f"about what it is"
+            )
+        control = _CONTROL.search(node.text)
+        if control:
+            raise Wrong(
+                f"the text holds the control character U+{ord(control.group()):04X}; take it out"
+            )
+        made = surprising(node.text) if single.exact and node.plain else None
+        if made:
+            raise Wrong(
+                f"YAML 1.1 reads {clip(node.text)[1:-1]} as {made}; for text, quote it: "
+                f"{_quoted(node.text)}"
+            )
+        value = single.make(_json(node))
+        if kind.single is None:
+            return value
+        if kind.keys is None:
+            return kind.make([value])
+        return kind.make({kind.keys.rows[kind.short].field or kind.short: value})
+
+    def _of_keys(self, seen: _Seen, kind: Kind, keys: Keys, node: Table, path: _Path) -> Any:
+        """Return the value of a mapping of known keys; a key that is meant by an unknown one, or
+        required and missing, is wrong.
+        """
+        values: dict[str, Any] = {}
+        for name, key in keys.rows.items():
+            if (*path, name) in self._seen:
+                values[key.field or name] = self._typed((*path, name))
+            elif (*path, name) in self._wrong:
+                values[key.field or name] = None
+            elif key.default is not None:
+                self._notes.default(seen.at.member(name).path)
+        for name in _meant(node, keys):
+            values.setdefault(keys.rows[name].field or name, None)
+        return kind.make(values)
+
+
+# --- JSON values ---
+
+
+def _json(node: Scalar) -> Any:
+    """Return the JSON value of a scalar; None, which nothing allows, for a number without one."""
+    if node.kind is ScalarKind.TEXT:
+        return node.text
+    if node.kind is ScalarKind.BOOLEAN:
+        return node.text.lower() == "true"
+    if node.kind is ScalarKind.NULL or len(node.text) > _MOST_DIGITS:
+        return None
+    if node.kind is ScalarKind.WHOLE:
+        return int(node.text, 0 if node.text[:2] in ("0x", "0o") else 10)
+    try:
+        number = float(node.text)
+    except ValueError:  # .inf and .nan
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _json_types(value: object) -> tuple[str, ...]:
+    if isinstance(value, bool):
+        return ("boolean",)
+    if isinstance(value, int):
+        return ("integer", "number")
+    return ("number",) if isinstance(value, float) else ("string",)
+
+
+def _has(node: Node, key: str) -> bool:
+    return isinstance(node, Table) and node.find(key) is not None
+
+
+def _meant(node: Node, keys: Keys) -> set[str]:
+    """Return the keys that unknown ones most likely mean."""
+    entries = node.entries if isinstance(node, Table) else ()
+    meant = {keys.meant_by(entry.key) for entry in entries if entry.key not in keys.rows}
+    return {key for key in meant if key is not None}
+
+
+# --- errors of jsonschema ---
+
+
+def _leaves(error: _Error) -> Iterator[_Error]:
+    """Yield the errors that matter: of alternatives those of the one whose type fits the value."""
+    if not error.context or _is_choice_of_keys(error):
+        yield error
+        return
+    branches: dict[Any, list[_Error]] = {}
+    for inner in error.context:
+        branches.setdefault(inner.schema_path[0], []).append(inner)
+    fitting = [found for found in branches.values() if not any(map(_is_of_another_type, found))]
+    if len(fitting) == 1:
+        for inner in fitting[0]:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _is_of_another_type(error: _Error) -> bool:
+    kinds = ("type", "enum", "const", "anyOf", "oneOf")
+    return not error.path and error.validator in kinds and not _is_choice_of_keys(error)
+
+
+def _is_choice_of_keys(error: _Error) -> bool:
+    """Whether a mapping needs the keys of one of several lists."""
+    choices = error.validator_value if error.validator == "anyOf" else ()
+    return bool(choices) and all(set(choice) == {"required"} for choice in choices)
+
+
+def _likeliest(error: _Error) -> list[str]:
+    """Return the list of keys of which the fewest are missing; the first if none is there."""
+    stated = set(error.instance)
+    lists: list[list[str]] = [choice["required"] for choice in error.validator_value]
+    begun = [keys for keys in lists if not stated.isdisjoint(keys)]
+    return min(begun, key=lambda keys: len(set(keys) - stated), default=lists[0])
+
+
+def _is_rule(error: _Error) -> bool:
+    """Whether an error is of a rule between keys, which `rules.py` and the kinds tell in words."""
+    return (
+        error.validator == "not"
+        or not {"then", "dependencies"}.isdisjoint(error.absolute_schema_path)
+        or (error.validator == "maximum" and "type" not in error.schema)
+    )
+
+
+# --- sentences ---
+
+
+def _sentence(seen: _Seen, error: _Error) -> str:
+    node, kind = seen.node, seen.kind
+    assert kind is not None
+    if isinstance(node, Scalar) and node.kind is ScalarKind.NULL and seen.row is not None:
+        return f"there is no value; {seen.row.missing or 'write one, or leave the key out'}"
+    if error.validator in ("minItems", "minProperties"):
+        return kind.empty
+    if error.validator == "maxProperties":
+        return kind.too_many.format(many=len(error.instance))
+    if error.validator == "minLength":
+        return "expected the program's name, found an empty one"
+    if isinstance(node, Scalar):
+        said = _of_this_type(node, kind) or _of_text_without_quotes(node, kind)
+        if said:
+            return said
+    return f"expected {kind.expected}, found {describe(node)}{_hint(node, kind)}"
+
+
+def _of_this_type(node: Scalar, kind: Kind) -> str:
+    """Return what the kind of a scalar says of it; "" if it has another type."""
+    single = kind.single or kind
+    own_words = single.explains_all and kind.expected == "text"
+    if node.kind is ScalarKind.TEXT and not node.text.strip() and not own_words:
+        return f"expected {kind.expected}, found an empty one" if "string" in single.types else ""
+    if node.kind in _NUMBERS and single.explains_all:
+        shown = clip(node.text)
+        said = _explained(single, node.text)
+        # an amount without its unit is shown as the number that it is
+        return said if own_words else said.replace(shown, shown[1:-1], 1)
+    value = _json(node)
+    fits = value is not None and not {*single.types}.isdisjoint(_json_types(value))
+    return _explained(single, value) if fits else ""
+
+
+def _of_text_without_quotes(node: Scalar, kind: Kind) -> str:
+    """Return what YAML makes of text that lacks its quotes; "" if text has a form here."""
+    if kind.expected != "text" or node.kind in (ScalarKind.TEXT, ScalarKind.NULL):
+        return ""
+    if node.plain:
+        return (
+            f"YAML reads {clip(node.text)[1:-1]} as {retyped(node)}; for text, quote it: "
+            f"{_quoted(node.text)}"
+        )
+    return f"expected text, found {describe(node)}; put it in quotes"
+
+
+def _quoted(text: str) -> str:
+    return '"' + clip(text)[1:-1] + '"'
+
+
+def _explained(kind: Kind, value: object) -> str:
+    try:
+        kind.make(value)
+    except Wrong as wrong:
+        return str(wrong)
+    return ""
+
+
+def _hint(node: Node, kind: Kind) -> str:
+    """Return how to write a value of another type as one of this kind."""
+    if not isinstance(node, Scalar):
+        return ""
+    if node.kind is ScalarKind.NULL and kind.exact:
+        return '; write "" for empty text'
+    if node.kind is ScalarKind.TEXT:
+        if kind.types == ("array",):
+            return "; put it in [ ]"
+        if kind.types == ("boolean",):
+            word = node.text.lower()
+            near = _FLAG_WORDS.get(word, word if word in _FLAG_WORDS.values() else "")
+            return f"; write {near}, without quotes" if near else ""
+        is_number = "integer" in kind.types and _DECIMAL.fullmatch(node.text)
+        return "; leave out the quotes" if is_number else ""
+    return ""
