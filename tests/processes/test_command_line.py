@@ -80,12 +80,16 @@ def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
         (["config", "show"], 0, []),
         (["schema"], 0, []),
         (["init"], 0, []),
-        (["render", "train.yaml"], 0, ["yaml"]),
-        (["render", "train.json"], 0, []),
-        (["validate", "train.yaml"], 0, ["yaml"]),
+        (["render", "train.yaml"], 0, ["yaml", "jsonschema"]),
+        (["render", "train.json"], 0, ["jsonschema"]),
+        (["validate", "train.yaml"], 0, ["yaml", "jsonschema"]),
         (["status", "mnist", "--rm", "http://127.0.0.1:9"], 7, ["requests"]),
         (["delete", "mnist", "--rm", "http://127.0.0.1:9"], 7, ["requests"]),
-        (["submit", "train.yaml", "--rm", "http://127.0.0.1:9"], 7, ["requests", "yaml"]),
+        (
+            ["submit", "train.yaml", "--rm", "http://127.0.0.1:9"],
+            7,
+            ["requests", "yaml", "jsonschema"],
+        ),
     ],
 )
 def test_a_command_imports_only_what_it_needs(
