@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob
+from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, SubmitTFJobError
+from submit_tf_job.yarn.errors import refusal
 from submit_tf_job.yarn.nodemanager import (
     WORDLESS,
     ContainerGone,
@@ -114,13 +115,11 @@ def _silent(address: str, trouble: TransportError) -> ClusterUnavailable:
     )
 
 
-def _failure(reply: Reply, container_id: str) -> NoSuchJob | AuthError | ClusterUnavailable:
+def _failure(reply: Reply, container_id: str) -> SubmitTFJobError:
     words = reply.words
-    if reply.status == 403 or "Permission denied" in words or "not authorized" in words:
-        return AuthError(
-            f"The log server does not give out the logs of {container_id}: {words}",
-            details=reply.details(),
-        )
+    known = refusal(reply, f"read the logs of {container_id}")
+    if isinstance(known, AuthError):
+        return known
     # An unknown container or application gets 503 with a NotFoundException and this text, which
     # Hadoop 3.5 leaves out (docs/hadoop-facts.md#lists-of-logs).
     if (

@@ -7,15 +7,12 @@ bearer token and authenticates to the cluster itself. Kerberos is in `negotiate`
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, SettingsError, UsageError
-from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.yarn.credentials import Credentials
-from submit_tf_job.yarn.response import Reply
 
 if TYPE_CHECKING:
     import requests
@@ -27,23 +24,10 @@ __all__ = [
     "Method",
     "SimpleAuth",
     "check_protected",
-    "impersonation_refused",
     "sent_again",
 ]
 
 TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER
-
-
-# Messages of the filter about a token that is unknown, expired, truncated or of another format
-# (DelegationTokenAuthenticationHandler).
-_BAD_TOKEN = (
-    "AuthenticationException",
-    "InvalidToken",
-    "EOFException",
-    "IOException",
-    "VersionMismatch",
-    "NegativeArraySizeException",
-)
 
 
 class Auth(Protocol):
@@ -62,6 +46,24 @@ class Auth(Protocol):
     def as_user(self) -> str | None:
         """The user to impersonate as a proxy user, or None."""
 
+    @property
+    def scheme(self) -> str:
+        """The challenge of a server that takes these credentials: `basic`, `bearer`, `negotiate`;
+        or "".
+        """
+
+    @property
+    def sent(self) -> str:
+        """The credentials, for messages; `{host}` is the server's name."""
+
+    @property
+    def advice(self) -> str:
+        """The next step for a user whose credentials are rejected; `{host}` as in `sent`."""
+
+    @property
+    def rejections(self) -> Collection[str]:
+        """The Java exceptions of a 403 that are about the credentials."""
+
     def prepare(self, session: requests.Session, *, node: bool) -> None:
         """Configure a new session for this authentication method."""
 
@@ -78,15 +80,12 @@ class Auth(Protocol):
         taken effect.
         """
 
-    def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error for a rejected credential, with the credential's name."""
-
-    def unknown_to_standby(self, reply: Reply) -> bool:
-        """Return whether only a standby rejects the credential; the active one may accept it."""
-
 
 class Method:
     """Default implementations for most authentication methods."""
+
+    scheme = advice = ""
+    rejections: Collection[str] = ()
 
     def __init__(self, user: str | None, as_user: str | None = None) -> None:
         self.user = as_user or user
@@ -104,10 +103,6 @@ class Method:
 
     def answered(self, error: Exception) -> bool:  # noqa: ARG002 (most methods cannot fail in the session)
         """Return False: most methods do nothing inside the session."""
-        return False
-
-    def unknown_to_standby(self, reply: Reply) -> bool:  # noqa: ARG002 (a standby redirects authenticated users)
-        """Return False: a standby redirects every user that it accepts."""
         return False
 
 
@@ -129,6 +124,7 @@ class SimpleAuth(Method):
     def __init__(self, user: str, as_user: str | None = None) -> None:
         super().__init__(one_word(user), one_word(as_user) if as_user is not None else None)
         self._name = user
+        self.sent = f"user.name={user}"
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (the same for nodes)
         """Configure the session to discard every cookie."""
@@ -137,26 +133,6 @@ class SimpleAuth(Method):
     def params(self, *, node: bool) -> Mapping[str, str]:
         """Return `user.name`, and `doAs` for a proxy user."""
         return {"user.name": self._name, **super().params(node=node)}
-
-    def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error that names the authentication method required by the cluster."""
-        if reply.status != 401:
-            return impersonation_refused(reply)
-        if "negotiate" in reply.headers.get("www-authenticate", "").lower():
-            return AuthError(
-                f"{reply.url} wants Kerberos, and user.name={self._name} was sent.",
-                hint="Say --auth kerberos (or set `auth`), and get a ticket with kinit.",
-                details=reply.details(),
-            )
-        challenge = reply.headers.get("www-authenticate", "").partition(" ")[0].lower()
-        hint = (
-            f"Say --auth {challenge} (or set `auth`)." if challenge in ("basic", "bearer") else ""
-        )
-        return AuthError(
-            f"{reply.url} does not accept user.name={self._name}.",
-            hint=hint,
-            details=reply.details(),
-        )
 
 
 class DelegationTokenAuth(Method):
@@ -168,6 +144,22 @@ class DelegationTokenAuth(Method):
         credentials: The token as the ResourceManager returned it (`urlString`).
     """
 
+    sent = "the delegation token"
+    advice = (
+        "It has expired, was cancelled, or is of another cluster: get a new one. NodeManagers take "
+        "none."
+    )
+    # of the filter, for a token that is unknown, expired, truncated or of another format
+    # (DelegationTokenAuthenticationHandler)
+    rejections = (
+        "AuthenticationException",
+        "InvalidToken",
+        "EOFException",
+        "IOException",
+        "VersionMismatch",
+        "NegativeArraySizeException",
+    )
+
     def __init__(self, user: str, credentials: Credentials) -> None:
         super().__init__(user)
         self._credentials = credentials
@@ -177,32 +169,6 @@ class DelegationTokenAuth(Method):
         keep_no_cookies(session)
         if not node:
             session.auth = _Header(TOKEN_HEADER, "", self._credentials)
-
-    def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error that describes why the token was rejected."""
-        words = reply.words
-        if reply.status == 401 and "negotiate" in reply.headers.get("www-authenticate", "").lower():
-            message = (
-                f"{reply.url} wants Kerberos: it does not take the ResourceManager's "
-                f"delegation tokens."
-            )
-            return AuthError(
-                message, hint="NodeManagers never do; say --auth kerberos.", details=reply.details()
-            )
-        if reply.status == 401 or reply.java_class in _BAD_TOKEN or "InvalidToken" in reply.text:
-            return AuthError(
-                f"{reply.url} does not accept the delegation token: "
-                f"{words or 'no reason was given'}",
-                hint="It has expired, was cancelled, or is of another cluster: get a new one.",
-                details=reply.details(),
-            )
-        return impersonation_refused(reply)
-
-    def unknown_to_standby(self, reply: Reply) -> bool:
-        """Return whether the token is missing from this ResourceManager's cache, which is the
-        normal response of a standby (docs/hadoop-facts.md#tokens-and-a-standby).
-        """
-        return reply.status == 403 and "can't be found in cache" in reply.text
 
 
 class GatewayAuth(Method):
@@ -220,6 +186,11 @@ class GatewayAuth(Method):
         self._scheme = scheme
         self._credentials = credentials
         self._login = user if scheme == "Basic" else None
+        self.scheme, self.sent = scheme.lower(), f"the {credentials.what}"
+        self.advice = "It has expired, or is another gateway's."
+        if self._login:
+            self.sent += f" of {user}"
+            self.advice = "Check credentials.file or credentials.command, and `user`."
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:
         """Send the credential to the gateway, and never to nodes, in `Authorization`."""
@@ -230,24 +201,6 @@ class GatewayAuth(Method):
     def params(self, *, node: bool) -> Mapping[str, str]:
         """Return `user.name` for nodes, which are not behind the gateway."""
         return {"user.name": self.user or ""} if node else {}
-
-    def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error that names the rejected credential."""
-        if reply.status != 401:
-            return impersonation_refused(reply)
-        challenge = reply.headers.get("www-authenticate", "").partition(" ")[0]
-        if challenge.lower() == "negotiate":
-            return AuthError(
-                f"{reply.url} wants Kerberos, and a {self._credentials.what} was sent.",
-                hint="Say --auth kerberos.",
-                details=reply.details(),
-            )
-        what, hint = self._credentials.what, "It has expired, or is another gateway's."
-        if self._login:
-            what += f" of {self._login}"
-            hint = "Check credentials.file or credentials.command, and `user`."
-        said = f"{reply.url} does not accept the {what}."
-        return AuthError(said, hint=hint, details=reply.details())
 
 
 class _Header:
@@ -312,23 +265,6 @@ def check_protected(url: str, what: str) -> None:
         raise SettingsError(
             f"{url}: the {what} would travel unencrypted", hint="give an address with https://"
         )
-
-
-def impersonation_refused(reply: Reply) -> AuthError | None:
-    """Return the error for a user who may not impersonate another (ProxyUsers.authorize), or None
-    for any other response.
-    """
-    found = re.search(r"User: (\S+) is not allowed to impersonate (\S+)", reply.words)
-    if not found:
-        return None
-    who, whom = found[1], found[2]
-    short = short_name(who)
-    return AuthError(
-        f"{who} may not submit for {whom}.",
-        hint=f"Its administrator allows it by hadoop.proxyuser.{short}.hosts and "
-        f"hadoop.proxyuser.{short}.groups or .users.",
-        details=reply.details(),
-    )
 
 
 def keep_no_cookies(session: requests.Session) -> None:

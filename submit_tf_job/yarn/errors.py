@@ -7,8 +7,11 @@ directory a 403.
 
 from __future__ import annotations
 
+import email.utils
 import re
-from typing import NamedTuple
+import time
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from submit_tf_job.errors import (
     AuthError,
@@ -22,7 +25,17 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.yarn.response import Reply
 
-__all__ = ["ServiceUnreadable", "no_such_service", "refusal", "services_disabled", "unexpected"]
+if TYPE_CHECKING:
+    from submit_tf_job.yarn.auth import Auth
+
+__all__ = [
+    "ServiceUnreadable",
+    "no_such_service",
+    "refusal",
+    "services_disabled",
+    "unauthenticated",
+    "unexpected",
+]
 
 
 class ServiceUnreadable(ClusterUnavailable):
@@ -50,9 +63,9 @@ class _Meaning(NamedTuple):
     message: str
     hint: str = ""
 
-    def error(self, match: re.Match[str]) -> SubmitTFJobError:
+    def error(self, match: re.Match[str], **values: str) -> SubmitTFJobError:
         """Return the exception for a message that the pattern matches."""
-        groups = match.groupdict()
+        groups = {**values, **match.groupdict()}
         if "right" in groups:
             groups["right"] = groups["right"].lower()  # HDFS writes READ, WRITE, EXECUTE
         return self.kind(self.message.format_map(groups), hint=self.hint.format_map(groups))
@@ -69,6 +82,58 @@ _TOO_LARGE = (
 _ASK_FOR_LESS = "Ask for less, or let the administrator raise yarn.scheduler.maximum-allocation."
 _NOT_RUNNING = (Refused, "The job {name} is not running, so its size cannot change.")
 
+_IMPERSONATION = _Meaning(  # ProxyUsers.authorize
+    r"User: (?P<proxy>(?P<short>[^\s/@]+)\S*) is not allowed to impersonate (?P<user>\S+)",
+    AuthError,
+    "{proxy} may not submit for {user}.",
+    "Its administrator allows it by hadoop.proxyuser.{short}.hosts and "
+    "hadoop.proxyuser.{short}.groups or .users.",
+)
+
+
+def _ticket(words: str, why: str, hint: str) -> _Meaning:
+    """Return the row for one of Java's own messages (sun.security.krb5)."""
+    message = f"{{url}} refuses the Kerberos ticket: {why}."
+    return _Meaning(rf"GSSException.*(?:{words})", AuthError, message, hint)
+
+
+# What a 401 or 403 says of the credentials: in its reason phrase, or in Hadoop's message.
+_CREDENTIALS = (
+    _IMPERSONATION,
+    _ticket(
+        "Clock skew",
+        "this machine's clock is {skew} the server's",
+        "Synchronise both by NTP; Kerberos tolerates 5 minutes.",
+    ),
+    _ticket(
+        "Checksum failed|Integrity check",
+        "the keys of HTTP/{host} in its keytab are not those of the KDC",
+        "Its administrator has to renew its keytab.",
+    ),
+    _ticket(
+        "Specified version of key is not available",
+        "its keytab holds an older key of HTTP/{host}",
+        "Its administrator has to renew its keytab; get a new ticket with kinit then.",
+    ),
+    _ticket(
+        "[Ee]ncryption type|Cannot find key of appropriate type",
+        "it has no key of the ticket's encryption type",
+        "Compare `klist -e` with `klist -ket` of its keytab.",
+    ),
+    _ticket("Request is a replay", "it takes the request for a repeated one", "Try again."),
+    _ticket(
+        "Ticket expired",
+        "the ticket has expired by its clock",
+        "Get a new one with kinit; are the clocks the same?",
+    ),
+    _ticket(
+        "Ticket not yet valid",
+        "the ticket is valid only later by its clock",
+        "Are the clocks the same?",
+    ),
+    _ticket(r"Mechanism level: (?P<why>[^()]*\w)", "{why}", "The ResourceManager's log says more."),
+    _ticket("", "it does not say why", "The ResourceManager's log says more."),
+)
 # The first that matches counts.
 _MEANINGS = (
     _Meaning(r"Service name (?P<name>\S+) is already taken", *_TAKEN),
@@ -115,13 +180,7 @@ _MEANINGS = (
         "The queue {queue} has as many jobs as it takes.",
         "Wait until some have ended, or choose another queue.",
     ),
-    _Meaning(
-        r"User: (?P<proxy>\S+) is not allowed to impersonate (?P<user>\S+)",
-        AuthError,
-        "{proxy} is not allowed to act for {user}.",
-        "The administrator allows it with hadoop.proxyuser.<name>.hosts and .groups in "
-        "core-site.xml.",
-    ),
+    _IMPERSONATION,
     _Meaning(r"(?P<name>\S+) is at \w+ state, flex can only be invoked", *_NOT_RUNNING),
     _Meaning(r"(?P<name>\S+) appId is null", *_NOT_RUNNING),
     _Meaning(
@@ -156,6 +215,49 @@ _MEANINGS = (
 )
 
 
+def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
+    """Return the error for a 401 or 403 that rejects the credentials, or their use for another
+    user; None for any other response.
+
+    `rest` asks this of every response; what it returns may still be a `refusal`.
+    """
+    if reply.status not in (401, 403):
+        return None
+    host = urlsplit(reply.url).hostname or ""
+    for meaning in _CREDENTIALS:
+        match = re.search(meaning.pattern, f"{reply.reason} {reply.words}")
+        if match:
+            error = meaning.error(match, url=reply.url, host=host, skew=_skew(reply))
+            return _with_details(error, reply)
+    bad_token = reply.java_class in auth.rejections or "InvalidToken" in reply.text
+    if reply.status == 403 and not bad_token:
+        return None
+    return _not_accepted(reply, auth, host)
+
+
+def _not_accepted(reply: Reply, auth: Auth, host: str) -> AuthError:
+    challenge = reply.headers.get("www-authenticate", "").partition(" ")[0]
+    scheme, sent = challenge.lower(), auth.sent.format(host=host)
+    said, hint = f"does not accept {sent}", auth.advice.format(host=host)
+    if scheme == "negotiate" != auth.scheme:
+        said = f"wants Kerberos, and {sent} was sent"
+        hint = "Say --auth kerberos (or set `auth`), and get a ticket with kinit."
+    elif scheme in ("basic", "bearer") and scheme != auth.scheme:
+        hint = f"Say --auth {scheme} (or set `auth`)."
+    if auth.scheme == "negotiate" != scheme:
+        said = "does not speak SPNEGO here" + (f"; it wants {challenge}" if challenge else "")
+    why = f": {reply.words}" if reply.status == 403 else "."
+    return AuthError(f"{reply.url} {said}{why}", hint=hint, details=reply.details())
+
+
+def _skew(reply: Reply) -> str:
+    date = email.utils.parsedate_tz(reply.headers.get("date", ""))
+    if date is None:
+        return "too far from"
+    ahead = time.time() - email.utils.mktime_tz(date)
+    return f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
+
+
 def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
     """Return the error for a response with a known meaning, or None for any other.
 
@@ -167,7 +269,7 @@ def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
         match = re.search(meaning.pattern, reply.words)
         if match:
             return _with_details(meaning.error(match), reply)
-    if reply.status == 403:
+    if reply.status == 403 or "not authorized to view the logs" in reply.words:
         return _with_details(
             AuthError(f"The cluster did not allow to {doing}: {reply.words or _reason(reply)}"),
             reply,

@@ -85,6 +85,10 @@ class ResourceManagers:
         """
         if reply.status == 307 and ("location" in reply.headers or "refresh" in reply.headers):
             return self._redirected(reply.headers.get("location"), asked)
+        # it has no tokens: docs/hadoop-facts.md#tokens-and-a-standby
+        unknown = reply.status == 403 and "can't be found in cache" in reply.text
+        if unknown and len(self._urls) > 1:
+            return Standby("a standby, or it does not know the token")
         if reply.content_type != "text/plain":
             return None
         text = reply.text

@@ -9,18 +9,14 @@ redirects are never followed, so that no ticket is sent to an unknown host.
 
 from __future__ import annotations
 
-import email.utils
 import logging
 import re
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError
 from submit_tf_job.host import kerberos
-from submit_tf_job.yarn.auth import Method, impersonation_refused, sent_again
-from submit_tf_job.yarn.response import Reply
+from submit_tf_job.yarn.auth import Method, sent_again
 
 if TYPE_CHECKING:
     import requests
@@ -37,20 +33,23 @@ class KerberosAuth(Method):
         user: Short name of the principal.
         principal: Principal to select in the ticket cache, None for its default.
         as_user: User to impersonate, who then owns the jobs (doAs).
-        wall: Seconds since 1970, to compare with the server's clock.
     """
+
+    scheme = "negotiate"
+    sent = "the Kerberos ticket for HTTP/{host}"
+    advice = (
+        "Is that the host name of its principal (yarn.resourcemanager.webapp.spnego-principal)? "
+        "Write its address with that name."
+    )
 
     def __init__(
         self,
         user: str,
         principal: str | None = None,
         as_user: str | None = None,
-        *,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(user, as_user)
         self._principal = principal
-        self._wall = wall
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (every host gets a ticket of its own)
         """Configure a new session to authenticate by SPNEGO.
@@ -97,55 +96,6 @@ class KerberosAuth(Method):
         """Return whether the server had responded, but without its own authentication."""
         return type(error).__name__ == "MutualAuthenticationError"
 
-    def refused(self, reply: Reply) -> AuthError | None:
-        """Return the error that describes why the server rejected the ticket."""
-        host = urlsplit(reply.url).hostname or ""
-        said = f"{reply.reason} {reply.words}"
-        if reply.status == 403 and "Clock skew" in said:
-            return AuthError(
-                f"{reply.url} refuses the Kerberos ticket: this machine's clock is "
-                f"{self._skew(reply)} the server's.",
-                hint="Synchronise both by NTP; Kerberos tolerates 5 minutes.",
-                details=reply.details(),
-            )
-        if reply.status == 403 and "GSSException" in said:
-            why, hint = _gss_reason(said, host)
-            return AuthError(
-                f"{reply.url} refuses the Kerberos ticket: {why}.",
-                hint=hint,
-                details=reply.details(),
-            )
-        if reply.status != 401:
-            return impersonation_refused(reply)
-        challenge = reply.headers.get("www-authenticate", "")
-        if "negotiate" not in challenge.lower():
-            method = challenge.partition(" ")[0]
-            hint = (
-                f"Say --auth {method.lower()}."
-                if method.lower() in ("basic", "bearer")
-                else "Is it a ResourceManager with Kerberos?"
-            )
-            return AuthError(
-                f"{reply.url} does not speak SPNEGO "
-                f"here{f'; it wants {method}' if method else ''}.",
-                hint=hint,
-                details=reply.details(),
-            )
-        return AuthError(
-            f"{reply.url} does not accept the Kerberos ticket for HTTP/{host}.",
-            hint="Is that the host name of its principal "
-            "(yarn.resourcemanager.webapp.spnego-principal)? Write its address with that "
-            "name.",
-            details=reply.details(),
-        )
-
-    def _skew(self, reply: Reply) -> str:
-        date = email.utils.parsedate_tz(reply.headers.get("date", ""))
-        if date is None:
-            return "too far from"
-        ahead = self._wall() - email.utils.mktime_tz(date)
-        return f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
-
 
 class _Negotiate:
     """Authenticates requests by the cookie, or by an exchange if none is stored."""
@@ -190,43 +140,3 @@ def _closing(hook: Callable[..., requests.Response]) -> Callable[..., requests.R
             raise
 
     return closing
-
-
-# Java's own messages (sun.security.krb5), after "GSSException: Failure unspecified at GSS-API level
-# (Mechanism level: ".
-_GSS: tuple[tuple[str, str, str], ...] = (
-    (
-        r"Checksum failed|Integrity check",
-        "the keys of HTTP/{host} in its keytab are not those of the KDC",
-        "Its administrator has to renew its keytab.",
-    ),
-    (
-        r"Specified version of key is not available",
-        "its keytab holds an older key of HTTP/{host}",
-        "Its administrator has to renew its keytab; get a new ticket with kinit then.",
-    ),
-    (
-        r"[Ee]ncryption type|Cannot find key of appropriate type",
-        "it has no key of the ticket's encryption type",
-        "Compare `klist -e` with `klist -ket` of its keytab.",
-    ),
-    (r"Request is a replay", "it takes the request for a repeated one", "Try again."),
-    (
-        r"Ticket expired",
-        "the ticket has expired by its clock",
-        "Get a new one with kinit; are the clocks the same?",
-    ),
-    (
-        r"Ticket not yet valid",
-        "the ticket is valid only later by its clock",
-        "Are the clocks the same?",
-    ),
-)
-
-
-def _gss_reason(said: str, host: str) -> tuple[str, str]:
-    for pattern, why, hint in _GSS:
-        if re.search(pattern, said):
-            return why.format(host=host), hint
-    found = re.search(r"Mechanism level: ([^()]*)", said)
-    return (found[1].strip() if found else said.strip()), "The ResourceManager's log says more."

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob, UsageError
+from submit_tf_job.yarn.errors import refusal
 from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of
 from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
 from submit_tf_job.yarn.response import Reply
@@ -418,8 +419,9 @@ def _failure(reply: Reply, container_id: str, file: str | None) -> Exception:
         )
     if "Cannot find this log" in words and file:
         return _no_such_file(reply, container_id, file)
-    if "not authorized to view the logs" in words or reply.status == 403:
-        return AuthError(f"The logs of {container_id} may not be read: {words}", details=details)
+    known = refusal(reply, f"read the logs of {container_id}")
+    if isinstance(known, AuthError):
+        return known
     return ContainerGone(
         f"The logs of {container_id} cannot be read: {words or f'HTTP {reply.status}'}",
         details=details,

@@ -460,10 +460,8 @@ class ResourceManager:
             Refused: when the ResourceManager has no services API.
         """
         reply = self.http.request("GET", f"{_SERVICES}/version", deadline=deadline)
-        if reply.status == 403:
-            raise refusal(reply, "ask the services API") or unexpected(
-                reply, "ask the services API"
-            )
+        if known := refusal(reply, "ask the services API"):
+            raise known
         # Jetty's own 404 has another content type or no body
         if reply.status == 404 and reply.content_type == "text/plain" and reply.body:
             raise unexpected(reply, "ask the services API")

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable
+from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.yarn.auth import Auth
+from submit_tf_job.yarn.errors import unauthenticated
 from submit_tf_job.yarn.ha import ResourceManagers, Standby
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError, transport_error_of
@@ -280,11 +281,10 @@ class HttpClient:
             outcome = self._send(url, wanted, deadline, others=len(waiting))
             if isinstance(outcome, Reply):
                 standby = self.rms.standby(outcome, url)
-                unknown = len(self.rms.urls) > 1 and self.auth.unknown_to_standby(outcome)
-                if standby is None and not unknown and not _stumbled(outcome, wanted):
+                if standby is None and not _stumbled(outcome, wanted):
                     self.rms.worked(url)
                     return self._checked(outcome, wanted)
-                outcome = self._passed_over(outcome, standby, unknown=unknown)
+                outcome = self._passed_over(outcome, standby)
                 active = standby.active if standby else None
                 if active is not None and active in waiting:
                     waiting.remove(active)
@@ -306,16 +306,10 @@ class HttpClient:
                 )
         return None
 
-    def _passed_over(
-        self, reply: Reply, standby: Standby | None, *, unknown: bool
-    ) -> TransportError:
-        if standby is not None:
-            return TransportError.of_standby(standby)
-        if unknown:
-            return TransportError(
-                "a standby, or it does not know the token", refusal=self.auth.refused(reply)
-            )
-        return TransportError.of_gateway(reply)
+    def _passed_over(self, reply: Reply, standby: Standby | None) -> TransportError:
+        if standby is None:
+            return TransportError.of_gateway(reply)
+        return TransportError.of_standby(standby, unauthenticated(reply, self.auth))
 
     def _send(
         self, base: str, wanted: _Request, deadline: Deadline, *, others: int
@@ -390,7 +384,7 @@ class HttpClient:
         rejects it, so such a response is returned.
         """
         sure = wanted.repeatable or reply.is_hadoops
-        refused = self.auth.refused(reply) if reply.status in (401, 403) and sure else None
+        refused = unauthenticated(reply, self.auth) if sure else None
         if refused is not None:
             raise refused
         if reply.status == 404 and "to a Hadoop IPC port" in reply.words:
@@ -453,7 +447,7 @@ class HttpClient:
             return self._sessions[node]
 
 
-def _refusal_of_all(seen: Mapping[str, TransportError]) -> AuthError | None:
+def _refusal_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError | None:
     """Return the authentication error if every ResourceManager rejects the request; a standby alone
     may reject valid credentials.
     """

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from submit_tf_job.errors import AuthError
+from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.yarn.ha import Standby
 from submit_tf_job.yarn.response import Reply
 
@@ -48,15 +48,16 @@ class TransportError:
     advice: str = ""
     unconfigured: str | None = None
     retry_after_s: float = 0.0
-    refusal: AuthError | None = None
+    refusal: SubmitTFJobError | None = None
 
     @classmethod
-    def of_standby(cls, standby: Standby) -> TransportError:
+    def of_standby(cls, standby: Standby, refusal: SubmitTFJobError | None) -> TransportError:
         """Return the error for a standby's response; a standby executes no request."""
         return cls(
             standby.why,
             hopeless=standby.unconfigured is not None,
             unconfigured=standby.unconfigured,
+            refusal=refusal,
         )
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.utils
 import gzip
 import json
 import re
@@ -353,6 +354,86 @@ def test_names_cannot_change_the_path(cli: Cli, serve: Serve) -> None:
         "/app/v1/services/a%2Fb%3Fuser.name%3Droot%23",
         "/app/v1/services/mnist%0D%0AX-Admin%3A%20yes",
     }
+
+
+# --- who is refused -------------------------------------------------------------------------------
+
+
+def remote(message: str, java_class: str) -> bytes:
+    name = java_class.rpartition(".")[2]
+    error = {"message": message, "exception": name, "javaClassName": java_class}
+    return raw(403, json.dumps({"RemoteException": error}).encode())
+
+
+def challenge(text: str) -> bytes:
+    return raw(401, b"", "text/html", f"WWW-Authenticate: {text}")
+
+
+def by_java(words: str, *headers: str) -> bytes:
+    reason = f" GSSException: Failure unspecified at GSS-API level (Mechanism level: {words})"
+    return raw(403, b"", "text/html", *headers).replace(b" Said", reason.encode(), 1)
+
+
+AN_HOUR_AGO = f"Date: {email.utils.formatdate(time.time() - 3600)}"
+IMPERSONATE = remote(
+    "User: gw@SANDBOX.TEST is not allowed to impersonate bob",
+    "org.apache.hadoop.security.authorize.AuthorizationException",
+)
+FORBIDDEN = remote("User alice has no {right}", "org.apache.hadoop.yarn.webapp.ForbiddenException")
+NO_TOKEN = remote(
+    "org.apache.hadoop.security.token.SecretManager$InvalidToken: Token for real user: , "
+    "can't be found in cache",
+    "org.apache.hadoop.security.authentication.client.AuthenticationException",
+)
+TOKEN = "does not accept the delegation token: .*"
+TICKET = "refuses the Kerberos ticket: "
+REFUSALS = [
+    ("simple", challenge("Negotiate"), "wants Kerberos, and user.name=alice was sent.", "kinit"),
+    ("simple", challenge('Basic realm="x"'), "does not accept user.name=alice.", "--auth basic"),
+    ("simple", IMPERSONATE, "", "hadoop.proxyuser.gw.hosts"),
+    ("simple", by_java("Clock skew too great (37)", AN_HOUR_AGO), TICKET + r"this machine's clock is 36\d\d s ahead of the server's.", "NTP"),
+    ("simple", by_java("Clock skew too great (37)"), TICKET + "this machine's clock is too far from the server's.", "NTP"),
+    ("simple", by_java("Checksum failed"), TICKET + "the keys of HTTP/localhost in its keytab are not those of the KDC.", "keytab"),
+    ("simple", by_java("Invalid argument (400) - Cannot find key of appropriate type to decrypt AP REP - RC4"), TICKET + "it has no key of the ticket's encryption type.", "klist -e"),
+    ("simple", by_java("Something new (99)"), TICKET + "Something new.", "log"),
+    ("delegation-token", NO_TOKEN, TOKEN, "get a new one"),
+    ("delegation-token", remote("java.io.EOFException", "java.io.EOFException"), TOKEN, "get a new one"),
+    ("delegation-token", FORBIDDEN, "", ""),
+    ("delegation-token", challenge("Negotiate"), "wants Kerberos, and the delegation token was sent.", "--auth kerberos"),
+    ("basic", challenge("Basic"), "does not accept the password of alice.", "credentials.file"),
+    ("basic", challenge("Negotiate"), "wants Kerberos, and the password of alice was sent.", "--auth kerberos"),
+    ("bearer", challenge("Bearer"), "does not accept the bearer token.", "expired"),
+]  # fmt: skip
+INSTEAD = {
+    IMPERSONATE: "gw@SANDBOX.TEST may not submit for bob.",
+    FORBIDDEN: "The cluster did not allow to read mnist: User alice has no {right}",
+}
+
+
+@pytest.mark.parametrize(("auth", "answer", "words", "hint"), REFUSALS)
+def test_what_a_refusal_means(
+    cli: Cli,
+    serve: Serve,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    auth: str,
+    answer: bytes,
+    words: str,
+    hint: str,
+) -> None:
+    be_patient(monkeypatch)
+    secret = home / "secret"
+    secret.write_text("canary-3e1f\n")
+    secret.chmod(0o600)
+    monkeypatch.setenv("SUBMIT_TF_JOB_AUTH", auth)
+    monkeypatch.setenv("SUBMIT_TF_JOB_CREDENTIALS_FILE", str(secret))
+    server = serve(always(answer))
+    done = cli(*STATUS, "--rm", server.url())
+    url = re.escape(f"{server.url()}/app/v1/services/mnist ")
+    said(done, 4, re.escape(INSTEAD[answer]) if answer in INSTEAD else url + words)
+    assert hint in done.err
+    assert "canary" not in done.err
+    assert len(server.asked) == 1, "what was refused was asked again"
 
 
 # --- what arrives of a submission -----------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.hostile.server import HostileServer, always, raw
 from tests.kerberos.conftest import REALM, Client
 
 RM = "http://localhost:1"  # nobody listens: what is said about Kerberos is said before
@@ -189,3 +190,23 @@ def test_what_is_wrong_is_said_before_anything_is_sent(client: Client, name: str
     first, _, rest = said.stderr.partition("\n")
     assert re.search(case.message, first), said.stderr
     assert re.search(case.hint, rest), said.stderr
+
+
+@pytest.mark.parametrize(
+    ("challenge", "message", "hint"),
+    [
+        ("Negotiate", "does not accept the Kerberos ticket for HTTP/localhost.", "its principal"),
+        ("Basic", "does not speak SPNEGO here; it wants Basic.", "--auth basic"),
+    ],
+)
+def test_what_a_server_says_of_the_ticket(
+    client: Client, challenge: str, message: str, hint: str
+) -> None:
+    client.kdc.kinit("alice", client.cache)
+    answer = raw(401, b"", "text/html", f"WWW-Authenticate: {challenge}")
+    with HostileServer(always(answer)).listening() as server:
+        said = client("list", "--auth", "kerberos", "--rm", server.url())
+    assert (said.status, said.stdout) == (4, ""), said
+    assert message in said.stderr
+    assert hint in said.stderr
+    assert all("\r\nAuthorization: Negotiate " in asked.head for asked in server.asked)

@@ -5,7 +5,6 @@ cannot know a token.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,10 @@ from submit_tf_job.yarn.auth import (
     check_protected,
 )
 from submit_tf_job.yarn.credentials import Credentials
-from submit_tf_job.yarn.negotiate import KerberosAuth
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from submit_tf_job.yarn.response import Reply
 from tests.fakes.clock import FakeClock
 from tests.fakes.transport import Answer, FakeNetwork
 
-URL = "http://rm:8088/ws/v1/cluster/info"
-DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
-NOW = 1795262400.0  # that date
 SECRET = "canary-3e1f"
 
 
@@ -44,121 +38,13 @@ def secret_file(tmp_path: Path, text: str = SECRET) -> Path:
     return path
 
 
-def reply(status: int, reason: str = "", body: object = b"", **headers: str) -> Reply:
-    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    kind = "application/json" if not isinstance(body, bytes) else "text/html"
-    return Reply(
-        "GET",
-        URL,
-        status,
-        reason,
-        {"content-type": kind, **{k.replace("_", "-"): v for k, v in headers.items()}},
-        raw,
-    )
-
-
-def remote(message: str, java_class: str) -> dict[str, object]:
-    return {
-        "RemoteException": {
-            "message": message,
-            "exception": java_class.rpartition(".")[2],
-            "javaClassName": java_class,
-        }
+NO_TOKEN = {
+    "RemoteException": {
+        "exception": "AuthenticationException",
+        "message": "Token for real user: , can't be found in cache",
+        "javaClassName": "org.apache.hadoop.security.authentication.client.AuthenticationException",
     }
-
-
-NEGOTIATE = {"www_authenticate": "Negotiate"}
-SKEW = (
-    "GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too "
-    "great (37))"
-)
-CHECKSUM = "GSSException: Failure unspecified at GSS-API level (Mechanism level: Checksum failed)"
-ETYPE = (
-    "GSSException: Failure unspecified at GSS-API level (Mechanism level: Invalid "
-    "argument (400) - Cannot find key of appropriate type to "
-    "decrypt AP REP - RC4 with HMAC)"
-)
-IMPERSONATE = remote(
-    "User: gw@SANDBOX.TEST is not allowed to impersonate bob",
-    "org.apache.hadoop.security.authorize.AuthorizationException",
-)
-NO_TOKEN = remote(
-    "org.apache.hadoop.security.token.SecretManager$InvalidToken: Token for real user: , "
-    "can't be found in cache",
-    "org.apache.hadoop.security.authentication.client.AuthenticationException",
-)
-CUT_TOKEN = remote("java.io.EOFException", "java.io.EOFException")
-FORBIDDEN = remote(
-    "User alice does not have privilege", "org.apache.hadoop.yarn.webapp.ForbiddenException"
-)
-
-WRONG_KEYS = "the keys of HTTP/rm in its keytab are not those of the KDC"
-KERBEROS = KerberosAuth("alice", wall=lambda: NOW + 612)
-SIMPLE = SimpleAuth("alice")
-
-
-@pytest.mark.parametrize(
-    ("auth", "answer", "message", "hint"),
-    [
-        (SIMPLE, reply(401, **NEGOTIATE), f"{URL} wants Kerberos, and user.name=alice was sent.", "--auth kerberos"),
-        (SIMPLE, reply(401, www_authenticate='Basic realm="x"'), f"{URL} does not accept user.name=alice.", "--auth basic"),
-        (SIMPLE, reply(403, body=IMPERSONATE), "gw@SANDBOX.TEST may not submit for bob.", "hadoop.proxyuser.gw.hosts"),
-        (KERBEROS, reply(401, **NEGOTIATE), f"{URL} does not accept the Kerberos ticket for HTTP/rm.", "host name of its principal"),
-        (KERBEROS, reply(401, www_authenticate='Basic realm="x"'), f"{URL} does not speak SPNEGO here; it wants Basic.", "--auth basic"),
-        (KERBEROS, reply(401), f"{URL} does not speak SPNEGO here.", "ResourceManager with Kerberos"),
-        (
-            KERBEROS,
-            reply(403, SKEW, date=DATE),
-            f"{URL} refuses the Kerberos ticket: this machine's clock is 612 s ahead of "
-                f"the server's.",
-            "NTP",
-        ),
-        (KERBEROS, reply(403, CHECKSUM), f"{URL} refuses the Kerberos ticket: {WRONG_KEYS}.", "keytab"),
-        (KERBEROS, reply(403, ETYPE), f"{URL} refuses the Kerberos ticket: it has no key of the ticket's encryption "
-            f"type.", "klist -e"),
-        (KERBEROS, reply(403, body=IMPERSONATE), "gw@SANDBOX.TEST may not submit for bob.", "hadoop.proxyuser.gw"),
-    ],
-)  # fmt: skip
-def test_what_a_refusal_means(auth: Auth, answer: Reply, message: str, hint: str) -> None:
-    error = auth.refused(answer)
-    assert isinstance(error, AuthError)
-    assert error.message == message
-    assert hint in (error.hint or "")
-
-
-@pytest.mark.parametrize("auth", [SIMPLE, KERBEROS])
-def test_what_is_forbidden_is_no_matter_of_authentication(auth: Auth) -> None:
-    assert auth.refused(reply(403, body=FORBIDDEN)) is None
-
-
-def test_a_clock_that_is_behind_and_a_server_that_tells_no_time() -> None:
-    behind = KerberosAuth("alice", wall=lambda: NOW - 400).refused(reply(403, SKEW, date=DATE))
-    assert "clock is 400 s behind the server's" in str(behind)
-    assert "clock is too far from the server's" in str(KERBEROS.refused(reply(403, SKEW)))
-
-
-@pytest.mark.parametrize("body", [NO_TOKEN, CUT_TOKEN])
-def test_a_token_that_is_none(tmp_path: Path, body: object) -> None:
-    auth = DelegationTokenAuth(
-        "alice", Credentials("delegation token", secret_file(tmp_path), None)
-    )
-    assert "does not accept the delegation token" in str(auth.refused(reply(403, body=body)))
-    assert auth.refused(reply(403, body=FORBIDDEN)) is None
-    assert "wants Kerberos" in str(auth.refused(reply(401, **NEGOTIATE)))
-
-
-def test_what_a_gateway_refuses(tmp_path: Path) -> None:
-    basic = GatewayAuth("Basic", "alice", Credentials("password", secret_file(tmp_path), None))
-    assert "does not accept the password of alice" in str(
-        basic.refused(reply(401, www_authenticate="Basic"))
-    )
-    assert "wants Kerberos, and a password was sent" in str(basic.refused(reply(401, **NEGOTIATE)))
-    bearer = GatewayAuth(
-        "Bearer", "alice", Credentials("bearer token", secret_file(tmp_path), None)
-    )
-    assert "does not accept the bearer token." in str(
-        bearer.refused(reply(401, www_authenticate="Bearer"))
-    )
+}
 
 
 @pytest.mark.parametrize("url", ["http://knox.example.com:8443/gateway/x", "http://10.0.0.1:8088"])
