@@ -114,7 +114,7 @@ def formats(
       submit_tf_job formats
       submit_tf_job formats tfjob
     """
-    from submit_tf_job.jobspec.dialects import COMMANDS, FORMATS, keys, table
+    from submit_tf_job.dialects import COMMANDS, FORMATS, keys, table
 
     known = {**FORMATS, **COMMANDS}
     if name is not None and name not in known:

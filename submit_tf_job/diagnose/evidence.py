@@ -16,7 +16,7 @@ from submit_tf_job.diagnose.image_support import ways_out
 from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise
 from submit_tf_job.diagnose.statuses import LOST, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import OF_TORCHRUN, PythonError, python_error
-from submit_tf_job.jobspec.units import memory_text
+from submit_tf_job.host.units import memory_text
 from submit_tf_job.yarn.amlog import ContainerEnd
 
 __all__ = [

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from submit_tf_job.jobspec.nodes import clip
+from submit_tf_job.host.located.nodes import clip
 
 __all__ = ["kind", "trouble"]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.jobspec.diagnostics import At
+from submit_tf_job.host.located.diagnostics import Where
+from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.digests import Digests
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
-from submit_tf_job.jobspec.nodes import clip
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB
 
 __all__ = [
@@ -102,7 +102,9 @@ class Shipper:
         cache = self.host.cache / "hashes" if self.host.cache else None
         self.digests = Digests(cache, self.host.base or Path())
 
-    def ship(self, values: Mapping[str, Any], at: At) -> Sequence[ShippedFile | RemoteFile] | None:
+    def ship(
+        self, values: Mapping[str, Any], at: Where
+    ) -> Sequence[ShippedFile | RemoteFile] | None:
         """Return the files of one entry of `files`: a file, a directory, a pattern, an archive, a
         project, wheels, a file of HDFS or of a web server.
 
@@ -131,7 +133,7 @@ class Shipper:
         except CannotShip as error:
             return at.fail(f"{clip(asked.src)}: {error}")
 
-    def _downloaded(self, asked: _Entry, at: At) -> list[ShippedFile] | None:
+    def _downloaded(self, asked: _Entry, at: Where) -> list[ShippedFile] | None:
         """Return the file of a web server, which is kept in the cache by its content's hash."""
         # imported here: urllib would slow down every start
         from submit_tf_job.host.download import DownloadFailed, download, name_of, shown_url
@@ -153,7 +155,7 @@ class Shipper:
         except (CannotShip, DownloadFailed) as error:
             return at.fail(f"{shown}: {error}")
 
-    def find(self, src: str, at: At) -> HostFile | None:
+    def find(self, src: str, at: Where) -> HostFile | None:
         """Return the description of the file of a path."""
         base = self._base(src, at)
         if base is None:
@@ -164,7 +166,7 @@ class Shipper:
         except CannotShip as error:
             return at.fail(f"{clip(src)}: {error}")
 
-    def _base(self, src: str, at: At) -> Path | None:
+    def _base(self, src: str, at: Where) -> Path | None:
         """Return the base of a path; report a path that may not be read, and return None."""
         if self.host.base is not None:
             return self.host.base
@@ -180,7 +182,7 @@ class Shipper:
 
     # --- a Python project, wheels ---
 
-    def _python(self, values: Mapping[str, Any], at: At) -> list[ShippedFile] | None:
+    def _python(self, values: Mapping[str, Any], at: Where) -> list[ShippedFile] | None:
         if len(values) > 1:
             return at.fail(
                 "a project or wheels are unpacked where Python finds them; they stand "
@@ -193,7 +195,7 @@ class Shipper:
             else [self._archive(file, contract.SITE_DIRECTORY) for file in found]
         )
 
-    def wheels(self, values: Mapping[str, Any], at: At) -> list[HostFile] | None:
+    def wheels(self, values: Mapping[str, Any], at: Where) -> list[HostFile] | None:
         """Return the wheels that the key `wheels` lists."""
         listed, at = values["wheels"] or (), at.member("wheels")
         found = [self._wheels_of(src, at.item(index)) for index, src in enumerate(listed)]
@@ -201,7 +203,7 @@ class Shipper:
             None if not found or None in found else [file for some in found for file in some or ()]
         )
 
-    def _wheels_of(self, src: str | None, at: At) -> list[HostFile] | None:
+    def _wheels_of(self, src: str | None, at: Where) -> list[HostFile] | None:
         base = None if src is None else self._base(src, at)
         if src is None or base is None:
             return None
@@ -220,7 +222,7 @@ class Shipper:
         self.check(file)
         return file
 
-    def project(self, values: Mapping[str, Any], at: At) -> list[HostFile] | None:
+    def project(self, values: Mapping[str, Any], at: Where) -> list[HostFile] | None:
         """Return the wheel of the Python project of the key `project`, built or from the cache."""
         src, at = values["project"], at.member("project")
         if src is None:
@@ -435,7 +437,7 @@ class shown_path:  # noqa: N801 - a context manager, used as a function
             raise CannotShip(f"cannot be read: {error}") from None
 
 
-def _remote(asked: _Entry, at: At) -> list[RemoteFile] | None:
+def _remote(asked: _Entry, at: Where) -> list[RemoteFile] | None:
     """Return the description of a file of HDFS, which this host does not read."""
     place = asked.src.partition("://")[2]
     name = asked.name or posixpath.basename(place)

@@ -7,20 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from submit_tf_job.jobspec.diagnostics import closest
-from submit_tf_job.jobspec.nodes import clip
+from submit_tf_job.host.located.diagnostics import closest
+from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["Key", "Keys", "Kind", "Wrong"]
+__all__ = ["Key", "Keys", "Kind"]
 
 _MARKUP = re.compile(r"\[([^\]]*)\]\([^)]*\)|`")
-
-
-class Wrong(ValueError):
-    """The sentence about a value that cannot be used; `key` is the member that it is about."""
-
-    def __init__(self, message: str, key: str = "") -> None:
-        super().__init__(message)
-        self.key = key
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +23,10 @@ class Kind:
         types: The JSON types that it may have.
         shown: The value in a few words of Markdown, for the documentation.
         fragment: The JSON Schema of a value, or a function that returns it.
-        make: Returns the typed value of a JSON value of these types; raises `Wrong` for each that
-            the schema refuses, and for what a schema cannot say. Of a mapping (by field, if its
-            keys are known) or list it gets the typed members, None for a wrong one.
+        make: Returns the typed value of a JSON value of these types; raises ValueError with a
+            sentence for each that the schema refuses, and for what a schema cannot say. Of a
+            mapping (by field, if its keys are known) or list it gets the typed members, None for a
+            wrong one.
         expected: The value in messages.
         definition: The name of the kind's definition in the JSON Schema; "" for none.
         exact: Whether text that some YAML reader would retype must be in quotes.
@@ -79,12 +72,12 @@ class Kind:
         """Return the kind of the member of that name; None if the value has no members.
 
         Raises:
-            Wrong: The value does not have this key; the message suggests another.
+            ValueError: The value does not have this key; the message suggests another.
         """
         if self.keys is None:
             return self.members
         if name not in self.keys.rows:
-            raise Wrong(self.keys.unknown(name))
+            raise ValueError(self.keys.unknown(name))
         return self.keys.rows[name].kind
 
     def is_literal(self, text: str) -> bool:

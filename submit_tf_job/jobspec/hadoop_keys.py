@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from submit_tf_job.jobspec.diagnostics import At
+from submit_tf_job.host.located.diagnostics import Where
 from submit_tf_job.jobspec.files import HADOOP_FILES
 from submit_tf_job.jobspec.job import HadoopConf, ShippedFile
 from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE
@@ -12,7 +12,7 @@ from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE
 __all__ = ["read_hadoop"]
 
 
-def read_hadoop(conf: str, at: At, directory: Path | None) -> HadoopConf | None:
+def read_hadoop(conf: str, at: Where, directory: Path | None) -> HadoopConf | None:
     """Return the configuration that the key `conf` names; read that of this host.
 
     Args:
@@ -26,7 +26,7 @@ def read_hadoop(conf: str, at: At, directory: Path | None) -> HadoopConf | None:
     return HadoopConf("archive" if CONF_ARCHIVE.fullmatch(conf) else "node", conf)
 
 
-def _inline_files(at: At, directory: Path | None) -> tuple[ShippedFile, ...] | None:
+def _inline_files(at: Where, directory: Path | None) -> tuple[ShippedFile, ...] | None:
     if directory is None:
         return at.fail(
             "inline needs a Hadoop configuration on this host, and none is known; "

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
+from submit_tf_job.host.located.nodes import Location
 
 __all__ = [
     "AUTO_PORT",
@@ -32,7 +33,6 @@ __all__ = [
     "KerasMode",
     "Kerberos",
     "Krb5Conf",
-    "Location",
     "Mount",
     "OnFailure",
     "OnRetry",
@@ -234,20 +234,6 @@ class Retries:
     on: tuple[str | int, ...] = ("lost",)
     node_losses: int = DEFAULT_NODE_LOSSES
     memory: float | None = None
-
-
-@dataclass(frozen=True)
-class Location:
-    """The source, line and column of a value in the user's input.
-
-    Attributes:
-        path: Its path in a file of another format, for messages; "" in a job spec.
-    """
-
-    source: str
-    line: int = 0
-    column: int = 0
-    path: str = ""
 
 
 @dataclass(frozen=True)

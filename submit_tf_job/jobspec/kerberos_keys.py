@@ -10,17 +10,17 @@ from typing import Any
 
 from submit_tf_job.container.login import keytab
 from submit_tf_job.host.inputfile import open_input, reason
+from submit_tf_job.host.located.diagnostics import Where
+from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec import krb5
-from submit_tf_job.jobspec.diagnostics import At
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Kerberos, Krb5Conf, OwnLogin
-from submit_tf_job.jobspec.nodes import clip
 from submit_tf_job.jobspec.path_kinds import REMOTE_KEYTAB
 
 __all__ = ["read_kerberos"]
 
 
-def read_kerberos(values: Mapping[str, Any], at: At, host: Host) -> Kerberos | None:
+def read_kerberos(values: Mapping[str, Any], at: Where, host: Host) -> Kerberos | None:
     """Return the value of the key; read and check a keytab of this host.
 
     Args:
@@ -40,7 +40,7 @@ def read_kerberos(values: Mapping[str, Any], at: At, host: Host) -> Kerberos | N
 # --- the keytab ---
 
 
-def _content_of_keytab(written: str, at: At, host: Host, principal: str | None) -> bytes | None:
+def _content_of_keytab(written: str, at: Where, host: Host, principal: str | None) -> bytes | None:
     """Return the bytes of a keytab of this host; None for one that is elsewhere, or cannot be used,
     which is reported.
     """
@@ -55,7 +55,7 @@ def _content_of_keytab(written: str, at: At, host: Host, principal: str | None) 
     return at.fail(f"{clip(written)} cannot be used: {why}") if why else content
 
 
-def _secret(at: At, shown: str, path: Path) -> bytes | None:
+def _secret(at: Where, shown: str, path: Path) -> bytes | None:
     """Return a keytab of this host; check the mode of the file that is read."""
     try:
         with open_input(path) as file:
@@ -90,7 +90,7 @@ def _whole(path: Path) -> str:
 # --- krb5.conf ---
 
 
-def _krb5_conf(values: Mapping[str, Any], at: At, host: Host) -> Krb5Conf | None:
+def _krb5_conf(values: Mapping[str, Any], at: Where, host: Host) -> Krb5Conf | None:
     here = host.krb5_conf and host.base is not None
     if "krb5_conf" not in values:
         at.notes.default(at.member("krb5_conf").path)
@@ -112,7 +112,7 @@ def _krb5_conf(values: Mapping[str, Any], at: At, host: Host) -> Krb5Conf | None
     return _inline(at.member("krb5_conf"), host)
 
 
-def _inline(at: At, host: Host) -> Krb5Conf | None:
+def _inline(at: Where, host: Host) -> Krb5Conf | None:
     try:
         return Krb5Conf("inline", content=krb5.gather(host.krb5_conf))
     except OSError as error:

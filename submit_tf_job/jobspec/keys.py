@@ -6,15 +6,14 @@ docs/job-spec.md come from it. docs/architecture.md has the recipe for a new key
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from submit_tf_job.container.contract import RETRY_ANY, RETRY_LOST, RETRY_OOM
-from submit_tf_job.jobspec.diagnostics import closest
-from submit_tf_job.jobspec.grammar import Key, Keys, Wrong
+from submit_tf_job.host.located.diagnostics import closest
+from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.jobspec.grammar import Key, Keys
 from submit_tf_job.jobspec.job import (
-    AUTO_PORT,
     DEFAULT_GROW_AFTER_S,
     DEFAULT_NODE_LOSSES,
     DEFAULT_RETRIES,
@@ -59,7 +58,6 @@ from submit_tf_job.jobspec.kinds import (
     word_or_number,
     words,
 )
-from submit_tf_job.jobspec.nodes import clip
 from submit_tf_job.jobspec.path_kinds import (
     DESTINATION,
     HADOOP_CONF,
@@ -122,7 +120,7 @@ _INIT = "write a job spec instead: `submit_tf_job init` shows one"
 def _placement(values: dict[str, Any]) -> Placement:
     spread, together = values.get("spread"), values.get("together")
     if spread and together and (spread, together) != ("node", "rack"):
-        raise Wrong(
+        raise ValueError(
             f"spread: {spread} and together: {together} contradict each other; only "
             f"spread: node within together: rack can be met"
         )
@@ -158,7 +156,7 @@ def _restart(values: dict[str, Any]) -> tuple[Restart, int] | None:
     if policy is None:
         return None
     if policy is Restart.NEVER and most:
-        raise Wrong("policy never has no max; leave max out, or say policy: on-failure")
+        raise ValueError("policy never has no max; leave max out, or say policy: on-failure")
     return policy, (most or DEFAULT_RESTARTS) if policy is Restart.ON_FAILURE else 0
 
 
@@ -182,7 +180,7 @@ RESTART = Keys(
 def _retries(values: dict[str, Any]) -> Retries | None:
     found = Retries(**good_members(values))
     if found.memory and not found.max:
-        raise Wrong("memory submits the job again at most `max` times; say max: 1 or more")
+        raise ValueError("memory submits the job again at most `max` times; say max: 1 or more")
     return found if found.max else None
 
 
@@ -333,7 +331,9 @@ _OF_UPLOADS = ("by", "on_failure", "on_retry", "overwrite")
 def _output(values: dict[str, Any]) -> dict[str, Any]:
     for key in _OF_UPLOADS:
         if key in values and values.get("upload", False) is False:
-            raise Wrong(f"{key} is about what is uploaded; say upload: true, or leave {key} out")
+            raise ValueError(
+                f"{key} is about what is uploaded; say upload: true, or leave {key} out"
+            )
     return values
 
 
@@ -530,21 +530,12 @@ SHAPE = Keys("a mapping such as {cpus: 8, memory: 32Gi, gpus: 1}", [key._replace
     default=None) for key in (_CPUS, _MEMORY, _GPUS, _GPU_RESOURCE)])
 
 
-def _ports(ports: dict[str, int]) -> Mapping[str, int]:
-    seen: set[int] = set()
-    for name, number in good_members(ports).items():
-        if number in seen:
-            raise Wrong(f"port {number} has a name already; one port has one name", name)
-        seen |= {number} - {AUTO_PORT}
-    return good_members(ports)
-
-
 def _instances(values: dict[str, Any]) -> tuple[int, Elastic | None] | None:
     most, least = values["max"], values.get("min", values["max"])
     if most is None or least is None:
         return None
     if least > most:
-        raise Wrong(f"min is {least}, and max {most}; say a larger max, or a smaller min")
+        raise ValueError(f"min is {least}, and max {most}; say a larger max, or a smaller min")
     grow_after_s = values.get("grow_after_s") or DEFAULT_GROW_AFTER_S
     return most, Elastic(least, grow_after_s) if least < most else None
 
@@ -613,7 +604,7 @@ _ROLE_ROWS = (
         more="See [files.md](files.md#python-packages).", otherwise="the job's",
         words="interpreter", needs_bootstrap=True),
     Key("ports", map_of(PORT, "a mapping of names to ports, as in {http: auto}", names=_LABEL,
-        make=_ports, shown="mapping of name to `auto` or a port"), "Ports that each task of the "
+        shown="mapping of name to `auto` or a port"), "Ports that each task of the "
         "role serves, by name, shown as links. `auto`: a free port of its node, found when it "
         "starts. The command reads `TFJOB_PORT_<NAME>`.", ({"http": "auto"}, {"http": 6006}),
         more="See [ports](#ports).", otherwise="`{}`", words="port"),

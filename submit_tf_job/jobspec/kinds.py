@@ -8,11 +8,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from submit_tf_job.jobspec import units
-from submit_tf_job.jobspec.diagnostics import closest
-from submit_tf_job.jobspec.grammar import Keys, Kind, Wrong
+from submit_tf_job.host import units
+from submit_tf_job.host.located.diagnostics import closest
+from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.jobspec.grammar import Keys, Kind
 from submit_tf_job.jobspec.job import AUTO_PORT, Command
-from submit_tf_job.jobspec.nodes import clip
 
 __all__ = [
     "COMMAND",
@@ -62,7 +62,7 @@ def text(
     Args:
         expected: The value in messages.
         shown: The value in the documentation.
-        make: Returns the typed value; raises `Wrong`.
+        make: Returns the typed value; raises `ValueError`.
         empty: Whether it may be empty.
         exact: Whether text that some YAML reader would retype must be in quotes.
         schema: What the JSON Schema says beyond the type.
@@ -95,7 +95,7 @@ def matching(
 
     def make(found: str) -> str:
         if not compiled.fullmatch(found):
-            raise Wrong(f"{clip(found)} {message}" if explain is None else explain(found))
+            raise ValueError(f"{clip(found)} {message}" if explain is None else explain(found))
         return found
 
     schema = {"type": "string", "pattern": f"^{compiled.pattern}$"}
@@ -124,7 +124,7 @@ def words(values: Mapping[str, object], **synonyms: str) -> Kind:
         like = word.lower().replace("_", "-")
         near = synonyms.get(like.replace("-", "")) or closest(like, values)
         meant = f"did you mean '{near}'?" if near else f"it is one of {', '.join(values)}"
-        raise Wrong(f"unknown value {clip(word)}; {meant}")
+        raise ValueError(f"unknown value {clip(word)}; {meant}")
 
     shown = ", ".join(f"`{word}`" for word in values)
     expected = f"one of {', '.join(values)}"
@@ -142,9 +142,9 @@ def whole(least: int, most: int, too_few: str = "") -> Kind:
     def make(number: int) -> int:
         if number < least:
             hint = f"; {too_few}" if too_few else ""
-            raise Wrong(f"must be at least {least}, not {number}{hint}")
+            raise ValueError(f"must be at least {least}, not {number}{hint}")
         if number > most:
-            raise Wrong(f"must be at most {most}, not {number}")
+            raise ValueError(f"must be at most {most}, not {number}")
         return int(number)
 
     schema = {"type": "integer", "minimum": least, "maximum": most}
@@ -156,7 +156,7 @@ def factor(most: int) -> Kind:
 
     def make(number: float) -> float:
         if not 1 < number <= most:
-            raise Wrong(f"must be more than 1 and at most {most}, not {number}")
+            raise ValueError(f"must be more than 1 and at most {most}, not {number}")
         return float(number)
 
     schema = {"type": "number", "exclusiveMinimum": 1, "maximum": most}
@@ -171,7 +171,7 @@ def word_or_number(values: Mapping[str, object], least: int, most: int, **synony
 
     def make(value: str | int) -> Any:
         if isinstance(value, str) and value.isdigit():
-            raise Wrong(_quoted_number(value))
+            raise ValueError(_quoted_number(value))
         return named.make(value) if isinstance(value, str) else number.make(value)
 
     shown = f"{named.shown}, or {least} to {most}"
@@ -211,7 +211,7 @@ MEMORY = Kind(
 
 def _image(image: str) -> str:
     if _BLANK.search(image):
-        raise Wrong(f"{clip(image)} holds a blank; write the image's name alone")
+        raise ValueError(f"{clip(image)} holds a blank; write the image's name alone")
     return image
 
 
@@ -246,7 +246,7 @@ COMMAND = Kind(
 def _published(written: str) -> str:
     match = _PUBLISHED.fullmatch(written)
     if not match or any(not 0 < int(port) < 65536 for port in (match[4] or "1", match[5])):
-        raise Wrong(
+        raise ValueError(
             f"{clip(written)} is not a valid port mapping; write ':8080' (any port of the "
             f"node), or '18080:8080'"
         )
@@ -259,11 +259,11 @@ PUBLISHED = text(shown="ports", make=_published, exact=True, pattern=f"^{_PUBLIS
 def _port(value: str | int) -> int:
     if isinstance(value, str):
         if value.isdigit():
-            raise Wrong(_quoted_number(value))
+            raise ValueError(_quoted_number(value))
         words({"auto": AUTO_PORT}).make(value)
         return AUTO_PORT
     if not 1 <= value <= 65535:
-        raise Wrong(f"{value} is not a valid port; use auto, or 1 to 65535")
+        raise ValueError(f"{value} is not a valid port; use auto, or 1 to 65535")
     return value
 
 

@@ -9,10 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from submit_tf_job.jobspec.diagnostics import At, Diagnostics
+from submit_tf_job.host.located.diagnostics import Diagnostics, Where
+from submit_tf_job.host.located.nodes import Location, clip
 from submit_tf_job.jobspec.files import Shipper
-from submit_tf_job.jobspec.job import Command, Location, Mount, RemoteFile, ShippedFile
-from submit_tf_job.jobspec.nodes import clip
+from submit_tf_job.jobspec.job import (
+    Command,
+    Mount,
+    RemoteFile,
+    ShippedFile,
+)
 
 __all__ = ["Found", "Layer", "merge_files", "merge_mounts", "read_layer"]
 
@@ -43,7 +48,7 @@ class Layer:
     workdir: str = ""
 
 
-def read_layer(values: Mapping[str, Any], at: At, shipper: Shipper) -> Layer:
+def read_layer(values: Mapping[str, Any], at: Where, shipper: Shipper) -> Layer:
     """Return the keys that a job and its roles share.
 
     Args:
@@ -70,7 +75,7 @@ def read_layer(values: Mapping[str, Any], at: At, shipper: Shipper) -> Layer:
     return layer
 
 
-def _located(values: Mapping[str, Any], name: str, at: At) -> Iterator[tuple[Any, At]]:
+def _located(values: Mapping[str, Any], name: str, at: Where) -> Iterator[tuple[Any, Where]]:
     """Yield the good items of a list with their paths."""
     for index, item in enumerate(values.get(name) or ()):
         if item is not None:

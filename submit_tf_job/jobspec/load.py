@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import JobSpecError, Problem
 from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.host.located.nodes import Location, Node, Pair, Scalar, ScalarKind, Table
+from submit_tf_job.host.located.text_source import MAX_BYTES, decode, parse
 from submit_tf_job.jobspec import overrides as overriding
-from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
 from submit_tf_job.jobspec.files import Host
-from submit_tf_job.jobspec.job import Job, Location
-from submit_tf_job.jobspec.nodes import Node, Pair, Scalar, ScalarKind, Table
+from submit_tf_job.jobspec.job import Job
 from submit_tf_job.jobspec.reader import Defaults, read_job
-from submit_tf_job.jobspec.text_source import MAX_BYTES, decode, parse
 
 if TYPE_CHECKING:
-    from submit_tf_job.jobspec.dialects.translation import Translation
+    from submit_tf_job.dialects.translation import Translation
 
 __all__ = [
     "NO_DEFAULTS",
@@ -189,7 +189,7 @@ def read_command(
     Raises:
         JobSpecError: It cannot be read, or the translation has problems.
     """
-    from submit_tf_job.jobspec import dialects
+    from submit_tf_job import dialects
 
     try:
         root, reading = dialects.read_command(words, notes, base, dialect)
@@ -221,13 +221,13 @@ def _apply_options(
 def _read(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Translation | None]:
     """Return the located tree of a job spec, or of a file of another format, translated."""
     if text.lstrip().startswith("<") and dialect != "jobspec":
-        from submit_tf_job.jobspec import dialects
+        from submit_tf_job import dialects
 
         return dialects.read_configuration(text, notes, dialect)
     try:
         root = parse(text, notes)
     except Unreadable as error:
-        from submit_tf_job.jobspec import dialects
+        from submit_tf_job import dialects
 
         if dialect == "jobspec":
             raise
@@ -235,15 +235,15 @@ def _read(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Tra
     if dialect == "jobspec":
         return root, None
     if dialect is not None:
-        from submit_tf_job.jobspec import dialects
+        from submit_tf_job import dialects
 
         return dialects.read_as(dialect, root, notes)
     if isinstance(root, Table) and (root.find("roles") is None or root.find("spec") is not None):
-        from submit_tf_job.jobspec import dialects
+        from submit_tf_job import dialects
 
         return dialects.read(root, notes)
     if isinstance(root, Scalar):
-        from submit_tf_job.jobspec import dialects
+        from submit_tf_job import dialects
 
         dialects.refuse_program(text, notes)
     return root, None

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.host.located.nodes import (
+    Items,
+    Location,
+    Node,
+    Pair,
+    Scalar,
+    ScalarKind,
+    Table,
+    clip,
+)
+from submit_tf_job.host.located.yaml_source import parse_flow
 from submit_tf_job.jobspec.grammar import Kind
-from submit_tf_job.jobspec.job import Location
 from submit_tf_job.jobspec.keys import JOB, ROLES
 from submit_tf_job.jobspec.kinds import group
-from submit_tf_job.jobspec.nodes import Items, Node, Pair, Scalar, ScalarKind, Table, clip
-from submit_tf_job.jobspec.yaml_source import parse_flow
 
 __all__ = ["SET", "apply"]
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.jobspec.diagnostics import At
+from submit_tf_job.host.located.diagnostics import Where
+from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.files import CannotShip, Shipper, shown_path
 from submit_tf_job.jobspec.job import HostFile, Job, PackageKind, Packages, Python
-from submit_tf_job.jobspec.nodes import clip
 
 __all__ = ["read_python"]
 
@@ -18,7 +18,7 @@ _ENVIRONMENT = re.compile(r".+\.(tar\.gz|tgz|tar|zip)")
 
 
 def read_python(
-    values: Mapping[str, Any], at: At, shipper: Shipper, interpreter: str | None = Job.python
+    values: Mapping[str, Any], at: Where, shipper: Shipper, interpreter: str | None = Job.python
 ) -> Python | None:
     """Return the value of the key.
 
@@ -56,7 +56,7 @@ def read_python(
     return None if found is None else _bundled(at, shipper, interpreter, found, version)
 
 
-def _environment(src: str | None, at: At, shipper: Shipper) -> HostFile | None:
+def _environment(src: str | None, at: Where, shipper: Shipper) -> HostFile | None:
     file = shipper.find(src, at) if src else None
     if file is not None and not _ENVIRONMENT.fullmatch(file.path.name):
         return at.fail(
@@ -73,7 +73,7 @@ def _environment(src: str | None, at: At, shipper: Shipper) -> HostFile | None:
 
 
 def _wheels(
-    values: Mapping[str, Any], at: At, shipper: Shipper, version: str
+    values: Mapping[str, Any], at: Where, shipper: Shipper, version: str
 ) -> list[HostFile] | None:
     """Return the wheels of all three keys."""
     found: list[HostFile] = []
@@ -93,7 +93,9 @@ def _wheels(
     return found
 
 
-def _requirements(src: str | None, at: At, shipper: Shipper, version: str) -> list[HostFile] | None:
+def _requirements(
+    src: str | None, at: Where, shipper: Shipper, version: str
+) -> list[HostFile] | None:
     from submit_tf_job.jobspec import wheels
 
     file = shipper.find(src, at) if src else None
@@ -111,7 +113,7 @@ def _requirements(src: str | None, at: At, shipper: Shipper, version: str) -> li
 
 
 def _bundled(
-    at: At,
+    at: Where,
     shipper: Shipper,
     interpreter: str,
     found: list[HostFile],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 
-from submit_tf_job.jobspec.diagnostics import closest
-from submit_tf_job.jobspec.grammar import Kind, Wrong
+from submit_tf_job.host.located.diagnostics import closest
+from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.jobspec.grammar import Kind
 from submit_tf_job.jobspec.job import PATTERN, Mount
 from submit_tf_job.jobspec.kinds import text
-from submit_tf_job.jobspec.nodes import clip
 
 __all__ = [
     "CONF_ARCHIVE",
@@ -53,7 +53,7 @@ _LONGEST_NAME = 1024
 
 def _local_path(path: str) -> str:
     if "://" in path:
-        raise Wrong(
+        raise ValueError(
             f"{_without_secrets(path)} is not a file on this host; read it from the program, or "
             f"download it first"
         )
@@ -63,7 +63,7 @@ def _local_path(path: str) -> str:
 def _source(path: str) -> str:
     scheme, is_uri, _ = path.partition("://")
     if is_uri and scheme not in (*ON_HDFS, *ON_THE_WEB):
-        raise Wrong(
+        raise ValueError(
             f"{_without_secrets(path)} is not a file on this host, nor hdfs:// or https://; read "
             f"it from the program, or download it first"
         )
@@ -79,13 +79,13 @@ def _without_secrets(uri: str) -> str:
 def _destination(name: str) -> str:
     clean = posixpath.normpath(name)
     if clean.startswith(("/", "..")) or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise Wrong(
+        raise ValueError(
             f"{clip(name)} does not lie in the task's working directory; write a short "
             f"relative path without '..'"
         )
     first = clean.partition("/")[0]
     if first.startswith(".tfjob-") or first in _OF_YARN:
-        raise Wrong(
+        raise ValueError(
             f"{clip(first)} is a name that YARN or the bootstrap uses in the task's working "
             f"directory; choose another"
         )
@@ -113,20 +113,22 @@ DESTINATION = text(
 def _mount(written: str) -> Mount:
     parts = written.split(":")
     if len(parts) not in (2, 3) or not all(parts):
-        raise Wrong(
+        raise ValueError(
             f"{clip(written)} is not a valid mount; write "
             f"/path/on/the/node:/path/in/the/container, with :rw to write there"
         )
     source, target, mode = (*parts, "ro")[:3]
     if mode not in ("ro", "rw"):
-        raise Wrong(
+        raise ValueError(
             f"unknown mode {clip(mode)}; it is ro (to read, the default) or rw (to write, too)"
         )
     for side in (source, target):
         if not side.startswith("/") or ".." in side.split("/"):
-            raise Wrong(f"{clip(side)} is not an absolute path without '..'; write it out from /")
+            raise ValueError(
+                f"{clip(side)} is not an absolute path without '..'; write it out from /"
+            )
     if posixpath.normpath(target) == "/":
-        raise Wrong(
+        raise ValueError(
             "the container's root '/' cannot be a mount's target; name a directory below it"
         )
     return Mount(source, target, read_only=mode == "ro")
@@ -148,7 +150,7 @@ def _hadoop_conf(conf: str) -> str:
         or (of_nodes and not any(char in conf for char in ":, \t\n"))
     ):
         return conf
-    raise Wrong(
+    raise ValueError(
         f"{clip(conf)} is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes"
     )
 
@@ -157,7 +159,7 @@ def _keytab(keytab: str) -> str:
     # ServiceClient.addKeytabResourceIfSecure supports these two schemes; with any other the AM
     # gets no keytab, and only logs that.
     if not REMOTE_KEYTAB.fullmatch(keytab) and re.match(r"[a-z][a-z0-9+.-]*:", keytab):
-        raise Wrong(
+        raise ValueError(
             f"{clip(keytab)} is not a keytab that YARN can fetch; write hdfs:///path, "
             f"file:///path (on every node), or the path of one here"
         )
@@ -167,7 +169,9 @@ def _keytab(keytab: str) -> str:
 def _krb5_conf(conf: str) -> str:
     if conf in ("inline", "none") or (_NODE_PATH.fullmatch(conf) and ".." not in conf.split("/")):
         return conf
-    raise Wrong(f"{clip(conf)} is none of inline, /path/on/the/nodes, none (what the image has)")
+    raise ValueError(
+        f"{clip(conf)} is none of inline, /path/on/the/nodes, none (what the image has)"
+    )
 
 
 HADOOP_CONF = text(
@@ -196,33 +200,35 @@ def _uri(written: str) -> str:
     found = _URI.fullmatch(written)
     if found is None:
         meant = clip(f"hdfs:///{written.removeprefix('/')}")[1:-1]
-        raise Wrong(f"{clip(written)} does not say which file system; write {meant}, or file://…")
+        raise ValueError(
+            f"{clip(written)} does not say which file system; write {meant}, or file://…"
+        )
     scheme, authority, path = found[1], found[2], (found[3] or "").rstrip("/")
     if scheme not in SCHEMES:
         near = closest(scheme.lower(), SCHEMES)
         meant = f"did you mean {near}://?" if near else f"known are {', '.join(SCHEMES)}"
-        raise Wrong(f"{clip(written)}: unknown file system '{scheme}'; {meant}")
+        raise ValueError(f"{clip(written)}: unknown file system '{scheme}'; {meant}")
     if ":" in authority.rpartition("@")[0]:
-        raise Wrong(f"{clip(written)} has a password, and a job spec holds none; leave it out")
+        raise ValueError(f"{clip(written)} has a password, and a job spec holds none; leave it out")
     if not path or ".." in path.split("/") or "\n" in path:
-        raise Wrong(
+        raise ValueError(
             f"{clip(written)} names no file or directory; write the path from the root, "
             f"without '..'"
         )
     if scheme == "file" and authority not in ("", "localhost"):
-        raise Wrong(
+        raise ValueError(
             f"{clip(written)} names a host; a file of this kind is written with three "
             f"slashes, as in file:///{authority}{path}"
         )
     if scheme not in ("hdfs", "viewfs", "file") and not authority:
-        raise Wrong(f"{clip(written)} names no host or bucket; write {scheme}://…{path}")
+        raise ValueError(f"{clip(written)} names no host or bucket; write {scheme}://…{path}")
     return f"{scheme}://{authority}{path}"
 
 
 def _plain_uri(written: str) -> str:
     uri = _uri(written)
     if PATTERN.search(uri):
-        raise Wrong(
+        raise ValueError(
             f"{clip(uri)} is a pattern, and an output has one name; leave '*', '?' and '[' out"
         )
     return uri

@@ -9,8 +9,9 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
+from submit_tf_job.host.located.diagnostics import Diagnostics, Where, closest
+from submit_tf_job.host.located.nodes import Location, Node, Pair, Table, clip, from_python
 from submit_tf_job.jobspec import rules
-from submit_tf_job.jobspec.diagnostics import At, Diagnostics, closest
 from submit_tf_job.jobspec.files import Host, Shipper
 from submit_tf_job.jobspec.hadoop_keys import read_hadoop
 from submit_tf_job.jobspec.job import (
@@ -18,7 +19,6 @@ from submit_tf_job.jobspec.job import (
     DockerOptions,
     Job,
     KerasMode,
-    Location,
     Placement,
     Python,
     RemoteFile,
@@ -31,7 +31,6 @@ from submit_tf_job.jobspec.kerberos_keys import read_kerberos
 from submit_tf_job.jobspec.keys import JOB, SHARED, SITE
 from submit_tf_job.jobspec.kinds import group
 from submit_tf_job.jobspec.layers import Layer, merge_files, merge_mounts, read_layer
-from submit_tf_job.jobspec.nodes import Node, Pair, Table, clip, from_python
 from submit_tf_job.jobspec.overrides import SET
 from submit_tf_job.jobspec.packages import read_python
 from submit_tf_job.jobspec.roles import RoleDraft, Shapes, read_role
@@ -74,7 +73,7 @@ def read_job(root: Node, notes: Diagnostics, *, host: Host, defaults: Defaults) 
     Raises:
         JobSpecError: The job spec is not valid; the error has every problem.
     """
-    shipper, at = Shipper(host), At("", notes)
+    shipper, at = Shipper(host), Where("", notes)
     site = _read_site(defaults, notes)
     site_layer = read_layer(site, at, shipper)
     place = Location(root.place.source, 1, 1)
@@ -100,11 +99,11 @@ def _read_site(defaults: Defaults, notes: Diagnostics) -> dict[str, Any]:
     """Return the values of the settings for a job spec, None for a wrong one."""
     place = Location(defaults.source)
     root = from_python(dict(defaults.job), place)
-    return typed(root, group(SITE), partial_schema(SITE), At("", notes), place) or {}
+    return typed(root, group(SITE), partial_schema(SITE), Where("", notes), place) or {}
 
 
 def _read_draft(
-    own: dict[str, Any], site: dict[str, Any], at: At, shapes: Shapes, shipper: Shipper
+    own: dict[str, Any], site: dict[str, Any], at: Where, shapes: Shapes, shipper: Shipper
 ) -> JobDraft:
     mixed = {**{key: value for key, value in site.items() if key not in SHARED}, **own}
     values = {key: value for key, value in mixed.items() if key not in {*SHARED, "roles"}}
@@ -134,7 +133,7 @@ def _read_of_host(draft: JobDraft, shipper: Shipper) -> None:
 
 
 def _read_roles(
-    stated: Mapping[str, dict[str, Any] | None], at: At, shapes: Shapes, shipper: Shipper
+    stated: Mapping[str, dict[str, Any] | None], at: Where, shapes: Shapes, shipper: Shipper
 ) -> tuple[dict[str, RoleDraft], bool]:
     """Return the roles, and whether all of them are valid."""
     roles: dict[str, RoleDraft] = {}

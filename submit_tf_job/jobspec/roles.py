@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.jobspec.diagnostics import BUILT_IN, At, closest
+from submit_tf_job.host.located.diagnostics import BUILT_IN, Where, closest
+from submit_tf_job.host.located.nodes import Location, clip, from_python
 from submit_tf_job.jobspec.files import Shipper
-from submit_tf_job.jobspec.job import TRAINING_ROLES, Location, Restart
+from submit_tf_job.jobspec.job import TRAINING_ROLES, Restart
 from submit_tf_job.jobspec.keys import ROLE, SHAPE, SHARED
 from submit_tf_job.jobspec.kinds import group
 from submit_tf_job.jobspec.layers import Layer, read_layer
-from submit_tf_job.jobspec.nodes import clip, from_python
 from submit_tf_job.jobspec.packages import read_python
 from submit_tf_job.jobspec.schema import partial_schema
 from submit_tf_job.jobspec.validate import typed
@@ -31,7 +31,7 @@ class RoleDraft:
     """
 
     name: str
-    at: At
+    at: Where
     layer: Layer
     values: dict[str, Any]
 
@@ -67,12 +67,12 @@ class Shapes:
     shapes: Mapping[str, Mapping[str, object]]
     source: str
 
-    def read(self, name: str, at: At) -> tuple[dict[str, Any], At] | None:
+    def read(self, name: str, at: Where) -> tuple[dict[str, Any], Where] | None:
         """Return the shape that a role names, with its path."""
         if name not in self.shapes:
             return at.fail(self._unknown(name))
         place = Location(f"{self.source}, shape {name}")
-        shape, inside = from_python(self.shapes[name], place), At(f"shapes.{name}", at.notes)
+        shape, inside = from_python(self.shapes[name], place), Where(f"shapes.{name}", at.notes)
         values = typed(shape, group(SHAPE), partial_schema(SHAPE), inside, place)
         return None if values is None else (values, inside)
 
@@ -92,7 +92,7 @@ class Shapes:
 
 
 def read_role(
-    stated: Mapping[str, Any], name: str, at: At, shapes: Shapes, shipper: Shipper
+    stated: Mapping[str, Any], name: str, at: Where, shapes: Shapes, shipper: Shipper
 ) -> RoleDraft:
     """Return one role.
 
@@ -117,7 +117,7 @@ def read_role(
     return RoleDraft(name, at, read_layer(stated, at, shipper), values)
 
 
-def _from_shape(values: dict[str, Any], inside: At, at: At) -> dict[str, Any]:
+def _from_shape(values: dict[str, Any], inside: Where, at: Where) -> dict[str, Any]:
     """Return the resources of a shape, and record where they are stated."""
     places = at.notes.places
     for name in SHAPE.rows:

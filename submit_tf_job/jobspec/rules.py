@@ -16,7 +16,8 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
-from submit_tf_job.jobspec.diagnostics import At
+from submit_tf_job.host.located.diagnostics import Where
+from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
     SIDECAR_NAMES,
@@ -28,7 +29,6 @@ from submit_tf_job.jobspec.job import (
 )
 from submit_tf_job.jobspec.keys import JOB, ROLE, role_meant
 from submit_tf_job.jobspec.layers import Layer
-from submit_tf_job.jobspec.nodes import clip
 from submit_tf_job.jobspec.roles import RoleDraft
 
 __all__ = [
@@ -65,7 +65,7 @@ class JobDraft:
         roles_read: Whether all roles could be read, so that an absent role is missing.
     """
 
-    at: At
+    at: Where
     layer: Layer
     roles: dict[str, RoleDraft]
     values: dict[str, Any]
@@ -222,6 +222,7 @@ def check(job: JobDraft, deciding: str | None) -> None:
     _check_retries(job)
     _check_deciding(job, deciding)
     for role in job.roles.values():
+        _check_ports(role)
         _check_failures(job, role, deciding)
         _check_elastic(job, role, deciding)
         _check_after(job, role)
@@ -409,6 +410,16 @@ def _check_master(job: JobDraft) -> None:
             "an Estimator takes no evaluator beside a master (run_config.py); leave out "
             "one of the two",
         )
+
+
+def _check_ports(role: RoleDraft) -> None:
+    """Refuse one port under two names."""
+    seen: set[int] = set()
+    for name, number in (role.values.get("ports") or {}).items():
+        if number in seen:
+            message = f"port {number} has a name already; one port has one name"
+            role.fail(message, f"ports.{name}")
+        seen |= {number} - {AUTO_PORT}
 
 
 def _check_keras(job: JobDraft) -> None:

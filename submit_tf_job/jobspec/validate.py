@@ -13,11 +13,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.jobspec.diagnostics import At, Diagnostics
-from submit_tf_job.jobspec.grammar import Key, Keys, Kind, Wrong
-from submit_tf_job.jobspec.job import Location
-from submit_tf_job.jobspec.nodes import Items, Node, Scalar, ScalarKind, Table, clip, describe
-from submit_tf_job.jobspec.scalars import retyped, surprising
+from submit_tf_job.host.located.diagnostics import Diagnostics, Where
+from submit_tf_job.host.located.nodes import (
+    Items,
+    Location,
+    Node,
+    Scalar,
+    ScalarKind,
+    Table,
+    clip,
+    describe,
+)
+from submit_tf_job.host.located.scalars import retyped, surprising
+from submit_tf_job.jobspec.grammar import Key, Keys, Kind
 
 __all__ = ["typed"]
 
@@ -30,7 +38,7 @@ _MOST_DIGITS = 1000
 _NUMBERS = (ScalarKind.WHOLE, ScalarKind.REAL)
 
 
-def typed(root: Node, kind: Kind, schema: Mapping[str, Any], at: At, place: Location) -> Any:
+def typed(root: Node, kind: Kind, schema: Mapping[str, Any], at: Where, place: Location) -> Any:
     """Return the typed value of a located tree, with None for each wrong value in it.
 
     Args:
@@ -52,14 +60,14 @@ class _Seen:
     """
 
     node: Node
-    at: At
+    at: Where
     place: Location
     kind: Kind | None
     row: Key | None = None
 
 
 class _Check:
-    def __init__(self, root: Node, kind: Kind, at: At, place: Location) -> None:
+    def __init__(self, root: Node, kind: Kind, at: Where, place: Location) -> None:
         self._notes: Diagnostics = at.notes
         self._seen: dict[_Path, _Seen] = {}
         self._wrong: set[_Path] = set()
@@ -153,25 +161,25 @@ class _Check:
             if kind.keys is not None:
                 return self._of_keys(seen, kind, kind.keys, node, path)
             return kind.make({entry.key: self._typed((*path, entry.key)) for entry in node.entries})
-        except Wrong as wrong:
-            seen.at.fail(str(wrong), wrong.key)
+        except ValueError as wrong:
+            seen.at.fail(str(wrong))
             return None
 
     def _of_scalar(self, node: Scalar, kind: Kind) -> Any:
         single = kind.single or kind
         if node.kind is ScalarKind.WHOLE and not _DECIMAL.fullmatch(node.text):
-            raise Wrong(
+            raise ValueError(
                 f"write {clip(node.text)[1:-1]} as a plain decimal number; YAML readers disagree "
                 f"about what it is"
             )
         control = _CONTROL.search(node.text)
         if control:
-            raise Wrong(
+            raise ValueError(
                 f"the text holds the control character U+{ord(control.group()):04X}; take it out"
             )
         made = surprising(node.text) if single.exact and node.plain else None
         if made:
-            raise Wrong(
+            raise ValueError(
                 f"YAML 1.1 reads {clip(node.text)[1:-1]} as {made}; for text, quote it: "
                 f"{_quoted(node.text)}"
             )
@@ -341,7 +349,7 @@ def _quoted(text: str) -> str:
 def _explained(kind: Kind, value: object) -> str:
     try:
         kind.make(value)
-    except Wrong as wrong:
+    except ValueError as wrong:
         return str(wrong)
     return ""
 

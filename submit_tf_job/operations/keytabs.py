@@ -38,7 +38,7 @@ def warnings(job: Job, settings: Settings) -> list[str]:
 
 
 def _without_chief(job: Job) -> list[str]:
-    from submit_tf_job.jobspec.diagnostics import BUILT_IN
+    from submit_tf_job.host.located.diagnostics import BUILT_IN
     from submit_tf_job.jobspec.job import Strategy
 
     stated = job.places.get("deciding_role", BUILT_IN) != BUILT_IN

@@ -35,8 +35,8 @@ from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.states import FinalStatus
 
 if TYPE_CHECKING:
+    from submit_tf_job.dialects.conversion import Conversion
     from submit_tf_job.jobspec import Defaults
-    from submit_tf_job.jobspec.dialects.conversion import Conversion
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Sent
@@ -160,7 +160,7 @@ def convert(
     Raises:
         JobSpecError: The error has every problem found.
     """
-    from submit_tf_job.jobspec.dialects import conversion
+    from submit_tf_job.dialects import conversion
     from submit_tf_job.jobspec.files import Host
 
     made = conversion.convert(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from submit_tf_job.errors import JobSpecError, Refused
+from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.jobspec.units import memory_text
 from submit_tf_job.plan.planner import MAX_SERVICE_BYTES
 from submit_tf_job.plan.site import Site
 from submit_tf_job.yarn.observed import MaximumResources

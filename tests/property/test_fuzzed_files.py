@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from submit_tf_job.dialects.conversion import convert
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.jobspec.dialects.conversion import convert
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.reader import Defaults
 from submit_tf_job.plan import Site, plan
 
-GOLDEN = Path(__file__).parents[1] / "unit/jobspec/dialects/golden"
+GOLDEN = Path(__file__).parents[1] / "unit/dialects/golden"
 SEEDS = {
     path.name: path.read_text("utf-8")
     for path in sorted(GOLDEN.iterdir())

@@ -130,7 +130,7 @@ def test_what_needs_no_cluster(world: World, monkeypatch: pytest.MonkeyPatch) ->
     bad = world.home / "bad.yaml"
     bad.write_text("name: 3\n")
     spec = ROOT / "specs" / "parameter-server.yaml"
-    theirs = ROOT / "tests/unit/jobspec/dialects/golden/tfjob-chief-ps-worker.yaml"
+    theirs = ROOT / "tests/unit/dialects/golden/tfjob-chief-ps-worker.yaml"
     check("Validation", run(world, "validate", bad))
     check("Plan", run(world, "render", spec, "--explain"))
     check("Task", run(world, "render", spec, "--task", "worker-1"))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import JobSpecError
+from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.jobspec import digests, loads, wheels
 from submit_tf_job.jobspec import files as shipping
 from submit_tf_job.jobspec.job import (
     HostFile,
     Job,
-    Location,
     PackageKind,
     Packages,
     RemoteFile,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from submit_tf_job.errors import Problem
+from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.jobspec.job import (
     Command,
     Job,
-    Location,
     Role,
     ShippedFile,
     Strategy,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import (
     Command,
     Elastic,
     Input,
     Job,
-    Location,
     Mount,
     Output,
     Uploader,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.jobspec import Defaults, example, load, loads
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
@@ -14,7 +15,6 @@ from submit_tf_job.jobspec.job import (
     HadoopConf,
     Job,
     Kerberos,
-    Location,
     Mount,
     Placement,
     Strategy,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from submit_tf_job.jobspec.diagnostics import Diagnostics, Unreadable
-from submit_tf_job.jobspec.nodes import Scalar
-from submit_tf_job.jobspec.xml_source import read_xml
+from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.host.located.nodes import Scalar
+from submit_tf_job.host.located.xml_source import read_xml
 
 
 def read(text: str) -> list[tuple[str, str, int, int]]:

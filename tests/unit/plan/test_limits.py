@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import JobSpecError, Refused
-from submit_tf_job.jobspec.job import Location, Retries
+from submit_tf_job.host.located.nodes import Location
+from submit_tf_job.jobspec.job import Retries
 from submit_tf_job.plan import plan
 from submit_tf_job.plan.limits import check_endings, check_limits, check_version
 from submit_tf_job.yarn.observed import MaximumResources

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.jobspec.job import Command, Job, Location
+from submit_tf_job.host.located.nodes import Location
+from submit_tf_job.jobspec.job import Command, Job
 from submit_tf_job.plan import plan, secrets
 from tests.golden.fixed import SITE, make_job, make_role
 

@@ -1,0 +1,372 @@
+"""Recognise job files of other systems, and translate them into the tree of a job spec, which the
+same reader then reads.
+
+Each format has a module with `KEYS` (the translation of each key), `LABEL`, `recognise(root) →
+version` and `read(root, reading)`. A command line has `SYNTAX` and `begin(words) → index of the
+first flag` instead of `recognise`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.errors import JobSpecError
+from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.host.located.nodes import Items, Location, Node, Scalar, Table, clip
+
+if TYPE_CHECKING:
+    from submit_tf_job.dialects.translation import Translation
+
+__all__ = [
+    "COMMANDS",
+    "FORMATS",
+    "keys",
+    "read",
+    "read_as",
+    "read_command",
+    "read_configuration",
+    "read_unparsed",
+    "refuse_program",
+    "table",
+]
+
+# module name → description that `formats` prints
+FORMATS = {
+    "submarine": "Apache Submarine's YAML, of `job run -f`",
+    "tfjob": "Kubeflow TFJob: kubeflow.org/v1, v1beta*, v1alpha*, KubeDL and Arena",
+    "tony": "TonY's configuration: XML with properties tony.*",
+    "yarnfile": "YARN's services API (Yarnfile), and YARN-8220's submit_tf_job",
+}
+# the same for command lines, which `convert -- COMMAND` reads
+COMMANDS = {
+    "hbox-flags": "Hbox's and XLearning's hbox-submit, xl-submit",
+    "submarine-flags": "Apache Submarine's job run",
+    "tony-flags": "TonY's ClusterSubmitter",
+    "yarn-8220-flags": "YARN-8220's submit_tf_job.py",
+}
+
+_INSTEAD = {
+    "trainjob": "a TrainJob of Kubeflow Trainer v2 names a runtime that is not in the file, and "
+    "no stock runtime is TensorFlow's; write a job spec: `submit_tf_job init`",
+    "pytorchjob": "strategy torch sets MASTER_ADDR and the like; "
+    "write a job spec: `submit_tf_job init --strategy torch`",
+    "experiment": "a Katib Experiment starts many jobs; the TFJob in spec.trialTemplate.trialSpec "
+    "is read where it stands in a file of its own",
+    "job": "only a TFJob is read of Kubernetes' objects; write a job spec: `submit_tf_job init`",
+    "volcano": "a Volcano Job says in `plugins` and `policies` how its tasks find each other and "
+    "end; write a job spec: `submit_tf_job init`",
+    "template": "a template of OpenShift; fill it in first: oc process",
+    "list": "a list of Kubernetes objects; put the TFJob into a file of its own",
+    "workflow": "a workflow starts many jobs; the TFJob in its manifest is read where it stands "
+    "in a file of its own",
+}
+_TEMPLATE = re.compile(r"\{\{|\{%")
+_KUBERNETES = re.compile(r"^apiVersion:", re.MULTILINE)
+_PLACEHOLDER = re.compile(
+    r"\{\{-?\s*[.$](Values|Release|Chart|Files)\b|\{%-?\s|\{\{-"
+)  # of Helm, Jinja
+_TEMPLATE_MESSAGE = (
+    "a template ({{ }} or {% %} of Helm, Jinja or Go); fill it in first, as `helm template` does"
+)
+_SCRIPT = re.compile(
+    r"\A#!|\A(?:yarn|java|hadoop|gcloud)\s|^(?:\S*/)?(?:hbox-submit|xl-submit|spark-submit|ydl-tf)\s",
+    re.MULTILINE,
+)
+_PROGRAMS = (
+    (
+        re.compile(
+            r"^(?:import|from) (?:tensorflowonspark|tf_yarn|sparkdl|kubeflow)\b", re.MULTILINE
+        ),
+        "a Python program, whose job is made by its calls; import them from submit_tf_job.compat "
+        "(`submit_tf_job help python`), and run the program",
+    ),
+    (
+        _SCRIPT,
+        "a script; its command line is read by `submit_tf_job convert -- COMMAND`",
+    ),
+)
+# launchers in whose command line there is no job
+_LAUNCHERS = {
+    "spark-submit": "the job of spark-submit is in its program: import TFCluster from "
+    "submit_tf_job.compat there, give `TFCluster.run` the image and memory as job={…}, and run the "
+    "program by python (`submit_tf_job help python`, `submit_tf_job help dialects`)",
+    "ydl-tf": "ydl-tf starts servers, and the program is started by hand; a job spec has both: "
+    "`submit_tf_job init --strategy parameter-server`, with a command that takes the addresses, "
+    "such as python train.py --ps_hosts=$TFJOB_HOSTS_PS (`submit_tf_job help dialects`)",
+}
+_LAUNCHER = re.compile(rf"^(?!\s*#).*?(?<![\w.-])({'|'.join(_LAUNCHERS)})\s", re.MULTILINE)
+_SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*$", re.MULTILINE)
+
+
+def module(name: str) -> Any:
+    """Import the module of a dialect."""
+    file = name.replace("-", "_")
+    return import_module(f"submit_tf_job.dialects.{file}")
+
+
+_FATES = {"=": "mapped", "~": "warning", ".": "no meaning", "x": "refused"}
+
+
+def keys(name: str) -> Iterator[dict[str, str]]:
+    """Return a format's keys: each with the key below which it stands, and what becomes of it."""
+    for group in module(name).KEYS:
+        below = " and ".join(filter(None, group.prefixes))
+        for row in group.rows:
+            yield {
+                "below": below,
+                "key": row.path,
+                "fate": _FATES[row.fate.value],
+                "text": row.text,
+            }
+
+
+def table(name: str) -> Iterator[str]:
+    """Return the table of a format's keys and their translations as Markdown."""
+    for group in module(name).KEYS:
+        prefixes = " and ".join(f"`{prefix}`" for prefix in group.prefixes if prefix)
+        yield f"Below {prefixes}:" if prefixes else "At the top:"
+        yield from ("", "| key | | what becomes of it |", "|---|---|---|")
+        for row in group.rows:
+            yield f"| `{row.path}` | {_FATES[row.fate.value]} | {row.text} |"
+        yield ""
+
+
+def recognise(root: Table) -> tuple[str, str] | None:
+    """Return the name and version of a tree's format; None for an unknown format."""
+    for name in FORMATS:
+        version = module(name).recognise(root)
+        if version:
+            return name, version
+    return None
+
+
+def read(root: Table, notes: Diagnostics) -> tuple[Node, Translation | None]:
+    """Translate a tree of another format; return any other tree unchanged.
+
+    Raises:
+        Unreadable: The format is similar to a supported one, but not supported.
+    """
+    found = recognise(root)
+    if found is None:
+        _refuse_relatives(root)
+        return root, None
+    _refuse_template(root)
+    return translate(*found, root, notes)
+
+
+def read_configuration(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Translation]:
+    """Translate a Hadoop configuration (XML).
+
+    Raises:
+        Unreadable: It is not one, or no format is in it.
+    """
+    from submit_tf_job.host.located.xml_source import read_xml
+
+    root = read_xml(text, notes)
+    found = recognise(root)
+    if found is None:
+        raise Unreadable(root.place, _other_configuration(root))
+    return translate(*found, root, notes) if name is None else read_as(name, root, notes)
+
+
+def read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Translation]:
+    """Translate a tree as a given format, without recognising it.
+
+    Raises:
+        Unreadable: The format is unknown, or the tree is not a mapping.
+    """
+    if name not in FORMATS:
+        known = ", ".join(["jobspec", *FORMATS])
+        raise Unreadable(
+            Location("--from"), f"there is no format {clip(name)}; it is one of {known}"
+        )
+    if not isinstance(content, Table):
+        raise Unreadable(Location(notes.source), "expected a mapping")
+    return translate(name, module(name).recognise(content) or "--from", content, notes)
+
+
+def translate(
+    name: str, version: str, root: Table, notes: Diagnostics
+) -> tuple[Table, Translation]:
+    """Translate a tree of a known format."""
+    from submit_tf_job.dialects.translation import Translation
+
+    dialect = module(name)
+    reading = Translation(dialect.LABEL, version, notes)
+    at = reading.root(root)
+    dialect.read(at, reading)
+    if hasattr(dialect, "PREFIX"):
+        reading.check_names(at, dialect.KEYS, dialect.PREFIX)
+    else:
+        reading.check(at, dialect.KEYS)
+    return reading.tree(Location(root.place.source, 1, 1)), reading
+
+
+def _refuse_template(node: Node, path: str = "") -> None:
+    """Refuse a template whose placeholders stand in quotes, so that it is YAML."""
+    if isinstance(node, Table):
+        for entry in node.entries:
+            _refuse_template(entry.value, f"{path}.{entry.key}" if path else entry.key)
+    elif isinstance(node, Items):
+        for index, item in enumerate(node.items):
+            _refuse_template(item, f"{path}[{index}]")
+    elif _PLACEHOLDER.search(node.text):
+        raise Unreadable(node.place, _TEMPLATE_MESSAGE, path)
+
+
+def read_command(
+    words: Sequence[str], notes: Diagnostics, base: Path, name: str | None = None
+) -> tuple[Table, Translation]:
+    """Translate a command line of another system.
+
+    Args:
+        words: The whole command line, with the program.
+        notes: Collects problems.
+        base: The directory of the files that it names.
+        name: The name of the format; None to recognise it.
+
+    Raises:
+        Unreadable: The command line is of no known program.
+    """
+    from submit_tf_job.dialects.command_line import parse
+    from submit_tf_job.dialects.translation import Translation
+
+    if name is not None and name not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        raise Unreadable(
+            Location("--from"), f"there is no command line {clip(name)}; it is one of {known}"
+        )
+    for format_name in [name] if name else COMMANDS:
+        dialect = module(format_name)
+        begin = dialect.begin(words)
+        if begin is None and name is not None:
+            begin = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+        if begin is not None:
+            reading = Translation(dialect.LABEL, "flags", notes)
+            reading.base = base
+            at = reading.root(parse(words, begin, dialect.SYNTAX, notes.problem))
+            dialect.read(at, reading)
+            reading.check_names(at, dialect.KEYS, dialect.PREFIX)
+            return reading.tree(at.place), reading
+    for index, word in enumerate(words, 1):
+        if message := _LAUNCHERS.get(posixpath.basename(word)):
+            raise Unreadable(Location(f"argument {index}"), message)
+    raise Unreadable(
+        Location("argument 1"),
+        f"{clip(words[0])} begins no command line that is read; name one by --from: "
+        f"{', '.join(COMMANDS)}",
+    )
+
+
+def _refuse_relatives(root: Table) -> None:
+    """Refuse other kinds of Kubernetes objects, with a hint."""
+    kind, version = root.find("kind"), root.find("apiVersion")
+    if not (kind and version and isinstance(kind.value, Scalar)):
+        return
+    word = kind.value.text.lower()
+    if isinstance(version.value, Scalar) and version.value.text.startswith("batch.volcano.sh/"):
+        word = "volcano"
+    way = _INSTEAD.get(word) or _INSTEAD["job"]
+    message = f"an object of kind {clip(kind.value.text)[1:-1]} is not read; {way}"
+    raise Unreadable(kind.value.place, message, "kind")
+
+
+def _other_configuration(root: Table) -> str:
+    """Return what is said of a Hadoop configuration that no dialect reads."""
+    for prefix, name in (("hbox.", "Hbox"), ("xlearning.", "XLearning"), ("spark.", "Spark")):
+        if any(entry.key.startswith(prefix) for entry in root.entries):
+            return f"a configuration of {name} alone, whose job stands in its command line"
+    return "a Hadoop configuration without a property of TonY (tony.…); which job is it?"
+
+
+# --- files that the readers of YAML and JSON refuse ---
+
+
+def read_unparsed(
+    text: str, notes: Diagnostics, error: Unreadable
+) -> tuple[Node, Translation | None]:
+    """Read a file of several YAML documents, one of which is a job.
+
+    Raises:
+        Unreadable: `error`, or a more specific error.
+    """
+    refuse_program(text, notes)
+    if _SEPARATOR.search(text) and _KUBERNETES.search(text):
+        found = _read_documents(text, notes)
+        if found is not None:
+            return found
+    if _KUBERNETES.search(text) and _TEMPLATE.search(text):
+        at = _TEMPLATE.search(text)
+        raise Unreadable(_place_of(text, at.start() if at else 0, notes), _TEMPLATE_MESSAGE)
+    raise error
+
+
+def refuse_program(text: str, notes: Diagnostics) -> None:
+    """Refuse a program or a script that starts a job.
+
+    Raises:
+        Unreadable: It is one.
+    """
+    for pattern, message in _PROGRAMS:
+        if found := pattern.search(text):
+            start = found.start()
+            if launcher := pattern is _SCRIPT and _LAUNCHER.search(text):
+                start, message = launcher.start(1), _LAUNCHERS[launcher[1]]
+            raise Unreadable(_place_of(text, start, notes), message)
+
+
+def _place_of(text: str, index: int, notes: Diagnostics) -> Location:
+    before = text[:index]
+    return Location(notes.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] | None:
+    """Read the one document that is a job; None without one, or if a document cannot be read."""
+    jobs: list[tuple[str, str, Table]] = []
+    others: list[tuple[str, Location]] = []
+    try:
+        for root in _documents(text, notes):
+            found = recognise(root)
+            kind = root.find("kind")
+            if found is not None:
+                jobs.append((*found, root))
+            else:
+                word = kind.value.text if kind and isinstance(kind.value, Scalar) else "document"
+                others.append((word, root.place))
+    except (Unreadable, JobSpecError):
+        return None
+    if not jobs:
+        return None
+    if len(jobs) > 1:
+        raise Unreadable(
+            jobs[1][2].place, "a second job begins here; put each into a file of its own"
+        )
+    tree, reading = translate(*jobs[0], notes)
+    for word, place in others:
+        from submit_tf_job.jobspec.job import Remark
+
+        reading.remarks.append(
+            Remark("warning", place, word, "another document of the file, which is not read")
+        )
+    return tree, reading
+
+
+def _documents(text: str, notes: Diagnostics) -> Iterator[Table]:
+    """Parse each document of a YAML file; locations are those in the whole file."""
+    from submit_tf_job.host.located.yaml_source import read_yaml
+
+    begin = 0
+    for end in [*(match.start() for match in _SEPARATOR.finditer(text)), len(text)]:
+        document = _SEPARATOR.sub("", text[begin:end], count=1)
+        if document.strip() and re.search(r"^[^#\s]", document, re.MULTILINE):
+            trial = Diagnostics(notes.source)
+            root = read_yaml("\n" * text.count("\n", 0, begin) + document, trial)
+            trial.check()
+            if isinstance(root, Table):
+                yield root
+        begin = end

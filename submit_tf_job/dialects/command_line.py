@@ -1,0 +1,199 @@
+"""Read a command line of another system: find its program, and parse its flags into a flat tree.
+
+The location of a value is its argument, counted from 1. The names of flags have two hyphens,
+whatever the user wrote.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from submit_tf_job.dialects.translation import At
+from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable, closest
+from submit_tf_job.host.located.nodes import (
+    Items,
+    Location,
+    Node,
+    Pair,
+    Scalar,
+    ScalarKind,
+    Table,
+    clip,
+)
+from submit_tf_job.host.located.text_source import parse_file
+
+__all__ = ["COMMAND", "PREFIX", "Syntax", "after_program", "each", "open_file", "parse", "place_of"]
+
+PREFIX = "--"
+COMMAND = "--command"  # the entry of what follows the flags, where that is the job's command
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """The flags of a program.
+
+    Attributes:
+        values: The flags that take a value.
+        switches: The flags that take none.
+        repeated: The flags that take a value and may be given more than once.
+        properties: The flags whose values are `name=value`, or `name#value`; each becomes an entry
+            `--flag name`.
+        spellings: Other spelling → flag, both without hyphens.
+        takes_command: Whether the first word that is not a flag begins the job's command.
+    """
+
+    values: frozenset[str]
+    switches: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
+    properties: frozenset[str] = frozenset()
+    spellings: dict[str, str] = field(default_factory=dict)
+    takes_command: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All flags."""
+        return self.values | self.switches | self.repeated | self.properties
+
+
+def after_program(words: Sequence[str], *names: str) -> int | None:
+    """Return the index behind the first word whose last path component is one of `names`."""
+    for index, word in enumerate(words):
+        if posixpath.basename(word) in names:
+            return index + 1
+    return None
+
+
+def place_of(index: int) -> Location:
+    """Return the location of a word."""
+    return Location(f"argument {index + 1}")
+
+
+def each(root: At, name: str) -> Iterator[At]:
+    """Iterate over the values of a flag that may be repeated."""
+    found = root.get(name)
+    for node in found.node.items if found and isinstance(found.node, Items) else ():
+        yield At(node, name, node.place, root.reading)
+
+
+def open_file(at: At) -> At | None:
+    """Read the YAML or JSON file that a flag names; report a problem, and return None."""
+    reading = at.reading
+    if "://" in at.text():
+        at.fail(f"{clip(at.text())} is not a file of this host; fetch it first")
+        return None
+    trial = Diagnostics(at.text())
+    try:
+        node = parse_file((reading.base or Path()) / at.text(), trial)
+    except Unreadable as error:
+        reading.notes.problem(error.place, error.path, str(error))
+        return None
+    reading.notes.problems |= trial.problems
+    if not isinstance(node, Table):
+        at.fail("expected a file with a mapping")
+        return None
+    return reading.root(node)
+
+
+@dataclass
+class _Parser:
+    words: Sequence[str]
+    syntax: Syntax
+    fail: Callable[[Location, str, str], None]
+    entries: dict[str, Pair] = field(default_factory=dict)
+    lists: dict[str, list[Node]] = field(default_factory=dict)
+
+    def run(self, begin: int) -> Table:
+        at = begin
+        while at < len(self.words):
+            word = self.words[at]
+            if word.startswith("-") and len(word.strip("-")) > 0:
+                at = self._flag(at)
+            elif self.syntax.takes_command:
+                items = tuple(_text(word, at + i) for i, word in enumerate(self.words[at:]))
+                place = place_of(at)
+                self.entries[COMMAND] = Pair(COMMAND, place, Items(items, place))
+                break
+            else:
+                self.fail(
+                    place_of(at),
+                    "",
+                    f"{clip(word)} belongs to no flag; put quotes around a value with blanks",
+                )
+                at += 1
+        for name, listed in self.lists.items():
+            place = listed[0].place
+            self.entries[name] = Pair(name, place, Items(tuple(listed), place))
+        return Table(tuple(self.entries.values()), place_of(begin))
+
+    def _flag(self, at: int) -> int:
+        """Read a flag with its value; return the index behind it."""
+        stated, equals, value = self.words[at].lstrip("-").partition("=")
+        name = self.syntax.spellings.get(stated, stated)
+        flag, place = f"{PREFIX}{name}", place_of(at)
+        following = at + 1
+        if name in self.syntax.switches:
+            self._put(flag, place, Scalar(ScalarKind.BOOLEAN, value.lower() or "true", place))
+            return following
+        known = name in self.syntax.names
+        if not equals and following < len(self.words) and (known or not self._is_flag(following)):
+            value = self.words[following]
+            following += 1
+        elif not equals and known:
+            self.fail(place, flag, "a value is missing")
+            return following
+        if known:
+            self._value(name, flag, value, at)
+        else:
+            near = closest(name, sorted(self.syntax.names))
+            meant = f"did you mean '{PREFIX}{near}'?" if near else "take it out"
+            self.fail(place, flag, f"there is no flag {clip(flag)}; {meant}")
+        return following
+
+    def _is_flag(self, at: int) -> bool:
+        return self.words[at].startswith("-")
+
+    def _value(self, name: str, flag: str, value: str, at: int) -> None:
+        place, node = place_of(at), _text(value, at)
+        if name in self.syntax.repeated:
+            self.lists.setdefault(flag, []).append(node)
+        elif name in self.syntax.properties:
+            key, separator, text = value.partition("=")
+            if not separator or not key.strip():
+                self.fail(place, flag, f"expected NAME=VALUE, found {clip(value)}")
+            else:
+                self._put(f"{flag} {key.strip()}", place, _text(text.strip(), at))
+        else:
+            self._put(flag, place, node)
+
+    def _put(self, flag: str, place: Location, node: Scalar) -> None:
+        old = self.entries.get(flag)
+        if old is not None and isinstance(old.value, Scalar) and old.value.text != node.text:
+            message = f"given before, as {old.place.source}, with another value; leave one out"
+            self.fail(place, flag, message)
+        self.entries[flag] = Pair(flag, place, node)
+
+
+def _text(text: str, at: int) -> Scalar:
+    return Scalar(ScalarKind.TEXT, text, place_of(at))
+
+
+def parse(
+    words: Sequence[str], begin: int, syntax: Syntax, fail: Callable[[Location, str, str], None]
+) -> Table:
+    """Parse the flags of a command line.
+
+    Args:
+        words: The whole command line.
+        begin: The index of the first flag.
+        syntax: The program's flags.
+        fail: Called with location, flag and message of each problem.
+
+    Raises:
+        Unreadable: There is no flag.
+    """
+    if begin >= len(words):
+        raise Unreadable(place_of(max(len(words) - 1, 0)), "there is no flag behind the program")
+    return _Parser(words, syntax, fail).run(begin)

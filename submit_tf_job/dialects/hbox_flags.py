@@ -1,0 +1,473 @@
+"""Translate a command line of Hbox (before: XLearning): `hbox-submit [flags] command args…`.
+
+Sources: Qihoo360/hbox (ClientArguments, HboxConfiguration, HboxContainer, doc/submit.md,
+doc/configure.md).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from submit_tf_job.dialects import common
+from submit_tf_job.dialects.command_line import (
+    COMMAND,
+    PREFIX,
+    Syntax,
+    after_program,
+    each,
+)
+from submit_tf_job.dialects.translation import (
+    At,
+    ForeignKeys,
+    Translation,
+    identifier,
+    keys,
+)
+from submit_tf_job.host.located.nodes import Items, Table, clip
+
+__all__ = ["KEYS", "LABEL", "PREFIX", "SYNTAX", "begin", "read"]
+
+LABEL = "hbox-submit"
+_STREAM = "a program gets files here, not records; let it read them"
+_AM = "is about Hbox's own processes"
+_BOARD = "TensorBoard runs in a sidecar here, which needs a --board-logdir on HDFS"
+_RETRY = "a failed job is not run again; let a scheduler submit it again"
+
+_FLAGS = f"""
+= --app-name | `name`, in small letters and with hyphens
+= --app-type | tensorflow → `strategy: custom` with `tf_config: counts` and `variables: hbox`; one
+    task → `single`; types of other frameworks are refused
+= --worker-num | `roles.worker.instances`
+= --worker-memory | `roles.worker.memory`; 1024 MiB without
+= --worker-cores | `roles.worker.cpus`
+= --worker-gpus | `roles.worker.gpus`
+= --ps-num | `roles.ps.instances`
+= --ps-memory | `roles.ps.memory`; 1024 MiB without
+= --ps-cores | `roles.ps.cpus`
+= --ps-gpus | `roles.ps.gpus`
+= --chiefworker-memory | worker 0 becomes the role chief, which TF_CONFIG then has
+= --evaluatorworker-memory | `roles.evaluator.memory`
+= --tf-evaluator | true: the last worker becomes the role evaluator
+= --files | `files`
+= --archiveFiles | `files` with `unpack`; `#NAME` is the directory
+. --jars | jars of Hbox's Java programs
+= --cacheFile | `inputs`, linked as `#NAME` before the command
+= --cacheArchive | `inputs`, unpacked as `#NAME` before the command
+= --input | `inputs`, each task its share of the files, linked as `#NAME` before the command
+= --s3input | as --input
+= --input-strategy | DOWNLOAD, the default; PLACEHOLDER is a warning, STREAM is refused
+= --output | `outputs` with `upload`, linked as `#NAME` before the command
+= --s3output | as --output
+= --output-strategy | UPLOAD, the default; STREAM is refused
+= --output-index | 0: the deciding task's output alone; without, that of every task that wrote
+= --queue | `queue`
+= --priority | `priority`, 0 (DEFAULT) to 5 (VERY_HIGH)
+~ --duration | says how long another system lends nodes; say `lifetime`
+= --board-enable | true with a --board-logdir on HDFS → the sidecar tensorboard; else a warning
+= --board-logdir | what the sidecar tensorboard shows
+. --board-index | {_BOARD}
+. --board-historydir | {_BOARD}
+. --board-reloadinterval | {_BOARD}
+~ --board-modelpb | VisualDL is not started here
+~ --board-cacheTimeout | VisualDL is not started here
+= --hbox-cmd | `command`, split at blanks
+= --launch-cmd | `command`, split at blanks
+= {COMMAND} | `command`: what follows the flags
+~ --user-path | say PATH in the command
+. --cluster | the settings say which cluster
+. --driver-memory | {_AM}
+. --driver-cores | {_AM}
+~ --isRenameInputFile | files keep their names
+. --create-containerid-dir | each task's output has a directory of its own
+. --user-classpath-first | {_AM}
+~ --host-local-enable | YARN chooses the nodes
+x --inputformat-enable | {_STREAM}
+x --outputformat-enable | {_STREAM}
+x --inputformat-shuffle | {_STREAM}
+x --inputformat | {_STREAM}
+x --outputformat | {_STREAM}
+x --stream-epoch | {_STREAM}
+. --help | prints Hbox's help
+. --version | prints Hbox's version
+"""
+_CONF = f"""
+= --conf *.worker.num | as --worker-num
+= --conf *.worker.memory | as --worker-memory
+= --conf *.worker.cores | as --worker-cores
+= --conf *.worker.gpus | as --worker-gpus
+= --conf *.ps.num | as --ps-num
+= --conf *.ps.memory | as --ps-memory
+= --conf *.ps.cores | as --ps-cores
+= --conf *.ps.gpus | as --ps-gpus
+= --conf *.chief.worker.memory | as --chiefworker-memory
+= --conf *.evaluator.worker.memory | as --evaluatorworker-memory
+= --conf *.tf.evaluator | as --tf-evaluator
+= --conf *.app.queue | as --queue
+= --conf *.input.strategy | as --input-strategy
+= --conf *.output.strategy | as --output-strategy
+= --conf *.tf.board.enable | as --board-enable
+= --conf *.tf.board.log.dir | as --board-logdir
+= --conf *.docker.image | `image`
+. --conf *.container.type | each task runs in Docker here
+= --conf *.container.env.** | `env`
+= --conf *.worker.nodeLabelExpression | `placement.node_label` of all roles but ps
+= --conf *.ps.nodeLabelExpression | `roles.ps.placement.node_label`
+~ --conf *.app.max.attempts | {_RETRY}
+~ --conf *.worker.mem.autoscale | {_RETRY}
+~ --conf *.ps.mem.autoscale | {_RETRY}
+~ --conf *.container.maxFailures.rate | each task must succeed here; say `tolerate` of the role
+= --conf *.app.priority | `priority`
+~ --conf *.output.local.dir | name the directory behind `#` of --output
+~ --conf *.docker.** | say `docker`, `image` or `mounts`
+. --conf *.am.** | {_AM}
+. --conf *.driver.** | {_AM}
+. --conf *.history.** | {_AM}
+. --conf *.tf.board.** | {_BOARD}
+. --conf *.container.heartbeat.** | {_AM}
+. --conf *.staging.dir | the settings say where files are staged
+~ --conf ** | a setting of Hbox itself
+"""
+KEYS = (ForeignKeys(("",), keys(_FLAGS)), ForeignKeys(("",), keys(_CONF)))
+
+_REPEATED = frozenset({"input", "output", "s3input", "s3output"})
+_SWITCHES = frozenset({"help", "version"})
+_VALUES = frozenset(row.path.removeprefix(PREFIX) for row in KEYS[0].rows)
+# the short names of ClientArguments
+_SPELLINGS = {
+    re.sub(r"-([a-z])", lambda match: match[1].upper(), name): name
+    for name in _VALUES
+    if "-" in name
+} | {
+    "chiefWorkerMemory": "chiefworker-memory",
+    "evaluatorWorkerMemory": "evaluatorworker-memory",
+    "boardReloadInterval": "board-reloadinterval",
+    "boardLogDir": "board-logdir",
+    "boardHistoryDir": "board-historydir",
+    "boardModelPB": "board-modelpb",
+    "inputFormatClass": "inputformat",
+    "outputFormatClass": "outputformat",
+    "createContaineridDir": "create-containerid-dir",
+    "worker-gcores": "worker-gpus",  # XLearning's
+    "ps-gcores": "ps-gpus",
+}
+SYNTAX = Syntax(
+    values=_VALUES - _REPEATED - _SWITCHES - {COMMAND.removeprefix(PREFIX)},
+    switches=_SWITCHES,
+    repeated=_REPEATED,
+    properties=frozenset({"conf"}),
+    spellings=_SPELLINGS,
+    takes_command=True,
+)
+# types whose tasks know nothing of one another
+_ALONE = ("", "hbox", "xlearning", "caffe", "tool", "tools", "standalone", "xgboost", "lightgbm")
+_CONF_OF = {
+    "worker-num": "worker.num",
+    "worker-memory": "worker.memory",
+    "worker-cores": "worker.cores",
+    "worker-gpus": "worker.gpus",
+    "ps-num": "ps.num",
+    "ps-memory": "ps.memory",
+    "ps-cores": "ps.cores",
+    "ps-gpus": "ps.gpus",
+    "chiefworker-memory": "chief.worker.memory",
+    "evaluatorworker-memory": "evaluator.worker.memory",
+    "tf-evaluator": "tf.evaluator",
+    "queue": "app.queue",
+    "input-strategy": "input.strategy",
+    "output-strategy": "output.strategy",
+    "board-enable": "tf.board.enable",
+    "board-logdir": "tf.board.log.dir",
+}
+_MEMORY = re.compile(r"([0-9]{1,12})([GgMm]?)")  # ClientArguments.getNormalizedMem
+_DEFAULT_MIB = 1024
+_PRIORITIES = ("DEFAULT", "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")  # JobPriority
+
+
+def begin(words: Sequence[str]) -> int | None:
+    """Return the index of the first flag: behind `hbox-submit` or `xl-submit`."""
+    return after_program(words, "hbox-submit", "xl-submit", "xlearning-submit")
+
+
+@dataclass
+class _Flags:
+    root: At
+    reading: Translation
+    before: list[str] = field(default_factory=list)  # lines before the command
+    taken: set[str] = field(default_factory=set)  # names of inputs and outputs
+
+    def get(self, flag: str) -> At | None:
+        """Return a flag's value, or that of its property; a flag is stronger, as in Hbox."""
+        found = self.root.get(f"--{flag}")
+        return found or (self.conf(_CONF_OF[flag]) if flag in _CONF_OF else None)
+
+    def conf(self, name: str) -> At | None:
+        """Return a property's value."""
+        return self.root.get(f"--conf hbox.{name}", f"--conf xlearning.{name}")
+
+    def whole(self, flag: str, default: int) -> int:
+        """Return a whole number."""
+        found = self.get(flag)
+        number = found.whole() if found else default
+        return default if number is None else number
+
+    def is_true(self, flag: str) -> bool:
+        """Return whether a flag is given with the value true."""
+        found = self.get(flag)
+        return found is not None and found.text().strip().lower() == "true"
+
+
+@dataclass(frozen=True)
+class _HboxRole:
+    name: str
+    instances: int
+    at: At
+    size: str  # the flags' prefix: worker or ps
+    memory: str = ""  # the flag of its own memory
+
+
+def read(root: At, reading: Translation) -> None:
+    """Translate the flags."""
+    job = _Flags(root, reading)
+    common.read_name(reading, job.get("app-name"), root, "there is no --app-name")
+    roles = list(_roles(job))
+    if not roles:
+        root.fail("there is no task; say --worker-num 1")
+        return
+    _read_strategy(job, roles)
+    queue = job.get("queue")
+    if queue is not None and queue.text():
+        reading.put("queue", queue.text(), queue)
+    _read_priority(job)
+    image = job.conf("docker.image")
+    if image is not None:
+        reading.put("image", image.text(), image)
+    _read_env(job)
+    _read_files(job)
+    _read_data(job)
+    for role in roles:
+        _read_role(job, role)
+    _read_command(job)
+    _read_board(job)
+
+
+def _kind(job: _Flags) -> str:
+    found = job.get("app-type")
+    return found.text().strip().lower() if found else ""
+
+
+def _roles(job: _Flags) -> Iterator[_HboxRole]:
+    workers = job.whole("worker-num", 1)
+    at = job.get("worker-num") or job.root
+    own, evaluator = job.get("chiefworker-memory"), job.is_true("tf-evaluator")
+    if evaluator and workers > 1:
+        workers -= 1
+    if own is not None and workers:
+        yield _HboxRole("chief", 1, own, "worker", "chiefworker-memory")
+        own.drop("TF_CONFIG calls the task chief 0, where Hbox calls it worker 0")
+        workers -= 1
+    if workers:
+        yield _HboxRole("worker", workers, at, "worker")
+    servers, asked = job.whole("ps-num", 0), job.get("ps-num")
+    if servers and asked is not None:
+        if _kind(job) == "tensorflow":
+            yield _HboxRole("ps", servers, asked, "ps")
+        else:
+            asked.drop("only an --app-type of tensorflow has parameter servers")
+    found = job.get("tf-evaluator")
+    if evaluator and found is not None:
+        yield _HboxRole("evaluator", 1, found, "worker", "evaluatorworker-memory")
+        found.note("the last worker is the evaluator, as in Hbox", "roles.evaluator")
+
+
+def _read_strategy(job: _Flags, roles: list[_HboxRole]) -> None:
+    stated, kind, put = job.get("app-type"), _kind(job), job.reading.put
+    at = stated or job.root
+    if stated is not None and kind not in ("tensorflow", *_ALONE):
+        common.refuse_framework(stated)
+    put("variables", "hbox", at)
+    if sum(role.instances for role in roles) == 1:
+        put("strategy", "single", at)
+        return
+    put("strategy", "custom", at)
+    if kind == "tensorflow":
+        put("tf_config", "counts", at)
+    put("ends_with", "all-that-train", roles[0].at)
+    roles[0].at.note("Hbox waits for all workers", "ends_with")
+
+
+def _read_role(job: _Flags, role: _HboxRole) -> None:
+    where, put = f"roles.{role.name}", job.reading.put
+    put(f"{where}.instances", role.instances, role.at)
+    memory = (job.get(role.memory) if role.memory else None) or job.get(f"{role.size}-memory")
+    match = _MEMORY.fullmatch(memory.text()) if memory else None
+    mib = _DEFAULT_MIB
+    if match is not None:
+        mib = common.mebibytes(match[1], match[2])
+    elif memory is not None:
+        memory.fail(f"{clip(memory.text())} is not an amount of Hbox, such as 10G or 2048M")
+    else:
+        role.at.note("1 GiB, Hbox's default", f"{where}.memory")
+    put(f"{where}.memory", common.amount(mib), memory or role.at)
+    for flag, ours in (("cores", "cpus"), ("gpus", "gpus")):
+        found = job.get(f"{role.size}-{flag}")
+        if found is not None and (number := found.whole()):
+            put(f"{where}.{ours}", number, found)
+    label = job.conf(f"{role.size}.nodeLabelExpression")
+    if label is not None:
+        put(f"{where}.placement.node_label", label.text(), label)
+    job.reading.need(f"{where}.image", "image=IMAGE", job.root, "there is no Docker image")
+
+
+def _read_priority(job: _Flags) -> None:
+    word, number = job.get("priority"), job.conf("app.priority")
+    if word is not None and word.text() in _PRIORITIES:
+        job.reading.put("priority", _PRIORITIES.index(word.text()), word)
+    elif word is not None:
+        word.fail(f"unknown value {clip(word.text())}; it is one of {', '.join(_PRIORITIES)}")
+    elif number is not None and (level := number.whole()) is not None:
+        job.reading.put("priority", level, number)
+
+
+def _read_env(job: _Flags) -> None:
+    entries = job.root.node.entries if isinstance(job.root.node, Table) else ()
+    for entry in entries:
+        match = re.fullmatch(r"--conf (?:hbox|xlearning)\.container\.env\.(.+)", entry.key)
+        if match and (at := job.root.get(entry.key)):
+            job.reading.put("env", at.text(), at, match[1])
+
+
+# --- files and data -------------------------------------------------------------------------------
+
+
+def _parts(at: At | None) -> Iterator[tuple[str, str]]:
+    """Iterate over a comma list of `SOURCE[#NAME]`."""
+    for part in at.text().split(",") if at else ():
+        source, _, name = part.strip().partition("#")
+        if source:
+            yield source, name or common.base_name(source)
+
+
+def _read_files(job: _Flags) -> None:
+    for flag, more in (("files", {}), ("archiveFiles", {"unpack": True})):
+        at = job.get(flag)
+        for source, name in _parts(at):
+            if at is None:
+                continue
+            if not common.is_local(source):
+                at.fail(f"{clip(source)} is not a file of this host; say --cacheFile")
+            else:
+                src = common.local_path(source)
+                job.reading.append("files", {"src": src, "dst": name, **more}, at)
+    for flag in ("cacheFile", "cacheArchive"):
+        at = job.get(flag)
+        for source, name in _parts(at):
+            if at is not None:
+                key = _put_data(job, at, "inputs", source, name)
+                job.reading.put(f"inputs.{key}.download", True, at)
+                _link(job, f"TFJOB_INPUT_{key.upper()}", name, unpack=flag == "cacheArchive")
+
+
+def _read_data(job: _Flags) -> None:
+    strategy, stored = job.get("input-strategy"), job.get("output-strategy")
+    word = strategy.text().strip().upper() if strategy else "DOWNLOAD"
+    if strategy is not None and word == "PLACEHOLDER":
+        strategy.drop(
+            "TFJOB_FILES_<NAME> names the list of the task's files, one per line, where Hbox has "
+            "INPUT_FILE_LIST"
+        )
+    elif strategy is not None and word != "DOWNLOAD":
+        strategy.fail(_STREAM)
+    if stored is not None and stored.text().strip().upper() != "UPLOAD":
+        stored.fail(_STREAM)
+    for at in _each(job, "input", "s3input"):
+        source, _, name = at.text().partition("#")
+        name = name or common.base_name(source)
+        key = _put_data(job, at, "inputs", source, name)
+        job.reading.put(f"inputs.{key}.shard", "files", at)
+        if word == "DOWNLOAD":
+            job.reading.put(f"inputs.{key}.download", True, at)
+            _link(job, f"TFJOB_INPUT_{key.upper()}", name)
+    index = job.get("output-index")
+    if index is not None and index.text() not in ("0", "-1"):
+        index.fail("only task 0 of the deciding role can store the output alone; say 0")
+    for at in _each(job, "output", "s3output"):
+        source, _, name = at.text().partition("#")
+        key = _put_data(job, at, "outputs", source, name or "output")
+        job.reading.put(f"outputs.{key}.upload", True, at)
+        if index is None or index.text() != "0":
+            job.reading.put(f"outputs.{key}.by", "all-that-write", at)
+        _link(job, f"TFJOB_OUTPUT_{key.upper()}", name or "output")
+
+
+def _each(job: _Flags, *flags: str) -> Iterator[At]:
+    for flag in flags:
+        yield from each(job.root, f"--{flag}")
+
+
+def _put_data(job: _Flags, at: At, where: str, source: str, name: str) -> str:
+    """Declare an input or output, and return its name."""
+    job.reading.check_local(name, at)
+    key = identifier(name, 28)
+    number = 2
+    while f"{where}.{key}" in job.taken:
+        key = f"{key.rstrip('0123456789')}{number}"
+        number += 1
+    job.taken.add(f"{where}.{key}")
+    uri = source if "://" in source else f"hdfs://{source}"
+    job.reading.put(f"{where}.{key}.uri", uri, at)
+    if uri != source and source.startswith("/"):
+        at.note("on the default file system, as there", f"{where}.{key}.uri")
+    return key
+
+
+def _link(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:
+    """Put what a variable names at a path of the working directory."""
+    steps = (*common.make_parent(name), common.link(variable, name, unpack=unpack))
+    # A ps has no inputs and outputs.
+    job.before.append(f'[ -z "${variable}" ] || {{ {" && ".join(steps)}; }}')
+
+
+# --- command and TensorBoard ----------------------------------------------------------------------
+
+
+def _read_command(job: _Flags) -> None:
+    found = job.root.get(COMMAND)
+    deprecated = job.get("hbox-cmd") or job.get("launch-cmd")
+    words: list[str] = []
+    if found is not None and isinstance(found.node, Items):
+        words = [item.text() for item in found.items()]
+        if deprecated is not None:
+            deprecated.drop("the command behind the flags counts, as in Hbox")
+    elif deprecated is not None:
+        found, words = deprecated, deprecated.text().split()
+    if found is None or not words:
+        why = "there is no command behind the flags"
+        job.reading.need("command", "command=COMMAND", job.root, why)
+    elif job.before:
+        job.reading.put("command", "\n".join([*job.before, f"exec {shlex.join(words)}"]), found)
+        found.note("behind the links to inputs and outputs", "command")
+    else:
+        job.reading.put("command", words, found)
+
+
+def _read_board(job: _Flags) -> None:
+    if not job.is_true("board-enable"):
+        job.get("board-logdir")
+        return
+    asked, logs = job.get("board-enable"), job.get("board-logdir")
+    if asked is None:
+        return
+    if logs is None or "://" not in logs.text():
+        asked.drop(f"the events stay on the worker's disk; {_BOARD}")
+        return
+    where = "roles.tensorboard"
+    common.put_board(job.reading, where, logs, logs, asked)
+    job.reading.need(
+        f"{where}.memory",
+        f"{where}.memory=2Gi",
+        asked,
+        "no memory is stated for TensorBoard, and YARN needs an amount",
+    )

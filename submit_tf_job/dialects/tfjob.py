@@ -1,0 +1,343 @@
+"""Translate Kubeflow's TFJob: `kubeflow.org/v1`, earlier versions with a map of replicas, and the
+list form of `v1alpha1`.
+
+Sources: kubeflow/training-operator (pkg/apis/kubeflow.org/v1) and tf-operator
+(pkg/apis/tensorflow/v1alpha1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from submit_tf_job.dialects import common, kube
+from submit_tf_job.dialects.translation import At, ForeignKeys, Translation, keys
+from submit_tf_job.host.located.nodes import Scalar, Table, clip
+from submit_tf_job.jobspec.job import Strategy
+from submit_tf_job.jobspec.rules import restart_refusal
+
+__all__ = ["KEYS", "LABEL", "read", "recognise"]
+
+LABEL = "TFJob"
+_GROUPS = (
+    "kubeflow.org/",
+    "tensorflow.org/",
+    "training.kubedl.io/",
+    "mlkube.io/",
+    "kubeflow.alibaba-inc.com/",
+)
+_ROLES = {
+    "chief": "chief",
+    "master": "chief",
+    "worker": "worker",
+    "ps": "ps",
+    "evaluator": "evaluator",
+    "eval": "evaluator",
+}
+_ORDER = ("chief", "worker", "ps", "evaluator")
+_CLEAN = "everything ends with the job here, and logs stay"
+
+_POLICY = f"""
+. cleanPodPolicy | {_CLEAN}
+. cleanupPodPolicy | as cleanPodPolicy
+. ttlSecondsAfterFinished | {_CLEAN}
+= activeDeadlineSeconds | `lifetime`, which counts from the submission
+= backoffLimit | `restart.max` of the roles that restart, for each task instead of all together
+~ schedulingPolicy.minAvailable | all tasks start together here
+~ schedulingPolicy.minResources | all tasks start together here
+~ schedulingPolicy.minMember | all tasks start together here
+~ schedulingPolicy.priorityClass | YARN's priorities are numbers within a queue: say `priority`
+= schedulingPolicy.queue | `queue`
+= schedulingPolicy.scheduleTimeoutSeconds | `start_timeout`
+x suspend | a job starts when it is submitted; take it out
+. managedBy | Kubernetes'
+"""
+
+_JOB = """
+. apiVersion | says which form it is
+. kind | says which form it is
+. status | written by Kubernetes
+= metadata.name | `name`
+= metadata.generateName | `name`, without the hyphen at its end
+~ metadata.namespace | YARN has no namespaces; choose a queue with --set queue=NAME
+= metadata.labels.* | kueue.x-k8s.io/queue-name is a warning that names `queue`; others mean
+    nothing to YARN
+. metadata.annotations | means nothing to YARN
+. metadata.creationTimestamp | written by Kubernetes
+. metadata.generation | written by Kubernetes
+. metadata.resourceVersion | written by Kubernetes
+. metadata.uid | written by Kubernetes
+. metadata.selfLink | written by Kubernetes
+. metadata.managedFields | written by Kubernetes
+. metadata.ownerReferences | written by Kubernetes
+. metadata.finalizers | written by Kubernetes
+= spec.successPolicy | AllWorkers → `ends_with: deciding-role`; with a chief it counts for
+    nothing, as there
+x spec.enableDynamicWorker | the number of workers is fixed here; take it out
+x spec.onExit | a step behind the job is a second job
+x spec.cacheBackend | KubeDL's cache has no equal here; mount the data, or fetch it by `inputs`
+x spec.modelVersion | KubeDL's model registry has no equal here; say `outputs`
+. spec.schedulerName | YARN is the scheduler; all tasks start together
+. spec.RuntimeId | written by the operator
+. spec.runtimeId | written by the operator
+= spec.tfImage | image of a role that has none (list form)
+= spec.terminationPolicy.chief.replicaName | `deciding_role` (list form)
+= spec.terminationPolicy.chief.replicaIndex | 0; another is refused (list form)
+"""
+_BOARD = """
+= logDir | the sidecar tensorboard's `--logdir` (list form)
+. serviceType | links name the port
+= volumeMounts[].name | names the volume
+= volumeMounts[].mountPath | `roles.tensorboard.mounts`
+= volumeMounts[].readOnly | `:ro` or `:rw` of the mount
+= volumeMounts[].subPath | joined to the directory of the nodes
+= volumes[].name | names the volume
+= volumes[].* | as a pod's volumes
+"""
+_REPLICA = """
+= replicas | `roles.*.instances`; 0 leaves the role out
+= restartPolicy | `roles.*.restart`: Never → never, the others → on-failure, but never for the
+    deciding role
+"""
+_LIST = """
+= tfReplicaType | the role: MASTER → chief (list form)
+= tf_replica_type | as tfReplicaType
+= replicas | `roles.*.instances`
+. tfPort | ports are chosen here
+. tf_port | ports are chosen here
+"""
+
+
+KEYS: tuple[ForeignKeys, ...] = (
+    ForeignKeys(("",), keys(_JOB)),
+    ForeignKeys(("spec.", "spec.runPolicy."), keys(_POLICY)),
+    ForeignKeys(("spec.tfReplicaSpecs.*.",), keys(_REPLICA)),
+    ForeignKeys(("spec.replicaSpecs[].", "spec.replica_specs[]."), keys(_LIST)),
+    ForeignKeys(
+        (
+            "spec.tfReplicaSpecs.*.template.",
+            "spec.replicaSpecs[].template.",
+            "spec.replica_specs[].template.",
+        ),
+        kube.POD,
+    ),
+    ForeignKeys(("spec.tensorboard.", "spec.tensorBoard."), keys(_BOARD)),
+)
+
+
+@dataclass(frozen=True)
+class _Replica:
+    role: str
+    master: bool
+    instances: int
+    at: At
+    template: At | None
+    restart: At | None
+
+
+def recognise(root: Table) -> str | None:
+    """Return the version of a TFJob; None for another tree."""
+    kind, version = (_scalar(root, key) for key in ("kind", "apiVersion"))
+    if kind.lower() == "tfjob" and version.startswith(_GROUPS):
+        return version
+    return None
+
+
+def _scalar(root: Table, key: str) -> str:
+    entry = root.find(key)
+    return entry.value.text if entry and isinstance(entry.value, Scalar) else ""
+
+
+def read(root: At, reading: Translation) -> None:
+    """Translate a TFJob."""
+    _read_name(root, reading)
+    spec = root.get("spec")
+    if spec is None:
+        root.fail("there is no spec; say spec.tfReplicaSpecs")
+        return
+    replicas = {replica.role: replica for replica in _replicas(spec, reading)}
+    if not replicas:
+        spec.fail("there is no replica; say spec.tfReplicaSpecs with Worker, Chief or PS")
+        return
+    strategy, deciding = _read_strategy(spec, replicas, reading)
+    _read_policy(spec, replicas, reading)
+    image = spec.get("tfImage")
+    for role in (name for name in _ORDER if name in replicas):
+        replica = replicas[role]
+        count = replica.at.get("replicas") or replica.at
+        reading.put(f"roles.{role}.instances", replica.instances, count)
+        if role == "worker" and deciding == "chief":
+            # UpdateJobStatus of tfjob_controller.go: with a Chief or Master a worker counts only by
+            # a failure before the chief's success
+            reading.put_under("custom", "roles.worker.kind", "serves", replica.at)
+            replica.at.note("the chief's success is the job's, as there", "roles.worker.kind")
+        if replica.template is None:
+            replica.at.fail("there is no template; say template.spec.containers")
+            continue
+        kube.read_pod(replica.template, role, reading, image)
+        _read_restart(spec, replica, strategy, deciding, reading)
+    _read_board(spec, replicas, reading)
+
+
+def _read_name(root: At, reading: Translation) -> None:
+    name, begin = root.find("metadata.name"), root.find("metadata.generateName")
+    if name is not None:
+        reading.put("name", name.text(), name)
+    elif begin is not None:
+        reading.put("name", begin.text().rstrip("-"), begin)
+        begin.note(
+            "is the whole name here; the same file again is the same job, unless --name differs",
+            "name",
+        )
+    else:
+        reading.need("name", "name=NAME", root, "there is no metadata.name")
+    labels = root.find("metadata.labels")
+    for label, value in labels.members() if labels else ():
+        if label == "kueue.x-k8s.io/queue-name":
+            value.drop(f"Kueue's queue; say --set queue={value.text()} where YARN has one like it")
+
+
+def _replicas(spec: At, reading: Translation) -> Iterator[_Replica]:
+    found: dict[str, _Replica] = {}
+    for kind, at, restart in _stated_replicas(spec):
+        role = _ROLES.get(kind.lower())
+        count = at.get("replicas")
+        instances = 1 if count is None else count.whole()
+        template = at.get("template")
+        if role is None:
+            at.fail(
+                f"{clip(kind)} is not a type of replica; it is one of Chief, Master, Worker, PS "
+                "and Evaluator"
+            )
+            reading.skip(at)
+        elif instances == 0:
+            at.note("the role has no replicas and is left out")
+            reading.skip(at)
+        elif role in found:
+            at.fail(f"{clip(kind)} is the {role}, which stands in {found[role].at.path} already")
+        else:
+            master = kind.lower() == "master"
+            found[role] = _Replica(role, master, instances or 1, at, template, restart)
+            yield found[role]
+
+
+def _stated_replicas(spec: At) -> Iterator[tuple[str, At, At | None]]:
+    """Iterate over type, value and restart policy of the replicas, in either form."""
+    table = spec.get("tfReplicaSpecs")
+    for kind, at in table.members() if table else ():
+        yield kind, at, at.get("restartPolicy")
+    listed = spec.get("replicaSpecs", "replica_specs")
+    for at in listed.items() if listed else ():
+        said = at.get("tfReplicaType", "tf_replica_type")
+        yield said.text() if said else "MASTER", at, at.find("template.spec.restartPolicy")
+
+
+def _read_strategy(
+    spec: At, replicas: dict[str, _Replica], reading: Translation
+) -> tuple[Strategy, str | None]:
+    """Choose the strategy, which a TFJob does not state, and who ends the job."""
+    termination = spec.find("terminationPolicy.chief.replicaName")
+    index = spec.find("terminationPolicy.chief.replicaIndex")
+    if index is not None and index.text() != "0":
+        index.fail("task 0 of the deciding role ends the job here; say 0")
+    deciding = next((role for role in _ORDER[:2] if role in replicas), None)
+    first = next(iter(replicas.values()))
+    if deciding is None:
+        first.at.fail("nothing ends the job; add a Chief, a Master or a Worker")
+    if sum(replica.instances for replica in replicas.values()) == 1 and deciding:
+        reading.put("strategy", "single", first.at)
+        return Strategy.SINGLE, deciding
+    reading.put("variables", "cloud", spec)
+    reading.put("strategy", "custom", spec)
+    reading.put("tf_config", "counts", spec)
+    spec.note(
+        "a TFJob does not say how its tasks train together; multi-worker, parameter-server "
+        "and estimator check more",
+        "strategy",
+    )
+    chief = replicas.get("chief")
+    if chief is not None and chief.master:
+        reading.put("legacy_master", True, chief.at)
+        chief.at.note("TF_CONFIG calls the task master, as there", "legacy_master")
+    if termination is not None:
+        deciding = _ROLES.get(termination.text().lower(), termination.text())
+        reading.put("deciding_role", deciding, termination)
+    return Strategy.CUSTOM, deciding
+
+
+def _read_policy(spec: At, replicas: dict[str, _Replica], reading: Translation) -> None:
+    for policy in (spec, spec.get("runPolicy")):
+        if policy is None:
+            continue
+        deadline = policy.get("activeDeadlineSeconds")
+        if deadline is not None and (seconds := deadline.whole(1)):
+            reading.put("lifetime", f"{seconds}s", deadline)
+            deadline.note("counts from the submission here", "lifetime")
+        queue = policy.find("schedulingPolicy.queue")
+        if queue is not None:
+            reading.put("queue", queue.text(), queue)
+            queue.note("is taken for a queue of YARN", "queue")
+        timeout = policy.find("schedulingPolicy.scheduleTimeoutSeconds")
+        if timeout is not None and (seconds := timeout.whole(1)):
+            reading.put("start_timeout", f"{seconds}s", timeout)
+    success = spec.get("successPolicy")
+    if success is None or not success.text():
+        return
+    if success.text() != "AllWorkers":
+        success.fail(f"unknown value {clip(success.text())}; it is AllWorkers or empty")
+    elif "chief" not in replicas:
+        reading.put("ends_with", "deciding-role", success)
+
+
+def _read_restart(
+    spec: At, replica: _Replica, strategy: Strategy, deciding: str | None, reading: Translation
+) -> None:
+    said = replica.restart
+    word = said.text() if said else "Never"
+    if said is None or word == "Never":
+        return
+    if word not in ("OnFailure", "Always", "ExitCode"):
+        said.fail(f"unknown value {clip(word)}; it is one of Never, OnFailure, Always, ExitCode")
+        return
+    refusal = restart_refusal(strategy, replica.role, deciding)
+    if refusal:
+        said.drop(f"{refusal}; a failed task fails the job, so let a scheduler submit it again")
+        return
+    limit = spec.find("runPolicy.backoffLimit") or spec.get("backoffLimit")
+    most = limit.whole() if limit else None
+    if most == 0:
+        return
+    where = f"roles.{replica.role}.restart"
+    reading.put(f"{where}.policy", "on-failure", said)
+    if most is not None and limit is not None:
+        reading.put(f"{where}.max", min(most, 1000), limit)
+    if word == "ExitCode":
+        said.drop("a task restarts after any failure here, also after a status below 128")
+    else:
+        said.note(f"{word}: a task restarts at most {most or 3} times here", where)
+
+
+def _read_board(spec: At, replicas: dict[str, _Replica], reading: Translation) -> None:
+    """Translate TensorBoard of the list form to a sidecar."""
+    board = spec.get("tensorboard", "tensorBoard")
+    if board is None:
+        return
+    logs = board.get("logDir")
+    if logs is None:
+        board.fail("there is no logDir; say which directory TensorBoard shows")
+        return
+    first = next(replicas[role] for role in _ORDER if role in replicas)
+    containers = first.template.find("spec.containers") if first.template else None
+    image = next((item.get("image") for item in containers.items()), None) if containers else None
+    image = image or spec.get("tfImage")
+    where = "roles.tensorboard"
+    if image is not None:
+        reading.put(f"{where}.image", image.text(), image)
+    common.put_board(reading, where, logs, logs, board)
+    reading.need(
+        f"{where}.memory",
+        f"{where}.memory=2Gi",
+        board,
+        "no memory is stated, and YARN needs an amount",
+    )
+    kube.read_mounts(board, board, "tensorboard", reading)

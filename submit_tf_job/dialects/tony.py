@@ -1,0 +1,573 @@
+"""Translate a job file of TonY: a Hadoop configuration (XML) with properties `tony.…`.
+
+Sources: tony-framework/TonY (TonyConfigurationKeys, TonyClient, TonySession, TFRuntime,
+LocalizableResource, Utils).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from submit_tf_job.dialects import common
+from submit_tf_job.dialects.translation import (
+    At,
+    ForeignKeys,
+    Translation,
+    keys,
+)
+from submit_tf_job.host.located.nodes import Pair, Scalar, ScalarKind, Table, clip
+from submit_tf_job.jobspec.job import TRAINING_ROLES
+
+__all__ = ["KEYS", "LABEL", "PREFIX", "read", "recognise"]
+
+LABEL = "TonY"
+PREFIX = "tony."
+_NO_TONY = "is about TonY's own processes"
+_CLUSTER = "a fact of the cluster, which the settings state"
+_ORDER = "all tasks start together here; let the command wait for the others, or submit two jobs"
+_FOR_EVER = "3650d"  # the longest duration that a job spec accepts
+
+_JOB = f"""
+= tony.application.name | `name`, in small letters and with hyphens
+. tony.application.type | {_NO_TONY}
+= tony.application.framework | tensorflow, the default → `strategy: custom` with
+    `tf_config: counts`; standalone → `single`; others are refused
+= tony.application.timeout | `lifetime`
+= tony.application.untracked.jobtypes | `kind: sidecar`, but for ps: not waited for
+= tony.application.sidecar.jobtypes | `kind: sidecar`: not waited for, and its failure is a warning
+= tony.application.stop-on-failure-jobtypes | types whose failed task fails the job: no `tolerate`;
+    an untracked one is `kind: serves`
+= tony.application.fail-on-worker-failure-enabled | true: no `tolerate`; false, the default, lets
+    all tasks but one of a role that does not decide fail
+= tony.application.distributed-mode | GANG: as here; FCFS is a warning, and has no TF_CONFIG
+~ tony.application.tags | YARN services have tags of their own
+= tony.application.node-label | `placement.node_label` of each role
+= tony.application.placement-spec | `placement` of each role
+x tony.application.prepare-stage | {_ORDER}
+x tony.application.training-stage | {_ORDER}
+= tony.application.group.* | the group that a dependency names
+x tony.application.dependency.*.timeout.after.*.ignored | name the type in
+    tony.application.sidecar.jobtypes
+= tony.application.dependency.*.timeout.after.* | `finish_timeout`, after a group with the deciding
+    role; after others a warning
+x tony.application.enable-preprocess | a step before the job; begin the command with it
+= tony.application.tensorboard-log-dir | the sidecar tensorboard
+. tony.application.security.enabled | {_CLUSTER}
+. tony.application.hdfs-conf-path | {_CLUSTER}
+. tony.application.yarn-conf-path | {_CLUSTER}
+. tony.application.mapred-conf-path | {_CLUSTER}
+. tony.application.hadoop.location | {_CLUSTER}
+. tony.application.hadoop.classpath | {_CLUSTER}
+. tony.application.num-client-rm-connect-retries | {_CLUSTER}
+= tony.application.single-node | true: as the framework standalone (TonY 0.1)
+= tony.application.stop.on.failure.jobtypes | as stop-on-failure-jobtypes
+= tony.application.fail.on.worker.failure.enabled | as fail-on-worker-failure-enabled
+= tony.application.failed_on_complete_with_failure.enabled | as fail-on-worker-failure-enabled
+. tony.application.insecure-mode | {_CLUSTER}
+. tony.application.num-rm-connect-retries | {_CLUSTER}
+. tony.application.test.** | {_NO_TONY}
+. tony.application.horovod.** | {_NO_TONY}
+= tony.application.docker.enabled | as tony.docker.enabled (TonY 0.2)
+= tony.application.docker.image | `image` (TonY 0.2)
+. tony.other.namenodes | {_CLUSTER}
+= tony.yarn.queue | `queue`
+= tony.container.allocation.timeout | `start_timeout`, the longest of the three
+= tony.container.registration.timeout | `start_timeout`, the longest of the three
+= tony.task.executor.registry-timeout-sec | `start_timeout`, the longest of the three
+= tony.task.executor.execution-timeout-ms | `lifetime` of a job of one task, else a warning
+= tony.worker.timeout | as execution-timeout-ms (TonY 0.1)
+= tony.task.heartbeat-interval-ms | `grace`, times max-missed-heartbeats
+= tony.task.max-missed-heartbeats | `grace`, times heartbeat-interval-ms
+. tony.task.** | {_NO_TONY}
+= tony.am.retry-count | 0; more is a warning: a scheduler submits the job again
+x tony.am.command | a program in the ApplicationMaster; make it a role
+. tony.am.** | {_NO_TONY}
+= tony.docker.enabled | false is a note, as each task runs in Docker here
+= tony.docker.containers.image | `image`
+= tony.docker.containers.mount | `mounts`
+= tony.docker.*.image | `roles.*.image`
+= tony.containers.command | the command of each type without its own
+= tony.containers.envs | `env`
+= tony.execution.envs | `env`
+= tony.containers.resources | `files`; of a file system `inputs`, linked under its name before the
+    command; `#archive` unpacks
+= tony.containers.placement-spec | `placement` of each role
+= tony.containers.allocation-tags | the tag that placement-spec names
+= tony.chief.name | the type whose task decides (TonY 0.1)
+= tony.chief.index | 0; another is refused
+. tony.docker.path | {_CLUSTER}
+= tony.docker.image.path | `image` (TonY 0.1)
+. tony.init.module | {_NO_TONY}
+. tony.gpu-exec-path | {_NO_TONY}
+. tony.python-exec-path | {_NO_TONY}
+. tony.history.** | {_NO_TONY}
+. tony.portal.** | {_NO_TONY}
+. tony.https.** | {_NO_TONY}
+. tony.http.** | {_NO_TONY}
+. tony.version-info.** | {_NO_TONY}
+. tony.keytab.** | {_NO_TONY}
+. tony.secret.** | {_NO_TONY}
+. tony.horovod.** | {_NO_TONY}
+"""
+_TYPE = f"""
+= instances | `roles.*.instances`; a type exists by it
+. max-instances | a limit of TonY's users
+= memory | `roles.*.memory`; 2g without
+= vcores | `roles.*.cpus`; 1 without
+= gpus | `roles.*.gpus`
+= command | `roles.*.command`
+= resources | `roles.*.files`, and as tony.containers.resources
+= node-label | `roles.*.placement.node_label`
+= placement-spec | `roles.*.placement`: notin,node,TAG → spread, in,node,TAG → together
+= allocation-tags | the tag that placement-spec names
+x depends-on | {_ORDER}
+"""
+KEYS = (ForeignKeys(("",), keys(_JOB)), ForeignKeys(("tony.*.",), keys(_TYPE)))
+
+_TYPE_KEY = re.compile(r"tony\.([a-z]+)\.(instances|memory|vcores|gpus|command|resources)")
+_NOT_TYPES = ("application", "am", "task", "docker", "container", "containers", "yarn")
+_BOARD = "tensorboard"
+_READERS = ("chief", "worker", "evaluator")  # whose tasks fetch inputs under `custom`
+_MEMORY = re.compile(r"([0-9]{1,12})(?:([mg]).*)?")  # Utils.parseMemoryString
+_LEAST_MIB = 64
+_SUBSTITUTED = re.compile(r"\$\{([^{}$\s]+)\}")  # Configuration.substituteVars
+_MOST_EXPANSIONS = 20  # Configuration.MAX_SUBST
+_LONGEST_VALUE = 100_000
+_PLACEMENT = re.compile(r"(notin|in),(node|rack),([^,]+)")
+
+
+@dataclass
+class _Type:
+    """One job type: its name in TonY, and the role that it becomes."""
+
+    name: str
+    role: str
+    instances: int
+    at: At
+    kind: str = ""  # "" for what the role's name says
+    fetched: list[str] = field(default_factory=list)  # lines before the command
+
+
+@dataclass
+class _Job:
+    root: At
+    reading: Translation
+    types: dict[str, _Type] = field(default_factory=dict)
+    deciding: str | None = None
+    framework: str = "tensorflow"
+    gang: bool = True
+
+    def get(self, *names: str) -> At | None:
+        """Return the first of several properties that is there and not empty."""
+        found = [self.root.get(f"tony.{name}") for name in names]
+        return next((at for at in found if at is not None and at.text()), None)
+
+    @property
+    def tracked(self) -> list[_Type]:
+        """The types whose tasks the job waits for."""
+        return [one for one in self.types.values() if not one.kind and one.name != "ps"]
+
+    @property
+    def has_tf_config(self) -> bool:
+        """Whether a task with a role of TensorFlow gets TF_CONFIG."""
+        trains = {"chief", "worker", "ps"} & {one.role for one in self.types.values()}
+        return self.framework == "tensorflow" and self.gang and bool(trains)
+
+
+def recognise(root: Table) -> str | None:
+    """Return "XML" for a configuration with a property of TonY; None for another tree."""
+    return "XML" if any(entry.key.startswith(PREFIX) for entry in root.entries) else None
+
+
+def read(root: At, reading: Translation) -> None:
+    """Translate a configuration of TonY."""
+    root = _substituted(root, reading)
+    job = _Job(root, reading)
+    why = "there is no tony.application.name"
+    common.read_name(reading, job.get("application.name"), root, why)
+    job.types = {one.name: one for one in _types(job)}
+    if not job.types:
+        root.fail("there is no task; say tony.worker.instances")
+        return
+    _read_strategy(job)
+    _read_limits(job)
+    _read_shared(job)
+    for one in job.types.values():
+        _read_type(job, one)
+    _read_success(job)
+    _drop_without_instances(job)
+
+
+def _substituted(root: At, reading: Translation) -> At:
+    """Replace `${name}` by the property of that name, as Hadoop does.
+
+    Any other stays for the shell in a command, and is a problem elsewhere.
+    """
+    if not isinstance(root.node, Table):
+        return root
+    stated = root.node.entries
+    values = {e.key: e.value.text for e in stated if isinstance(e.value, Scalar)}
+    table = root.node
+    for entry in (entry for entry in stated if entry.key.startswith(PREFIX)):
+        at = At(entry.value, entry.key, entry.place, reading)
+        text = _expanded(values.get(entry.key, ""), values)
+        left = _SUBSTITUTED.search(text)
+        if left and not entry.key.endswith("command"):
+            at.fail(f"{clip(left[0])} is not a property of this file; write the value")
+        elif text != values.get(entry.key):
+            value = Scalar(ScalarKind.TEXT, text, entry.value.place)
+            table = table.with_entry(Pair(entry.key, entry.place, value))
+    return At(table, root.path, root.place, reading)
+
+
+def _expanded(text: str, values: Mapping[str, str]) -> str:
+    for _ in range(_MOST_EXPANSIONS):
+        names = [name for name in _SUBSTITUTED.findall(text) if name in values]
+        if not names or sum(len(values[name]) for name in names) > _LONGEST_VALUE:
+            break
+        text = _SUBSTITUTED.sub(lambda match: values.get(match[1], match[0]), text)
+    return text
+
+
+# --- types and roles ------------------------------------------------------------------------------
+
+
+def _types(job: _Job) -> Iterator[_Type]:
+    """Iterate over the types that have instances; a log directory adds TensorBoard."""
+    untracked = _listed(job, "application.untracked.jobtypes", "ps")
+    sidecars = _listed(job, "application.sidecar.jobtypes", _BOARD)
+    stops = _stops(job)
+    logs = job.get("application.tensorboard-log-dir")
+    for name in _names(job.root):
+        count = job.get(f"{name}.instances")
+        instances = 0 if count is None else count.whole() or 0
+        if count is not None and instances:
+            kind = "sidecar" if name in sidecars else ""
+            if name in untracked and name != "ps":
+                kind = "serves" if name in stops else "sidecar"
+            yield _type(name, instances, count, kind)
+        elif count is not None and name != _BOARD:
+            count.note("the type has no instances and is left out")
+    if logs is not None and job.get(f"{_BOARD}.instances") is None:
+        yield _type(_BOARD, 1, logs, "sidecar")
+
+
+def _type(name: str, instances: int, at: At, kind: str) -> _Type:
+    role = {"master": "chief"}.get(name, name)
+    if role != name:
+        at.drop("TF_CONFIG calls the task chief, where TonY calls it master")
+    if kind and role in ("chief", "worker"):
+        at.fail("a type that trains is waited for here; take it out of the untracked and sidecars")
+    return _Type(name, role, instances, at, kind)
+
+
+def _stops(job: _Job) -> list[str]:
+    """Return the types of which a failed task fails the job."""
+    return [
+        *_listed(job, "application.stop-on-failure-jobtypes"),
+        *_listed(job, "application.stop.on.failure.jobtypes"),
+    ]
+
+
+def _names(root: At) -> list[str]:
+    entries = root.node.entries if isinstance(root.node, Table) else ()
+    found = (_TYPE_KEY.fullmatch(entry.key) for entry in entries)
+    names = dict.fromkeys(match[1] for match in found if match and match[1] not in _NOT_TYPES)
+    first = [name for name in TRAINING_ROLES if name in names]
+    return [*first, *(name for name in names if name not in first)]
+
+
+def _listed(job: _Job, name: str, default: str = "") -> list[str]:
+    found = job.root.get(f"tony.{name}")
+    text = default if found is None else found.text()
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _read_strategy(job: _Job) -> None:
+    framework, single_node = job.get("application.framework"), job.get("application.single-node")
+    job.framework = framework.text().lower() if framework else "tensorflow"
+    mode = job.get("application.distributed-mode")
+    if single_node is not None and single_node.flag():
+        job.framework = "standalone"
+    job.gang = mode is None or mode.text().upper() == "GANG"
+    if framework is not None and job.framework not in ("tensorflow", "standalone"):
+        common.refuse_framework(framework)
+    if mode is not None and not job.gang:
+        mode.drop("the tasks start together here")
+    roles = [one.role for one in job.types.values() if not one.kind]
+    chief, index = job.get("chief.name"), job.get("chief.index")
+    first = [chief.text()] if chief else []
+    job.deciding = next((role for role in (*first, "chief", "worker") if role in roles), None)
+    if chief is not None and job.deciding == chief.text():
+        job.reading.put("deciding_role", job.deciding, chief)
+    if index is not None and index.text() != "0":
+        index.fail("task 0 of the deciding role ends the job here; say 0")
+    single = len(roles) == 1 and job.deciding and job.framework == "standalone"
+    if single and job.types[roles[0]].instances == 1:
+        job.reading.put("strategy", "single", framework or job.root)
+        return
+    job.reading.put("strategy", "custom", framework or job.root)
+    if job.framework == "tensorflow":
+        job.reading.put("variables", "tony", framework or job.root)
+    if job.has_tf_config:
+        job.reading.put("tf_config", "counts", framework or job.root)
+    others = [role for role in roles if role not in ("ps", "evaluator")]
+    if job.deciding is None and others:
+        job.deciding = others[0]
+        job.reading.put("deciding_role", others[0], job.types[others[0]].at)
+    elif job.deciding is None:
+        job.root.fail("nothing ends the job; add tony.worker.instances")
+
+
+# --- limits of time -------------------------------------------------------------------------------
+
+
+def _read_limits(job: _Job) -> None:
+    put = job.reading.put
+    limit = job.get("application.timeout")
+    each = job.get("task.executor.execution-timeout-ms", "worker.timeout")
+    if each is not None and each.whole():
+        if sum(one.instances for one in job.tracked) == 1 and limit is None:
+            limit = each
+        else:
+            each.drop("only a job has a limit here: `lifetime`")
+    if limit is not None and (seconds := _seconds(limit, 1000)):
+        put("lifetime", f"{seconds}s", limit)
+        limit.note("counts from the submission here", "lifetime")
+    waits = [
+        (seconds, at)
+        for name, unit in (
+            ("container.allocation.timeout", 1000),
+            ("container.registration.timeout", 1000),
+            ("task.executor.registry-timeout-sec", 1),
+        )
+        if (at := job.get(name)) is not None and (seconds := _seconds(at, unit))
+    ]
+    if waits:
+        longest = max(waits, key=lambda pair: pair[0])
+        put("start_timeout", f"{longest[0]}s", longest[1])
+    pause, missed = job.get("task.heartbeat-interval-ms"), job.get("task.max-missed-heartbeats")
+    if at := pause or missed:
+        milliseconds = (pause.whole(1) if pause else 1000) or 1000
+        times = (missed.whole(1) if missed else 25) or 25
+        put("grace", f"{max(1, -(-milliseconds * times // 1000))}s", at)
+        at.note("heartbeats times their interval", "grace")
+    retries = job.get("am.retry-count")
+    if retries is not None and retries.whole():
+        retries.drop("a failed job is not run again; let a scheduler submit it again")
+
+
+def _seconds(at: At, unit: int) -> int:
+    """Return whole seconds, rounded up; 0 for a limit that is switched off (0 or negative)."""
+    if re.fullmatch(r"-[0-9]{1,15}", at.text()):
+        return 0
+    return -(-(at.whole() or 0) // unit)
+
+
+def _read_success(job: _Job) -> None:
+    """Wait for all tracked tasks, as TonySession.updateSessionStatus does."""
+    waited = [one for one in job.tracked if one.role != job.deciding]
+    limit = _finish_timeout(job)
+    deciding = next((one for one in job.tracked if one.role == job.deciding), None)
+    more = deciding is not None and deciding.instances > 1
+    if limit is not None:
+        job.reading.put("finish_timeout", f"{limit.whole(1) or 1}s", limit)
+    elif deciding is not None and (waited or more):
+        job.reading.put("ends_with", "all-that-train", deciding.at)
+        deciding.at.note("TonY waits for all tracked tasks", "ends_with")
+    evaluator = next((one for one in waited if one.role == "evaluator"), None)
+    if evaluator is not None and limit is None:
+        job.reading.put("finish_timeout", _FOR_EVER, evaluator.at)
+        evaluator.at.note("the evaluator may take as long as it needs", "finish_timeout")
+    strict = job.get(
+        "application.fail-on-worker-failure-enabled",
+        "application.fail.on.worker.failure.enabled",
+        "application.failed_on_complete_with_failure.enabled",
+    )
+    stops = _stops(job)
+    if strict is not None and strict.flag():
+        return
+    for one in waited:
+        if one.instances > 1 and one.name not in stops:
+            where = f"roles.{one.role}.tolerate"
+            job.reading.put(where, one.instances - 1, one.at)
+            one.at.note("a failed task of this type does not fail the job, as in TonY", where)
+    if deciding is not None and more:
+        deciding.at.drop("each task must succeed here; in TonY only task 0 must")
+
+
+def _finish_timeout(job: _Job) -> At | None:
+    """Return the time that other types have after a group with the deciding role."""
+    found = None
+    pattern = re.compile(r"tony\.application\.dependency\.([A-Za-z]+)\.timeout\.after\.([A-Za-z]+)")
+    entries = job.root.node.entries if isinstance(job.root.node, Table) else ()
+    for match in [match for entry in entries if (match := pattern.fullmatch(entry.key))]:
+        at = job.root.get(match[0])
+        group = _listed(job, f"application.group.{match[2]}")
+        if at is None:
+            continue
+        if job.deciding in group:
+            found = at
+            at.note(f"the limit of {match[1]} is that of all tasks here", "finish_timeout")
+        else:
+            at.drop("only the end of the deciding role limits the other tasks here")
+    return found
+
+
+# --- what the types share, and each type ----------------------------------------------------------
+
+
+def _read_shared(job: _Job) -> None:
+    put = job.reading.put
+    queue = job.get("yarn.queue")
+    if queue is not None:
+        put("queue", queue.text(), queue)
+    enabled = job.get("docker.enabled", "application.docker.enabled")
+    image = job.get("docker.containers.image", "application.docker.image", "docker.image.path")
+    if enabled is not None and not enabled.flag():
+        enabled.note("each task runs in a Docker container here")
+    if image is not None:
+        put("image", image.text(), image)
+    mounts = job.get("docker.containers.mount")
+    if mounts is not None:
+        put("mounts", [part.strip() for part in mounts.text().split(",") if part.strip()], mounts)
+    for key in ("containers.envs", "execution.envs"):
+        found = job.get(key)
+        for part in found.text().split(",") if found else ():
+            name, _, value = part.partition("=")
+            if name.strip() and found is not None:
+                put("env", value, found, name.strip())
+    resources = job.get("containers.resources")
+    if resources is not None:
+        roles = [one for one in job.types.values() if one.role in _READERS]
+        _read_resources(job, resources, "files", roles, len(job.types) > len(roles))
+
+
+def _read_resources(job: _Job, at: At, where: str, types: list[_Type], others: bool) -> None:
+    """Read a comma list of `SOURCE[::NAME][#archive]` (LocalizableResource)."""
+    for part in (part.strip() for part in at.text().split(",")):
+        unpack = part.lower().endswith("#archive")
+        source, _, name = (part[: -len("#archive")] if unpack else part).partition("::")
+        name = name or common.base_name(source)
+        if not source:
+            continue
+        if common.is_local(source):
+            path = common.local_path(source)
+            entry: dict[str, object] = {"src": path, "dst": "." if path.endswith("/") else name}
+            job.reading.append(where, entry | ({"unpack": True} if unpack else {}), at)
+        elif not types:
+            at.fail(
+                f"{clip(source)} is fetched by chief, workers and evaluator alone; put it into "
+                "the image"
+            )
+        else:
+            _fetch(job, at, source, name, unpack, types)
+            if others:
+                at.drop(f"{clip(source)} is fetched by chief, workers and evaluator alone")
+
+
+def _fetch(job: _Job, at: At, source: str, name: str, unpack: bool, types: list[_Type]) -> None:
+    """Fetch a file of a file system by `inputs`, and put it at its name before the command."""
+    key = job.reading.put_input(name, source, at)
+    action = common.link(f"TFJOB_INPUT_{key.upper()}", name, unpack=unpack)
+    for one in types:
+        lines = (*common.make_parent(name), action)
+        one.fetched += [line for line in lines if line not in one.fetched]
+
+
+def _read_type(job: _Job, one: _Type) -> None:
+    where, reading = f"roles.{one.role}", job.reading
+    reading.put(f"{where}.instances", one.instances, one.at)
+    if one.kind:
+        reading.put(f"{where}.kind", one.kind, one.at)
+    _read_amounts(job, one, where)
+    image = job.get(f"docker.{one.name}.image")
+    if image is not None:
+        reading.put(f"{where}.image", image.text(), image)
+    else:
+        reading.need(
+            f"{where}.image",
+            "image=IMAGE",
+            job.root,
+            "there is no Docker image, in which each task runs here",
+        )
+    resources = job.get(f"{one.name}.resources")
+    if resources is not None:
+        types = [one] if one.role in _READERS else []
+        _read_resources(job, resources, f"{where}.files", types, False)
+    _read_command(job, one, where)
+    label = job.get(f"{one.name}.node-label", "application.node-label")
+    if label is not None:
+        reading.put(f"{where}.placement.node_label", label.text(), label)
+    _read_placement(job, one, where)
+
+
+def _read_amounts(job: _Job, one: _Type, where: str) -> None:
+    memory, cores = job.get(f"{one.name}.memory"), job.get(f"{one.name}.vcores")
+    gpus = job.get(f"{one.name}.gpus")
+    mib = 2048  # TonyConfigurationKeys.DEFAULT_MEMORY
+    match = _MEMORY.fullmatch(memory.text().lower()) if memory else None
+    if match is not None:
+        mib = common.mebibytes(match[1], match[2])
+    if memory is not None and match is None:
+        memory.fail(f"{clip(memory.text())} is not an amount of TonY, such as 4g or 4096m")
+    elif memory is not None and mib < _LEAST_MIB:
+        memory.fail(f"{clip(memory.text())} is {mib} MiB to TonY; say {mib}g for GiB")
+    elif memory is None:
+        one.at.note("2 GiB, TonY's default", f"{where}.memory")
+    reading = job.reading
+    reading.put(f"{where}.memory", common.amount(mib), memory or one.at)
+    default = 2 if one.name == _BOARD else 1  # TonyConfigurationKeys.DEFAULT_TB_VCORE
+    reading.put(f"{where}.cpus", (cores.whole(1) if cores else default) or 1, cores or one.at)
+    if gpus is not None and (number := gpus.whole()):
+        reading.put(f"{where}.gpus", number, gpus)
+
+
+def _read_command(job: _Job, one: _Type, where: str) -> None:
+    stated = job.get(f"{one.name}.command")
+    logs = job.get("application.tensorboard-log-dir") if one.name == _BOARD else None
+    lines = one.fetched
+    if one.name == _BOARD:
+        job.reading.put(f"{where}.ports.http", "auto", one.at)
+    if logs is not None:
+        job.reading.put(f"{where}.env", logs.text(), logs, "TB_LOG_DIR")
+    found = stated or job.get("containers.command")
+    if logs is not None and stated is None:
+        text = 'tensorboard --logdir "$TB_LOG_DIR" --bind_all --port "$TFJOB_PORT_HTTP"'
+        job.reading.put(f"{where}.command", "\n".join([*lines, text]), logs)
+    elif found is not None:
+        job.reading.put(f"{where}.command", "\n".join([*lines, found.text()]), found)
+        if lines:
+            found.note("behind the files that it needs", f"{where}.command")
+    else:
+        job.reading.need(
+            f"{where}.command",
+            f"{where}.command=COMMAND",
+            one.at,
+            "there is no tony.containers.command; TonY's command line had it as --executes",
+        )
+
+
+def _read_placement(job: _Job, one: _Type, where: str) -> None:
+    names = (one.name, "containers", "application")
+    found = job.get(*(f"{name}.placement-spec" for name in names))
+    tags = _listed(job, f"{one.name}.allocation-tags") or _listed(job, "containers.allocation-tags")
+    if found is None:
+        return
+    match = _PLACEMENT.fullmatch(found.text().replace(" ", ""))
+    if match is None or match[3] not in tags:
+        found.fail("only notin,node,TAG and in,node,TAG with a tag of the type itself are read")
+    else:
+        key = {"notin": "spread", "in": "together"}[match[1]]
+        job.reading.put(f"{where}.placement.{key}", match[2], found)
+
+
+def _drop_without_instances(job: _Job) -> None:
+    """Name each property of a type that does not exist, as it has no instances."""
+    for entry in job.root.node.entries if isinstance(job.root.node, Table) else ():
+        match = _TYPE_KEY.fullmatch(entry.key)
+        missing = match and match[1] not in _NOT_TYPES and match[1] not in job.types
+        if match and missing and match[2] != "instances" and (at := job.root.get(entry.key)):
+            at.drop(f"tony.{match[1]}.instances is absent or 0, and the type exists by it")

@@ -1,0 +1,558 @@
+"""Common tools of the dialects: a cursor over the foreign tree, the table of its keys, and the
+resulting native tree.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from submit_tf_job.errors import JobSpecError
+from submit_tf_job.host.located.diagnostics import Diagnostics, closest
+from submit_tf_job.host.located.nodes import (
+    Items,
+    Location,
+    Node,
+    Pair,
+    Scalar,
+    ScalarKind,
+    Table,
+    clip,
+    describe,
+)
+from submit_tf_job.jobspec.job import Remark
+
+__all__ = ["At", "Fate", "ForeignKey", "ForeignKeys", "Translation", "identifier", "keys"]
+
+
+_Tree = dict[str, "Node | _Tree"]
+
+
+class Fate(str, Enum):
+    """How a foreign key is translated."""
+
+    MAPPED = "="
+    DROPPED = "~"
+    SILENT = "."
+    REFUSED = "x"
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """One row of a dialect's table.
+
+    Attributes:
+        path: Keys joined by dots; `*` stands for any key, and `[]` for the items of a list.
+        text: Its translation, or why it is dropped.
+    """
+
+    path: str
+    fate: Fate
+    text: str
+
+
+@dataclass
+class _Known:
+    key: ForeignKey | None = None
+    inner: dict[str, _Known] = field(default_factory=dict)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the row decides about everything below it."""
+        return self.key is not None and self.key.fate is not Fate.MAPPED
+
+
+@dataclass(frozen=True)
+class ForeignKeys:
+    """Rows that apply below each of several prefixes."""
+
+    prefixes: tuple[str, ...]
+    rows: tuple[ForeignKey, ...]
+
+    def each(self) -> Iterator[ForeignKey]:
+        """Iterate over the rows with each prefix."""
+        for prefix in self.prefixes:
+            for row in self.rows:
+                yield replace(row, path=prefix + row.path)
+
+
+@cache  # a table has up to some hundred rows, and a program may convert many files
+def _known(table: tuple[ForeignKeys, ...]) -> _Known:
+    known = _Known()
+    for key in (key for group in table for key in group.each()):
+        place = known
+        for step in re.findall(r"\[\]|[^.\[\]]+", key.path):
+            place = place.inner.setdefault(step, _Known())
+        place.key = key
+    return known
+
+
+def keys(table: str) -> tuple[ForeignKey, ...]:
+    """Parse a table of keys, `FATE PATH | TEXT`; indented lines continue the text."""
+    rows = []
+    for line in re.sub(r"\n +", " ", table.strip()).splitlines():
+        head, _, text = line.partition(" | ")
+        fate, _, path = head.partition(" ")
+        rows.append(ForeignKey(path, Fate(fate), text))
+    return tuple(rows)
+
+
+class At:
+    """A cursor: a node of the foreign tree, with its path."""
+
+    def __init__(self, node: Node, path: str, place: Location, reading: Translation) -> None:
+        self.node = node
+        self.path = path
+        self.reading = reading
+        self.place = replace(place, path=path)
+
+    def get(self, *names: str) -> At | None:
+        """Return the value of the first of several keys that exists and is not null."""
+        if not isinstance(self.node, Table):
+            return None
+        for entry in self.node.entries:
+            null = isinstance(entry.value, Scalar) and entry.value.kind is ScalarKind.NULL
+            if entry.key in names and not null:
+                return self._member(entry)
+        return None
+
+    def _member(self, entry: Pair) -> At:
+        path = f"{self.path}.{entry.key}" if self.path else entry.key
+        self.reading.seen.add(path)
+        return At(entry.value, path, entry.place, self.reading)
+
+    def find(self, path: str) -> At | None:
+        """Return the value at a dotted path below this one."""
+        found: At | None = self
+        for name in path.split("."):
+            found = found.get(name) if found else None
+        return found
+
+    def members(self) -> Iterator[tuple[str, At]]:
+        """Iterate over a mapping."""
+        if not isinstance(self.node, Table):
+            self.fail(f"expected a mapping, found {describe(self.node)}")
+            return
+        for entry in self.node.entries:
+            yield entry.key, self._member(entry)
+
+    def items(self) -> list[At]:
+        """Return the items of a list."""
+        if not isinstance(self.node, Items):
+            self.fail(f"expected a list, found {describe(self.node)}")
+            return []
+        return [
+            At(node, f"{self.path}[{index}]", node.place, self.reading)
+            for index, node in enumerate(self.node.items)
+        ]
+
+    def text(self) -> str:
+        """Return a scalar as text; report a list or a mapping, and return ""."""
+        if isinstance(self.node, Scalar):
+            return self.node.text
+        self.fail(f"expected text, found {describe(self.node)}")
+        return ""
+
+    def words(self) -> list[str]:
+        """Return the texts of a list."""
+        return [item.text() for item in self.items()]
+
+    def whole(self, least: int = 0) -> int | None:
+        """Return a whole number, which may be written as text."""
+        text = self.text().strip()
+        if re.fullmatch(r"[0-9]{1,15}", text) and int(text) >= least:
+            return int(text)
+        self.fail(f"expected a whole number of at least {least}, found {describe(self.node)}")
+        return None
+
+    def flag(self) -> bool:
+        """Return whether the value is true."""
+        text = self.text().strip().lower()
+        if text not in ("true", "false"):
+            self.fail(f"expected true or false, found {describe(self.node)}")
+        return text == "true"
+
+    def fail(self, message: str) -> None:
+        """Record a problem here."""
+        self.reading.notes.problem(self.place, self.path, message)
+
+    def drop(self, text: str) -> None:
+        """Record that this key has no equivalent."""
+        self.reading.remark(self, "warning", text)
+
+    def note(self, text: str, ours: str = "") -> None:
+        """Record a decision; `ours` is the path of the value that it concerns."""
+        self.reading.remark(self, "note", text, ours)
+
+
+@dataclass(frozen=True)
+class _Need:
+    """A value that the foreign file lacks, and that `--set` or the settings can provide."""
+
+    ours: str
+    satisfied: Callable[[Table], bool]
+    option: str
+    at: At
+    why: str
+
+
+def identifier(text: str, longest: int) -> str:
+    """Return a text as the name of an input or output."""
+    words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:longest]
+    return words if words[:1].isalpha() else f"f_{words}"
+
+
+class Translation:
+    """One translation: the native tree so far, and the remarks about it."""
+
+    def __init__(self, dialect: str, version: str, notes: Diagnostics) -> None:
+        self.dialect = dialect
+        self.version = version
+        self.notes = notes
+        self.remarks: list[Remark] = []
+        self.seen: set[str] = set()
+        self.skipped: set[str] = set()
+        self.silent: list[str] = []
+        # the directory of the files that a command line names
+        self.base: Path | None = None
+        self.inputs: dict[str, str] = {}  # name -> URI
+        self._tree: _Tree = {}
+        self._needs: list[_Need] = []
+        self._under: list[tuple[str, str, Node]] = []  # strategy, path, value
+
+    # --- the foreign tree ---
+
+    def root(self, node: Node) -> At:
+        """Return the cursor at the whole file."""
+        return At(node, "", node.place, self)
+
+    def check(self, root: At, table: tuple[ForeignKeys, ...]) -> None:
+        """Record each key that is refused, dropped or unknown.
+
+        Call it after the mapped keys were read, because it also finds keys without effect.
+        """
+        self._walk(root, _known(table))
+
+    def check_names(self, root: At, table: tuple[ForeignKeys, ...], prefix: str) -> None:
+        """Do the same for a flat file, whose names have dots.
+
+        In the table `*` is one part of a name, and `**` the rest of it; the first row that fits
+        counts. Names without the prefix belong to other programs and are silent.
+        """
+        rows = [row for group in table for row in group.each()]
+        names = {row.path for row in rows if "*" not in row.path}
+        for entry in root.node.entries if isinstance(root.node, Table) else ():
+            at = At(entry.value, entry.key, entry.place, self)
+            row = next((row for row in rows if _fits(row.path, entry.key)), None)
+            if not entry.key.startswith(prefix):
+                self.silent.append(entry.key)
+            elif row is not None:
+                self._meet(at, row)
+            else:
+                near = closest(entry.key, sorted(names))
+                meant = f"did you mean '{near}'?" if near else f"`formats` lists {prefix}… keys"
+                at.fail(f"{self.dialect} has no property {clip(entry.key)}; {meant}")
+
+    def _walk(self, at: At, known: _Known) -> None:
+        if isinstance(at.node, Items):
+            for item in at.items():
+                if isinstance(item.node, Items):
+                    item.fail("expected a mapping, found a list")
+                else:
+                    self._walk(item, known.inner["[]"])
+        elif isinstance(at.node, Table):
+            for entry in at.node.entries:
+                self._entry(at, entry, known)
+        else:
+            at.fail(f"expected a mapping, found {describe(at.node)}")
+
+    def _entry(self, at: At, entry: Pair, known: _Known) -> None:
+        rule = known.inner.get(entry.key) or known.inner.get("*")
+        path = f"{at.path}.{entry.key}" if at.path else entry.key
+        value = At(entry.value, path, entry.place, self)
+        if rule is None:
+            near = closest(entry.key, [name for name in known.inner if name.isidentifier()])
+            meant = f"did you mean '{near}'?" if near else f"the keys here are {_listed(known)}"
+            value.fail(f"{self.dialect} has no key {clip(entry.key)}; {meant}")
+        elif path in self.skipped:
+            return
+        elif _is_empty(entry.value) or not rule.inner or rule.is_final:
+            self._meet(value, rule.key)
+        elif ("[]" in rule.inner) is not isinstance(entry.value, Items):
+            kind = "a list" if "[]" in rule.inner else "a mapping"
+            value.fail(f"expected {kind}, found {describe(entry.value)}")
+        else:
+            self._walk(value, rule)
+
+    def _meet(self, at: At, key: ForeignKey | None) -> None:
+        """Record the fate of one stated key; a value that says nothing is silent."""
+        if _is_empty(at.node):
+            if at.path not in self.seen:
+                self.silent.append(at.path)
+        elif key is not None and key.fate is not Fate.MAPPED:
+            self._fate(at, key)
+        elif at.path not in self.seen:
+            at.drop("has no effect on this job")
+
+    def _fate(self, at: At, key: ForeignKey) -> None:
+        if key.fate is Fate.REFUSED:
+            at.fail(key.text)
+        elif key.fate is Fate.DROPPED:
+            at.drop(key.text)
+        else:
+            self.silent.append(at.path)
+
+    def remark(self, at: At, level: str, text: str, ours: str = "") -> None:
+        """Add a remark; the same remark about the same key of another role is counted instead."""
+        new = Remark(level, at.place, at.path, text, ours)
+        like = (level, text, _last(at.path))
+        for index, old in enumerate(self.remarks):
+            if (old.level, old.text, _last(old.path)) == like and not ours:
+                if old.place != new.place:
+                    self.remarks[index] = replace(old, also=old.also + 1)
+                return
+        self.remarks.append(new)
+
+    def skip(self, at: At) -> None:
+        """Count everything below a value as read."""
+        self.skipped.add(at.path)
+
+    # --- the native tree ---
+
+    def put(self, path: str, value: object, at: At, key: str = "") -> None:
+        """Set a value of the native tree, with the location of `at`.
+
+        Args:
+            path: Keys joined by dots.
+            value: The value.
+            at: The foreign node from which it is translated.
+            key: One more key, a name chosen by the user, which may contain dots.
+        """
+        place = at.place
+        tree = self._tree
+        *above, last = [*path.split("."), *([key] if key else [])]
+        for name in above:
+            inner = tree.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise AssertionError(f"{path}: {name} is not a mapping")
+            tree = inner
+        tree[last] = _node(value, place)
+
+    def put_under(self, strategy: str, path: str, value: object, at: At) -> None:
+        """Set a value of the native tree, unless the overrides choose another strategy."""
+        node = _node(value, at.place)
+        self.put(path, node, at)
+        self._under.append((strategy, path, node))
+
+    def check_local(self, name: str, at: At) -> None:
+        """Report a name of a fetched file or an output that leads out of the working directory."""
+        if posixpath.normpath(name).startswith(("/", "..")):
+            at.fail(
+                f"{clip(name)} does not lie in the task's working directory; write a short "
+                f"relative path without '..'"
+            )
+
+    def put_input(self, name: str, uri: str, at: At) -> str:
+        """Declare a downloaded input for a file called `name`.
+
+        Returns:
+            The input's name: that of the same URI, or one that no other URI has.
+        """
+        self.check_local(name, at)
+        stem = identifier(name, 24)
+        key, number = stem, 1
+        while self.inputs.setdefault(key, uri) != uri:
+            number += 1
+            key = f"{stem}{number}"
+        self.put(f"inputs.{key}.uri", uri, at)
+        self.put(f"inputs.{key}.download", True, at)
+        return key
+
+    def append(self, path: str, value: object, at: At) -> None:
+        """Add an item to a list of the native tree."""
+        tree: _Tree | Node | None = self._tree
+        for name in path.split("."):
+            tree = tree.get(name) if isinstance(tree, dict) else None
+        items = tree.items if isinstance(tree, Items) else ()
+        self.put(path, Items((*items, _node(value, at.place)), at.place), at)
+
+    def tree(self, place: Location) -> Table:
+        """Return the native tree."""
+        return _table(self._tree, place)
+
+    # --- values that `--set` must provide ---
+
+    def need(self, ours: str, option: str, at: At, why: str) -> None:
+        """Refuse the job unless the overrides set `ours`, or the job's key for a role's."""
+        role, _, key = ours.rpartition(".")
+        paths = [ours, re.sub(r"^roles\.[^.]+\.", "", ours)]
+        if key == "memory":
+            paths.append(f"{role}.shape")
+        self._needs.append(
+            _Need(ours, lambda root: any(_find(root, path) for path in paths), option, at, why)
+        )
+
+    def need_mount(self, role: str, target: str, mode: str, at: At, why: str) -> None:
+        """Refuse the job unless a mount at that target is set."""
+
+        def satisfied(root: Table) -> bool:
+            mounts = [_find(root, "mounts"), _find(root, f"roles.{role}.mounts")]
+            return any(
+                isinstance(item, Scalar) and item.text.split(":")[1:2] == [target]
+                for found in mounts
+                if isinstance(found, Items)
+                for item in found.items
+            )
+
+        self._needs.append(_Need("", satisfied, f"{role}\0{target}\0{mode}", at, why))
+
+    def complete(self, root: Table, job: Mapping[str, object], memory: str | None) -> Table:
+        """Return the tree with the site's memory; report the values that are still missing.
+
+        Args:
+            root: The tree with the overrides.
+            job: The settings' partial job spec, whose values need not be stated.
+            memory: The settings' memory of a task, None for none.
+
+        Raises:
+            JobSpecError: The translation has problems.
+        """
+        chosen = _find(root, "strategy")
+        for strategy, path, node in self._under:
+            other = isinstance(chosen, Scalar) and chosen.text != strategy
+            if other and _find(root, path) == node:  # not one of the overrides
+                root = _without(root, path.split("."))
+                self.remarks = [remark for remark in self.remarks if remark.ours != path]
+        missing = []
+        for need in self._needs:
+            key = need.ours.rpartition(".")[2]
+            if need.satisfied(root) or key in job:
+                continue
+            if key == "memory" and memory is not None:
+                value = Scalar(ScalarKind.TEXT, memory, Location("task_memory"))
+                root = _with(root, need.ours.split("."), value)
+                need.at.note(f"{need.why}; {memory} is the settings' task_memory", need.ours)
+            else:
+                missing.append(need)
+        remarks = () if self.notes.problems else self.remarks
+        self._report(root, missing)
+        if self.notes.problems:
+            raise JobSpecError(self.notes.problems, remarks=map(str, remarks))
+        return root
+
+    def _report(self, root: Table, missing: list[_Need]) -> None:
+        together: dict[str, list[_Need]] = {}
+        for need in missing:
+            together.setdefault(need.why, []).append(need)
+        taken: dict[str, int] = {}
+        for why, needs in together.items():
+            options = " ".join(
+                f"--set {quoted(_option(option, root, taken))}"
+                for option in dict.fromkeys(need.option for need in needs)
+            )
+            places = [path for path in dict.fromkeys(need.at.path for need in needs[1:]) if path]
+            others = f" (likewise {', '.join(places)})" if places else ""
+            message = f"{why}{others}; add {options}"
+            needs[0].at.fail(re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", message))
+
+
+def _option(option: str, root: Table, taken: dict[str, int]) -> str:
+    if "\0" not in option:
+        return option
+    role, target, mode = option.split("\0")
+    found = _find(root, f"roles.{role}.mounts")
+    index = taken.setdefault(role, len(found.items) if isinstance(found, Items) else 0)
+    taken[role] += 1
+    return f"roles.{role}.mounts[{index}]=/DIRECTORY/ON/THE/NODES:{target}{mode}"
+
+
+def _last(path: str) -> str:
+    """Return the last key of a path, without an index."""
+    return re.sub(r"\[[0-9]+\]", "", path).rpartition(".")[2]
+
+
+def quoted(text: str) -> str:
+    """Quote an argument for a shell if necessary."""
+    import shlex
+
+    return shlex.quote(text)
+
+
+def _with(table: Table, names: list[str], value: Node) -> Table:
+    """Return a copy of a tree with a value at a path."""
+    name, *rest = names
+    entry = table.find(name)
+    if rest:
+        inner = entry.value if entry else None
+        value = _with(inner if isinstance(inner, Table) else Table((), value.place), rest, value)
+    return table.with_entry(Pair(name, value.place, value))
+
+
+def _without(table: Table, names: list[str]) -> Table:
+    """Return a copy of a tree without the value at a path."""
+    name, *rest = names
+    entry = table.find(name)
+    if not rest or entry is None or not isinstance(entry.value, Table):
+        return table.without(name)
+    return table.with_entry(Pair(name, entry.place, _without(entry.value, rest)))
+
+
+def _find(root: Table, path: str) -> Node | None:
+    node: Node | None = root
+    for name in path.split("."):
+        entry = node.find(name) if isinstance(node, Table) else None
+        node = entry.value if entry else None
+    return node
+
+
+def _listed(known: _Known) -> str:
+    return ", ".join(name for name in known.inner if name not in ("*", "[]"))
+
+
+def _is_empty(node: Node) -> bool:
+    """Return whether a value says what its absence says: null, false, "", [] or {}."""
+    if isinstance(node, Table):
+        return not node.entries
+    if isinstance(node, Items):
+        return not node.items
+    return node.kind is ScalarKind.NULL or node.text.lower() in ("", "false")
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Return whether a property's name is one of a row: `*` is one part, `**` the rest."""
+    words = {"**": ".+", "*": "[^.]+"}
+    parts = re.split(r"(\*\*?)", pattern)
+    return (
+        re.fullmatch("".join(words.get(part) or re.escape(part) for part in parts), name)
+        is not None
+    )
+
+
+def _node(value: object, place: Location) -> Node:
+    if isinstance(value, Scalar):
+        return replace(value, place=place)
+    if isinstance(value, (Items, Table)):
+        return value
+    if isinstance(value, bool):
+        return Scalar(ScalarKind.BOOLEAN, str(value).lower(), place)
+    if isinstance(value, int):
+        return Scalar(ScalarKind.WHOLE, str(value), place)
+    if isinstance(value, (list, tuple)):
+        return Items(tuple(_node(item, place) for item in value), place)
+    if isinstance(value, Mapping):
+        return Table(tuple(Pair(k, place, _node(v, place)) for k, v in value.items()), place)
+    return Scalar(ScalarKind.TEXT, str(value), place)
+
+
+def _table(tree: _Tree, place: Location) -> Table:
+    entries = []
+    for name, value in tree.items():
+        node = _table(value, place) if isinstance(value, dict) else value
+        entries.append(Pair(name, node.place, node))
+    first = entries[0].place if entries else place
+    return Table(tuple(entries), first)

@@ -1,0 +1,151 @@
+"""The located tree of a job spec: values as written, each with its location.
+
+YAML, JSON, the settings and `--set` all produce this tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = [
+    "Items",
+    "Location",
+    "Node",
+    "Pair",
+    "Scalar",
+    "ScalarKind",
+    "Table",
+    "clip",
+    "describe",
+    "from_python",
+]
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*:[^/\s]*@")
+_SHOWN = 48
+
+
+@dataclass(frozen=True)
+class Location:
+    """The source, line and column of a value in the user's input.
+
+    Attributes:
+        path: Its path in a file of another format, for messages; "" in a job spec.
+    """
+
+    source: str
+    line: int = 0
+    column: int = 0
+    path: str = ""
+
+
+class ScalarKind(Enum):
+    """The type of a scalar, by YAML 1.2's core schema or by JSON."""
+
+    TEXT = "text"
+    WHOLE = "a whole number"
+    REAL = "a number"
+    BOOLEAN = "true or false"
+    NULL = "nothing"
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One value.
+
+    Attributes:
+        text: The content of a text; the characters in the file of any other scalar.
+        plain: Whether it is written in YAML without quotes, so that a YAML reader chooses its kind.
+    """
+
+    kind: ScalarKind
+    text: str
+    place: Location
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list."""
+
+    items: tuple[Node, ...]
+    place: Location
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One key with its value; the location is the key's."""
+
+    key: str
+    place: Location
+    value: Node
+
+
+@dataclass(frozen=True)
+class Table:
+    """A mapping: keys are text as written, and distinct."""
+
+    entries: tuple[Pair, ...]
+    place: Location
+
+    def find(self, key: str) -> Pair | None:
+        """Return the entry with a key."""
+        return next((entry for entry in self.entries if entry.key == key), None)
+
+    def without(self, *keys: str) -> Table:
+        """Return a copy without some keys."""
+        return Table(tuple(entry for entry in self.entries if entry.key not in keys), self.place)
+
+    def with_entry(self, new: Pair) -> Table:
+        """Return a copy in which `new` replaces the entry of that key, or is appended."""
+        if self.find(new.key) is None:
+            return Table((*self.entries, new), self.place)
+        return Table(
+            tuple(new if entry.key == new.key else entry for entry in self.entries), self.place
+        )
+
+
+Node = Scalar | Items | Table
+
+
+def clip(text: str) -> str:
+    """Return a user's text quoted for a message: one line, no control characters, shortened, and
+    without the user and password of a URL.
+    """
+    text = _CREDENTIALS.sub("…@", text)
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
+
+
+def describe(node: Node) -> str:
+    """Return a description of a node for a message."""
+    if isinstance(node, Table):
+        return "a mapping"
+    if isinstance(node, Items):
+        return "a list"
+    if node.kind is ScalarKind.TEXT:
+        return f"the text {clip(node.text)}"
+    if node.kind is ScalarKind.NULL:
+        return "nothing"
+    return node.text if node.kind is ScalarKind.BOOLEAN else f"the number {clip(node.text)[1:-1]}"
+
+
+def from_python(value: object, place: Location) -> Node:
+    """Return plain Python values (of the settings) as nodes at one location."""
+    if isinstance(value, Mapping):
+        return Table(
+            tuple(Pair(str(key), place, from_python(item, place)) for key, item in value.items()),
+            place,
+        )
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return Items(tuple(from_python(item, place) for item in value), place)
+    if isinstance(value, bool):
+        return Scalar(ScalarKind.BOOLEAN, "true" if value else "false", place)
+    if value is None:
+        return Scalar(ScalarKind.NULL, "null", place)
+    if isinstance(value, int):
+        return Scalar(ScalarKind.WHOLE, str(value), place)
+    if isinstance(value, float):
+        return Scalar(ScalarKind.REAL, repr(value), place)
+    return Scalar(ScalarKind.TEXT, str(value), place)

@@ -1,0 +1,351 @@
+"""Read strict YAML into the located tree: one document, no duplicate key, no tags, few aliases.
+
+Only PyYAML's parser is used: its loaders keep the last duplicate key, retype text and build
+objects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
+from submit_tf_job.host.located.nodes import (
+    Items,
+    Location,
+    Node,
+    Pair,
+    Scalar,
+    ScalarKind,
+    Table,
+    clip,
+)
+from submit_tf_job.host.located.scalars import kind_of_plain
+from submit_tf_job.host.yamlfile import unclosed_bracket
+
+if TYPE_CHECKING:
+    import yaml
+
+__all__ = ["MAX_ALIASES", "MAX_DEPTH", "MAX_NODES", "parse_flow", "read_yaml"]
+
+MAX_DEPTH = 20
+MAX_NODES = (
+    20_000  # each alias counts as the values that it stands for: 306 bytes can stand for 226 MB
+)
+MAX_ALIASES = 100
+
+_UNFIT = "this does not fit what stands above; check the indentation, the quotes and the brackets"
+_BETWEEN_DOCUMENTS = re.compile(r"(?:[ \t]*(?:#[^\n]*|\.\.\.)?\r?\n)*[ \t]*(?:#[^\n]*|\.\.\.)?")
+# PyYAML's message, with or without libyaml; our message; whether to report the location where the
+# construct began
+_SYNTAX: tuple[tuple[str, str, bool], ...] = (
+    (r"end of stream|'<stream end>'", "the {what} that begins here is never closed", True),
+    (
+        r"mapping values are not allowed",
+        "a ':' where none can be; put the text in quotes, or check the line above and the "
+        "indentation",
+        False,
+    ),
+    (
+        r"entries are not allowed",
+        "a list item '-' cannot begin here; put it on a line of its own",
+        False,
+    ),
+    (r"could not find expected ':'", "a key without ':'; write 'key: value'", True),
+    (r"or (\]|'\]')", "the list '[' in line {line} lacks a ',' or its ']' before this", False),
+    (r"or (\}|'\}')", "the mapping '{{' in line {line} lacks a ',' or its '}}' before this", False),
+    (
+        r"escape",
+        "an escape that YAML does not know; write \\\\ for a backslash, or use single quotes",
+        False,
+    ),
+    (r"node content", "a value or a key is missing before this", False),
+    (
+        r"undefined tag handle|tag",
+        "tags (!) are not read; leave it out, and put text in quotes",
+        False,
+    ),
+    # PyYAML's own limit, since 6.0.4: its scanner reads ahead of the check below
+    (
+        r"maximum nesting depth",
+        f"nested more than {MAX_DEPTH} levels deep; no job spec is that deep",
+        False,
+    ),
+    (
+        r"alphabetic or numeric",
+        "an anchor (&) or alias (*) without a name; put the text in quotes if it begins so",
+        False,
+    ),
+    (
+        r"chomping|comment or line break|indentation indicator",
+        "'|' and '>' stand alone at the end of their line",
+        False,
+    ),
+    (
+        r"expected (key|<block end>|'-' indicator|'<document start>'|<document start>)|simple key|while parsing a block",  # noqa: E501
+        _UNFIT,
+        False,
+    ),
+)
+_CANNOT_START = "nothing can begin with {char}; put the text in quotes"
+_TAB = "a tab; YAML is indented with spaces only"
+
+
+def read_yaml(text: str, notes: Diagnostics) -> Node:
+    """Return the located tree of one YAML document.
+
+    Raises:
+        Unreadable: The text is not YAML, or uses a refused feature.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    _refuse_directives(text, notes.source)
+    try:
+        return _Composer(yaml.parse(text, Loader=loader), text, notes).document()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, notes.source) from None
+    except yaml.reader.ReaderError as error:
+        raise Unreadable(
+            Location(notes.source),
+            f"a character that YAML does not allow: {clip(chr(error.character))}",
+        ) from None
+
+
+def parse_flow(text: str, place: Location) -> Node:
+    """Return the value of an override, a YAML scalar, list or mapping, with one location for all.
+
+    Raises:
+        Unreadable: The text is not valid YAML.
+    """
+    notes = Diagnostics(place.source)
+    if not text.strip():
+        raise Unreadable(place, "there is no value behind '='")
+    try:
+        node = read_yaml(text, notes)
+    except Unreadable as error:
+        raise Unreadable(place, f"{clip(text)} is not a YAML value: {error}") from None
+    if notes.problems:
+        raise Unreadable(place, min(notes.problems).message)
+    return _moved(node, place)
+
+
+def _moved(node: Node, place: Location) -> Node:
+    if isinstance(node, Scalar):
+        return Scalar(node.kind, node.text, place, node.plain)
+    if isinstance(node, Items):
+        return Items(tuple(_moved(item, place) for item in node.items), place)
+    return Table(
+        tuple(Pair(entry.key, place, _moved(entry.value, place)) for entry in node.entries),
+        place,
+    )
+
+
+def _refuse_directives(text: str, source: str) -> None:
+    """Refuse `%` lines at the head: libyaml's time grows with the square of their number."""
+    head = re.match(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*", text)
+    if head and text.startswith("%", head.end()):
+        raise Unreadable(
+            Location(source, text.count("\n", 0, head.end()) + 1, 1),
+            "a YAML directive (%); leave it out",
+        )
+
+
+class _Composer:
+    """Builds nodes of PyYAML's events."""
+
+    def __init__(self, events: Iterator[Any], text: str, notes: Diagnostics) -> None:
+        self._events = events
+        self._text = text
+        self._notes = notes
+        # node, nodes in it, levels in it; None while it is open
+        self._anchors: dict[str, tuple[Node, int, int] | None] = {}
+        self._count = 0
+        self._aliases = 0
+
+    def document(self) -> Node:
+        import yaml
+
+        next(self._events)  # the stream's start
+        event = next(self._events)
+        if isinstance(event, yaml.StreamEndEvent):
+            raise Unreadable(
+                Location(self._notes.source, 1, 1),
+                "the file is empty; `submit_tf_job init` writes a job spec to begin with",
+            )
+        node, _ = self._node(next(self._events), 1)
+        end = next(self._events)
+        self._refuse_more(end.end_mark.index)
+        return node
+
+    def _refuse_more(self, at: int) -> None:
+        rest = _BETWEEN_DOCUMENTS.match(self._text, at)
+        if rest and rest.end() < len(self._text):
+            line = self._text.count("\n", 0, rest.end()) + 1
+            another = (
+                self._text.startswith("---", rest.end()) or "..." in self._text[at - 3 : rest.end()]
+            )
+            what = (
+                "a second document begins here; a job spec file holds one job"
+                if another
+                else _UNFIT
+            )
+            raise Unreadable(Location(self._notes.source, line, 1), what)
+
+    def _node(self, event: Any, depth: int) -> tuple[Node, int]:
+        """Return one node, and the number of levels in it."""
+        import yaml
+
+        place = self._place(event)
+        self._spend(place, 1, depth)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, place, depth)
+        if event.tag is not None:
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self._notes.problem(
+                place,
+                "",
+                f"tags (here {clip(tag)}) are not read; leave it out, and put text in quotes",
+            )
+        before = self._count
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        node, levels = self._content(event, place, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._count - before + 1, levels)
+        return node, levels
+
+    def _content(self, event: Any, place: Location, depth: int) -> tuple[Node, int]:
+        import yaml
+
+        if isinstance(event, yaml.ScalarEvent):
+            plain = event.style in (None, "") and event.tag is None
+            return Scalar(
+                kind_of_plain(event.value) if plain else ScalarKind.TEXT, event.value, place, plain
+            ), 1
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._items(place, depth)
+        return self._table(place, depth)
+
+    def _items(self, place: Location, depth: int) -> tuple[Node, int]:
+        import yaml
+
+        items: list[Node] = []
+        deepest = 0
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            node, levels = self._node(event, depth + 1)
+            items.append(node)
+            deepest = max(deepest, levels)
+        return Items(tuple(items), place), deepest + 1
+
+    def _table(self, place: Location, depth: int) -> tuple[Node, int]:
+        import yaml
+
+        entries: dict[str, Pair] = {}
+        deepest = 0
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key, at = self._key(event, depth + 1)
+            node, levels = self._node(next(self._events), depth + 1)
+            deepest = max(deepest, levels)
+            if key == "<<" and not event.style:
+                self._notes.problem(
+                    at,
+                    "",
+                    "a merge key (<<) is not read; write the keys out, or use a named "
+                    "resource shape",
+                )
+            elif key in entries:
+                self._notes.problem(
+                    at,
+                    "",
+                    f"the key {clip(key)} stands here again, first in line "
+                    f"{entries[key].place.line}; keep one",
+                )
+            else:
+                entries[key] = Pair(key, at, node)
+        return Table(tuple(entries.values()), place), deepest + 1
+
+    def _key(self, event: Any, depth: int) -> tuple[str, Location]:
+        import yaml
+
+        place = self._place(event)
+        at = event.start_mark.index
+        if self._text[at - 1 : at + 1] == "{{":
+            raise Unreadable(
+                place,
+                "'{{' begins no value; fill the template in first, or put the text in quotes",
+            )
+        if not isinstance(event, yaml.ScalarEvent):
+            raise Unreadable(place, "a key is plain text; this is a list, a mapping or an alias")
+        self._node(event, depth)
+        return event.value, place
+
+    def _alias(self, event: Any, place: Location, depth: int) -> tuple[Node, int]:
+        self._aliases += 1
+        if self._aliases > MAX_ALIASES:
+            raise Unreadable(place, f"more than {MAX_ALIASES} aliases (*); write the values out")
+        if event.anchor not in self._anchors:
+            raise Unreadable(
+                place,
+                f"the alias *{clip(event.anchor)[1:-1]} stands for nothing above; put text "
+                f"that begins with * in quotes",
+            )
+        anchored = self._anchors[event.anchor]
+        if anchored is None:
+            raise Unreadable(
+                place,
+                f"the alias *{clip(event.anchor)[1:-1]} stands inside of what it stands for",
+            )
+        node, nodes, levels = anchored
+        self._spend(place, nodes, depth + levels - 1)
+        return node, levels
+
+    def _spend(self, place: Location, nodes: int, depth: int) -> None:
+        self._count += nodes
+        if self._count > MAX_NODES:
+            raise Unreadable(
+                place,
+                f"more than {MAX_NODES} values, aliases counted as what they stand for; no "
+                f"job spec is that large",
+            )
+        if depth > MAX_DEPTH:
+            raise Unreadable(
+                place, f"nested more than {MAX_DEPTH} levels deep; no job spec is that deep"
+            )
+
+    def _place(self, event: Any) -> Location:
+        return Location(self._notes.source, event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Unreadable:
+    mark, began = error.problem_mark or error.context_mark, error.context_mark
+    if mark is None:
+        return Unreadable(Location(source), f"not YAML: {error.problem}")
+    unclosed = unclosed_bracket(error, text)
+    if unclosed is not None:
+        kind = "list" if "sequence" in str(error.context) else "mapping"
+        return Unreadable(
+            Location(source, *unclosed), f"the {kind} that begins here is never closed"
+        )
+    char = text[mark.index : mark.index + 1]
+    place = Location(source, mark.line + 1, mark.column + 1)
+    said = f"{error.context or ''}: {error.problem or ''}"
+    if char == "\t" or "tab character" in said:
+        return Unreadable(place, _TAB)
+    if "cannot start any token" in said:
+        return Unreadable(place, _CANNOT_START.format(char=clip(char)))
+    for pattern, message, at_beginning in _SYNTAX:
+        if re.search(pattern, said):
+            if at_beginning and began is not None:
+                place = Location(source, began.line + 1, began.column + 1)
+            line = began.line + 1 if began else place.line
+            return Unreadable(place, message.format(what=_construct(said), line=line))
+    return Unreadable(place, f"not YAML: {error.problem}")
+
+
+def _construct(said: str) -> str:
+    """Return the YAML construct that PyYAML's message names."""
+    if "sequence" in said:
+        return "list"
+    return "mapping" if "mapping" in said else "quote"

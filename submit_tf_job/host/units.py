@@ -1,0 +1,99 @@
+"""Read amounts with units: memory in Mi, Gi, Ti; durations in s, m, h, d."""
+
+from __future__ import annotations
+
+import re
+
+from submit_tf_job.host.located.nodes import clip
+
+__all__ = ["DURATION", "MEMORY", "duration", "memory", "memory_text"]
+
+MEMORY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|Ti)")
+DURATION = re.compile(
+    r"(?=[0-9])(?:([0-9]{1,8})d)?(?:([0-9]{1,8})h)?(?:([0-9]{1,8})m)?(?:([0-9]{1,8})s)?"
+)
+
+_MIB = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
+_SMALLER = {"M": "", "G": "Mi", "T": "Gi"}
+_SECONDS = (86_400, 3_600, 60, 1)
+_MEMORY_LIKE = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*([a-zA-Z]*)")
+_LONGEST_S = 3650 * 86_400
+
+
+def memory(text: str) -> int:
+    """Return an amount of memory in MiB, YARN's unit for containers (Resource.java).
+
+    Raises:
+        ValueError: It is none.
+    """
+    match = MEMORY.fullmatch(text)
+    if match:
+        return int(match.group(1)) * _MIB[match.group(2)]
+    raise ValueError(f"{clip(text)} {_why_no_memory(text)}")
+
+
+def memory_text(mib: int) -> str:
+    """Format an amount of memory as in a job spec, in the largest unit that needs no fraction."""
+    unit = next(unit for unit in ("Ti", "Gi", "Mi") if mib % _MIB[unit] == 0)
+    return f"{mib // _MIB[unit]}{unit}"
+
+
+def _why_no_memory(text: str) -> str:
+    like = _MEMORY_LIKE.fullmatch(text.strip())
+    if not like:
+        return "is not a valid amount of memory; write one such as 4Gi or 512Mi"
+    number, fraction, unit = like.group(1).lstrip("0") or "0", like.group(2) or "", like.group(3)
+    letter = unit[:1].upper()
+    if not unit:
+        return f"has no unit; say Mi or Gi, as in {_with_unit(number, bool(fraction))}"
+    if letter in ("B", "K"):
+        return "is finer than YARN counts; say Mi or Gi, as in 512Mi"
+    if letter not in _SMALLER:
+        return "has an unknown unit; say Mi or Gi, as in 4Gi"
+    if fraction:
+        return f"is not whole; {_without_fraction(number, fraction, letter)}"
+    if number == "0" or len(number) > 9:
+        much = "no" if number == "0" else "too much"
+        return f"is {much} memory; ask for 1Mi to 999999999Ti"
+    if unit.lower() in ("mi", "mib", "gi", "gib", "ti", "tib"):
+        return f"is not the way to write it; did you mean {number}{letter}i?"
+    return f"is ambiguous ({letter}B or {letter}iB); write {number}{letter}i"
+
+
+def _without_fraction(number: str, fraction: str, letter: str) -> str:
+    amount = float(f"{number[:9]}.{fraction[:9]}") * 1024
+    if _SMALLER[letter] and amount == int(amount):
+        return f"write {int(amount)}{_SMALLER[letter]}"
+    return "write a whole number of Mi or Gi"
+
+
+def _with_unit(number: str, is_fraction: bool) -> str:
+    whole = re.fullmatch(r"[1-9][0-9]{0,8}", number) and not is_fraction
+    number = number if whole else "4096"
+    return f"{number}Mi" if int(number) >= 64 else f"{number}Gi"
+
+
+def duration(text: str) -> int:
+    """Return a duration in seconds.
+
+    Raises:
+        ValueError: It is none, or longer than ten years.
+    """
+    match = DURATION.fullmatch(text)
+    if not match:
+        bare = text.strip()
+        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", bare):
+            meant = f"{bare}s" if re.fullmatch(r"[1-9][0-9]{0,8}", bare) else "30s"
+            raise ValueError(f"{clip(text)} has no unit; say s, m, h or d, as in {meant}")
+        raise ValueError(
+            f"{clip(text)} is not a duration; write whole numbers with d, h, m and s in that "
+            f"order, as in 1h30m"
+        )
+    seconds = sum(
+        int(part or 0) * unit for part, unit in zip(match.groups(), _SECONDS, strict=True)
+    )
+    if seconds == 0:
+        raise ValueError(f"{clip(text)} is too short; the least is 1s")
+    if seconds > _LONGEST_S:
+        raise ValueError(f"{clip(text)} is longer than ten years; the most is 3650d")
+    return seconds
