@@ -26,7 +26,11 @@ from submit_tf_job.errors import SettingsError
 from submit_tf_job.host import kerberos
 from submit_tf_job.host.hadoopconf import read_xml, resource_managers
 from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.located.diagnostics import Unreadable
+from submit_tf_job.host.located.nodes import Location
+from submit_tf_job.host.located.text_source import read_mapping
 from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
+from submit_tf_job.host.units import duration_s, memory
 
 __all__ = [
     "USER_NAME",
@@ -34,7 +38,6 @@ __all__ = [
     "Setting",
     "Settings",
     "directories",
-    "duration_s",
     "keys",
     "known_profiles",
     "krb5_conf_files",
@@ -157,34 +160,25 @@ def _port_range(value: Any) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _stripped(value: Any) -> str:
-    if isinstance(value, str):
-        return value.strip()
-    return ""
-
-
-def duration_s(value: Any) -> float:
-    """Parse a duration such as 500ms, 30s, 5m, 1h or 7d into seconds; raise ValueError where it is
-    invalid.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", _stripped(value))
-    if not match:
-        raise ValueError(f"invalid duration {value!r}; use 90s, 15m or 2h")
-    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+def _duration(value: Any) -> float:
+    return duration_s(str(value).strip())
 
 
 def _some_time(value: Any) -> float:
-    seconds = duration_s(value)
+    seconds = _duration(value)
     if not seconds:
         raise ValueError(f"{value!r} leaves no time; use 90s, 15m or 2h")
     return seconds
 
 
 def _size(value: Any) -> int:
-    match = re.fullmatch(r"([1-9]\d{0,5})(Mi|Gi|Ti)", _stripped(value))
-    if not match:
-        raise ValueError(f"{value!r} is not a size; write 256Mi or 2Gi")
-    return int(match[1]) * {"Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4}[match[2]]
+    return memory(str(value).strip()) * 1024**2
+
+
+def _amount(value: Any) -> str:
+    """Check an amount of memory, which the job spec's reader reads."""
+    memory(_text(value))
+    return _text(value)
 
 
 def _count(value: Any) -> int:
@@ -378,16 +372,16 @@ class DockerSettings:
 class TimeoutSettings:
     """Time-outs, in seconds."""
 
-    connect_s: float = setting(duration_s, 5.0, "to connect to a ResourceManager")
-    read_s: float = setting(duration_s, 30.0, "to wait for an answer to a question")
+    connect_s: float = setting(_duration, 5.0, "to connect to a ResourceManager")
+    read_s: float = setting(_duration, 30.0, "to wait for an answer to a question")
     failover_s: float = setting(
-        duration_s, 30.0, "to find a ResourceManager that answers, before a command gives up"
+        _duration, 30.0, "to find a ResourceManager that answers, before a command gives up"
     )
     submit_s: float = setting(
-        duration_s, 300.0, "for a whole submission, failovers and lost answers included"
+        _duration, 300.0, "for a whole submission, failovers and lost answers included"
     )
     unreachable_s: float = setting(
-        duration_s, 900.0, "for which a watch bears an unreachable cluster before it gives up"
+        _duration, 900.0, "for which a watch bears an unreachable cluster before it gives up"
     )
 
 
@@ -395,8 +389,8 @@ class TimeoutSettings:
 class PollSettings:
     """Intervals of polls, in seconds."""
 
-    min_s: float = setting(duration_s, 1.0, "shortest pause between two looks at a job")
-    max_s: float = setting(duration_s, 15.0, "longest pause between two looks at a job")
+    min_s: float = setting(_duration, 1.0, "shortest pause between two looks at a job")
+    max_s: float = setting(_duration, 15.0, "longest pause between two looks at a job")
 
 
 @dataclass(frozen=True)
@@ -416,7 +410,7 @@ class GatewaySettings:
         _count, 1000, "number of files of one request to a gateway", project=False
     )
     upload_time_s: float = setting(
-        duration_s,
+        _duration,
         600.0,
         "time in which the files of one request to a gateway must arrive",
         project=False,
@@ -541,7 +535,7 @@ class Settings:
         "what happens to a job whose tasks cannot all run at once on the nodes of the cluster",
     )
     detached_lifetime_s: float = setting(
-        duration_s,
+        _duration,
         30 * 86400.0,
         "lifetime of a job without one that is submitted and not followed",
     )
@@ -555,7 +549,7 @@ class Settings:
         _mapping, {}, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", env=False
     )
     task_memory: str | None = setting(
-        _name("[1-9][0-9]{0,8}(Mi|Gi|Ti)", "amount of memory, such as 4Gi"),
+        _amount,
         None,
         "memory of a task for which a job file of another system states none; default: it is "
         "asked for",
@@ -658,7 +652,7 @@ def _all_keys() -> Iterator[Setting]:
 
 def _key_of(item: Field[Any], *group: str) -> Setting:
     given, short = dict(item.metadata), item.name
-    if given["parse"] in (duration_s, _some_time):
+    if given["parse"] in (_duration, _some_time):
         short = short.removesuffix("_s")
     given["name"] = ".".join((*group, given["name"] or short))
     return Setting(path=(*group, item.name), **given)
@@ -999,8 +993,6 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
     """Read a file and return its content and a function that gives the position of a key; a missing
     file is empty.
     """
-    from submit_tf_job.host.yamlfile import YamlProblem, read_mapping
-
     try:
         raw = read_input(path, SETTINGS_FILE_MAX + 1)
         text = raw.decode("utf-8")
@@ -1013,13 +1005,12 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
     if not text:
         return {}, str  # without importing PyYAML
     try:
-        content, places = read_mapping(text)
-    except YamlProblem as problem:
-        raise SettingsError(f"{path}:{problem.line}:{problem.column}: {problem.message}") from None
+        content, places = read_mapping(text, str(path))
+    except Unreadable as problem:
+        raise SettingsError(f"{problem.place}: {problem}") from None
 
     def at(key: str) -> str:
-        line, column = places.get(key, (1, 1))
-        return f"{path}:{line}:{column}"
+        return str(places.get(key, Location(str(path), 1, 1)))
 
     return content, at
 

@@ -69,7 +69,7 @@ def seconds(text: str | None, option: str = "--timeout") -> float | None:
     if text is None:
         return None
     from submit_tf_job.errors import UsageError
-    from submit_tf_job.settings import duration_s
+    from submit_tf_job.host.units import duration_s
 
     try:
         return duration_s(text)

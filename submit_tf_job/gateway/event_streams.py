@@ -19,9 +19,9 @@ from submit_tf_job.gateway.problems import problem
 from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name, gateway_of
 from submit_tf_job.gateway.threads import ThreadChannel, in_thread, stream_from_thread
 from submit_tf_job.gateway.watchers import JobChange, Listener
+from submit_tf_job.host.units import duration_s
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.report.log_text import log_json, log_text
-from submit_tf_job.settings import duration_s
 
 __all__ = ["router"]
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from submit_tf_job.errors import UsageError
+from submit_tf_job.host.units import duration_s
 from submit_tf_job.operations.listing import ListedJob
-from submit_tf_job.settings import duration_s
 
 __all__ = ["MOMENT", "moment_ms", "page", "selected"]
 

@@ -26,7 +26,9 @@ from submit_tf_job import operations
 from submit_tf_job.errors import NoSuchJob, SettingsError, SubmitTFJobError
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.reloaded import ReloadedFile
-from submit_tf_job.host.yamlfile import YamlProblem, read_mapping
+from submit_tf_job.host.located.diagnostics import Unreadable
+from submit_tf_job.host.located.nodes import Location
+from submit_tf_job.host.located.text_source import read_mapping
 from submit_tf_job.jobspec.job import NO_IMAGE, Job
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.cluster import stored_copy
@@ -242,14 +244,12 @@ class Policy:
 
 def _parse(path: Path, text: str) -> dict[str, CallerRules]:
     try:
-        content, places = read_mapping(text)
-    except YamlProblem as problem:
-        at = f"{path}:{problem.line}:{problem.column}"
-        raise SettingsError(f"{at}: {problem.message}") from None
+        content, places = read_mapping(text, str(path))
+    except Unreadable as problem:
+        raise SettingsError(f"{problem.place}: {problem}") from None
 
     def fail(where: str, message: str) -> NoReturn:
-        line, column = places.get(where, (1, 1))
-        raise SettingsError(f"{path}:{line}:{column}: {where}: {message}")
+        raise SettingsError(f"{places.get(where, Location(str(path), 1, 1))}: {where}: {message}")
 
     rules: dict[str, dict[str, Any]] = {}
     for caller, given in content.items():

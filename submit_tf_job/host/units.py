@@ -1,4 +1,6 @@
-"""Read amounts with units: memory in Mi, Gi, Ti; durations in s, m, h, d."""
+"""Amounts with units, of settings, options and job specs: memory in Mi, Gi, Ti; durations in d, h,
+m, s (and ms where they are no whole seconds).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,16 @@ import re
 
 from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["DURATION", "MEMORY", "duration", "memory", "memory_text"]
+__all__ = ["MEMORY", "duration", "duration_s", "memory", "memory_text"]
 
 MEMORY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|Ti)")
-DURATION = re.compile(
-    r"(?=[0-9])(?:([0-9]{1,8})d)?(?:([0-9]{1,8})h)?(?:([0-9]{1,8})m)?(?:([0-9]{1,8})s)?"
+_DURATION = re.compile(
+    "(?=[0-9])" + "".join(rf"(?:([0-9]{{1,8}}){unit})?" for unit in ("d", "h", "m", "s", "ms"))
 )
 
 _MIB = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
 _SMALLER = {"M": "", "G": "Mi", "T": "Gi"}
-_SECONDS = (86_400, 3_600, 60, 1)
+_SECONDS = (86_400, 3_600, 60, 1, 0.001)
 _MEMORY_LIKE = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*([a-zA-Z]*)")
 _LONGEST_S = 3650 * 86_400
 
@@ -24,7 +26,7 @@ def memory(text: str) -> int:
     """Return an amount of memory in MiB, YARN's unit for containers (Resource.java).
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is none; the text is a sentence.
     """
     match = MEMORY.fullmatch(text)
     if match:
@@ -73,27 +75,37 @@ def _with_unit(number: str, is_fraction: bool) -> str:
     return f"{number}Mi" if int(number) >= 64 else f"{number}Gi"
 
 
-def duration(text: str) -> int:
-    """Return a duration in seconds.
+def duration_s(text: str) -> float:
+    """Return a duration in seconds, as settings and options have it: also 0s, and milliseconds.
 
     Raises:
-        ValueError: It is none, or longer than ten years.
+        ValueError: It is none; the text is a sentence.
     """
-    match = DURATION.fullmatch(text)
-    if not match:
-        bare = text.strip()
-        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", bare):
-            meant = f"{bare}s" if re.fullmatch(r"[1-9][0-9]{0,8}", bare) else "30s"
-            raise ValueError(f"{clip(text)} has no unit; say s, m, h or d, as in {meant}")
-        raise ValueError(
-            f"{clip(text)} is not a duration; write whole numbers with d, h, m and s in that "
-            f"order, as in 1h30m"
-        )
-    seconds = sum(
-        int(part or 0) * unit for part, unit in zip(match.groups(), _SECONDS, strict=True)
+    match = _DURATION.fullmatch(text)
+    if match:
+        parts = zip(match.groups(), _SECONDS, strict=True)
+        return sum(int(number or 0) * seconds for number, seconds in parts)
+    bare = text.strip()
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", bare):
+        meant = f"{bare}s" if re.fullmatch(r"[1-9][0-9]{0,8}", bare) else "30s"
+        raise ValueError(f"{clip(text)} has no unit; say s, m, h or d, as in {meant}")
+    raise ValueError(
+        f"{clip(text)} is not a duration; write whole numbers with d, h, m and s in that "
+        f"order, as in 1h30m"
     )
-    if seconds == 0:
+
+
+def duration(text: str) -> int:
+    """Return a duration in whole seconds, as a job spec has it: from 1s to ten years.
+
+    Raises:
+        ValueError: It is none; the text is a sentence.
+    """
+    seconds = duration_s(text)
+    if seconds < 1:
         raise ValueError(f"{clip(text)} is too short; the least is 1s")
     if seconds > _LONGEST_S:
         raise ValueError(f"{clip(text)} is longer than ten years; the most is 3650d")
-    return seconds
+    if seconds != int(seconds):
+        raise ValueError(f"{clip(text)} is finer than a second; write whole seconds")
+    return int(seconds)

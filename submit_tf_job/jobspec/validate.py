@@ -7,7 +7,6 @@ readers retype, numbers that they read differently, and what the kind of a value
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from submit_tf_job.host.located.nodes import (
     Table,
     clip,
     describe,
+    to_python,
 )
 from submit_tf_job.host.located.scalars import retyped, surprising
 from submit_tf_job.jobspec.grammar import Key, Keys, Kind
@@ -34,7 +34,6 @@ _Error = Any  # jsonschema's ValidationError, each of whose attributes has "unse
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLAG_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-_MOST_DIGITS = 1000
 _NUMBERS = (ScalarKind.WHOLE, ScalarKind.REAL)
 
 
@@ -52,7 +51,7 @@ def typed(root: Node, kind: Kind, schema: Mapping[str, Any], at: Where, place: L
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Located:
     """A value of the tree.
 
     Attributes:
@@ -69,9 +68,9 @@ class _Seen:
 class _Check:
     def __init__(self, root: Node, kind: Kind, at: Where, place: Location) -> None:
         self._notes: Diagnostics = at.notes
-        self._seen: dict[_Path, _Seen] = {}
+        self._seen: dict[_Path, _Located] = {}
         self._wrong: set[_Path] = set()
-        self._plain = self._look(_Seen(root, at, place, kind), ())
+        self._plain = self._look(_Located(root, at, place, kind), ())
 
     def result(self, schema: Mapping[str, Any]) -> Any:
         """Report all problems, and return the typed value."""
@@ -90,17 +89,17 @@ class _Check:
 
     # --- the tree as JSON values ---
 
-    def _look(self, seen: _Seen, path: _Path) -> Any:
+    def _look(self, seen: _Located, path: _Path) -> Any:
         """Return a node as a JSON value, and remember each value in it by its path."""
         self._seen[path] = seen
         seen.at.notes.places[seen.at.path] = seen.place
         node, kind = seen.node, seen.kind
         if isinstance(node, Scalar):
-            return _json(node)
+            return to_python(node)
         if isinstance(node, Items):
             items = kind and kind.items
             return [
-                self._look(_Seen(item, seen.at.item(index), item.place, items), (*path, index))
+                self._look(_Located(item, seen.at.item(index), item.place, items), (*path, index))
                 for index, item in enumerate(node.items)
             ]
         rows = kind.keys.rows if kind and kind.keys else {}
@@ -108,7 +107,7 @@ class _Check:
         for entry in node.entries:
             row = rows.get(entry.key)
             inner = row.kind if row else kind and kind.members
-            inside = _Seen(entry.value, seen.at.member(entry.key), entry.place, inner, row)
+            inside = _Located(entry.value, seen.at.member(entry.key), entry.place, inner, row)
             found[entry.key] = self._look(inside, (*path, entry.key))
         return found
 
@@ -136,7 +135,7 @@ class _Check:
             self._wrong.add(path)
             seen.at.fail(_sentence(seen, error))
 
-    def _missing(self, seen: _Seen, path: _Path, keys: list[str]) -> None:
+    def _missing(self, seen: _Located, path: _Path, keys: list[str]) -> None:
         known = seen.kind.keys if seen.kind else None
         if known is None:
             return
@@ -183,14 +182,14 @@ class _Check:
                 f"YAML 1.1 reads {clip(node.text)[1:-1]} as {made}; for text, quote it: "
                 f"{_quoted(node.text)}"
             )
-        value = single.make(_json(node))
+        value = single.make(to_python(node))
         if kind.single is None:
             return value
         if kind.keys is None:
             return kind.make([value])
         return kind.make({kind.keys.rows[kind.short].field or kind.short: value})
 
-    def _of_keys(self, seen: _Seen, kind: Kind, keys: Keys, node: Table, path: _Path) -> Any:
+    def _of_keys(self, seen: _Located, kind: Kind, keys: Keys, node: Table, path: _Path) -> Any:
         """Return the value of a mapping of known keys; a key that is meant by an unknown one, or
         required and missing, is wrong.
         """
@@ -208,23 +207,6 @@ class _Check:
 
 
 # --- JSON values ---
-
-
-def _json(node: Scalar) -> Any:
-    """Return the JSON value of a scalar; None, which nothing allows, for a number without one."""
-    if node.kind is ScalarKind.TEXT:
-        return node.text
-    if node.kind is ScalarKind.BOOLEAN:
-        return node.text.lower() == "true"
-    if node.kind is ScalarKind.NULL or len(node.text) > _MOST_DIGITS:
-        return None
-    if node.kind is ScalarKind.WHOLE:
-        return int(node.text, 0 if node.text[:2] in ("0x", "0o") else 10)
-    try:
-        number = float(node.text)
-    except ValueError:  # .inf and .nan
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _json_types(value: object) -> tuple[str, ...]:
@@ -296,7 +278,7 @@ def _is_rule(error: _Error) -> bool:
 # --- sentences ---
 
 
-def _sentence(seen: _Seen, error: _Error) -> str:
+def _sentence(seen: _Located, error: _Error) -> str:
     node, kind = seen.node, seen.kind
     assert kind is not None
     if isinstance(node, Scalar) and node.kind is ScalarKind.NULL and seen.row is not None:
@@ -325,7 +307,7 @@ def _of_this_type(node: Scalar, kind: Kind) -> str:
         said = _explained(single, node.text)
         # an amount without its unit is shown as the number that it is
         return said if own_words else said.replace(shown, shown[1:-1], 1)
-    value = _json(node)
+    value = to_python(node)
     fits = value is not None and not {*single.types}.isdisjoint(_json_types(value))
     return _explained(single, value) if fits else ""
 

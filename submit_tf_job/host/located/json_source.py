@@ -66,9 +66,9 @@ class _JsonReader:
         self._blanks()
         self._count += 1
         if self._count > MAX_NODES:
-            raise self._error(f"more than {MAX_NODES} values; no job spec is that large")
+            raise self._error(f"more than {MAX_NODES} values")
         if depth > MAX_DEPTH:
-            raise self._error(f"nested more than {MAX_DEPTH} levels deep; no job spec is that deep")
+            raise self._error(f"nested more than {MAX_DEPTH} levels deep")
         place, char = self._place(), self._char()
         if char == "{":
             return self._table(place, depth)

@@ -5,10 +5,12 @@ YAML, JSON, the settings and `--set` all produce this tree.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 __all__ = [
     "Items",
@@ -21,10 +23,13 @@ __all__ = [
     "clip",
     "describe",
     "from_python",
+    "key_places",
+    "to_python",
 ]
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*:[^/\s]*@")
 _SHOWN = 48
+_MOST_DIGITS = 1000
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,10 @@ class Location:
     line: int = 0
     column: int = 0
     path: str = ""
+
+    def __str__(self) -> str:
+        """Return the location as messages have it: file:line:column."""
+        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
 
 
 class ScalarKind(Enum):
@@ -129,6 +138,38 @@ def describe(node: Node) -> str:
     if node.kind is ScalarKind.NULL:
         return "nothing"
     return node.text if node.kind is ScalarKind.BOOLEAN else f"the number {clip(node.text)[1:-1]}"
+
+
+def to_python(node: Node) -> Any:
+    """Return a node as plain values; None for a number that JSON does not have."""
+    if isinstance(node, Table):
+        return {entry.key: to_python(entry.value) for entry in node.entries}
+    if isinstance(node, Items):
+        return [to_python(item) for item in node.items]
+    if node.kind is ScalarKind.TEXT:
+        return node.text
+    if node.kind is ScalarKind.BOOLEAN:
+        return node.text.lower() == "true"
+    if node.kind is ScalarKind.NULL or len(node.text) > _MOST_DIGITS:
+        return None
+    if node.kind is ScalarKind.WHOLE:
+        return int(node.text, 0 if node.text[:2] in ("0x", "0o") else 10)
+    try:
+        number = float(node.text)
+    except ValueError:  # .inf and .nan
+        return None
+    return number if math.isfinite(number) else None
+
+
+def key_places(node: Node, prefix: str = "") -> Iterator[tuple[str, Location]]:
+    """Yield the location of each key by its dotted path."""
+    if isinstance(node, Items):
+        for item in node.items:
+            yield from key_places(item, prefix)
+    for entry in node.entries if isinstance(node, Table) else ():
+        path = f"{prefix}.{entry.key}".removeprefix(".")
+        yield path, entry.place
+        yield from key_places(entry.value, path)
 
 
 def from_python(value: object, place: Location) -> Node:

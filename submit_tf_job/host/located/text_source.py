@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from submit_tf_job.host.inputfile import read_input, reason
 from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
 from submit_tf_job.host.located.json_source import read_json
-from submit_tf_job.host.located.nodes import Location, Node
-from submit_tf_job.host.located.yaml_source import read_yaml
+from submit_tf_job.host.located.nodes import (
+    Location,
+    Node,
+    Scalar,
+    ScalarKind,
+    Table,
+    describe,
+    key_places,
+    to_python,
+)
+from submit_tf_job.host.located.yaml_source import EMPTY, read_yaml
 
-__all__ = ["MAX_BYTES", "decode", "parse", "parse_file"]
+__all__ = ["MAX_BYTES", "decode", "parse", "parse_file", "read_mapping"]
 
 MAX_BYTES = 1024 * 1024
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -37,6 +47,32 @@ def parse_file(path: Path, notes: Diagnostics) -> Node:
 
         return read_xml(text, notes)
     return parse(text, notes)
+
+
+def read_mapping(text: str, source: str) -> tuple[dict[str, Any], dict[str, Location]]:
+    """Return a YAML file of one mapping as plain values, with the location of each key by its
+    dotted path; an empty file is an empty mapping.
+
+    Raises:
+        Unreadable: The text is not YAML, or not a mapping.
+    """
+    notes = Diagnostics(source)
+    try:
+        root = read_yaml(decode(text, source), notes)
+    except Unreadable as error:
+        if str(error) == EMPTY:
+            return {}, {}
+        raise
+    for first in sorted(notes.problems)[:1]:
+        raise Unreadable(Location(source, first.line, first.column), first.message)
+    if isinstance(root, Scalar) and root.kind is ScalarKind.NULL:
+        return {}, {}
+    if not isinstance(root, Table):
+        raise Unreadable(
+            root.place, f"expected a mapping of names to values, found {describe(root)}"
+        )
+    content: dict[str, Any] = to_python(root)
+    return content, dict(key_places(root))
 
 
 def decode(text: str | bytes, source: str) -> str:

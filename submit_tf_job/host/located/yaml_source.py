@@ -22,13 +22,13 @@ from submit_tf_job.host.located.nodes import (
     clip,
 )
 from submit_tf_job.host.located.scalars import kind_of_plain
-from submit_tf_job.host.yamlfile import unclosed_bracket
 
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["MAX_ALIASES", "MAX_DEPTH", "MAX_NODES", "parse_flow", "read_yaml"]
+__all__ = ["EMPTY", "MAX_ALIASES", "MAX_DEPTH", "MAX_NODES", "parse_flow", "read_yaml"]
 
+EMPTY = "the file is empty; `submit_tf_job init` writes a job spec to begin with"
 MAX_DEPTH = 20
 MAX_NODES = (
     20_000  # each alias counts as the values that it stands for: 306 bytes can stand for 226 MB
@@ -69,7 +69,7 @@ _SYNTAX: tuple[tuple[str, str, bool], ...] = (
     # PyYAML's own limit, since 6.0.4: its scanner reads ahead of the check below
     (
         r"maximum nesting depth",
-        f"nested more than {MAX_DEPTH} levels deep; no job spec is that deep",
+        f"nested more than {MAX_DEPTH} levels deep",
         False,
     ),
     (
@@ -170,10 +170,7 @@ class _Composer:
         next(self._events)  # the stream's start
         event = next(self._events)
         if isinstance(event, yaml.StreamEndEvent):
-            raise Unreadable(
-                Location(self._notes.source, 1, 1),
-                "the file is empty; `submit_tf_job init` writes a job spec to begin with",
-            )
+            raise Unreadable(Location(self._notes.source, 1, 1), EMPTY)
         node, _ = self._node(next(self._events), 1)
         end = next(self._events)
         self._refuse_more(end.end_mark.index)
@@ -186,11 +183,7 @@ class _Composer:
             another = (
                 self._text.startswith("---", rest.end()) or "..." in self._text[at - 3 : rest.end()]
             )
-            what = (
-                "a second document begins here; a job spec file holds one job"
-                if another
-                else _UNFIT
-            )
+            what = "a second document begins here; keep one" if another else _UNFIT
             raise Unreadable(Location(self._notes.source, line, 1), what)
 
     def _node(self, event: Any, depth: int) -> tuple[Node, int]:
@@ -252,8 +245,7 @@ class _Composer:
                 self._notes.problem(
                     at,
                     "",
-                    "a merge key (<<) is not read; write the keys out, or use a named "
-                    "resource shape",
+                    "a merge key (<<) is not read; write the keys out",
                 )
             elif key in entries:
                 self._notes.problem(
@@ -295,7 +287,7 @@ class _Composer:
         if anchored is None:
             raise Unreadable(
                 place,
-                f"the alias *{clip(event.anchor)[1:-1]} stands inside of what it stands for",
+                f"the alias *{clip(event.anchor)[1:-1]} refers to a value that contains it",
             )
         node, nodes, levels = anchored
         self._spend(place, nodes, depth + levels - 1)
@@ -306,13 +298,10 @@ class _Composer:
         if self._count > MAX_NODES:
             raise Unreadable(
                 place,
-                f"more than {MAX_NODES} values, aliases counted as what they stand for; no "
-                f"job spec is that large",
+                f"more than {MAX_NODES} values, aliases counted as what they stand for",
             )
         if depth > MAX_DEPTH:
-            raise Unreadable(
-                place, f"nested more than {MAX_DEPTH} levels deep; no job spec is that deep"
-            )
+            raise Unreadable(place, f"nested more than {MAX_DEPTH} levels deep")
 
     def _place(self, event: Any) -> Location:
         return Location(self._notes.source, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -322,7 +311,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Unread
     mark, began = error.problem_mark or error.context_mark, error.context_mark
     if mark is None:
         return Unreadable(Location(source), f"not YAML: {error.problem}")
-    unclosed = unclosed_bracket(error, text)
+    unclosed = _unclosed_bracket(error, text)
     if unclosed is not None:
         kind = "list" if "sequence" in str(error.context) else "mapping"
         return Unreadable(
@@ -342,6 +331,32 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Unread
             line = began.line + 1 if began else place.line
             return Unreadable(place, message.format(what=_construct(said), line=line))
     return Unreadable(place, f"not YAML: {error.problem}")
+
+
+def _unclosed_bracket(error: Any, text: str) -> tuple[int, int] | None:
+    """Return line and column, both from 1, of a bracket that is never closed; None for other
+    errors.
+
+    YAML's parser reads the next line as a part of the list or mapping, and fails at that line's
+    ':'. A line `key: …` that is indented no more than the line of the bracket is the next key.
+
+    Args:
+        error: PyYAML's error (`MarkedYAMLError`).
+        text: The text that was parsed.
+    """
+    began, mark = error.context_mark, error.problem_mark or error.context_mark
+    if began is None or not re.search("flow (sequence|mapping)", str(error.context)):
+        return None
+    lines = text.splitlines()
+    at, stopped = (lines[line] if line < len(lines) else "" for line in (began.line, mark.line))
+    next_key = mark.line > began.line and re.match(r" *[\w.\"'-]+ *:(\s|$)", stopped) is not None
+    if mark.index >= len(text) or (next_key and _indentation(stopped) <= _indentation(at)):
+        return began.line + 1, began.column + 1
+    return None
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
 
 
 def _construct(said: str) -> str:

@@ -111,12 +111,13 @@ def test_wrong_usage(cli: Cli, argv: list[str], message: str) -> None:
         (["wait", "a", "--for", "ever"], "--for takes ready or done, not 'ever'", ""),
         (
             ["wait", "a", "--timeout", "5"],
-            "--timeout: invalid duration '5'; use 90s, 15m or 2h",
+            "--timeout: '5' has no unit; say s, m, h or d, as in 5s",
             "",
         ),
         (
             ["submit", "a", "--timeout", "x"],
-            "--timeout: invalid duration 'x'; use 90s, 15m or 2h",
+            "--timeout: 'x' is not a duration; write whole numbers with d, h, m and s in that "
+            "order, as in 1h30m",
             "",
         ),
         (

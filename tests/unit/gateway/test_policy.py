@@ -139,7 +139,7 @@ def test_each_action_is_recorded(tmp_path: Path) -> None:
         ("bob: {expires: soon}", "bob.expires: expected the last day, such as 2026-12-31"),
         ("bob: {queues: ml}", "bob.queues: expected a list of queues"),
         ('"*": {jobs: 1}\nal ice: {}', "policy.yaml:2:1: al ice: not a user name"),
-        ("bob: {jobs: 1, jobs: 2}", "policy.yaml:1:16: 'jobs' is there twice"),
+        ("bob: {jobs: 1, jobs: 2}", "policy.yaml:1:16: the key 'jobs' stands here again"),
     ],
 )
 def test_policy_that_is_invalid(tmp_path: Path, text: str, message: str) -> None:
