@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -90,6 +91,7 @@ class Call(Generic[R]):
                 reach and stop it.
         """
         ended = self._followed(timeout_s)
+        say(f"{self.handle.name} is over; YARN collects its logs, in which its tasks' results are")
         if ended.error is not None:
             cause, name = ended.root_cause, self.handle.name
             task = cause.task if cause else None
@@ -130,18 +132,17 @@ def result_of(handle: JobHandle, task: str) -> Any:
     Raises:
         SubmitTFJobError: Its logs are not available.
     """
-    packed = _left(handle, task, needed=True)
-    assert packed is not None
-    return _value(packed, task)
+    return _value(_left(handle, task, needed=True), handle.name, task)
 
 
 def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
-    """Return the output of a task, after waiting until its logs can be read."""
+    """Return what a task left, after waiting until its logs can be read; None for nothing."""
     cluster = handle.client.cluster
-    deadline = cluster.clock() + SETTLE_S
+    deadline, were_read = cluster.clock() + SETTLE_S, False
     while True:
         try:
             lines = [line.text for line in handle.logs(task, files=[callee.RESULT_FILE])]
+            were_read = True
         except NoSuchJob:
             lines = []
         if lines:
@@ -149,7 +150,7 @@ def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
         if cluster.clock() > deadline or not needed:
             break
         cluster.sleep(1.0)
-    if needed:
+    if needed and not were_read:
         raise SubmitTFJobError(
             f"{handle.name} succeeded, and what {task} returned cannot be read: "
             f"its logs are not available",
@@ -159,12 +160,25 @@ def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
 
 
 def _raised(packed: bytes, task: str) -> BaseException:
-    kind, error, text = pickle.loads(packed)
-    if kind != callee.ERROR or error is None:
-        return JobFailed(next(reversed(text.strip().splitlines()), f"{task} failed"))
+    """Return what a task raised; JobFailed with its text where that cannot be rebuilt here."""
+    kind, what, text = pickle.loads(packed)
+    if kind == callee.REFUSED:
+        return JobFailed(text)
+    try:
+        error = pickle.loads(what)
+        if isinstance(error, tuple):
+            made_of, args, attributes = error
+            error = made_of.__new__(made_of, *args)
+            vars(error).update(attributes)
+    except Exception:  # noqa: BLE001 - a module that is not here, or the user's own class
+        error = JobFailed(f"{task} raised {_last_line(text)}")
     error.__cause__ = RemoteTraceback(task, text)
     assert isinstance(error, BaseException)
     return error
+
+
+def _last_line(text: str) -> str:
+    return next(reversed(text.strip().splitlines()), "an exception")
 
 
 def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
@@ -183,11 +197,27 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - a script says what it does
 
 
-def _value(packed: bytes, task: str) -> Any:
+def _value(packed: bytes | None, name: str, task: str) -> Any:
+    """Return what a task returned.
+
+    Raises:
+        SubmitTFJobError: It returned nothing, or it cannot be read on this host.
+    """
+    if packed is None:
+        raise SubmitTFJobError(
+            f"{name} succeeded, and {task} returned nothing: its process ended before the function",
+            hint="The function must return: os._exit and exec end its process.",
+        )
     kind, value, _text = pickle.loads(packed)
     if kind != callee.VALUE:
         raise _raised(packed, task)
-    return value
+    try:
+        return pickle.loads(value)
+    except Exception as error:
+        raise SubmitTFJobError(
+            f"what {task} of {name} returned cannot be read here: {type(error).__name__}: {error}",
+            hint="This host needs the packages of the value's classes; or return plain data.",
+        ) from error
 
 
 def start(
@@ -455,7 +485,8 @@ def _run_here(
         )
     error = operations.error_of(done.status)
     if error is None:
-        value: R = _value(left[loaded.deciding_task], loaded.deciding_task)
+        task = loaded.deciding_task
+        value: R = _value(left.get(task), loaded.name, task)
         return value
     first = loaded.deciding_task
     if done.status.verdict.failure:
@@ -489,11 +520,18 @@ def call_spec(
         directory: The directory.
 
     Raises:
-        UsageError: The function cannot be pickled, or `job` has a command.
+        UsageError: It is no plain function or cannot be pickled, or `job` has a command.
     """
     if "command" in job:
         raise UsageError(
             "a job that calls a function has no command of its own", hint="leave command out"
+        )
+    if not callable(function):
+        raise UsageError(f"{function!r} is not a function")
+    if iscoroutinefunction(function):
+        raise UsageError(
+            f"{function.__name__} is a coroutine function, and a task does not await its result",
+            hint="Give a function that calls asyncio.run.",
         )
     packed = base64.b64encode(pickled_call(function, args, kwargs)).decode("ascii")
     version = ".".join(map(str, sys.version_info[:2]))

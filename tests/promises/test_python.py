@@ -28,13 +28,15 @@ ON_THE_CLUSTER = (
     "leaves",
     "cannot be sent back",
     "remote",
+    "Rejected",
+    "leaves with 0",
     "TFCluster",
     "TFCluster raises",
     "TFParallel",
     "HorovodRunner",
     "run_on_yarn",
 )
-CALL_S = 540  # ten jobs, five side by side, on two busy cores
+CALL_S = 540  # twelve jobs, five side by side, on two busy cores
 
 
 @dataclass
@@ -167,6 +169,9 @@ def test_a_script_that_makes_every_call(cluster_user: User) -> None:
     raised(ends["TFParallel"], "Unlucky", "in task worker-1:", "shard 1")
     raised(ends["leaves"], "JobFailed", "worker-0 ended with exit status 5")
     raised(ends["cannot be sent back"], "JobFailed", "what the function returned cannot be sent")
+    *of_the_class, last = ends["Rejected"]
+    assert (of_the_class, last.endswith("Rejected: row 7: bad")) == (["row 7: bad", 7], True)
+    assert ends["leaves with 0"] is None
     names = dict(
         re.findall(r"^Submitted (calls-[a-z-]+)-([0-9a-f]{4}(?:-\d)?) ", said, re.MULTILINE)
     )
@@ -227,6 +232,31 @@ def test_a_script_that_calls_its_functions_on_this_machine(user: User) -> None:
     raised(ends["argument"], "UsageError", "its argument 1 of type lock cannot be pickled")
     raised(ends["KerasExperiment"], "UsageError", "HorovodRunner(np=N).run(train)")
     raised(ends["command"], "UsageError", "no command of its own")
+
+
+def test_results_and_exceptions_that_pickle_alone_does_not_bring_back(user: User) -> None:
+    raising = ("local rejects", "local rejects with a lock", "local raises of its own")
+    returning = ("local returns of its own", "local ends its process", "local leaves with 0")
+    more = ("local without environment", "coroutine", "no function")
+    ends, _said = user.result(user.start("calls.py", *raising, *returning, *more))
+    raised(ends["local rejects"], "Rejected", "in task worker-0:", "row 7: bad")
+    raised(ends["local rejects with a lock"], "Rejected", "in task worker-0:", "row 7: bad")
+    raised(
+        ends["local raises of its own"],
+        "JobFailed",
+        "worker-0 raised only_there.Odd: is odd",
+        "in task worker-0:",
+    )
+    raised(
+        ends["local returns of its own"],
+        "SubmitTFJobError",
+        "returned cannot be read here: ModuleNotFoundError: No module named 'only_there'",
+    )
+    raised(ends["local ends its process"], "SubmitTFJobError", "worker-0 returned nothing")
+    assert ends["local leaves with 0"] is None
+    assert ends["local without environment"] == "done"
+    raised(ends["coroutine"], "UsageError", "coroutine is a coroutine function")
+    raised(ends["no function"], "UsageError", "3 is not a function")
 
 
 def test_requirements_resolve_in_an_environment_without_pip(user: User) -> None:

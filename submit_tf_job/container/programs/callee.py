@@ -21,7 +21,10 @@ PICKLE_FILE = "tfjob_cloudpickle.py"
 COMPAT_FILE = "tfjob_in_task.py"
 RESULT_FILE = "tfjob-result.txt"
 RESULT_MAX = 16 * 1024 * 1024
-VALUE, ERROR = "value", "error"
+# what the result file holds: what was returned; what was raised, with its traceback; or why neither
+# can be sent, as a sentence. Value and exception are pickled on their own, as the reader may lack
+# a module of theirs.
+VALUE, ERROR, REFUSED = "value", "error", "refused"
 # the call could not be unpickled: another Python, or a module that the image lacks
 EXIT_CANNOT_CALL = 97
 LINE = 76
@@ -84,28 +87,46 @@ def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     return function, args, kwargs
 
 
-def leave(kind: str, what: Any, text: str, pack: Callable[[Any], bytes]) -> None:
-    """Write a result to the log directory; an object that cannot be pickled becomes its text."""
-    try:
-        packed = pack((kind, what, text))
-    except Exception as error:  # the user's own classes may raise anything
-        what = {VALUE: "returned", ERROR: "raised"}[kind]
-        text += "\n\nwhat the function %s cannot be sent back: %r" % (what, error)
-        packed = pickle.dumps((ERROR, None, text))
-    if len(packed) > RESULT_MAX:
-        text = (
-            "what the function returned has %d bytes, and at most %d are sent back: write "
-            "it to a file system" % (len(packed), RESULT_MAX)
-        )
-        packed = pickle.dumps((ERROR, None, text))
-    logs = (os.environ.get("LOG_DIRS") or ".").split(",")[0]
-    data = base64.b64encode(packed).decode("ascii")
-    with open(os.path.join(logs, RESULT_FILE), "w", encoding="ascii") as file:
+def leave(directory: str, kind: str, packed: bytes | None, text: str) -> None:
+    """Write a result to the log directory."""
+    data = base64.b64encode(pickle.dumps((kind, packed, text))).decode("ascii")
+    with open(os.path.join(directory, RESULT_FILE), "w", encoding="ascii") as file:
         file.writelines(data[at : at + LINE] + "\n" for at in range(0, len(data), LINE))
+
+
+def returned(value: Any, pack: Callable[[Any], bytes]) -> tuple[str, bytes | None, str]:
+    """Return the record of a value."""
+    try:
+        packed = pack(value)
+    except Exception as error:  # the user's own classes may raise anything
+        return REFUSED, None, "what the function returned cannot be sent back: %r" % error
+    if len(packed) > RESULT_MAX:
+        sentence = "what the function returned has %d bytes, and at most %d are sent back: write it"
+        return REFUSED, None, (sentence + " to a file system") % (len(packed), RESULT_MAX)
+    return VALUE, packed, ""
+
+
+def raised(error: BaseException, pack: Callable[[Any], bytes]) -> tuple[str, bytes | None, str]:
+    """Return the record of an exception.
+
+    Pickle calls a class with `args`. Many classes take other arguments, so the second form has
+    what an exception without that call is made of; the third leaves out its attributes.
+    """
+    text = traceback.format_exc()
+    for form in (error, (type(error), error.args, vars(error)), (type(error), error.args, {})):
+        try:
+            packed = pack(form)
+            pickle.loads(packed)
+        except Exception:  # noqa: S112 - the traceback is sent in any case
+            continue
+        if len(packed) <= RESULT_MAX:
+            return ERROR, packed, text
+    return ERROR, None, text
 
 
 def main() -> int:
     """Call the function, and return the exit status."""
+    directory = os.path.abspath((os.environ.get("LOG_DIRS") or ".").split(",")[0])
     try:
         pack = cloudpickle().dumps
         compat()
@@ -113,18 +134,19 @@ def main() -> int:
     except Exception as error:
         traceback.print_exc()
         text = "the function could not be called: %s: %s" % (type(error).__name__, error)
-        leave(ERROR, None, text, pickle.dumps)
+        leave(directory, REFUSED, None, text)
         return EXIT_CANNOT_CALL
     try:
         value = function(*args, **kwargs)
-    except SystemExit:
+    except SystemExit as error:
+        if error.code in (None, 0):
+            leave(directory, *returned(None, pack))
         raise
     except BaseException as error:
-        text = traceback.format_exc()
-        sys.stderr.write(text)
-        leave(ERROR, error, text, pack)
+        sys.stderr.write(traceback.format_exc())
+        leave(directory, *raised(error, pack))
         return 1
-    leave(VALUE, value, "", pack)
+    leave(directory, *returned(value, pack))
     return 0
 
 

@@ -128,6 +128,45 @@ def left_over() -> Any:
 LOCK: Any = threading.Lock()
 
 
+class Rejected(Exception):
+    """An exception whose `args` are not the arguments of its class, as many are."""
+
+    def __init__(self, row: int, word: str) -> None:
+        super().__init__(f"row {row}: {word}")
+        self.row = row
+
+
+def rejects(*, with_a_lock: bool = False) -> None:
+    error = Rejected(7, "bad")
+    if with_a_lock:
+        vars(error)["lock"] = threading.Lock()
+    raise error
+
+
+def caught() -> Any:
+    try:
+        run(rejects, job=ONE)
+    except Rejected as error:
+        return [str(error), error.row, str(error.__cause__).splitlines()[-1]]
+
+
+def knows_a_module_that_is_not_here(*, raises: bool) -> Any:
+    there = sys.modules["only_there"] = type(sys)("only_there")
+    exec("class Odd(Exception): pass", vars(there))
+    odd = there.Odd("is odd")
+    if raises:
+        raise odd
+    return odd
+
+
+def without_environment() -> str:
+    os.environ.clear()
+    return "done"
+
+
+async def coroutine() -> None: ...
+
+
 def uses_a_lock() -> Any:
     return LOCK
 
@@ -148,6 +187,8 @@ CALLS: dict[str, Callable[[], Any]] = {
         file_systems=["viewfs://root", "hdfs://root"],
         job={"image": ONE["image"]},
     ),
+    "Rejected": caught,
+    "leaves with 0": lambda: run(leaves, 0, job=ONE),
     "KerasExperiment": keras_experiment,
     "waits": lambda: run(waits, float(os.environ["WAIT_S"]), job=ONE),
     # on this machine
@@ -159,6 +200,19 @@ CALLS: dict[str, Callable[[], Any]] = {
     "local too large": lambda: run(bytes, 17 * 1024 * 1024, job=ONE, local=True),
     "lock": lambda: run(uses_a_lock, job=ONE, local=True),
     "argument": lambda: run(waits, LOCK, job=ONE, local=True),
+    "local rejects": lambda: run(rejects, job=ONE, local=True),
+    "local rejects with a lock": lambda: run(rejects, with_a_lock=True, job=ONE, local=True),
+    "local raises of its own": lambda: run(
+        knows_a_module_that_is_not_here, raises=True, job=ONE, local=True
+    ),
+    "local returns of its own": lambda: run(
+        knows_a_module_that_is_not_here, raises=False, job=ONE, local=True
+    ),
+    "local leaves with 0": lambda: run(leaves, 0, job=ONE, local=True),
+    "local ends its process": lambda: run(os._exit, 0, job=ONE, local=True),
+    "local without environment": lambda: run(without_environment, job=ONE, local=True),
+    "coroutine": lambda: run(coroutine, job=ONE, local=True),
+    "no function": lambda: run(3, job=ONE, local=True),  # type: ignore[call-overload]
     "command": lambda: run(waits, 1, job={**ONE, "command": "true"}, local=True),
 }
 
