@@ -591,9 +591,10 @@ class Settings:
         """
         urls = self.resource_manager_urls
         if not urls:
+            origin = self.origins.get("resource_managers", "default")
+            nor = "neither settings, environment nor HADOOP_CONF_DIR names one"
             raise SettingsError(
-                "no ResourceManager is known: neither settings, environment nor "
-                "HADOOP_CONF_DIR names one",
+                f"no ResourceManager is known: {nor if origin == 'default' else origin}",
                 hint="give --rm http://host:8088, or set resource_managers in "
                 f"{self.directories.config / 'settings.yaml'}, or start one on this "
                 f"machine with `submit_tf_job sandbox up`",
@@ -769,6 +770,9 @@ def load_settings(
         SettingsError: A file cannot be read, a name is unknown, a value is wrong, or the profile
             does not exist.
     """
+    for name in arguments or ():
+        if name not in keys():
+            raise SettingsError(f"there is no setting {name!r}{_did_you_mean(name, keys())}")
     env = _environment(environ)
     dirs = directories(env)
     here = _working_directory() if cwd is None else cwd
@@ -852,7 +856,7 @@ def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Set
             (layer[name] for layer in stack if name in layer), (key.default, "default")
         )
         try:
-            values[name] = raw if origin == "default" else key.parse(raw)
+            values[name] = raw if origin == "default" or raw == () else key.parse(raw)
         except ValueError as error:
             raise SettingsError(f"{origin}: {name}: {error}") from None
         origins[name] = origin
@@ -1058,9 +1062,12 @@ def _hadoop_layer(directory: str, origin: str) -> _Values:
     conf = Path(directory)
     yarn, core = read_xml(conf / "yarn-site.xml"), read_xml(conf / "core-site.xml")
     values: dict[str, tuple[Any, str]] = {}
-    urls = resource_managers(yarn)
+    urls, source = resource_managers(yarn), f"{origin}: {conf / 'yarn-site.xml'}"
     if urls:
-        values["resource_managers"] = (urls, f"{origin}: {conf / 'yarn-site.xml'}")
+        values["resource_managers"] = (urls, source)
+    elif origin == "HADOOP_CONF_DIR":  # says which cluster is meant, so the sandbox is not used
+        why = "names none" if yarn else "is not there"
+        values["resource_managers"] = ((), f"{source} {why}")
     domain = core.get("hadoop.registry.dns.domain-name")
     if domain:
         values["dns.domain"] = (domain, f"{origin}: {conf / 'core-site.xml'}")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
-from submit_tf_job.errors import DeadlinePassed
 from submit_tf_job.report.follow_text import ChangePrinter
 from submit_tf_job.report.job_text import job_lines, job_object
 
@@ -41,13 +40,6 @@ def follow_printing(
     printer = ChangePrinter(context.say, why, progress_every_s=progress_every_s)
     try:
         return watch(printer)
-    except DeadlinePassed as error:
-        if error.hint:  # the job is over, and its logs are awaited
-            raise
-        raise DeadlinePassed(
-            f"{error.message}; {ref.name} may still be running",
-            hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}",
-        ) from None
     except BaseException:
         context.interrupted = printer.still(ref.name)
         raise

@@ -150,7 +150,7 @@ def following(
         return seen
 
     poll = cluster.settings.poll
-    status = yield from watching(
+    steps = watching(
         look,
         lambda status: until(status) or in_vain(status),
         on_status=on_status,
@@ -160,6 +160,15 @@ def following(
         patience=Patience(cluster.settings.timeouts.unreachable_s),
         clock=cluster.clock,
     )
+    try:
+        status = yield from steps
+    except DeadlinePassed as error:
+        if error.hint:  # the job is over, and its logs are awaited
+            raise
+        raise DeadlinePassed(
+            f"{error.message}; {ref.name} may still be running",
+            hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}",
+        ) from None
     if status.state.is_final or not in_vain(status):
         return status
     return _end(cluster, ref, status)

@@ -366,7 +366,8 @@ def job_lines(
     else:
         yield from _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
-        yield f"  Confirmed by YARN and by {_deciding(status)}"
+        yarn = "" if app is None else "YARN and by "  # `local` has no YARN
+        yield f"  Confirmed by {yarn}{_deciding(status)}"
     if verdict.hint and not cause:
         yield f"  hint: {verdict.hint}"
     yield from cause_lines(pending)

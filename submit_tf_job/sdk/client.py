@@ -312,7 +312,7 @@ class Client:
         *,
         user: str | None = "",
         queue: str | None = None,
-        states: Iterable[JobState] = (),
+        states: Iterable[JobState | str] = (),
         within_s: float | None = None,
         limit: int | None = None,
         names: Iterable[str] = (),
@@ -322,16 +322,25 @@ class Client:
         Args:
             user: The owner; "" for the client's user, None for all users.
             queue: The queue; None for all queues.
-            states: The states; empty for all.
+            states: The states, also by name; empty for all.
             within_s: Maximum age in seconds since submission; None for any age.
             limit: Maximum number of jobs.
             names: Names or application ids; empty for all.
+
+        Raises:
+            UsageError: A state does not exist.
         """
+        from submit_tf_job.errors import UsageError
+        from submit_tf_job.observation import JobState
         from submit_tf_job.operations.listing import JobSelection
         from submit_tf_job.sdk.notebook import ListedJobs
 
         whose = self.settings.user if user == "" else user
-        chosen = JobSelection(whose, queue, frozenset(states), within_s, limit, frozenset(names))
+        try:
+            chosen_states = frozenset(map(JobState, states))
+        except ValueError as error:
+            raise UsageError(f"{error}; states are {', '.join(JobState)}") from None
+        chosen = JobSelection(whose, queue, chosen_states, within_s, limit, frozenset(names))
         return ListedJobs(operations.list_jobs(self.cluster, chosen))
 
 
@@ -720,7 +729,7 @@ def jobs(
     *,
     user: str | None = "",
     queue: str | None = None,
-    states: Iterable[JobState] = (),
+    states: Iterable[JobState | str] = (),
     within_s: float | None = None,
     limit: int | None = None,
     names: Iterable[str] = (),

@@ -89,7 +89,7 @@ def test_a_job_that_succeeds(shell: Shell) -> None:
     assert "from a file\n" in done.stdout
     assert 'say "$HOME"\n' in done.stdout
     assert "to stderr\n" in done.stdout
-    assert "fine  SUCCEEDED" in done.stdout
+    assert "fine  SUCCEEDED\n  Confirmed by worker-0\n" in done.stdout
     assert "SUCCEEDED" in done.stderr
     is_clean(shell, "fine")
 

@@ -23,7 +23,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from tests.fakes import gateway
-from tests.fakes.command_line import Done
+from tests.fakes.command_line import Cli, Done
 from tests.world import RM, World
 
 
@@ -146,3 +146,25 @@ def test_control_characters_are_escaped(world: World, text: str, shown: str) -> 
     assert world("list").err == f"error: {shown}\n  hint: {shown}\n"
     break_network(world, JobSpecError([Problem(1, 1, "a", text)]))
     assert world("list").err == f"line 1: a: {shown}\n"
+
+
+def test_hadoop_conf_dir_without_a_cluster_is_not_replaced_by_the_sandbox(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = home / ".config/submit_tf_job/profiles.d/sandbox.yaml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text(f"resource_managers: {RM}\nsandbox: true\n")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(home / "typo"))
+    shown = cli("config", "show")
+    assert (shown.status, shown.out.splitlines()[0]) == (0, "profile: (none)")
+    done = cli("list")
+    where = f"HADOOP_CONF_DIR: {home}/typo/yarn-site.xml"
+    assert done.status == 2
+    assert done.err.startswith(f"error: no ResourceManager is known: {where} is not there\n")
+    (home / "typo").mkdir()
+    (home / "typo/yarn-site.xml").write_text(
+        "<configuration><property><name>a</name><value>b</value></property></configuration>"
+    )
+    assert f"{where} names none" in cli("list").err
+    monkeypatch.delenv("HADOOP_CONF_DIR")
+    assert cli("config", "show").out.startswith("profile: sandbox\n")

@@ -55,6 +55,29 @@ def test_submit_gives_a_job_that_need_not_be_followed_a_lifetime(world: World) -
     assert (posted["lifetime"], posted) == (30 * 86400, json.loads(planned.body))
 
 
+def test_client_refuses_a_setting_that_does_not_exist(world: World) -> None:
+    wanted = "there is no setting 'resource_manager'; did you mean resource_managers?"
+    with pytest.raises(submit_tf_job.SettingsError) as error:
+        submit_tf_job.Client(resource_manager="http://rm:8088")
+    assert error.value.message == wanted
+
+
+def test_jobs_takes_states_by_name(world: World) -> None:
+    world.submitted()
+    assert [job.name for job in client().jobs(states=["RUNNING"])] == ["mnist"]
+    assert list(client().jobs(states=["FAILED"])) == []
+    with pytest.raises(submit_tf_job.UsageError, match="'x' is not a valid JobState; states are P"):
+        client().jobs(states=["x"])
+
+
+def test_deadline_names_the_job(world: World) -> None:
+    world.submitted()
+    with pytest.raises(submit_tf_job.DeadlinePassed) as error:
+        client().attach("mnist").wait(timeout_s=5)
+    assert error.value.message == "the deadline of 5 s passed; mnist may still be running"
+    assert error.value.hint == "submit_tf_job wait mnist, or submit_tf_job stop mnist"
+
+
 def test_reprs_and_tables(world: World) -> None:
     assert repr(client()) == "<client of no profile, user alice>"
     assert repr(client().jobs()) == "no jobs"
