@@ -122,7 +122,10 @@ def _mount(written: str) -> Mount:
         raise ValueError(
             f"unknown mode {clip(mode)}; it is ro (to read, the default) or rw (to write, too)"
         )
+    # OCIContainerRuntime.USER_MOUNT_PATTERN has no escape
     for side in (source, target):
+        if "," in side:
+            raise ValueError(f"{clip(side)} has a comma, which YARN's list of mounts cannot hold")
         if not side.startswith("/") or ".." in side.split("/"):
             raise ValueError(
                 f"{clip(side)} is not an absolute path without '..'; write it out from /"

@@ -1,4 +1,6 @@
-"""Find all problems for which YARN or a NodeManager would refuse a job, before the POST.
+"""Find what YARN or a NodeManager would refuse of a valid job on its cluster, before the POST.
+
+What no cluster takes, the job spec's reader refuses (`jobspec/keys.py`, `rules.py`).
 
 Several errors of YARN come too late: the name stays taken, every container fails, or the job is
 reported as successful.
@@ -29,10 +31,6 @@ MAX_HOST_NAME = 64  # DockerLinuxContainerRuntime.validateHostname fails longer 
 MAX_ENV_ENTRY = 100_000
 MAX_ENV_TOTAL = 1_500_000
 MAX_LITERAL_TF_CONFIG = 60_000  # Docker reads an env file by lines of 64 KiB
-NAME = re.compile(r"[a-z][a-z0-9-]*")
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-PYTHON = re.compile(r"[A-Za-z0-9_./+-]+")
 # The AM (AbstractLauncher) or the NodeManager (ContainerLaunch.sanitizeEnv) sets them after the
 # job's variables.
 RESERVED_ENV = frozenset(
@@ -73,26 +71,13 @@ def check_job(job: Job, site: Site, tf_configs: Mapping[str, str]) -> list[Probl
         *secrets.problems(job),
         *caps_problems(job, site.caps),
     ]
-    if not PYTHON.fullmatch(job.python):
-        message = f"{job.python!r} is not a valid path of an interpreter"
-        problems.append(job.problem("python", message))
     for role in job.roles.values():
-        own = role.python.interpreter if role.python else ""
-        if own and not PYTHON.fullmatch(own):
-            message = f"{own!r} is not a valid path of an interpreter"
-            problems.append(job.problem(f"roles.{role.name}.python", message))
         problems += [*_files(job, role, site), *_role(job, role), *_env(job, role)]
     return problems
 
 
 def _names(job: Job, site: Site) -> Iterator[Problem]:
-    if not NAME.fullmatch(job.name) or job.name.endswith("-") or len(job.name) > MAX_NAME:
-        yield job.problem(
-            "name",
-            f"{job.name!r} is not a valid service name; use at most {MAX_NAME} lower-case "
-            f"letters, digits, hyphens; a letter first",
-        )
-    elif job.name == "version":
+    if job.name == "version":
         yield job.problem(
             "name",
             "'version' conflicts with YARN's endpoint GET services/version; choose another name",
@@ -112,11 +97,11 @@ def _names(job: Job, site: Site) -> Iterator[Problem]:
 
 def _role_name(job: Job, role: Role, site: Site) -> Iterator[Problem]:
     path = f"roles.{role.name}"
-    if not NAME.fullmatch(role.name) or role.name.endswith("-") or len(role.name) > MAX_COMPONENT:
+    if len(role.name) > MAX_COMPONENT:
         yield job.problem(
             path,
-            f"{role.name!r} is not a valid role name; use at most {MAX_COMPONENT} "
-            f"lower-case letters, digits, hyphens; a letter first",
+            f"{role.name!r} has {len(role.name)} characters, and YARN takes {MAX_COMPONENT}; "
+            f"shorten the role's name",
         )
         return
     if role.name == job.name:
@@ -133,34 +118,15 @@ def _role_name(job: Job, role: Role, site: Site) -> Iterator[Problem]:
 
 
 def _network(job: Job, site: Site) -> Iterator[Problem]:
-    if not NETWORK.fullmatch(job.network):
-        yield job.problem(
-            "network",
-            f"{job.network!r} is not a valid Docker network; use host, bridge, or the name "
-            f"of an allowed network",
-        )
-    elif site.networks is not None and job.network not in site.networks:
+    if site.networks is not None and job.network not in site.networks:
         yield job.problem(
             "network",
             f"this site does not allow the network {job.network!r}; it allows "
             f"{', '.join(site.networks)}",
         )
-    tasks = sum(job.counts.values())
-    if job.network == "none" and tasks > 1:
-        yield job.problem(
-            "network",
-            "without a network the tasks cannot find one another; use host, bridge, or "
-            "the name of a network",
-        )
 
 
 def _tf_config(job: Job, site: Site, tf_configs: Mapping[str, str]) -> Iterator[Problem]:
-    if job.tf_config is TFConfigMode.COUNTS and not job.bootstrap:
-        yield job.problem(
-            "tf_config",
-            "without the bootstrap TF_CONFIG is not built in the container; use "
-            "`tf_config: literal` or none",
-        )
     if job.tf_config is not TFConfigMode.LITERAL:
         return
     if not site.domain:
@@ -197,16 +163,6 @@ def _role(job: Job, role: Role) -> Iterator[Problem]:
             f"{path}.command",
             f"the command has {size} bytes; put it into a script and list it in `files`",
         )
-    if not job.bootstrap and role.files:
-        yield job.problem(
-            f"{path}.files",
-            "without the bootstrap no files are unpacked in the container; put them into the image",
-        )
-    if not job.bootstrap and (role.max_restarts or role.tolerate):
-        yield job.problem(
-            path,
-            "restart and tolerate need the bootstrap, which counts failures",
-        )
 
 
 def _files(job: Job, role: Role, site: Site) -> Iterator[Problem]:
@@ -228,9 +184,7 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
         path = f"roles.{role.name}.env.{name}"
         size = len(f"{name}={value}".encode())
         total += size
-        if not ENV_NAME.fullmatch(name):
-            yield job.problem(path, f"{name!r} is not a valid name of an environment variable")
-        elif name.startswith("YARN_CONTAINER_RUNTIME_"):
+        if name.startswith("YARN_CONTAINER_RUNTIME_"):
             yield job.problem(
                 path,
                 "YARN's runtime variables are this tool's to set; use image, network, "
@@ -248,8 +202,6 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
                 f"{name} is bash's own, and without the bootstrap a value from here would "
                 f"be lost or break the task",
             )
-        if "\0" in value:
-            yield job.problem(path, "the value contains a NUL byte, which no environment supports")
         if size > MAX_ENV_ENTRY:
             yield job.problem(
                 path,

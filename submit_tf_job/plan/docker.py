@@ -100,7 +100,6 @@ def _problems(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iter
             f"remove its mounts; trusted: {listed}"
         )
         yield job.problem(f"roles.{role.name}.image", message)
-    yield from _mount_syntax(job, role)
     yield from _mounts_allowed(job, role, site, mounts)
     yield from _options(job, role, site)
 
@@ -130,28 +129,6 @@ def is_trusted(image: str, registries: Sequence[str]) -> bool:
         image.startswith(f"{registry}/") or (registry == "library" and "/" not in image)
         for registry in registries
     )
-
-
-def _mount_syntax(job: Job, role: Role) -> Iterator[Problem]:
-    for index, mount in enumerate(role.mounts):
-        for side in (mount.source, mount.target):
-            # OCIContainerRuntime.USER_MOUNT_PATTERN has no way to write a comma or a colon.
-            if re.search(r"[,:\0]", side):
-                yield _mount_problem(
-                    job,
-                    role,
-                    index,
-                    f"{side!r} contains a comma or a colon, which YARN's mount list does not "
-                    f"support",
-                )
-        if not mount.target.startswith("/") or ".." in mount.target.split("/"):
-            yield _mount_problem(
-                job, role, index, f"{mount.target!r} is not an absolute path in the container"
-            )
-        if ".." in mount.source.split("/"):
-            yield _mount_problem(
-                job, role, index, f"{mount.source!r} contains '..'; write the path without it"
-            )
 
 
 def _mounts_allowed(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iterator[Problem]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 
 from submit_tf_job.container import contract
@@ -90,18 +89,6 @@ def _edition(content: bytes) -> str:
 
 
 def _problems(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
-    if "/" not in kerberos.principal:
-        yield job.problem(
-            "kerberos.principal",
-            f"{kerberos.principal!r} has no '/'; YARN takes service principals only: "
-            f"user/_HOST@REALM",
-        )
-    if kerberos.secret is None and not re.match(r"hdfs://|file:///", kerberos.keytab):
-        yield job.problem(
-            "kerberos.keytab",
-            f"{kerberos.keytab!r} is not a URI that YARN fetches; use hdfs:///path "
-            f"(fetched as you) or file:///path (present on every node)",
-        )
     if kerberos.secret is not None and not (site.staging or "").startswith("hdfs://"):
         yield job.problem(
             "kerberos.keytab",

@@ -13,7 +13,7 @@ import pytest
 
 from submit_tf_job import jobspec
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.jobspec.job import Command, Kerberos, Mount, ShippedFile, TFConfigMode
+from submit_tf_job.jobspec.job import Command, TFConfigMode
 from submit_tf_job.plan import Site, plan
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role
 
@@ -23,11 +23,6 @@ SET_BY_YARN = (
     "is set by YARN or by this tool, and a value from here would be lost or break the task"
 )
 NO_IMAGE = "is not an image name that YARN accepts: [host[:port]/]lower-case/path[:tag]"
-NO_KEYTAB = (
-    "is not a URI that YARN fetches; use hdfs:///path (fetched as you) or file:///path "
-    "(present on every node)"
-)
-COMMA = "contains a comma or a colon, which YARN's mount list does not support"
 PORTS = "literal fixes the ports of 4 tasks on the host network, and 20000-20003 has 3 for them"
 
 
@@ -65,12 +60,6 @@ def test_good_jobs_have_no_problems() -> None:
 
 BAD: list[tuple[Any, Site, str]] = [
     (
-        make_job(name="a_b"),
-        SITE,
-        "name: 'a_b' is not a valid service name; use at most 63 lower-case letters, digits, "
-        "hyphens; a letter first",
-    ),
-    (
         make_job(name="version"),
         SITE,
         "name: 'version' conflicts with YARN's endpoint GET services/version; choose another name",
@@ -78,8 +67,8 @@ BAD: list[tuple[Any, Site, str]] = [
     (
         make_job(make_role("a" * 45)),
         Site("alice"),
-        f"roles.{'a' * 45}: '{'a' * 45}' is not a valid role name; use at most 44 lower-case "
-        "letters, digits, hyphens; a letter first",
+        f"roles.{'a' * 45}: '{'a' * 45}' has 45 characters, and YARN takes 44; shorten the role's "
+        "name",
     ),
     (
         make_job(make_role("mnist")),
@@ -90,24 +79,6 @@ BAD: list[tuple[Any, Site, str]] = [
         make_job(),
         Site("al ice"),
         "user 'al ice' is not valid in a host name (as 'al ice'), which YARN's registry requires",
-    ),
-    (
-        make_job(network="a b"),
-        SITE,
-        "network: 'a b' is not a valid Docker network; use host, bridge, or the name of an "
-        "allowed network",
-    ),
-    (
-        make_job(network="none"),
-        SITE,
-        "network: without a network the tasks cannot find one another; use host, bridge, or the "
-        "name of a network",
-    ),
-    (
-        make_job(bootstrap=False),
-        SITE,
-        "tf_config: without the bootstrap TF_CONFIG is not built in the container; use "
-        "`tf_config: literal` or none",
     ),
     (
         make_job(tf_config=LITERAL),
@@ -124,28 +95,6 @@ BAD: list[tuple[Any, Site, str]] = [
         MANY,
         NARROW,
         f"tf_config: {PORTS}; use counts, or widen ports.range in the settings",
-    ),
-    (
-        make_job(python="python 3"),
-        SITE,
-        "python: 'python 3' is not a valid path of an interpreter",
-    ),
-    (
-        make_job(kerberos=Kerberos("alice@REALM", "hdfs:///k")),
-        SITE,
-        "kerberos.principal: 'alice@REALM' has no '/'; YARN takes service principals only: "
-        "user/_HOST@REALM",
-    ),
-    (
-        make_job(make_role("chief", files=(ShippedFile("a", b""),)), **BARE),
-        SITE,
-        "roles.chief.files: without the bootstrap no files are unpacked in the container; put "
-        "them into the image",
-    ),
-    (
-        make_job(make_role("chief", tolerate=1), **BARE),
-        SITE,
-        "roles.chief: restart and tolerate need the bootstrap, which counts failures",
     ),
 ]
 
@@ -164,18 +113,6 @@ def test_host_name_longer_than_64() -> None:
     ]
     longer = make_job(make_role("worker", instances=11), name="a" * room)
     assert len(problems(longer)) == 1, "worker-10 is one longer"
-
-
-@pytest.mark.parametrize(
-    ("keytab", "good"),
-    [
-        *((uri, True) for uri in ("hdfs:///k", "hdfs://nn:8020/k", "file:///k")),
-        *((uri, False) for uri in ("/k", "http://x/k", "hdfs:k", "s3a://b/k", "viewfs:///k")),
-    ],
-)
-def test_keytabs(keytab: str, good: bool) -> None:
-    expected = [] if good else [f"kerberos.keytab: {keytab!r} {NO_KEYTAB}"]
-    assert problems(make_job(kerberos=Kerberos("a/b@R", keytab))) == expected
 
 
 # Measured: the most workers whose TF_CONFIG fits into one line of Docker's env file are 1385 and
@@ -303,13 +240,7 @@ def test_env_runtime_variables(name: str) -> None:
     assert in_env(name) == in_env(name, **BARE) == [said]
 
 
-@pytest.mark.parametrize("name", ["", "1A", "A-B", "A.B", "A B", "A=B", "é", "A\n", "$A"])
-def test_env_invalid_name(name: str) -> None:
-    assert in_env(name) == [f"{name!r} is not a valid name of an environment variable"]
-
-
-def test_env_sizes_and_nul() -> None:
-    assert in_env("A", "x\0y") == ["the value contains a NUL byte, which no environment supports"]
+def test_env_sizes() -> None:
     assert in_env("A", "x" * 99_998) == []
     assert in_env("A", "é" * 50_000) == [
         "the value has 100002 bytes; over 100000 a node may not start the task; put it into a file"
@@ -321,29 +252,6 @@ def test_env_sizes_and_nul() -> None:
         f"can be given"
     ]
     assert problems(one(env=dict(list(env.items())[:16]))) == []
-
-
-# --- mounts ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        ("/a", "/b", ""),
-        ("/a b", "/ü", ""),
-        ("/a..b", "/c..d", ""),
-        ("/a,b", "/c", f"'/a,b' {COMMA}"),
-        ("/a", "/b:c", f"'/b:c' {COMMA}"),
-        ("/a\0", "/b", f"'/a\\x00' {COMMA}"),
-        ("/a", "b", "'b' is not an absolute path in the container"),
-        ("/a", "/b/../c", "'/b/../c' is not an absolute path in the container"),
-        ("/a/..", "/b", "'/a/..' contains '..'; write the path without it"),
-    ],
-)
-def test_mounts(source: str, target: str, message: str) -> None:
-    mounts = (Mount("/x", "/y"), Mount(source, target))
-    expected = [f"roles.chief.mounts[1]: {message}"] if message else []
-    assert problems(one(mounts=mounts)) == expected
 
 
 # --- size -----------------------------------------------------------------------------------------
@@ -380,14 +288,14 @@ name: version
 image: Bad
 strategy: multi-worker
 command: [python, t.py]
-mounts: ["/a:/b", "/c,d:/e"]
+mounts: ["/site/a:/b", "/c:/e"]
 env: {LOG_DIR: x}
 roles:
   chief: {memory: 1Gi}
   worker:
     memory: 1Gi
     image: ALSO_BAD
-    mounts: ["/f,g:/h"]
+    mounts: ["/f:/h"]
     env: {TFJOB_X: "1"}
 """
 
@@ -395,15 +303,17 @@ roles:
 def test_problems_have_lines_of_the_job_spec() -> None:
     defaults = jobspec.Defaults({"mounts": ["/site:/site"]}, {}, "settings.yaml")
     job = jobspec.loads(SPEC, source="train.yaml", base=None, defaults=defaults)
-    assert problems(job, Site("1")) == [
+    not_allowed = "read-only; it allows /site"
+    assert problems(job, Site("1", ro_mounts=("/site",), rw_mounts=())) == [
         "train.yaml:1:1: user '1' is not valid in a host name (as '1'), which YARN's registry "
         "requires",
         "train.yaml:1:1: name: 'version' conflicts with YARN's endpoint GET services/version; "
         "choose another name",
         f"train.yaml:2:1: image: 'Bad' {NO_IMAGE}",
-        f"train.yaml:5:19: mounts[1]: '/c,d' {COMMA}",
+        f"train.yaml:5:24: mounts[1]: this site does not allow mounting '/c' {not_allowed}",
         f"train.yaml:6:7: env.LOG_DIR: LOG_DIR {SET_BY_YARN}",
         f"train.yaml:11:5: roles.worker.image: 'ALSO_BAD' {NO_IMAGE}",
-        f"train.yaml:12:14: roles.worker.mounts: '/f,g' {COMMA}",
+        "train.yaml:12:14: roles.worker.mounts: this site does not allow mounting '/f' "
+        f"{not_allowed}",
         f"train.yaml:13:11: roles.worker.env.TFJOB_X: TFJOB_X {SET_BY_YARN}",
     ]
