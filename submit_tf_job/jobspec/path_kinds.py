@@ -9,7 +9,7 @@ from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.grammar import Kind
 from submit_tf_job.jobspec.job import PATTERN, Mount
-from submit_tf_job.jobspec.kinds import text
+from submit_tf_job.jobspec.kinds import matching, text
 
 __all__ = [
     "CONF_ARCHIVE",
@@ -145,30 +145,6 @@ MOUNT = text(
 )
 
 
-def _hadoop_conf(conf: str) -> str:
-    of_nodes = conf.startswith("/") and ".." not in conf.split("/")
-    if (
-        conf == "inline"
-        or CONF_ARCHIVE.fullmatch(conf)
-        or (of_nodes and not any(char in conf for char in ":, \t\n"))
-    ):
-        return conf
-    raise ValueError(
-        f"{clip(conf)} is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes"
-    )
-
-
-def _keytab(keytab: str) -> str:
-    # ServiceClient.addKeytabResourceIfSecure supports these two schemes; with any other the AM
-    # gets no keytab, and only logs that.
-    if not REMOTE_KEYTAB.fullmatch(keytab) and re.match(r"[a-z][a-z0-9+.-]*:", keytab):
-        raise ValueError(
-            f"{clip(keytab)} is not a keytab that YARN can fetch; write hdfs:///path, "
-            f"file:///path (on every node), or the path of one here"
-        )
-    return keytab
-
-
 def _krb5_conf(conf: str) -> str:
     if conf in ("inline", "none") or (_NODE_PATH.fullmatch(conf) and ".." not in conf.split("/")):
         return conf
@@ -177,17 +153,18 @@ def _krb5_conf(conf: str) -> str:
     )
 
 
-HADOOP_CONF = text(
-    "inline, an archive on HDFS, or a directory of the nodes",
+HADOOP_CONF = matching(
+    r"(inline|hdfs://\S+\.(zip|tar\.gz|tgz)|/(?!(.*/)?\.\.(/|$))[^:,\s]*)",
+    "is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes",
     "`inline`, a URI or a path",
-    _hadoop_conf,
-    pattern=r"^(inline|hdfs://\S+\.(zip|tar\.gz|tgz)|/(?!(.*/)?\.\.(/|$))[^:,\s]*)$",
 )
-KEYTAB = text(
-    "hdfs:///path, file:///path for one on every node, or the path of a keytab on this host",
+KEYTAB = matching(
+    # ServiceClient.addKeytabResourceIfSecure supports these two schemes; with any other the AM
+    # gets no keytab, and only logs that
+    r"(hdfs://\S+|file:///[^\s:,]+|(?![a-z][a-z0-9+.-]*:).+)",
+    "is not a keytab that YARN can fetch; write hdfs:///path, file:///path (on every node), or "
+    "the path of one here",
     "URI or path",
-    _keytab,
-    pattern=r"^(hdfs://\S+|file:///[^\s:,]+|(?![a-z][a-z0-9+.-]*:).+)$",
 )
 KRB5_CONF = text(
     "inline, none, or a file of the nodes",

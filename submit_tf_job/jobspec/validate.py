@@ -33,8 +33,16 @@ _Path = tuple[str | int, ...]
 _Error = Any  # jsonschema's ValidationError, each of whose attributes has "unset" in its type
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_FLAG_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-_NUMBERS = (ScalarKind.WHOLE, ScalarKind.REAL)
+_FLAGS = {"true": "true", "yes": "true", "on": "true"} | dict.fromkeys(
+    ("false", "no", "off"), "false"
+)
+_JSON_TYPES = {
+    ScalarKind.TEXT: "string",
+    ScalarKind.WHOLE: "integer",
+    ScalarKind.REAL: "number",
+    ScalarKind.BOOLEAN: "boolean",
+    ScalarKind.NULL: "null",
+}
 
 
 def typed(root: Node, kind: Kind, schema: Mapping[str, Any], at: Where, place: Location) -> Any:
@@ -47,30 +55,37 @@ def typed(root: Node, kind: Kind, schema: Mapping[str, Any], at: Where, place: L
         at: The path of the tree; collects problems, and the location of every value.
         place: The location of the tree.
     """
-    return _Check(root, kind, at, place).result(schema)
+    at.notes.places[at.path] = place
+    return _Check(root, kind, at).result(schema)
 
 
 @dataclass(frozen=True)
 class _Located:
-    """A value of the tree.
-
-    Attributes:
-        row: Its key, if that is one of the table.
-    """
+    """A value of the tree, with its path, its kind and, if it has one, its row of the table."""
 
     node: Node
     at: Where
-    place: Location
     kind: Kind | None
     row: Key | None = None
 
+    @property
+    def keys(self) -> set[str]:
+        """The keys of a mapping."""
+        return {entry.key for entry in self.node.entries} if isinstance(self.node, Table) else set()
+
+    @property
+    def meant(self) -> set[str | None]:
+        """The keys of the table that unknown ones most likely mean."""
+        known = self.kind.keys if self.kind else None
+        return {known.meant_by(key) for key in self.keys - set(known.rows)} if known else set()
+
 
 class _Check:
-    def __init__(self, root: Node, kind: Kind, at: Where, place: Location) -> None:
+    def __init__(self, root: Node, kind: Kind, at: Where) -> None:
         self._notes: Diagnostics = at.notes
         self._seen: dict[_Path, _Located] = {}
         self._wrong: set[_Path] = set()
-        self._plain = self._look(_Located(root, at, place, kind), ())
+        self._plain = self._look(_Located(root, at, kind), ())
 
     def result(self, schema: Mapping[str, Any]) -> Any:
         """Report all problems, and return the typed value."""
@@ -92,24 +107,23 @@ class _Check:
     def _look(self, seen: _Located, path: _Path) -> Any:
         """Return a node as a JSON value, and remember each value in it by its path."""
         self._seen[path] = seen
-        seen.at.notes.places[seen.at.path] = seen.place
-        node, kind = seen.node, seen.kind
+        node, kind, places = seen.node, seen.kind, self._notes.places
         if isinstance(node, Scalar):
             return to_python(node)
         if isinstance(node, Items):
-            items = kind and kind.items
-            return [
-                self._look(_Located(item, seen.at.item(index), item.place, items), (*path, index))
-                for index, item in enumerate(node.items)
-            ]
-        rows = kind.keys.rows if kind and kind.keys else {}
-        found = {}
+            found = []
+            for index, item in enumerate(node.items):
+                at = seen.at.item(index)
+                places[at.path] = item.place
+                found.append(self._look(_Located(item, at, kind and kind.items), (*path, index)))
+            return found
+        rows, members = kind.keys.rows if kind and kind.keys else {}, {}
         for entry in node.entries:
-            row = rows.get(entry.key)
-            inner = row.kind if row else kind and kind.members
-            inside = _Located(entry.value, seen.at.member(entry.key), entry.place, inner, row)
-            found[entry.key] = self._look(inside, (*path, entry.key))
-        return found
+            row, at = rows.get(entry.key), seen.at.member(entry.key)
+            places[at.path] = entry.place
+            inside = _Located(entry.value, at, row.kind if row else kind and kind.members, row)
+            members[entry.key] = self._look(inside, (*path, entry.key))
+        return members
 
     # --- the schema's errors as problems ---
 
@@ -136,14 +150,10 @@ class _Check:
             seen.at.fail(_sentence(seen, error))
 
     def _missing(self, seen: _Located, path: _Path, keys: list[str]) -> None:
-        known = seen.kind.keys if seen.kind else None
-        if known is None:
-            return
-        for key in keys:
-            if not _has(seen.node, key) and key not in _meant(seen.node, known):
-                self._wrong.add((*path, key))
-                why = f"missing; {known.rows[key].missing}"
-                self._notes.problem(seen.place, seen.at.member(key).path, why)
+        rows = seen.kind.keys.rows if seen.kind and seen.kind.keys else {}
+        for key in set(keys) - seen.keys - seen.meant:
+            self._wrong.add((*path, key))
+            seen.at.fail(f"missing; {rows[key].missing}", key)
 
     # --- typed values ---
 
@@ -158,7 +168,7 @@ class _Check:
             if isinstance(node, Items):
                 return kind.make([self._typed((*path, n)) for n in range(len(node.items))])
             if kind.keys is not None:
-                return self._of_keys(seen, kind, kind.keys, node, path)
+                return kind.make(self._of_keys(seen, kind.keys, path))
             return kind.make({entry.key: self._typed((*path, entry.key)) for entry in node.entries})
         except ValueError as wrong:
             seen.at.fail(str(wrong))
@@ -189,8 +199,8 @@ class _Check:
             return kind.make([value])
         return kind.make({kind.keys.rows[kind.short].field or kind.short: value})
 
-    def _of_keys(self, seen: _Located, kind: Kind, keys: Keys, node: Table, path: _Path) -> Any:
-        """Return the value of a mapping of known keys; a key that is meant by an unknown one, or
+    def _of_keys(self, seen: _Located, keys: Keys, path: _Path) -> dict[str, Any]:
+        """Return the values of known keys by field; a key that is meant by an unknown one, or
         required and missing, is wrong.
         """
         values: dict[str, Any] = {}
@@ -201,31 +211,9 @@ class _Check:
                 values[key.field or name] = None
             elif key.default is not None:
                 self._notes.default(seen.at.member(name).path)
-        for name in _meant(node, keys):
+        for name in filter(None, seen.meant):
             values.setdefault(keys.rows[name].field or name, None)
-        return kind.make(values)
-
-
-# --- JSON values ---
-
-
-def _json_types(value: object) -> tuple[str, ...]:
-    if isinstance(value, bool):
-        return ("boolean",)
-    if isinstance(value, int):
-        return ("integer", "number")
-    return ("number",) if isinstance(value, float) else ("string",)
-
-
-def _has(node: Node, key: str) -> bool:
-    return isinstance(node, Table) and node.find(key) is not None
-
-
-def _meant(node: Node, keys: Keys) -> set[str]:
-    """Return the keys that unknown ones most likely mean."""
-    entries = node.entries if isinstance(node, Table) else ()
-    meant = {keys.meant_by(entry.key) for entry in entries if entry.key not in keys.rows}
-    return {key for key in meant if key is not None}
+        return values
 
 
 # --- errors of jsonschema ---
@@ -289,11 +277,8 @@ def _sentence(seen: _Located, error: _Error) -> str:
         return kind.too_many.format(many=len(error.instance))
     if error.validator == "minLength":
         return "expected the program's name, found an empty one"
-    if isinstance(node, Scalar):
-        said = _of_this_type(node, kind) or _of_text_without_quotes(node, kind)
-        if said:
-            return said
-    return f"expected {kind.expected}, found {describe(node)}{_hint(node, kind)}"
+    said = _of_this_type(node, kind) if isinstance(node, Scalar) else ""
+    return said or f"expected {kind.expected}, found {describe(node)}{_hint(node, kind)}"
 
 
 def _of_this_type(node: Scalar, kind: Kind) -> str:
@@ -302,26 +287,19 @@ def _of_this_type(node: Scalar, kind: Kind) -> str:
     own_words = single.explains_all and kind.expected == "text"
     if node.kind is ScalarKind.TEXT and not node.text.strip() and not own_words:
         return f"expected {kind.expected}, found an empty one" if "string" in single.types else ""
-    if node.kind in _NUMBERS and single.explains_all:
-        shown = clip(node.text)
-        said = _explained(single, node.text)
+    value, shown = to_python(node), clip(node.text)
+    if value is not None and _JSON_TYPES[node.kind] in single.types:
+        return _explained(single, value)
+    if node.kind in (ScalarKind.WHOLE, ScalarKind.REAL) and single.explains_all:
         # an amount without its unit is shown as the number that it is
-        return said if own_words else said.replace(shown, shown[1:-1], 1)
-    value = to_python(node)
-    fits = value is not None and not {*single.types}.isdisjoint(_json_types(value))
-    return _explained(single, value) if fits else ""
-
-
-def _of_text_without_quotes(node: Scalar, kind: Kind) -> str:
-    """Return what YAML makes of text that lacks its quotes; "" if text has a form here."""
-    if kind.expected != "text" or node.kind in (ScalarKind.TEXT, ScalarKind.NULL):
-        return ""
-    if node.plain:
-        return (
-            f"YAML reads {clip(node.text)[1:-1]} as {retyped(node)}; for text, quote it: "
-            f"{_quoted(node.text)}"
-        )
-    return f"expected text, found {describe(node)}; put it in quotes"
+        said = _explained(single, node.text)
+        said = said if own_words else said.replace(shown, shown[1:-1], 1)
+        if said:
+            return said
+    if kind.expected == "text" and node.plain and node.kind is not ScalarKind.NULL:
+        how = f"for text, quote it: {_quoted(node.text)}"
+        return f"YAML reads {shown[1:-1]} as {retyped(node)}; {how}"
+    return ""
 
 
 def _quoted(text: str) -> str:
@@ -340,15 +318,13 @@ def _hint(node: Node, kind: Kind) -> str:
     """Return how to write a value of another type as one of this kind."""
     if not isinstance(node, Scalar):
         return ""
-    if node.kind is ScalarKind.NULL and kind.exact:
-        return '; write "" for empty text'
-    if node.kind is ScalarKind.TEXT:
-        if kind.types == ("array",):
-            return "; put it in [ ]"
-        if kind.types == ("boolean",):
-            word = node.text.lower()
-            near = _FLAG_WORDS.get(word, word if word in _FLAG_WORDS.values() else "")
-            return f"; write {near}, without quotes" if near else ""
-        is_number = "integer" in kind.types and _DECIMAL.fullmatch(node.text)
-        return "; leave out the quotes" if is_number else ""
-    return ""
+    if node.kind is ScalarKind.NULL:
+        return '; write "" for empty text' if kind.exact else ""
+    if node.kind is not ScalarKind.TEXT:
+        return "; put it in quotes" if kind.expected == "text" else ""
+    if kind.types == ("array",):
+        return "; put it in [ ]"
+    if kind.types == ("boolean",) and node.text.lower() in _FLAGS:
+        return f"; write {_FLAGS[node.text.lower()]}, without quotes"
+    is_number = "integer" in kind.types and _DECIMAL.fullmatch(node.text)
+    return "; leave out the quotes" if is_number else ""
