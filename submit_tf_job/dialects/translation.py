@@ -24,6 +24,7 @@ from submit_tf_job.host.located.nodes import (
     Table,
     clip,
     describe,
+    from_python,
 )
 from submit_tf_job.jobspec.job import Remark
 
@@ -534,19 +535,7 @@ def _fits(pattern: str, name: str) -> bool:
 
 
 def _node(value: object, place: Location) -> Node:
-    if isinstance(value, Scalar):
-        return replace(value, place=place)
-    if isinstance(value, (Items, Table)):
-        return value
-    if isinstance(value, bool):
-        return Scalar(ScalarKind.BOOLEAN, str(value).lower(), place)
-    if isinstance(value, int):
-        return Scalar(ScalarKind.WHOLE, str(value), place)
-    if isinstance(value, (list, tuple)):
-        return Items(tuple(_node(item, place) for item in value), place)
-    if isinstance(value, Mapping):
-        return Table(tuple(Pair(k, place, _node(v, place)) for k, v in value.items()), place)
-    return Scalar(ScalarKind.TEXT, str(value), place)
+    return replace(value, place=place) if isinstance(value, Scalar) else from_python(value, place)
 
 
 def _table(tree: _Tree, place: Location) -> Table:

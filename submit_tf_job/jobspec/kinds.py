@@ -264,7 +264,7 @@ def _port(value: str | int) -> int:
         return AUTO_PORT
     if not 1 <= value <= 65535:
         raise ValueError(f"{value} is not a valid port; use auto, or 1 to 65535")
-    return value
+    return int(value)
 
 
 PORT = Kind(

@@ -173,7 +173,9 @@ def key_places(node: Node, prefix: str = "") -> Iterator[tuple[str, Location]]:
 
 
 def from_python(value: object, place: Location) -> Node:
-    """Return plain Python values (of the settings) as nodes at one location."""
+    """Return plain Python values as nodes at one location; a node in them keeps its own."""
+    if isinstance(value, (Scalar, Items, Table)):
+        return value
     if isinstance(value, Mapping):
         return Table(
             tuple(Pair(str(key), place, from_python(item, place)) for key, item in value.items()),

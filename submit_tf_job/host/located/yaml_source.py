@@ -92,8 +92,8 @@ _CANNOT_START = "nothing can begin with {char}; put the text in quotes"
 _TAB = "a tab; YAML is indented with spaces only"
 
 
-def read_yaml(text: str, notes: Diagnostics) -> Node:
-    """Return the located tree of one YAML document.
+def read_yaml(text: str, notes: Diagnostics, place: Location | None = None) -> Node:
+    """Return the located tree of one YAML document; `place` is one location for all of it.
 
     Raises:
         Unreadable: The text is not YAML, or uses a refused feature.
@@ -103,7 +103,7 @@ def read_yaml(text: str, notes: Diagnostics) -> Node:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     _refuse_directives(text, notes.source)
     try:
-        return _Composer(yaml.parse(text, Loader=loader), text, notes).document()
+        return _Composer(yaml.parse(text, Loader=loader), text, notes, place).document()
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text, notes.source) from None
     except yaml.reader.ReaderError as error:
@@ -123,23 +123,12 @@ def parse_flow(text: str, place: Location) -> Node:
     if not text.strip():
         raise Unreadable(place, "there is no value behind '='")
     try:
-        node = read_yaml(text, notes)
+        node = read_yaml(text, notes, place)
     except Unreadable as error:
         raise Unreadable(place, f"{clip(text)} is not a YAML value: {error}") from None
     if notes.problems:
         raise Unreadable(place, min(notes.problems).message)
-    return _moved(node, place)
-
-
-def _moved(node: Node, place: Location) -> Node:
-    if isinstance(node, Scalar):
-        return Scalar(node.kind, node.text, place, node.plain)
-    if isinstance(node, Items):
-        return Items(tuple(_moved(item, place) for item in node.items), place)
-    return Table(
-        tuple(Pair(entry.key, place, _moved(entry.value, place)) for entry in node.entries),
-        place,
-    )
+    return node
 
 
 def _refuse_directives(text: str, source: str) -> None:
@@ -155,8 +144,11 @@ def _refuse_directives(text: str, source: str) -> None:
 class _Composer:
     """Builds nodes of PyYAML's events."""
 
-    def __init__(self, events: Iterator[Any], text: str, notes: Diagnostics) -> None:
+    def __init__(
+        self, events: Iterator[Any], text: str, notes: Diagnostics, place: Location | None
+    ) -> None:
         self._events = events
+        self._fixed = place
         self._text = text
         self._notes = notes
         # node, nodes in it, levels in it; None while it is open
@@ -304,7 +296,8 @@ class _Composer:
             raise Unreadable(place, f"nested more than {MAX_DEPTH} levels deep")
 
     def _place(self, event: Any) -> Location:
-        return Location(self._notes.source, event.start_mark.line + 1, event.start_mark.column + 1)
+        mark = event.start_mark
+        return self._fixed or Location(self._notes.source, mark.line + 1, mark.column + 1)
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Unreadable:
