@@ -22,7 +22,7 @@ class Kind:
     Attributes:
         types: The JSON types that it may have.
         shown: The value in a few words of Markdown, for the documentation.
-        fragment: The JSON Schema of a value, or a function that returns it.
+        fragment: Its JSON Schema, without what follows from its members and keys.
         make: Returns the typed value of a JSON value of these types; raises ValueError with a
             sentence for each that the schema refuses, and for what a schema cannot say. Of a
             mapping (by field, if its keys are known) or list it gets the typed members, None for a
@@ -44,7 +44,7 @@ class Kind:
 
     types: tuple[str, ...]
     shown: str
-    fragment: dict[str, Any] | Callable[[], dict[str, Any]]
+    fragment: dict[str, Any]
     make: Callable[[Any], Any] = lambda value: value
     expected: str = "text"
     definition: str = ""
@@ -62,7 +62,16 @@ class Kind:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a value."""
-        return self.fragment() if callable(self.fragment) else self.fragment
+        made = self.fragment
+        if self.items and "oneOf" not in made:
+            made = {"type": "array", "items": self.items.reference(), **made}
+        if self.members:
+            made = {"type": "object", "additionalProperties": self.members.reference(), **made}
+        if self.names:
+            made = {**made, "propertyNames": self.names.reference()}
+        if self.keys:
+            made = self.keys.schema()
+        return {"oneOf": [self.single.reference(), made]} if self.single else made
 
     def reference(self) -> dict[str, Any]:
         """Return the JSON Schema, or a reference to its definition."""

@@ -57,15 +57,8 @@ def text(
     exact: bool = False,
     **schema: Any,
 ) -> Kind:
-    """Return the kind of text.
-
-    Args:
-        expected: The value in messages.
-        shown: The value in the documentation.
-        make: Returns the typed value; raises `ValueError`.
-        empty: Whether it may be empty.
-        exact: Whether text that some YAML reader would retype must be in quotes.
-        schema: What the JSON Schema says beyond the type.
+    """Return the kind of text, which may be empty or not; `schema` is what the JSON Schema says
+    beyond the type.
     """
     schema = schema or ({} if empty or exact else {"pattern": r"\S"})
     return Kind(("string",), shown, {"type": "string", **schema}, make, expected, exact=exact)
@@ -276,7 +269,7 @@ PORT = Kind(
 )
 
 
-# --- lists and mappings ---
+# --- lists and mappings; `Kind` has what the other arguments are ---
 
 
 def _good_items(items: list[Any]) -> tuple[Any, ...]:
@@ -292,28 +285,15 @@ def list_of(
     kind: Kind,
     expected: str,
     *,
-    empty: str = "",
     or_one: bool = False,
     make: Callable[[list[Any]], Any] = _good_items,
+    empty: str = "",
 ) -> Kind:
-    """Return the kind of a list.
-
-    Args:
-        kind: The kind of the items.
-        expected: The list in messages.
-        empty: The problem of an empty list; "" if it may be empty.
-        or_one: Whether one item may be written without a list.
-        make: Builds the value from the items, None for a wrong one.
-    """
-
-    def schema() -> dict[str, Any]:
-        several = {"type": "array", "items": kind.reference()} | ({"minItems": 1} if empty else {})
-        return {"oneOf": [kind.reference(), several]} if or_one else several
-
+    """Return the kind of a list; with `or_one` an item may stand there without it."""
     return Kind(
         ("array", *kind.types) if or_one else ("array",),
         f"list of {kind.shown}",
-        schema,
+        {"minItems": 1} if empty else {},
         make,
         kind.expected if or_one else expected,
         empty=empty,
@@ -325,51 +305,18 @@ def list_of(
 def map_of(
     kind: Kind,
     expected: str,
-    *,
     shown: str,
-    names: Kind | None = None,
-    most: int = 0,
-    empty: str = "",
-    too_many: str = "",
     make: Callable[[dict[str, Any]], Any] = good_members,
-    dotted: bool = False,
+    *,
+    most: int = 0,
     rules: Mapping[str, Any] = MappingProxyType({}),
+    **more: Any,
 ) -> Kind:
-    """Return the kind of a mapping with keys chosen by the user.
-
-    Args:
-        kind: The kind of the members.
-        expected: The mapping in messages.
-        shown: The mapping in the documentation.
-        names: The kind of the keys.
-        most: The largest number of members; 0 without a limit.
-        empty: The problem of an empty mapping.
-        too_many: The problem of too many members.
-        make: Builds the value from the members, None for a wrong one.
-        dotted: Whether the keys may contain dots.
-        rules: Additional rules of the JSON Schema.
+    """Return the kind of a mapping with keys chosen by the user, `most` of them if that is not 0;
+    `rules` are more of its JSON Schema.
     """
-
-    def schema() -> dict[str, Any]:
-        made = {"type": "object", "additionalProperties": kind.reference(), **rules}
-        if most:
-            made["maxProperties"] = most
-        if names:
-            made["propertyNames"] = names.reference()
-        return made
-
-    return Kind(
-        ("object",),
-        shown,
-        schema,
-        make,
-        expected,
-        empty=empty,
-        too_many=too_many,
-        members=kind,
-        names=names,
-        dotted=dotted,
-    )
+    schema = {**rules, **({"maxProperties": most} if most else {})}
+    return Kind(("object",), shown, schema, make, expected, members=kind, **more)
 
 
 def group(
@@ -381,27 +328,12 @@ def group(
     expected: str = "",
     definition: str = "",
 ) -> Kind:
-    """Return the kind of a mapping of known keys.
-
-    Args:
-        keys: Its keys.
-        make: Builds the value from the values by field, None for a wrong or missing one; without
-            it the value is this mapping.
-        shown: The mapping in the documentation.
-        short: The key whose value may replace the mapping; "" without a short form.
-        expected: What may stand here, in messages; "" for the short form, or the mapping.
-        definition: The name of its definition in the JSON Schema.
-    """
+    """Return the kind of a mapping of known keys; the value of the key `short` may replace it."""
     single = keys.rows[short].kind if short else None
-
-    def schema() -> dict[str, Any]:
-        mapping = keys.schema()
-        return {"oneOf": [single.reference(), mapping]} if single else mapping
-
     return Kind(
         ("object", *single.types) if single else ("object",),
         shown,
-        schema,
+        {},
         make,
         expected or (single.expected if single else keys.expected),
         definition=definition,
