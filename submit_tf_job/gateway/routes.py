@@ -58,7 +58,9 @@ def caller_of(request: Request) -> str:
 
     A filter with a typo would otherwise select everything.
     """
-    caller, request.state.proof = gateway_of(request).caller(request.headers.get("authorization"))
+    # a proxy may have checked another one of several; joined (RFC 9110, 5.2) they are no token
+    proofs = ", ".join(request.headers.getlist("authorization"))
+    caller, request.state.proof = gateway_of(request).caller(proofs)
     request.state.caller = caller
     _begin_audit(request)
     gateway_of(request).policy.rules(caller).check_request(caller, request.method)

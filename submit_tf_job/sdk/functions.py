@@ -216,7 +216,8 @@ def _value(packed: bytes | None, name: str, task: str) -> Any:
     except Exception as error:
         raise SubmitTFJobError(
             f"what {task} of {name} returned cannot be read here: {type(error).__name__}: {error}",
-            hint="This host needs the packages of the value's classes; or return plain data.",
+            hint="Return plain data, such as numbers, text, lists and mappings; for others this "
+            "host needs the modules of their classes, and a class of your own no `__slots__`.",
         ) from error
 
 

@@ -317,6 +317,7 @@ def test_submit_lost_response_makes_no_second_job(world: World, kind: str) -> No
 
 
 def test_requests_without_a_token_are_refused(world: World) -> None:
+    right = f"Bearer {world.tokens['alice']}".encode()
     for method, path in (
         ("GET", "/v1/jobs"),
         ("POST", "/v1/jobs"),
@@ -324,7 +325,8 @@ def test_requests_without_a_token_are_refused(world: World) -> None:
         ("GET", "/v1/schema"),
         ("GET", "/v1/jobs/x/logs"),
     ):
-        for given in ([], [b"Bearer wrong"], [b"Basic YTpi"], ["Bearer é".encode()], [b"Bearer"]):
+        wrong: list[list[bytes]] = [[], [b"Bearer wrong"], [b"Basic YTpi"], ["Bearer é".encode()]]
+        for given in (*wrong, [b"Bearer"], [right, b"Bearer wrong"]):
             answer = world.http.request(
                 method, path, headers=[(b"Authorization", value) for value in given]
             )
