@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef, connect
 from submit_tf_job.settings import Settings
@@ -124,8 +125,7 @@ def _answers(cluster: Cluster, ref: JobRef) -> tuple[Mapping[str, Any], ...]:
     from submit_tf_job.container.programs.probe import MARK
     from submit_tf_job.operations.logs import logs
 
-    for pause_s in (0.0, 1.0, 2.0, 4.0, 8.0, 15.0):
-        cluster.sleep(pause_s)
+    for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep):
         try:
             job = ref.application_id or ref.name
             lines = [line.text for line in logs(cluster, job, files=["stdout.txt"])]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.container.tfconfig import host_name
 from submit_tf_job.errors import DeadlinePassed, SettingsError
@@ -28,11 +29,6 @@ from submit_tf_job.yarn.states import AppState, FinalStatus
 __all__ = ["LocalRun", "Outcome", "run_local"]
 
 STAGING = "local:"
-POLL_S = 0.1
-# Seconds that the other tasks have to end after the deciding task; their bootstraps end within that
-# time.
-LINGER_S = 15.0
-GRACE_S = 6.0  # longer than the bootstrap waits for its command
 _LINE_MAX = 64 * 1024
 
 
@@ -105,17 +101,17 @@ class LocalRun:
             DeadlinePassed: `timeout_s` passed; the tasks were ended.
             SubmitTFJobError: A task could not be started.
         """
-        begun = time.monotonic()
         try:
             self._start_all()
-            while not self._is_over():
-                if timeout_s is not None and time.monotonic() - begun > timeout_s:
-                    raise DeadlinePassed(
-                        f"{self.planned.job.name} was not over after {timeout_s:g} s; its "
-                        f"tasks were ended"
-                    )
+            for _ in waiting.LOCAL_JOB_IS_OVER.attempts(within_s=timeout_s):
+                if self._is_over():
+                    break
                 self._turn()
-                time.sleep(POLL_S)
+            else:
+                raise DeadlinePassed(
+                    f"{self.planned.job.name} was not over after {timeout_s:g} s; its tasks were "
+                    f"ended"
+                )
             self._raise_start_errors()
             self._let_others_end()
         finally:
@@ -224,15 +220,16 @@ class LocalRun:
         """Wait for the other tasks to end, as long as YARN does; the deciding task's bootstrap has
         already ordered it.
         """
-        deadline = time.monotonic() + LINGER_S * self.planned.job.bootstrap
-        while time.monotonic() < deadline and len(self.statuses) < len(self.tasks):
+        within_s = None if self.planned.job.bootstrap else 0.0
+        for _ in waiting.LOCAL_TASKS_HAVE_ENDED.attempts(within_s=within_s):
             self._forward_lines()
-            time.sleep(POLL_S)
+            if len(self.statuses) == len(self.tasks):
+                break
 
     def _end_all(self) -> None:
         for task in self.tasks.values():
             task.terminate()
-        deadline = time.monotonic() + GRACE_S
+        deadline = time.monotonic() + waiting.LOCAL_PROCESS_HAS_ENDED.within_s
         for task in self.tasks.values():
             task.end(deadline)
 

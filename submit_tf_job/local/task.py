@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.local.cache import LocalCache
@@ -182,8 +183,10 @@ class LocalTask:
         """Wait until the task ends; kill its processes at `deadline` (monotonic seconds)."""
         if self.process is None:
             return
-        while self.process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        left_s = deadline - time.monotonic()
+        for _ in waiting.LOCAL_PROCESS_HAS_ENDED.attempts(within_s=left_s):
+            if self.process.poll() is not None:
+                break
         self._kill()
         self.process.wait()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.logs import lines
 from submit_tf_job.logs.archive import Archive
@@ -28,7 +29,6 @@ _ONE_POLL = 8 * 1024 * 1024
 _POLITE_S = 0.02  # per container and poll: 200 containers are polled every 4 s
 _FAILURES_TO_SAY = 2  # the first may come from a container that is being started
 # containers of a killed application die within a heartbeat of their NodeManager
-_LAST_BYTES_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -337,12 +337,9 @@ class LogFollower:
 
     def drain(self) -> Iterator[Run]:
         """Wait until no container writes, and yield the rest that the NodeManagers have."""
-        stop_at = self._clock() + _LAST_BYTES_S
-        while (
-            any(self._still_writes(followed) for followed in self._followed.values())
-            and self._clock() < stop_at
-        ):
-            self._sleep(self._pulse.poll_s)
+        for _ in waiting.LAST_LINES_ARE_WRITTEN.attempts(self._clock, self._sleep):
+            if not any(map(self._still_writes, self._followed.values())):
+                break
         while True:
             yield from self.poll()
             if not self._more:

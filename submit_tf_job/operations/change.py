@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import (
     AuthError,
     DeadlinePassed,
@@ -40,8 +41,6 @@ __all__ = [
     "start",
 ]
 
-EFFECT_S = 120.0
-_POLL_S = 0.5
 # An ApplicationMaster takes over a new number of containers some milliseconds after the response.
 _TAKEN_OVER_S = 5.0
 _LIVE = frozenset({"READY", "RUNNING_BUT_UNREADY"})
@@ -250,7 +249,7 @@ def _await_count(cluster: Cluster, name: str, role: str, count: int) -> None:
 
     Raises:
         Refused: The job has ended, or another command has set another number.
-        DeadlinePassed: It does not have them within `EFFECT_S`.
+        DeadlinePassed: It does not have them in time.
     """
     taken_over = cluster.clock() + _TAKEN_OVER_S
 
@@ -577,18 +576,16 @@ def _until(cluster: Cluster, holds: Callable[[], object], otherwise: str) -> Non
     """Poll until the condition holds.
 
     Raises:
-        DeadlinePassed: The condition did not hold within `EFFECT_S`.
+        DeadlinePassed: The condition did not hold in time.
     """
     from submit_tf_job.yarn.errors import ServiceUnreadable
 
-    end = cluster.clock() + EFFECT_S
-    while True:
+    wait = waiting.CHANGE_HAS_EFFECT
+    for _ in wait.attempts(cluster.clock, cluster.sleep):
         # another command may be changing the job at this moment
         with suppress(ServiceUnreadable):
             if holds():
                 return
-        if cluster.clock() >= end:
-            raise DeadlinePassed(
-                f"{otherwise}, {EFFECT_S:g} s after it was asked for", hint="it may still come"
-            )
-        cluster.sleep(_POLL_S)
+    raise DeadlinePassed(
+        f"{otherwise}, {wait.within_s:g} s after it was asked for", hint="it may still come"
+    )

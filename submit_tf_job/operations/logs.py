@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
@@ -36,10 +37,8 @@ __all__ = ["JobLogs", "am_log", "find_logs", "log_files", "logs", "tail_of"]
 _APPLICATION = r"application_\d+_\d+"
 # LogAggregationStatus; the others are final
 _UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
-_COLLECTED_WITHIN_S = 60.0  # the collection takes 2 to 35 s
 _WORTH_WAITING_S = 180.0  # after that, the cluster waits for a lost node
 _ROSTER_S = 5.0  # time limit of a poll, which delays the log lines
-_PAUSES_S = (0.5, 1.0, 2.0)
 
 
 def find_logs(
@@ -294,27 +293,28 @@ class JobLogs:
         from submit_tf_job.logs.collected import Absence, NoLogs
         from submit_tf_job.operations.history import collected_logs
 
-        app, stop_at, waits = self.app, self.cluster.clock() + _COLLECTED_WITHIN_S, 0
-        while True:
-            settings = self.cluster.settings
+        app, settings = self.app, self.cluster.settings
+        found: Archive | NoLogs
+        for number in waiting.LOGS_ARE_COLLECTED.attempts(self.cluster.clock, self.cluster.sleep):
             logs = collected_logs(
                 app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=int(self.wall() * 1000)
             )
             try:
-                archive = collected(logs, self.task)
+                found = collected(logs, self.task)
+                if not self._are_missing(app, found):
+                    break
             except NoLogs as error:
-                if error.reason is not Absence.NOT_YET or self.cluster.clock() >= stop_at:
+                if error.reason is not Absence.NOT_YET:
                     raise
-            else:
-                if not self._are_missing(app, archive) or self.cluster.clock() >= stop_at:
-                    return archive
-            if not waits:
+                found = error
+            if not number:
                 self.say(
                     f"{self.name} is over, and the cluster is collecting its logs; waiting for them"
                 )
-            self.cluster.sleep(_PAUSES_S[min(waits, len(_PAUSES_S) - 1)])
-            waits += 1
             app = self.cluster.client.app(app.id) or app
+        if isinstance(found, NoLogs):
+            raise found
+        return found
 
     def _are_missing(self, app: AppReport, archive: Archive) -> bool:
         """Whether selected logs of a node are not collected yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
@@ -19,7 +20,6 @@ __all__ = ["end_gracefully", "stated_grace_s"]
 # The deciding task waits 20 s after each (`container.child.PATIENCE_S`); a NodeManager gets a
 # signal with its next heartbeat, by default after 1 s at most.
 _RENEWED_EVERY_S = 5.0
-_POLL_S = 1.0
 _LOOK_S = 5.0  # a stop is not delayed longer by an ApplicationMaster that does not answer
 _NAMED = 5
 _PATIENCE, _STOP = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"  # SIGQUIT, SIGTERM
@@ -57,9 +57,8 @@ def end_gracefully(
     container = _container_of_decider(seen)
     if container is None:
         return
-    until = cluster.clock() + grace_s
     due, signals = cluster.clock(), [_PATIENCE, _STOP]
-    while cluster.clock() < until:
+    for _ in waiting.TASKS_HAVE_SAVED.attempts(cluster.clock, cluster.sleep, within_s=grace_s):
         if cluster.clock() >= due:
             due = cluster.clock() + _RENEWED_EVERY_S
             try:
@@ -74,7 +73,6 @@ def end_gracefully(
                 raise Refused(error.message, hint=_by_hand(ref.name, container)) from None
             except ClusterUnavailable:
                 pass  # the next one renews it
-        cluster.sleep(min(_POLL_S, max(0.0, until - cluster.clock())))
         try:
             seen = observer.observe()
         except ClusterUnavailable:

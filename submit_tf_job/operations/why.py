@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, tail_of
@@ -127,8 +128,7 @@ def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
     from submit_tf_job.yarn.inspection import app_activities
 
     client, app_id = cluster.client, situation.app.id
-    for pause_s in (0.0, 1.5):
-        cluster.sleep(pause_s)
+    for _ in waiting.ACTIVITIES_ARE_RECORDED.attempts(cluster.clock, cluster.sleep):
         notes = _soft(lambda: app_activities(client, app_id, deadline=client.deadline(TOTAL_S)))
         if notes:
             return replace(situation, activities=notes)

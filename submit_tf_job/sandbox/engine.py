@@ -14,12 +14,12 @@ import ipaddress
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import reserve
 from submit_tf_job.sandbox.processes import (
@@ -74,7 +74,6 @@ _PRIVATE = (
     f"for d in {' '.join(_HIDDEN)}; do mkdir -p $d && mount -t tmpfs -o mode=700 tmpfs $d || "
     f'exit 1; done; exec "$@"'
 )
-_READY_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -367,23 +366,23 @@ def ensure_network(engine: Engine, name: str) -> None:
         _docker(engine, "network", "create", name)
 
 
-def wait_until_it_answers(engine: Engine, process: Process, timeout_s: float = _READY_S) -> None:
+def wait_until_it_answers(engine: Engine, process: Process) -> None:
     """Wait until a dockerd that was just started responds.
 
     Raises:
         SandboxError: It ended or did not respond; the message has the end of its log.
     """
-    deadline = time.monotonic() + timeout_s
-    while not _answers(engine):
-        alive = is_alive(process)
-        if not alive or time.monotonic() > deadline:
-            what = "does not answer" if alive else "ended while it started"
-            lines = "\n".join(engine.log_file.read_text(errors="replace").splitlines()[-15:])
-            raise SandboxError(
-                f"dockerd {what}; the end of its log:\n{lines}",
-                hint=f"the whole log is {engine.log_file}",
-            )
-        time.sleep(0.1)
+    for _ in waiting.SANDBOX_DOCKER_ANSWERS.attempts():
+        if _answers(engine):
+            return
+        if not is_alive(process):
+            break
+    what = "does not answer" if is_alive(process) else "ended while it started"
+    lines = "\n".join(engine.log_file.read_text(errors="replace").splitlines()[-15:])
+    raise SandboxError(
+        f"dockerd {what}; the end of its log:\n{lines}",
+        hint=f"the whole log is {engine.log_file}",
+    )
 
 
 def _answers(engine: Engine) -> bool:

@@ -6,11 +6,11 @@ import contextlib
 import fcntl
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 
 __all__ = ["file_lock", "reserve"]
@@ -40,7 +40,7 @@ def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
 
 @contextlib.contextmanager
 def file_lock(
-    path: Path, timeout_s: float, waiting: Callable[[], None] = lambda: None
+    path: Path, timeout_s: float, on_wait: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Hold an exclusive lock on a file while the body runs; the kernel releases it when the process
     dies.
@@ -48,27 +48,22 @@ def file_lock(
     Args:
         path: The lock file; created if missing. The body may remove it.
         timeout_s: Seconds to wait for another holder.
-        waiting: Called once if another process holds the lock.
+        on_wait: Called once if another process holds the lock.
 
     Raises:
         SandboxError: Another process still holds the lock after `timeout_s`.
     """
-    deadline = time.monotonic() + timeout_s
-    told = False
-    while True:
+    for number in waiting.SANDBOX_IS_UNLOCKED.attempts(within_s=timeout_s):
         with _open(path) as handle:
             if _try(handle, path):
                 yield
                 return
-        if time.monotonic() > deadline:
-            raise SandboxError(
-                f"another process has held {path} for {timeout_s:.0f} s",
-                hint="wait for it to end, or end it, and try again",
-            )
-        if not told:
-            waiting()
-            told = True
-        time.sleep(0.1)
+        if not number:
+            on_wait()
+    raise SandboxError(
+        f"another process has held {path} for {timeout_s:.0f} s",
+        hint="wait for it to end, or end it, and try again",
+    )
 
 
 def _open(path: Path) -> IO[str]:

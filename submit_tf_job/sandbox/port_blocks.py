@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import reserve
 
@@ -131,24 +131,18 @@ def keep_block(
     block: int,
     timeout_s: float,
     reserve: Reserve = reserve_block,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[None]:
     """Reserve the block that a sandbox already has, while the body restarts some of its daemons.
 
     Raises:
         SandboxError: Another process holds the block for longer than `timeout_s`.
     """
-    waited = 0.0
-    while True:
-        held = reserve(block)
-        if held is not None:
-            break
-        if waited >= timeout_s:
-            raise SandboxError(
-                "another sandbox is taking this sandbox's ports",
-                hint="`sandbox down` this one, then `sandbox up`",
-            )
-        sleep(0.1)
-        waited += 0.1
-    with held:
-        yield
+    for _ in waiting.SANDBOX_IS_UNLOCKED.attempts(within_s=timeout_s):
+        if (held := reserve(block)) is not None:
+            with held:
+                yield
+            return
+    raise SandboxError(
+        "another sandbox is taking this sandbox's ports",
+        hint="`sandbox down` this one, then `sandbox up`",
+    )

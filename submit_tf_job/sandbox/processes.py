@@ -6,11 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 
 __all__ = [
@@ -275,24 +275,21 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def end(
-    processes: Iterable[Process], grace_s: float, sleep: Callable[[float], None] = time.sleep
-) -> None:
+def end(processes: Iterable[Process], grace_s: float) -> None:
     """End processes: SIGTERM, wait, SIGKILL the rest, wait until all have ended.
 
     Args:
         processes: The processes; those that have ended, or whose PID now belongs to another
             process, are skipped.
         grace_s: Seconds between SIGTERM and SIGKILL; 0 for SIGKILL at once.
-        sleep: For tests.
 
     Raises:
         SandboxError: A process survives SIGKILL for ten seconds.
     """
     left = list(processes)
     if grace_s > 0:
-        left = _signal_and_wait(left, signal.SIGTERM, grace_s, sleep)
-    left = _signal_and_wait(left, signal.SIGKILL, 10.0, sleep)
+        left = _signal_and_wait(left, signal.SIGTERM, grace_s)
+    left = _signal_and_wait(left, signal.SIGKILL, None)
     if left:
         raise SandboxError(
             f"could not end the processes {', '.join(str(process.pid) for process in left)}"
@@ -302,16 +299,14 @@ def end(
 def _signal_and_wait(
     processes: list[Process],
     number: signal.Signals,
-    timeout_s: float,
-    sleep: Callable[[float], None],
+    timeout_s: float | None,
 ) -> list[Process]:
     left = [process for process in processes if is_alive(process)]
     for process in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
-    waited = 0.0
-    while left and waited < timeout_s:
-        sleep(0.05)
-        waited += 0.05
+    for _ in waiting.SANDBOX_PROCESSES_HAVE_ENDED.attempts(within_s=timeout_s):
         left = [process for process in left if is_alive(process)]
+        if not left:
+            break
     return left

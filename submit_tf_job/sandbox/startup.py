@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from time import monotonic, sleep
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, port_blocks
 from submit_tf_job.sandbox.docker import NETWORK
@@ -18,12 +18,9 @@ from submit_tf_job.sandbox.web import NotWell
 
 __all__ = ["alive", "refuse_taken_ports", "start_daemons", "wait_until_well"]
 
-START_TIMEOUT_S = 180.0
-
 Progress = Callable[[str], None]
 
 _HDFS = ("namenode", "datanode")
-_LET_GO_S = 5.0
 
 
 def alive(state: SandboxState, name: str) -> bool:
@@ -42,24 +39,15 @@ def refuse_taken_ports(name: str, state: SandboxState) -> None:
     nodes = {nodemanager: node_host(node) for nodemanager, node in state.nodemanagers.items()}
     address = {"registrydns": state.dns_address, **nodes}.get(name, "")
     for port in daemons.daemon_ports(name, state):
-        if not _is_let_go(port, address):
+        for _ in waiting.SANDBOX_PORT_IS_FREE.attempts():
+            if port_blocks.port_is_free(port, address):
+                break
+        else:
             raise SandboxError(
                 f"{name} is dead and cannot be started again: another process listens on "
                 f"its port {port}",
                 hint="end that process, or `sandbox down` and `sandbox up`",
             )
-
-
-def _is_let_go(port: int, address: str) -> bool:
-    """Wait briefly until a port is free: the sockets of a killed process close with its last
-    thread.
-    """
-    deadline = monotonic() + _LET_GO_S
-    while not port_blocks.port_is_free(port, address):
-        if monotonic() >= deadline:
-            return False
-        sleep(0.1)
-    return True
 
 
 def start_daemons(
@@ -89,8 +77,7 @@ def start_daemons(
         if "kdc" in names:
             # The other daemons log in when they start, and end if that fails.
             state = _start("kdc", state, layout, environ, started)
-            check, deadline = partial(daemons.check, "kdc", state), monotonic() + START_TIMEOUT_S
-            _wait("kdc", check, state, layout, deadline, needed=("kdc",))
+            _wait("kdc", partial(daemons.check, "kdc", state), state, layout, needed=("kdc",))
         # Formatting takes seconds; meanwhile the daemons that do not need HDFS start.
         for name in (name for name in names if name not in ("kdc", *_HDFS)):
             state = _start(name, state, layout, environ, started)
@@ -131,19 +118,18 @@ def wait_until_well(state: SandboxState, layout: Layout, progress: Progress) -> 
         SandboxError: A daemon ended or did not become healthy; the message has its name and the end
             of its log.
     """
-    deadline = monotonic() + START_TIMEOUT_S
     if state.docker:
-        _wait("dockerd", partial(daemons.check, "dockerd", state), state, layout, deadline)
+        _wait("dockerd", partial(daemons.check, "dockerd", state), state, layout)
         ensure_network(state.engine, NETWORK)
     for name in _HDFS:
-        _wait(name, partial(daemons.check, name, state), state, layout, deadline)
+        _wait(name, partial(daemons.check, name, state), state, layout)
     if not state.ready:
         progress("HDFS is up")
         prepare_hdfs(state, layout)
     for name in state.daemon_names:
-        _wait(name, partial(daemons.check, name, state), state, layout, deadline)
+        _wait(name, partial(daemons.check, name, state), state, layout)
     for name in state.nodemanagers:
-        _wait(name, partial(daemons.check_registered, name, state), state, layout, deadline)
+        _wait(name, partial(daemons.check_registered, name, state), state, layout)
 
 
 def _wait(
@@ -151,17 +137,19 @@ def _wait(
     check: Callable[[], None],
     state: SandboxState,
     layout: Layout,
-    deadline: float,
     needed: Iterable[str] | None = None,
 ) -> None:
-    while problem := _problem(check):
+    problem = ""
+    for _ in waiting.SANDBOX_IS_WELL.attempts():
+        problem = _problem(check)
+        if not problem:
+            return
         # The error names the daemon that has ended, not the one that waits for it.
         for other in needed or state.daemon_names:
             if other in state.daemons and not alive(state, other):
                 raise _failure(other, "ended while it started", layout)
-        if monotonic() > deadline:
-            raise _failure(name, f"is not healthy after {START_TIMEOUT_S:.0f} s: {problem}", layout)
-        sleep(0.1)
+    within_s = waiting.SANDBOX_IS_WELL.within_s
+    raise _failure(name, f"is not healthy after {within_s:.0f} s: {problem}", layout)
 
 
 def _problem(check: Callable[[], None]) -> str:

@@ -22,6 +22,7 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from submit_tf_job import waiting
 from submit_tf_job.container.programs import callee
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.sdk.client import Client, JobHandle, Status
@@ -50,7 +51,6 @@ B = TypeVar("B")
 C = TypeVar("C")
 _CALLEE = "tfjob_callee.py"
 _IN_TASK = Path(__file__).parents[1] / "compat" / "in_task.py"
-SETTLE_S = 60.0  # the logs of a job that has just ended are collected in that time
 
 
 class RemoteTraceback(Exception):
@@ -138,18 +138,13 @@ def result_of(handle: JobHandle, task: str) -> Any:
 def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
     """Return what a task left, after waiting until its logs can be read; None for nothing."""
     cluster = handle.client.cluster
-    deadline, were_read = cluster.clock() + SETTLE_S, False
-    while True:
-        try:
+    within_s, were_read = None if needed else 0.0, False
+    for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep, within_s=within_s):
+        with suppress(NoSuchJob):
             lines = [line.text for line in handle.logs(task, files=[callee.RESULT_FILE])]
             were_read = True
-        except NoSuchJob:
-            lines = []
-        if lines:
-            return base64.b64decode("".join(lines))
-        if cluster.clock() > deadline or not needed:
-            break
-        cluster.sleep(1.0)
+            if lines:
+                return base64.b64decode("".join(lines))
     if needed and not were_read:
         raise SubmitTFJobError(
             f"{handle.name} succeeded, and what {task} returned cannot be read: "

@@ -13,7 +13,6 @@ import atexit
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable
 from submit_tf_job.storage.base import PIECE, Stat, Storage
 from submit_tf_job.storage.failures import translated
@@ -30,7 +30,6 @@ __all__ = ["HdfsStorage", "calls_under_way"]
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
-SETTLE_S = 10.0
 
 
 class _UserName:
@@ -88,11 +87,11 @@ def calls_under_way() -> bool:
 
 
 def _settle() -> None:
-    """Wait at exit for calls that have timed out, or are about to begin, up to `SETTLE_S`."""
+    """Wait at exit for calls that have timed out, or are about to begin."""
     _LEAVING.set()
-    end = time.monotonic() + SETTLE_S
-    while _UNDER_WAY and time.monotonic() < end:
-        time.sleep(0.01)
+    for _ in waiting.HDFS_CALLS_HAVE_ENDED.attempts():
+        if not _UNDER_WAY:
+            return
 
 
 atexit.register(_settle)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.auth import Auth
 
 __all__ = [
+    "ServiceTorn",
     "ServiceUnreadable",
     "no_such_service",
     "refusal",
@@ -41,13 +42,17 @@ __all__ = [
 class ServiceUnreadable(ClusterUnavailable):
     """The ResourceManager works, but the service's AM cannot be queried: it restarts, or is not
     reachable on this cluster.
-
-    Attributes:
-        torn: Whether the stored service is truncated, because a ResourceManager died while it wrote
-            the file; such a service can never run.
     """
 
     torn = False
+
+
+class ServiceTorn(ServiceUnreadable):
+    """The stored service is truncated: a ResourceManager is writing it, or died while it did, and
+    then it can never run.
+    """
+
+    torn = True
 
 
 class _Meaning(NamedTuple):

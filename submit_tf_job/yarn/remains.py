@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.resource_manager import ResourceManager
@@ -20,7 +21,6 @@ __all__ = ["Remaining", "places_of", "remaining", "wait_until_gone"]
 
 MOST_NODES = 200  # maximum number of nodes to query; for a larger job, the first ones
 _SMALL_CLUSTER = 50  # nodes; up to this size all are queried if the job's own are unknown
-_POLL_S, _POLL_MAX_S = 0.5, 3.0
 # States of ContainerImpl in which its process may still run.
 _LIVE = frozenset(
     {"RUNNING", "KILLING", "RELAUNCHING", "REINITIALIZING", "PAUSING", "PAUSED", "RESUMING"}
@@ -95,16 +95,14 @@ def wait_until_gone(
         within_s: Maximum wait in seconds.
         on_wait: Called once with the containers that still run at the first check, if any.
     """
-    end, pause_s, asked = client.clock() + within_s, _POLL_S, tuple(places)
-    said = False
-    while True:
+    asked, left = tuple(places), tuple[Remaining, ...]()
+    for number in waiting.CONTAINERS_ARE_GONE.attempts(
+        client.clock, client.sleep, within_s=within_s
+    ):
         left = remaining(nodes, app_id, asked)
-        if left and not said:
+        if not left:
+            break
+        if not number:
             on_wait(left)
-            said = True
-        now = client.clock()
-        if not left or now >= end:
-            return left
         asked = tuple(dict.fromkeys(found.node for found in left))
-        client.sleep(min(pause_s, end - now))
-        pause_s = min(pause_s * 1.5, _POLL_MAX_S)
+    return left

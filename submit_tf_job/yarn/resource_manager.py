@@ -9,14 +9,17 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import NoSuchJob, Refused, UsageError
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import (
+    ServiceTorn,
     ServiceUnreadable,
     no_such_service,
     refusal,
@@ -54,7 +57,6 @@ __all__ = [
 ]
 
 # Jackson's message for a truncated file: docs/hadoop-facts.md#partly-stored-service
-_WRITING_S, _WRITING_PAUSE_S = 3.0, 0.2
 _INFO_S = 60.0
 # the HDFS client of a ResourceManager whose file another client has created anew
 _OVERWRITTEN = r"File does not exist: .* does not have any open files"
@@ -490,15 +492,13 @@ class ResourceManager:
             raise known
         self._require_services(reply, deadline)
         if re.match(_TORN, reply.words):
-            torn = ServiceUnreadable(
+            raise ServiceTorn(
                 f"The stored service {name} is cut off: a ResourceManager is writing it, "
                 f"or died while it did, and then it can never run.",
                 hint=f"Look again in some seconds; if it is still so, delete it: submit_tf_job "
                 f"delete {name}",
                 details=reply.details(),
             )
-            torn.torn = True
-            raise torn
         raise ServiceUnreadable(
             f"The service {name} cannot be read just now: {reply.words or f'HTTP {reply.status}'}",
             hint="Its AM may be restarting; the application itself can still be read.",
@@ -516,14 +516,10 @@ class ResourceManager:
             NoSuchJob: As `get_service`.
             ServiceUnreadable: As `get_service`; also if it is still truncated after 3 s.
         """
-        until = self.clock() + _WRITING_S
-        while True:
-            try:
+        for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
+            with suppress(ServiceTorn):
                 return self.get_service(name, deadline=deadline)
-            except ServiceUnreadable as error:
-                if not error.torn or self.clock() >= until:
-                    raise
-            self.sleep(_WRITING_PAUSE_S)
+        return self.get_service(name, deadline=deadline)
 
     def post_service(self, body: str, *, deadline: Deadline | None = None) -> str | None:
         """Send the POST for a service to each ResourceManager in turn until one accepts it, once
@@ -673,14 +669,13 @@ class ResourceManager:
         Of two changes at the same moment one fails and has no effect
         (docs/hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
         """
-        until = self.clock() + _WRITING_S
-        while True:
+        for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
             reply = self.http.request(
                 "PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline
             )
-            if not re.search(_OVERWRITTEN, reply.words) or self.clock() >= until:
-                return reply
-            self.sleep(_WRITING_PAUSE_S)
+            if not re.search(_OVERWRITTEN, reply.words):
+                break
+        return reply
 
     # --- responses --------------------------------------------------------------------------------
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import (
     BadAnswer,
     ClusterUnavailable,
@@ -26,11 +28,8 @@ from submit_tf_job.yarn.states import ServiceState
 
 __all__ = ["delete", "stop", "wait_until_ended"]
 
-STOP_S = 120.0
 DELETE_S = 600.0  # a lost DELETE, or a POST in progress, may take effect for minutes
-# a healthy application has ended 2 s after PUT STOPPED: docs/hadoop-facts.md#stopping
 KILL_AFTER_S = 30.0
-_POLL_S = 0.5
 
 
 def stop(
@@ -85,7 +84,7 @@ def stop(
     before(app)
     if app.ended:
         return app
-    deadline = deadline or client.deadline(STOP_S)
+    deadline = deadline or client.deadline(waiting.APPLICATION_HAS_ENDED.within_s)
     own_service = app.type == SERVICE_TYPE and app.user == user and not reason
     if not (own_service and _ask_service(client, app, deadline)):
         client.kill_app(app.id, reason=reason, deadline=deadline)
@@ -105,23 +104,20 @@ def wait_until_ended(
     Raises:
         DeadlinePassed: when it had not ended in time.
     """
-    kill_at = None
-    if kill_after_s is not None:
-        kill_at = client.clock() + kill_after_s
-    while True:
+    kill_at, state = client.clock() + (math.inf if kill_after_s is None else kill_after_s), ""
+    for _ in waiting.APPLICATION_HAS_ENDED.attempts(
+        client.clock, client.sleep, within_s=deadline.left_s
+    ):
         app = client.app(app_id, deadline=deadline)
         if app is None or app.ended:
             return app
-        if kill_at is not None and client.clock() >= kill_at:
+        state = app.state.value
+        if client.clock() >= kill_at:
             client.kill_app(app_id, deadline=deadline)
-            kill_at = None
-        left = deadline.left_s
-        if left <= 0:
-            raise DeadlinePassed(
-                f"{app_id} has not ended in time; it is {app.state.value}.",
-                details={"application_id": app_id},
-            )
-        client.sleep(min(_POLL_S, left))
+            kill_at = math.inf
+    raise DeadlinePassed(
+        f"{app_id} has not ended in time; it is {state}.", details={"application_id": app_id}
+    )
 
 
 def delete(

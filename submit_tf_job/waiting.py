@@ -1,0 +1,75 @@
+"""Wait for something: the one pause between two attempts, and how long each of these waits is.
+
+A job is followed in `operations/watch.py`; a request is sent again in `yarn/rest.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+
+class Wait(NamedTuple):
+    """How long to wait, and how often to look.
+
+    Attributes:
+        within_s: Seconds after which the wait is given up.
+        every_s: The first pause between two attempts.
+        most_s: The longest pause, if they grow.
+    """
+
+    within_s: float
+    every_s: float
+    most_s: float = 0.0
+
+    def attempts(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        within_s: float | None = None,
+    ) -> Iterator[int]:
+        """Yield 0 at once, and the next number after each pause; the last one when the time, or
+        `within_s` instead, has passed.
+
+        Example:
+            >>> for _ in CHANGE_HAS_EFFECT.attempts(cluster.clock, cluster.sleep):
+            ...     if is_stopped():
+            ...         break
+            ... else:
+            ...     raise DeadlinePassed("it has not stopped")
+        """
+        end, pause_s = clock() + (self.within_s if within_s is None else within_s), self.every_s
+        for number in itertools.count():
+            yield number
+            left_s = end - clock()
+            if left_s <= 0:
+                return
+            sleep(min(pause_s, left_s))
+            pause_s = max(self.every_s, min(pause_s * 1.5, self.most_s))
+
+
+# a POST and a change write YARN's stored service twice, and it is empty for moments
+SERVICE_IS_WRITTEN = Wait(3.0, every_s=0.2)
+# a healthy one has ended 2 s after PUT STOPPED: docs/hadoop-facts.md#stopping
+APPLICATION_HAS_ENDED = Wait(120.0, every_s=0.5)
+CONTAINERS_ARE_GONE = Wait(60.0, every_s=0.5, most_s=3.0)
+CHANGE_HAS_EFFECT = Wait(120.0, every_s=0.5)
+TASKS_HAVE_SAVED = Wait(math.inf, every_s=1.0)
+# the first request switches the recording on, and the nodes' next heartbeats add to it
+ACTIVITIES_ARE_RECORDED = Wait(1.5, every_s=1.5)
+LOGS_ARE_COLLECTED = Wait(60.0, every_s=0.5, most_s=2.0)  # takes 2 to 35 s
+HDFS_CALLS_HAVE_ENDED = Wait(10.0, every_s=0.01)
+LAST_LINES_ARE_WRITTEN = Wait(10.0, every_s=1.0)
+LOCAL_JOB_IS_OVER = Wait(math.inf, every_s=0.1)
+# after the deciding task's; their bootstraps end within that time
+LOCAL_TASKS_HAVE_ENDED = Wait(15.0, every_s=0.1)
+LOCAL_PROCESS_HAS_ENDED = Wait(6.0, every_s=0.05)  # its bootstrap waits less for its command
+SANDBOX_IS_WELL = Wait(180.0, every_s=0.1)
+SANDBOX_DOCKER_ANSWERS = Wait(60.0, every_s=0.1)
+SANDBOX_PORT_IS_FREE = Wait(5.0, every_s=0.1)  # sockets close with a process's last thread
+SANDBOX_PROCESSES_HAVE_ENDED = Wait(10.0, every_s=0.05)  # after SIGKILL
+SANDBOX_IS_UNLOCKED = Wait(5.0, every_s=0.1)
