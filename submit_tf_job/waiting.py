@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 
-class Wait(NamedTuple):
+class WaitTime(NamedTuple):
     """How long to wait, and how often to look.
 
     Attributes:
@@ -53,23 +53,23 @@ class Wait(NamedTuple):
 
 
 # a POST and a change write YARN's stored service twice, and it is empty for moments
-SERVICE_IS_WRITTEN = Wait(3.0, every_s=0.2)
+SERVICE_IS_WRITTEN = WaitTime(3.0, every_s=0.2)
 # a healthy one has ended 2 s after PUT STOPPED: docs/hadoop-facts.md#stopping
-APPLICATION_HAS_ENDED = Wait(120.0, every_s=0.5)
-CONTAINERS_ARE_GONE = Wait(60.0, every_s=0.5, most_s=3.0)
-CHANGE_HAS_EFFECT = Wait(120.0, every_s=0.5)
-TASKS_HAVE_SAVED = Wait(math.inf, every_s=1.0)
+APPLICATION_HAS_ENDED = WaitTime(120.0, every_s=0.5)
+CONTAINERS_ARE_GONE = WaitTime(60.0, every_s=0.5, most_s=3.0)
+CHANGE_HAS_EFFECT = WaitTime(120.0, every_s=0.5)
+TASKS_HAVE_SAVED = WaitTime(math.inf, every_s=1.0)
 # the first request switches the recording on, and the nodes' next heartbeats add to it
-ACTIVITIES_ARE_RECORDED = Wait(1.5, every_s=1.5)
-LOGS_ARE_COLLECTED = Wait(60.0, every_s=0.5, most_s=2.0)  # takes 2 to 35 s
-HDFS_CALLS_HAVE_ENDED = Wait(10.0, every_s=0.01)
-LAST_LINES_ARE_WRITTEN = Wait(10.0, every_s=1.0)
-LOCAL_JOB_IS_OVER = Wait(math.inf, every_s=0.1)
+ACTIVITIES_ARE_RECORDED = WaitTime(1.5, every_s=1.5)
+LOGS_ARE_COLLECTED = WaitTime(60.0, every_s=0.5, most_s=2.0)  # takes 2 to 35 s
+HDFS_CALLS_HAVE_ENDED = WaitTime(10.0, every_s=0.01)
+LAST_LINES_ARE_WRITTEN = WaitTime(10.0, every_s=1.0)
+LOCAL_JOB_IS_OVER = WaitTime(math.inf, every_s=0.1)
 # after the deciding task's; their bootstraps end within that time
-LOCAL_TASKS_HAVE_ENDED = Wait(15.0, every_s=0.1)
-LOCAL_PROCESS_HAS_ENDED = Wait(6.0, every_s=0.05)  # its bootstrap waits less for its command
-SANDBOX_IS_WELL = Wait(180.0, every_s=0.1)
-SANDBOX_DOCKER_ANSWERS = Wait(60.0, every_s=0.1)
-SANDBOX_PORT_IS_FREE = Wait(5.0, every_s=0.1)  # sockets close with a process's last thread
-SANDBOX_PROCESSES_HAVE_ENDED = Wait(10.0, every_s=0.05)  # after SIGKILL
-SANDBOX_IS_UNLOCKED = Wait(5.0, every_s=0.1)
+LOCAL_TASKS_HAVE_ENDED = WaitTime(15.0, every_s=0.1)
+LOCAL_PROCESS_HAS_ENDED = WaitTime(6.0, every_s=0.05)  # its bootstrap waits less for its command
+SANDBOX_IS_WELL = WaitTime(180.0, every_s=0.1)
+SANDBOX_DOCKER_ANSWERS = WaitTime(60.0, every_s=0.1)
+SANDBOX_PORT_IS_FREE = WaitTime(5.0, every_s=0.1)  # sockets close with a process's last thread
+SANDBOX_PROCESSES_HAVE_ENDED = WaitTime(10.0, every_s=0.05)  # after SIGKILL
+SANDBOX_IS_UNLOCKED = WaitTime(5.0, every_s=0.1)
