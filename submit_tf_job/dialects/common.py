@@ -25,6 +25,7 @@ __all__ = [
     "put_board",
     "read_name",
     "refuse_framework",
+    "seconds",
 ]
 
 _UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"
@@ -63,6 +64,12 @@ def amount(mib: float) -> str:
     """Format an amount of memory for a job spec; fractions of a MiB are rounded up."""
     whole = max(1, math.ceil(mib))
     return f"{whole // 1024}Gi" if whole % 1024 == 0 else f"{whole}Mi"
+
+
+def seconds(at: At, least: int = 0) -> str:
+    """Return seconds as a duration of a job spec; "" for none."""
+    number = at.whole(least)
+    return f"{number}s" if number else ""
 
 
 # --- files ----------------------------------------------------------------------------------------

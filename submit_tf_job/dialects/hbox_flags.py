@@ -237,13 +237,9 @@ def read(root: At, reading: Translation) -> None:
         root.fail("there is no task; say --worker-num 1")
         return
     _read_strategy(job, roles)
-    queue = job.get("queue")
-    if queue is not None and queue.text():
-        reading.put("queue", queue.text(), queue)
+    reading.copy("queue", job.get("queue"))
     _read_priority(job)
-    image = job.conf("docker.image")
-    if image is not None:
-        reading.put("image", image.text(), image)
+    reading.copy("image", job.conf("docker.image"))
     _read_env(job)
     _read_files(job)
     _read_data(job)
@@ -311,13 +307,10 @@ def _read_role(job: _Flags, role: _HboxRole) -> None:
     else:
         role.at.note("1 GiB, Hbox's default", f"{where}.memory")
     put(f"{where}.memory", common.amount(mib), memory or role.at)
-    for flag, ours in (("cores", "cpus"), ("gpus", "gpus")):
-        found = job.get(f"{role.size}-{flag}")
-        if found is not None and (number := found.whole()):
-            put(f"{where}.{ours}", number, found)
+    job.reading.copy(f"{where}.cpus", job.get(f"{role.size}-cores"), At.whole)
+    job.reading.copy(f"{where}.gpus", job.get(f"{role.size}-gpus"), At.whole)
     label = job.conf(f"{role.size}.nodeLabelExpression")
-    if label is not None:
-        put(f"{where}.placement.node_label", label.text(), label)
+    job.reading.copy(f"{where}.placement.node_label", label)
     job.reading.need(f"{where}.image", "image=IMAGE", job.root, "there is no Docker image")
 
 

@@ -251,7 +251,6 @@ def _read_command(
     command, args = container.get("command"), container.get("args")
     argv = [_argument(item, variables) for item in command.items()] if command else []
     arguments = [_argument(item, variables) for item in args.items()] if args else []
-    directory = container.get("workingDir")
     if not argv or command is None:
         given = ", ".join(["ENTRYPOINT", *(json.dumps(item.text) for item in arguments)])
         reading.need(
@@ -266,8 +265,7 @@ def _read_command(
     if any(str(_TF_PORT) in item.text for item in argv + arguments):
         command.drop(f"the port {_TF_PORT} in the command; ports are chosen here, see TF_CONFIG")
     argv += arguments
-    if directory is not None:
-        reading.put(f"{where}.workdir", directory.text(), directory)
+    reading.copy(f"{where}.workdir", container.get("workingDir"))
     reading.put(f"{where}.command", argv, command)
 
 
@@ -305,12 +303,7 @@ def _read_resources(container: At, where: str, reading: Translation) -> None:
         if not memory.text().endswith(("Mi", "Gi")):
             memory.note(f"{memory.text()} is {amount(mib)}, rounded up", f"{where}.memory")
         return
-    reading.need(
-        f"{where}.memory",
-        f"{where}.memory=4Gi",
-        container,
-        "no memory is stated, and YARN needs an amount",
-    )
+    reading.need_memory(where, container)
 
 
 def _amounts(container: At, kind: str) -> dict[str, At]:

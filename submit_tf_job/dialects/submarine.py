@@ -219,10 +219,8 @@ def read_job(job: Stated, reading: Translation) -> None:
         job.root.fail("there is no task; say --num_workers 1, or --tensorboard")
         return
     _read_strategy(job, roles, reading)
-    for flag, ours in (("docker_image", "image"), ("queue", "queue")):
-        value = job.get(flag)
-        if value is not None and value.text():
-            reading.put(ours, value.text(), value)
+    reading.copy("image", job.get("docker_image"))
+    reading.copy("queue", job.get("queue"))
     _read_env(job, "env", "env", roles, reading)
     _read_mounts(job, "mounts", "mounts", reading)
     _read_kerberos(job, reading)
@@ -392,12 +390,7 @@ def _read_resources(found: At | None, where: str, role: At, reading: Translation
         elif name not in ("memory", "vcores"):
             found.fail(f"tasks ask for memory, vcores and gpu; {clip(name)} is not among them")
     if not amounts.get("memory"):
-        reading.need(
-            f"{where}.memory",
-            f"{where}.memory=4Gi",
-            found or role,
-            "no memory is stated, and YARN needs an amount",
-        )
+        reading.need_memory(where, found or role)
 
 
 # --- environment, files, identity, links ----------------------------------------------------------
@@ -431,10 +424,8 @@ def _read_mounts(job: Stated, flag: str, where: str, reading: Translation) -> No
 
 
 def _read_kerberos(job: Stated, reading: Translation) -> None:
-    keytab, principal = job.get("keytab"), job.get("principal")
-    sent = job.get("distribute_keytab")
-    if principal is not None:
-        reading.put("kerberos.principal", principal.text(), principal)
+    keytab, sent = job.get("keytab"), job.get("distribute_keytab")
+    reading.copy("kerberos.principal", job.get("principal"))
     if keytab is not None:
         text = keytab.text()
         if not (sent is not None and sent.flag()) and text.startswith("/"):

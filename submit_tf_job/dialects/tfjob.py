@@ -270,16 +270,15 @@ def _read_policy(spec: At, replicas: dict[str, _Replica], reading: Translation) 
         if policy is None:
             continue
         deadline = policy.get("activeDeadlineSeconds")
-        if deadline is not None and (seconds := deadline.whole(1)):
-            reading.put("lifetime", f"{seconds}s", deadline)
+        if deadline is not None:
+            reading.copy("lifetime", deadline, lambda at: common.seconds(at, 1))
             deadline.note("counts from the submission here", "lifetime")
         queue = policy.find("schedulingPolicy.queue")
         if queue is not None:
             reading.put("queue", queue.text(), queue)
             queue.note("is taken for a queue of YARN", "queue")
         timeout = policy.find("schedulingPolicy.scheduleTimeoutSeconds")
-        if timeout is not None and (seconds := timeout.whole(1)):
-            reading.put("start_timeout", f"{seconds}s", timeout)
+        reading.copy("start_timeout", timeout, lambda at: common.seconds(at, 1))
     success = spec.get("successPolicy")
     if success is None or not success.text():
         return
@@ -331,13 +330,7 @@ def _read_board(spec: At, replicas: dict[str, _Replica], reading: Translation) -
     image = next((item.get("image") for item in containers.items()), None) if containers else None
     image = image or spec.get("tfImage")
     where = "roles.tensorboard"
-    if image is not None:
-        reading.put(f"{where}.image", image.text(), image)
+    reading.copy(f"{where}.image", image)
     common.put_board(reading, where, logs, logs, board)
-    reading.need(
-        f"{where}.memory",
-        f"{where}.memory=2Gi",
-        board,
-        "no memory is stated, and YARN needs an amount",
-    )
+    reading.need_memory(where, board, "2Gi")
     kube.read_mounts(board, board, "tensorboard", reading)

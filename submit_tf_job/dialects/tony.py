@@ -281,7 +281,10 @@ def _names(root: At) -> list[str]:
 
 def _listed(job: _Job, name: str, default: str = "") -> list[str]:
     found = job.root.get(f"tony.{name}")
-    text = default if found is None else found.text()
+    return _parts(default if found is None else found.text())
+
+
+def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -421,18 +424,13 @@ def _finish_timeout(job: _Job) -> At | None:
 
 def _read_shared(job: _Job) -> None:
     put = job.reading.put
-    queue = job.get("yarn.queue")
-    if queue is not None:
-        put("queue", queue.text(), queue)
+    job.reading.copy("queue", job.get("yarn.queue"))
     enabled = job.get("docker.enabled", "application.docker.enabled")
-    image = job.get("docker.containers.image", "application.docker.image", "docker.image.path")
     if enabled is not None and not enabled.flag():
         enabled.note("each task runs in a Docker container here")
-    if image is not None:
-        put("image", image.text(), image)
-    mounts = job.get("docker.containers.mount")
-    if mounts is not None:
-        put("mounts", [part.strip() for part in mounts.text().split(",") if part.strip()], mounts)
+    images = ("docker.containers.image", "application.docker.image", "docker.image.path")
+    job.reading.copy("image", job.get(*images))
+    job.reading.copy("mounts", job.get("docker.containers.mount"), lambda at: _parts(at.text()))
     for key in ("containers.envs", "execution.envs"):
         found = job.get(key)
         for part in found.text().split(",") if found else ():
@@ -499,14 +497,12 @@ def _read_type(job: _Job, one: _Type) -> None:
         _read_resources(job, resources, f"{where}.files", types, False)
     _read_command(job, one, where)
     label = job.get(f"{one.name}.node-label", "application.node-label")
-    if label is not None:
-        reading.put(f"{where}.placement.node_label", label.text(), label)
+    reading.copy(f"{where}.placement.node_label", label)
     _read_placement(job, one, where)
 
 
 def _read_amounts(job: _Job, one: _Type, where: str) -> None:
     memory, cores = job.get(f"{one.name}.memory"), job.get(f"{one.name}.vcores")
-    gpus = job.get(f"{one.name}.gpus")
     mib = 2048  # TonyConfigurationKeys.DEFAULT_MEMORY
     match = _MEMORY.fullmatch(memory.text().lower()) if memory else None
     if match is not None:
@@ -521,8 +517,7 @@ def _read_amounts(job: _Job, one: _Type, where: str) -> None:
     reading.put(f"{where}.memory", common.amount(mib), memory or one.at)
     default = 2 if one.name == _BOARD else 1  # TonyConfigurationKeys.DEFAULT_TB_VCORE
     reading.put(f"{where}.cpus", (cores.whole(1) if cores else default) or 1, cores or one.at)
-    if gpus is not None and (number := gpus.whole()):
-        reading.put(f"{where}.gpus", number, gpus)
+    reading.copy(f"{where}.gpus", job.get(f"{one.name}.gpus"), At.whole)
 
 
 def _read_command(job: _Job, one: _Type, where: str) -> None:

@@ -344,6 +344,19 @@ class Translation:
             tree = inner
         tree[last] = _node(value, place)
 
+    def copy(self, path: str, at: At | None, read: Callable[[At], object] | None = None) -> None:
+        """Set a value of the native tree to what a foreign key says: its text, or what `read`
+        makes of it. A key that is absent, empty or 0 sets nothing.
+        """
+        value = None if at is None else (read or At.text)(at)
+        if at is not None and value:
+            self.put(path, value, at)
+
+    def need_memory(self, role: str, at: At, enough: str = "4Gi") -> None:
+        """Refuse the job unless the memory of a role is set."""
+        why = "no memory is stated, and YARN needs an amount"
+        self.need(f"{role}.memory", f"{role}.memory={enough}", at, why)
+
     def put_under(self, strategy: str, path: str, value: object, at: At) -> None:
         """Set a value of the native tree, unless the overrides choose another strategy."""
         node = _node(value, at.place)

@@ -110,9 +110,7 @@ def _read_flags(root: At, file: At, reading: Translation) -> None:
         elif name is None:
             reading.put("name", parts[2], old)
             old.note("the counts of the file count", "name")
-    image = root.get("--docker_image") or root.get("--image_name")
-    if image is not None:
-        reading.put("image", image.text(), image)
+    reading.copy("image", root.get("--docker_image") or root.get("--image_name"))
     _read_env(root, reading)
     _read_distributed(root, file, reading)
     kerberos, conf = root.get("--kerberos"), root.get("--remote_conf_path")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from submit_tf_job.dialects.common import amount
+from submit_tf_job.dialects import common
 from submit_tf_job.dialects.translation import At, ForeignKeys, Translation, keys
 from submit_tf_job.host.located.nodes import Items, Scalar, Table, clip
 from submit_tf_job.jobspec.job import Strategy
@@ -126,14 +126,10 @@ def recognise(root: Table) -> str | None:
 def read(root: At, reading: Translation) -> None:
     """Translate a Yarnfile."""
     for key in ("name", "description", "queue", "docker_client_config"):
-        value = root.get(key)
-        if value is not None:
-            reading.put(key, value.text(), value)
+        reading.copy(key, root.get(key))
     if root.get("name") is None:
         reading.need("name", "name=NAME", root, "there is no name")
-    lifetime = root.get("lifetime")
-    if lifetime is not None and (seconds := lifetime.whole()):
-        reading.put("lifetime", f"{seconds}s", lifetime)
+    reading.copy("lifetime", root.get("lifetime"), common.seconds)
     _read_kerberos(root, reading)
     components = root.get("components")
     roles = _roles(components.items() if components else [], reading)
@@ -147,7 +143,6 @@ def read(root: At, reading: Translation) -> None:
 
 def _read_kerberos(root: At, reading: Translation) -> None:
     principal = root.find("kerberos_principal.principal_name")
-    keytab = root.find("kerberos_principal.keytab")
     name, _, realm = principal.text().partition("@") if principal else ("", "", "")
     if principal is not None and realm and "/" not in name:  # as in YARN-8220's own examples
         option = f"kerberos.principal={name}/_HOST@{realm}"
@@ -157,10 +152,9 @@ def _read_kerberos(root: At, reading: Translation) -> None:
             "that the keytab has"
         )
         reading.need("kerberos.principal", option, principal, why)
-    elif principal is not None:
-        reading.put("kerberos.principal", principal.text(), principal)
-    if keytab is not None:
-        reading.put("kerberos.keytab", keytab.text(), keytab)
+    else:
+        reading.copy("kerberos.principal", principal)
+    reading.copy("kerberos.keytab", root.find("kerberos_principal.keytab"))
 
 
 def _roles(components: list[At], reading: Translation) -> dict[str, At]:
@@ -285,17 +279,11 @@ def _read_command(at: At, where: str, reading: Translation) -> None:
 def _read_resource(root: At, at: At, where: str, reading: Translation) -> None:
     resource = at.get("resource") or root.get("resource")
     cpus, memory = (resource.get(key) if resource else None for key in ("cpus", "memory"))
-    if cpus is not None:
-        reading.put(f"{where}.cpus", cpus.whole(1) or 1, cpus)
+    reading.copy(f"{where}.cpus", cpus, lambda at: at.whole(1) or 1)
     if memory is not None:
-        reading.put(f"{where}.memory", amount(memory.whole(1) or 1), memory)
+        reading.put(f"{where}.memory", common.amount(memory.whole(1) or 1), memory)
     else:
-        reading.need(
-            f"{where}.memory",
-            f"{where}.memory=4Gi",
-            at,
-            "no memory is stated, and YARN needs an amount",
-        )
+        reading.need_memory(where, at)
     additional = resource.get("additional") if resource else None
     for name, value in additional.members() if additional else ():
         number = value.get("value")

@@ -55,13 +55,17 @@ def text(
     *,
     empty: bool = False,
     exact: bool = False,
+    explains_all: bool = False,
+    definition: str = "",
     **schema: Any,
 ) -> Kind:
     """Return the kind of text, which may be empty or not; `schema` is what the JSON Schema says
-    beyond the type.
+    beyond the type, and `Kind` has what the other arguments are.
     """
-    schema = schema or ({} if empty or exact else {"pattern": r"\S"})
-    return Kind(("string",), shown, {"type": "string", **schema}, make, expected, exact=exact)
+    schema = {"type": "string"} | (schema or ({} if empty or exact else {"pattern": r"\S"}))
+    return Kind(
+        ("string",), shown, schema, make, expected, definition, exact, explains_all=explains_all
+    )
 
 
 def matching(
@@ -91,16 +95,8 @@ def matching(
             raise ValueError(f"{clip(found)} {message}" if explain is None else explain(found))
         return found
 
-    schema = {"type": "string", "pattern": f"^{compiled.pattern}$"}
-    return Kind(
-        ("string",),
-        shown,
-        schema,
-        make,
-        exact=exact,
-        definition=definition,
-        explains_all=not exact,
-    )
+    more = {"exact": exact, "explains_all": not exact, "definition": definition}
+    return text("text", shown, make, **more, pattern=f"^{compiled.pattern}$")
 
 
 def words(values: Mapping[str, object], **synonyms: str) -> Kind:
@@ -179,26 +175,21 @@ def _quoted_number(written: str) -> str:
 FLAG = Kind(
     ("boolean",), "`true`, `false`", {"type": "boolean"}, lambda flag: flag, "true or false"
 )
-DURATION = Kind(
-    ("string",),
-    "[duration](#durations)",
-    {
-        "type": "string",
-        "pattern": "^(?=.*[1-9])([0-9]{1,8}d)?([0-9]{1,8}h)?([0-9]{1,8}m)?([0-9]{1,8}s)?$",
-    },
-    units.duration,
+DURATION = text(
     "a duration such as 15m",
+    "[duration](#durations)",
+    units.duration,
     definition="duration",
     explains_all=True,
+    pattern="^(?=.*[1-9])([0-9]{1,8}d)?([0-9]{1,8}h)?([0-9]{1,8}m)?([0-9]{1,8}s)?$",
 )
-MEMORY = Kind(
-    ("string",),
-    "amount",
-    {"type": "string", "pattern": f"^{units.MEMORY.pattern}$"},
-    units.memory,
+MEMORY = text(
     "an amount of memory such as 4Gi",
+    "amount",
+    units.memory,
     definition="memory",
     explains_all=True,
+    pattern=f"^{units.MEMORY.pattern}$",
 )
 
 

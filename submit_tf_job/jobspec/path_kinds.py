@@ -214,17 +214,13 @@ def _plain_uri(written: str) -> str:
     return uri
 
 
-URI = Kind(
-    ("string",),
-    "a URI",
-    {
-        "type": "string",
-        "pattern": r"^(?!.*/\.\.(/|$))((hdfs|viewfs)://[^/\s]*|file://(localhost)?|"
-        rf"({'|'.join(_WITH_HOST)})://[^/\s]+)/+[^/\n][^\n]*$",
-    },
-    _uri,
+URI = text(
     "a URI, as in hdfs:///data/train",
+    "a URI",
+    _uri,
     definition="uri",
+    pattern=r"^(?!.*/\.\.(/|$))((hdfs|viewfs)://[^/\s]*|file://(localhost)?|"
+    rf"({'|'.join(_WITH_HOST)})://[^/\s]+)/+[^/\n][^\n]*$",
 )
 PLAIN_URI = Kind(
     ("string",),
