@@ -7,6 +7,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
@@ -417,24 +418,18 @@ class Shipper:
             )
 
 
-class shown_path:  # noqa: N801 - a context manager, used as a function
+@contextmanager
+def shown_path(shown: str, path: Path) -> Iterator[None]:
     """Convert an error of the operating system about a path to a `CannotShip`."""
-
-    def __init__(self, shown: str, path: Path) -> None:
-        self._shown, self._path = shown, path
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        """Raise `CannotShip` with the reason."""
-        if isinstance(error, FileNotFoundError):
-            raise CannotShip(_not_found(self._shown, self._path)) from None
-        if isinstance(error, OSError):
-            raise CannotShip(f"cannot be read: {error.strerror or error}") from None
-        # a NUL in the path; a loop of symbolic links on Python before 3.13
-        if isinstance(error, ValueError | RuntimeError):
-            raise CannotShip(f"cannot be read: {error}") from None
+    try:
+        yield
+    except FileNotFoundError:
+        raise CannotShip(_not_found(shown, path)) from None
+    except OSError as error:
+        raise CannotShip(f"cannot be read: {error.strerror or error}") from None
+    # a NUL in the path; a loop of symbolic links on Python before 3.13
+    except (ValueError, RuntimeError) as error:
+        raise CannotShip(f"cannot be read: {error}") from None
 
 
 def _remote(asked: _Entry, at: Where) -> list[RemoteFile] | None:

@@ -95,7 +95,7 @@ def matching(
             raise ValueError(f"{clip(found)} {message}" if explain is None else explain(found))
         return found
 
-    more = {"exact": exact, "explains_all": not exact, "definition": definition}
+    more: dict[str, Any] = {"exact": exact, "explains_all": not exact, "definition": definition}
     return text("text", shown, make, **more, pattern=f"^{compiled.pattern}$")
 
 
