@@ -50,7 +50,7 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
     Raises:
         NoLogs: The application has none.
         AuthError: They may not be read.
-        Damaged: None of the files can be read.
+        BadAnswer: None of the files can be read.
     """
     report = next(logs.find(contract.REPORT_FILE), None)
     if report is not None and wanted is not None:

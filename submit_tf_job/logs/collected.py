@@ -2,7 +2,7 @@
 
     find the directories ▸ read each node file's index ▸ list containers and log files ▸ read bytes
 
-Formats and layouts are in `logs.formats`. Nothing is read twice; a listing skips contents, and a
+Formats and layouts are in `hadoop_logs`. Nothing is read twice; a listing skips contents, and a
 tail reads only its own bytes, as far as compression allows.
 """
 
@@ -12,18 +12,18 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from submit_tf_job.errors import AuthError, SubmitTFJobError
-from submit_tf_job.logs.formats.absence import Absence, NoLogs, WhatYarnSays, explain
-from submit_tf_job.logs.formats.cursor import Memory
-from submit_tf_job.logs.formats.interfaces import (
+from submit_tf_job.errors import AuthError, BadAnswer, SubmitTFJobError
+from submit_tf_job.hadoop_logs.cursor import Memory
+from submit_tf_job.hadoop_logs.interfaces import (
     CollectedFile,
     ContainerLogs,
     Damaged,
     LogStore,
     Snapshot,
 )
-from submit_tf_job.logs.formats.layout import AppDirectory, LogSettings, find_directories
-from submit_tf_job.logs.formats.node_files import NodeFiles, Survey, survey
+from submit_tf_job.hadoop_logs.layout import AppDirectory, LogSettings, find_directories
+from submit_tf_job.hadoop_logs.node_files import NodeFiles, Survey, survey
+from submit_tf_job.logs.absence import Absence, NoLogs, WhatYarnSays, explain
 from submit_tf_job.logs.parallel import in_threads
 
 __all__ = [
@@ -31,12 +31,12 @@ __all__ = [
     "AggregatedLogs",
     "CollectedFile",
     "ContainerLogs",
-    "Damaged",
     "LogSettings",
     "LogStore",
     "NoLogs",
     "Snapshot",
     "WhatYarnSays",
+    "content",
 ]
 
 WORKERS = 8  # node files are small and remote: most of the time is latency
@@ -88,14 +88,14 @@ class AggregatedLogs:
         Raises:
             NoLogs: The application has none; see `reason`.
             AuthError: They may not be read.
-            Damaged: None of the files can be read.
+            BadAnswer: None of the files can be read.
         """
         nodes = self._nodes()
         found = in_threads(NodeFiles.snapshots, nodes, WORKERS)
         snapshots = [snapshot for of_node in found for snapshot in of_node]
         problems = [problem for node in nodes for problem in node.problems]
         if not snapshots and problems:
-            raise Damaged(
+            raise BadAnswer(
                 problems[0],
                 hint="The container's own node may still have them.",
                 details={"problems": problems},
@@ -159,11 +159,10 @@ class AggregatedLogs:
         Raises:
             NoLogs: The container or file does not exist, or the application has no logs.
             AuthError: They may not be read.
-            Damaged: The file is not in a format of Hadoop's.
+            BadAnswer: The file is not in a format of Hadoop's.
         """
-        yield from CollectedFile(name, tuple(self._snapshots_of(container_id, name, node))).stream(
-            tail=tail
-        )
+        file = CollectedFile(name, tuple(self._snapshots_of(container_id, name, node)))
+        yield from content(file, tail)
 
     def read(
         self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
@@ -241,6 +240,15 @@ class AggregatedLogs:
             enabled=self._settings.enabled,
             retain_s=self._settings.retain_s,
         )
+
+
+def content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
+    """Read a file in pieces; damage is an error for the user."""
+    try:
+        yield from file.stream(tail=tail)
+    except Damaged as error:
+        hint = "Other nodes' logs may still be read."
+        raise BadAnswer(str(error), hint=hint) from error
 
 
 def _is_at(logs: NodeFiles, node: str | None) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Protocol
 
 from submit_tf_job.errors import SubmitTFJobError
-from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
+from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs, content
 from submit_tf_job.logs.entries import FileInfo, NoSuchLog, TaskContainer
 from submit_tf_job.logs.times import node_time
 from submit_tf_job.yarn.nodemanager import (
@@ -193,7 +193,7 @@ class CollectedLogs:
         found = self._container(container).file(file)
         if found is None:
             raise NoSuchLog(f"{container.id} has no log file {file}")
-        return found.stream(tail=tail)
+        return content(found, tail)
 
     def _container(self, container: TaskContainer) -> ContainerLogs:
         if container.id not in self._known:

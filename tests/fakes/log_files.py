@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from submit_tf_job.logs.formats import tfile
+from submit_tf_job.hadoop_logs import tfile
 
 
 def vint(number: int) -> bytes:

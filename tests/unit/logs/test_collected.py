@@ -18,16 +18,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.errors import AuthError, SubmitTFJobError
+from submit_tf_job.errors import AuthError, BadAnswer, SubmitTFJobError
+from submit_tf_job.hadoop_logs.indexedfile import application_uuid
 from submit_tf_job.logs.collected import (
     Absence,
     AggregatedLogs,
-    Damaged,
     LogSettings,
     NoLogs,
     WhatYarnSays,
 )
-from submit_tf_job.logs.formats.indexedfile import application_uuid
 from submit_tf_job.storage import NoSuchPath
 from submit_tf_job.storage.local_files import LocalStorage
 from tests.examples import examples
@@ -550,13 +549,13 @@ def test_containers_of_one_damaged_node_file() -> None:
 
 
 def test_containers_of_damaged_files_only() -> None:
-    with pytest.raises(Damaged, match="/h2_8041: the log file is damaged") as caught:
+    with pytest.raises(BadAnswer, match="/h2_8041: the log file is damaged") as caught:
         reader(Store({f"{HERE}/h2_8041": b"rubbish"})).containers()
     assert caught.value.exit_status == 7
 
 
 def test_indexed_file_of_another_application() -> None:
-    with pytest.raises(Damaged, match="neither"):
+    with pytest.raises(BadAnswer, match="neither"):
         reader(Store({f"{HERE}/h2_8041": INDEXED})).containers()
 
 
@@ -698,5 +697,5 @@ def bomb_of_size() -> bytes:
 @pytest.mark.parametrize("bomb", [bomb_of_depth, bomb_of_size])
 def test_read_indexed_of_a_bomb(bomb: Callable[[], bytes]) -> None:
     uuid, index = application_uuid(APP), bomb()
-    with pytest.raises(Damaged):
+    with pytest.raises(BadAnswer):
         damaged_store(APP, uuid + index + len(index).to_bytes(4, "big") + uuid).containers()

@@ -7,7 +7,7 @@ import zlib
 from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
-from submit_tf_job.logs.formats.interfaces import Damaged, RangeSource
+from submit_tf_job.hadoop_logs.interfaces import Damaged, RangeSource
 
 __all__ = ["INFLATED_STEP", "Cursor", "InflatingCursor", "Memory", "PlainCursor", "Source"]
 
@@ -129,10 +129,7 @@ class Source:
 
     def damaged(self, what: str) -> Damaged:
         """Return the error for damage in this file."""
-        return Damaged(
-            f"{self.where}: the log file is damaged: {what}",
-            hint="Other nodes' logs may still be read.",
-        )
+        return Damaged(f"{self.where}: the log file is damaged: {what}")
 
 
 class Cursor(Protocol):

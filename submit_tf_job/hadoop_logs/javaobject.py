@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
-from submit_tf_job.logs.formats.interfaces import Damaged
-from submit_tf_job.logs.formats.java import Fields
+from submit_tf_job.hadoop_logs.interfaces import Damaged
+from submit_tf_job.hadoop_logs.java import Fields
 
 __all__ = ["JavaObject", "elements", "entries", "read_object"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from submit_tf_job.logs.formats.interfaces import Damaged
+from submit_tf_job.hadoop_logs.interfaces import Damaged
 
 __all__ = ["MAX_KEY", "Fields", "modified_utf8"]
 

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-from submit_tf_job.logs.formats.cursor import (
+from submit_tf_job.hadoop_logs.cursor import (
     INFLATED_STEP,
     Cursor,
     InflatingCursor,
     PlainCursor,
     Source,
 )
-from submit_tf_job.logs.formats.java import Fields
-from submit_tf_job.logs.formats.javaobject import JavaObject, elements, entries, read_object
+from submit_tf_job.hadoop_logs.java import Fields
+from submit_tf_job.hadoop_logs.javaobject import JavaObject, elements, entries, read_object
 
 __all__ = [
     "Cycle",

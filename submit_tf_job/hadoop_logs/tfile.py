@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 
-from submit_tf_job.logs.formats.cursor import (
+from submit_tf_job.hadoop_logs.cursor import (
     INFLATED_STEP,
     Cursor,
     InflatingCursor,
     PlainCursor,
     Source,
 )
-from submit_tf_job.logs.formats.interfaces import Damaged
-from submit_tf_job.logs.formats.java import MAX_KEY, Fields
+from submit_tf_job.hadoop_logs.interfaces import Damaged
+from submit_tf_job.hadoop_logs.java import MAX_KEY, Fields
 
 __all__ = [
     "MAGIC",
@@ -292,7 +292,7 @@ def _until_damage(
     try:
         yield from found
     except Damaged as error:
-        problems.append(error.message)
+        problems.append(str(error))
 
 
 def _scan_block(
@@ -345,7 +345,7 @@ def _logs_of(
             if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
                 raise where.source.damaged(f"{digits[:20]!r} is not a length")
         except Damaged as error:
-            problems.append(f"{error.message} (in {container_id})")
+            problems.append(f"{error} (in {container_id})")
             return
         declared = int(digits)
         extents = value.skip(declared)

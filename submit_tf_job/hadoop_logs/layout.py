@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from submit_tf_job.logs.formats.interfaces import DirectoryEntry, LogStore
+from submit_tf_job.hadoop_logs.interfaces import DirectoryEntry, LogStore
 
 __all__ = ["AppDirectory", "LogSettings", "NodeFile", "find_directories", "node_file"]
 
@@ -95,9 +95,6 @@ def find_directories(store: LogStore, root: str, user: str, app_id: str) -> list
     Searches each directory of the user: `bucket-<suffix>-<format>/<NNNN>/<application>` (Hadoop
     3.3 and later), `<suffix>-<format>/<application>` (3.1.4, 3.2) and `<suffix>/<application>`
     (before).
-
-    Raises:
-        AuthError: The user's directory may not be read.
     """
     found = []
     for directory in _list(store, f"{root.rstrip('/')}/{user}"):

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from submit_tf_job.errors import BadAnswer
-
 __all__ = [
     "CollectedFile",
     "ContainerLogs",
@@ -20,7 +18,7 @@ __all__ = [
 ]
 
 
-class Damaged(BadAnswer):
+class Damaged(Exception):
     """An aggregated log file is not in a format of Hadoop's."""
 
 
@@ -56,10 +54,7 @@ class DirectoryEntry(Protocol):
 
 
 class LogStore(Protocol):
-    """The storage of the logs: any storage of `submit_tf_job.storage`.
-
-    A missing file raises FileNotFoundError, a forbidden one AuthError.
-    """
+    """The storage of the logs; a missing file raises FileNotFoundError."""
 
     def list_dir(self, path: str) -> Sequence[DirectoryEntry]:
         """List a directory."""

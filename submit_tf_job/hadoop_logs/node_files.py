@@ -6,17 +6,17 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from submit_tf_job.logs.formats import tfile
-from submit_tf_job.logs.formats.cursor import Memory, Source
-from submit_tf_job.logs.formats.indexedfile import (
+from submit_tf_job.hadoop_logs import tfile
+from submit_tf_job.hadoop_logs.cursor import Memory, Source
+from submit_tf_job.hadoop_logs.indexedfile import (
     UUID,
     IndexedFile,
     application_uuid,
     read_checksum,
     read_indexed,
 )
-from submit_tf_job.logs.formats.interfaces import Damaged, DirectoryEntry, LogStore, Snapshot
-from submit_tf_job.logs.formats.layout import AppDirectory, node_file
+from submit_tf_job.hadoop_logs.interfaces import Damaged, DirectoryEntry, LogStore, Snapshot
+from submit_tf_job.hadoop_logs.layout import AppDirectory, node_file
 
 __all__ = ["NodeFiles", "Survey", "survey"]
 
@@ -120,7 +120,7 @@ class NodeFiles:
             else:
                 raise source.damaged("it is neither a TFile nor an IndexedFile")
         except Damaged as error:
-            problems.append(error.message)
+            problems.append(str(error))
         except FileNotFoundError:
             problems.append(f"{self.path}: was deleted during the reading")
 
