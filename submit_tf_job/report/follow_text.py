@@ -26,6 +26,9 @@ Say = Callable[[str], None]
 
 _TAIL = 20  # lines shown of a job that was running already
 PROGRESS_EVERY_S = 30.0  # the output shows the progress, too
+# A long training may report a step each second. Lines of progress become rarer with time, so that
+# a log file gets some hundred of them in a day, and a short job shows each step.
+_PROGRESS_SHARE, _PROGRESS_AT_MOST_S = 0.02, 300.0
 _EXPLAIN_EVERY_S = 15.0
 
 
@@ -76,10 +79,12 @@ class ChangePrinter:
         said = line.split("  ", 1)[1]
         report = status.report
         state = (status.state, report and report.state, report and bool(report.standstill))
-        is_due = time.monotonic() - self._printed_at >= self._progress_every_s
+        now = time.monotonic()
+        rarer_s = min((now - self._start) * _PROGRESS_SHARE, _PROGRESS_AT_MOST_S)
+        is_due = now - self._printed_at >= max(self._progress_every_s, rarer_s)
         if said != self._last and (is_due or state != self._state):
             self._say(line)
-            self._last, self._state, self._printed_at = said, state, time.monotonic()
+            self._last, self._state, self._printed_at = said, state, now
         self._print_links(status)
         if operations.is_waiting(status):
             self._explain(status)

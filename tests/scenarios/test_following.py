@@ -40,3 +40,22 @@ def test_submit_prints_progress_and_each_retry_once(world: World) -> None:
     clock.after(61, world.ends)
     told = [line for line in lines_of(world, "wait", "mnist") if "retry" in line]
     assert told == [f"lost {n}; all tasks start again (retry {n + 1} of 3)" for n in range(3)]
+
+
+def test_wait_prints_progress_less_often_the_longer_a_job_runs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", world.cluster.clock)
+    chief, clock = world.running()["chief-0"], world.cluster.clock
+    steps = 3600
+
+    def step(number: int) -> None:
+        world.reports(chief, "running", progress={"step": number, "total": steps})
+
+    for number in range(1, steps + 1):
+        clock.after(2 * number, lambda number=number: step(number))  # type: ignore[misc]
+    clock.after(2 * steps + 2, lambda: world.reports(chief, "succeeded", outcome={"status": 0}))
+    clock.after(2 * steps + 3, world.ends)
+    told = [line for line in lines_of(world, "wait", "mnist") if "RUNNING    step " in line]
+    assert all(f"step {number}/{steps}" in "".join(told) for number in range(1, 10))
+    assert 100 < len(told) < 300, len(told)
