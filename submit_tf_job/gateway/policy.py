@@ -291,9 +291,7 @@ def _role(value: object) -> str:
 
 
 def _day(value: object) -> date | None:
-    if value is None or type(value) is date:
-        return value
-    return date.fromisoformat(str(value))
+    return None if value is None else date.fromisoformat(str(value))
 
 
 _KINDS: dict[str, tuple[str, Callable[[object], Any]]] = {

@@ -109,6 +109,13 @@ def test_ports_take_auto() -> None:
     assert roles["tensorboard"].ports == {"http": AUTO_PORT, "api": AUTO_PORT, "grpc": 6007}
 
 
+def test_whole_numbers_may_have_a_fraction_of_zero() -> None:
+    """As in JSON Schema: 2.0 is a whole number."""
+    roles = "{worker: {memory: 4Gi, instances: 2.0, ports: {http: 80.0}}}"
+    worker = small(strategy="multi-worker", roles=roles).roles["worker"]
+    assert repr((worker.instances, dict(worker.ports))) == "(2, {'http': 80})"
+
+
 def test_loads_uses_the_defaults_of_the_value_classes() -> None:
     job = small()
     bare = Job(name="t", strategy=Strategy.SINGLE, roles=job.roles, deciding_role="chief")
