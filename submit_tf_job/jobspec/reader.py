@@ -128,7 +128,7 @@ def _read_of_host(draft: JobDraft, shipper: Shipper) -> None:
         values["hadoop"] = read_hadoop(asked, conf, host.hadoop_conf) if asked else None
     if values.get("kerberos"):
         values["kerberos"] = read_kerberos(values["kerberos"], at.member("kerberos"), host)
-    if values.get("python"):
+    if values.get("python") is not None:
         values["python"] = read_python(values["python"], at.member("python"), shipper)
 
 

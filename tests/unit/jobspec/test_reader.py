@@ -109,6 +109,12 @@ def test_ports_take_auto() -> None:
     assert roles["tensorboard"].ports == {"http": AUTO_PORT, "api": AUTO_PORT, "grpc": 6007}
 
 
+@pytest.mark.parametrize("key", ["docker", "env", "inputs", "outputs", "python", "retries"])
+def test_mapping_that_states_nothing_is_the_default(key: str) -> None:
+    default = small("retries: 3\n") if key == "retries" else small()
+    assert small(f"{key}: {{}}\n") == default
+
+
 def test_whole_numbers_may_have_a_fraction_of_zero() -> None:
     """As in JSON Schema: 2.0 is a whole number."""
     roles = "{worker: {memory: 4Gi, instances: 2.0, ports: {http: 80.0}}}"
