@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job import waiting
+from submit_tf_job.doctor.findings import FAILURE, OK, Check, Subject
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef, connect
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
-    from submit_tf_job.doctor.findings import Check
     from submit_tf_job.observation import JobStatus
 
 __all__ = ["DEFAULT_IMAGE", "deep"]
@@ -43,7 +43,6 @@ def deep(
         on_status: Called with each status of the job.
         timeout_s: Seconds to wait for the job's end.
     """
-    from submit_tf_job.doctor.findings import Subject
     from submit_tf_job.operations.stop import delete
 
     name = f"doctor-{secrets.token_hex(4)}"
@@ -151,8 +150,6 @@ def _findings(
     *,
     by_name: bool = True,
 ) -> tuple[Check, ...]:
-    from submit_tf_job.doctor.findings import Subject, inside
-
     state, reason = status.state.value, status.verdict.reason
     facts = {"application_id": status.application_id, "state": state}
     if state != "SUCCEEDED":
@@ -164,7 +161,7 @@ def _findings(
     else:
         job = Subject("job", **facts).ok("a job of two tasks was submitted, ran and ended well")
     if answers:
-        return (job, *inside(_worst(answers), by_name=by_name))
+        return (job, *_inside(_worst(answers), by_name=by_name))
     said = "the checks inside the containers could not be read from the logs"
     fix = "check that log aggregation is on, and that HDFS is readable from here"
     return (job, Subject("inside").warning(said, "reading logs", fix))
@@ -181,3 +178,66 @@ def _worst(answers: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
             ):
                 found[name] = value
     return found
+
+
+_LOST = "tasks do not find each other"
+_MISSING = "see missing tasks in: submit_tf_job help troubleshooting"
+_INSIDE = {
+    "resolver": (
+        "containers' resolver",
+        _LOST,
+        "point the nodes' resolv.conf to Registry DNS, or set dns.server",
+    ),
+    "own-name": ("a task's own name", _LOST, _MISSING),
+    "peer-name": ("a peer's name", _LOST, _MISSING),
+    "hdfs": (
+        "HDFS from a container",
+        "programs that read or write HDFS",
+        "open the NameNode's port to the nodes' containers",
+    ),
+    "tokens": (
+        "delegation tokens",
+        "nothing under simple authentication; HDFS with Kerberos",
+        "see: submit_tf_job help kerberos",
+    ),
+    "gpu": ("GPUs that a task sees", "training on GPUs", "only a job with gpus gets one"),
+    "disk": (
+        "free disk in the working directory",
+        "checkpoints and caches",
+        "free space in yarn.nodemanager.local-dirs",
+    ),
+    "python": ("Python", "the bootstrap needs 3.5 or later", "use an image with a newer Python"),
+    "tensorflow": ("TensorFlow", "training with this image", "use an image that has TensorFlow"),
+    "keras": (
+        "Keras",
+        "model.fit under the strategies multi-worker and parameter-server",
+        "see: submit_tf_job help frameworks",
+    ),
+}
+
+
+_NAMES = ("own-name", "peer-name")
+_NAMELESS = "quick links, and programs that look for the names of tasks"
+
+
+def _inside(answers: Mapping[str, Mapping[str, Any]], *, by_name: bool = True) -> tuple[Check, ...]:
+    """Return the findings from the probe's results inside a container: `{id: {status, said}}`.
+
+    Args:
+        answers: The results.
+        by_name: Whether tasks find one another only by the names of Registry DNS.
+    """
+    found = []
+    for name, (what, breaks, fix) in _INSIDE.items():
+        answer = answers.get(name, {})
+        said = f"{what}: {answer.get('said', 'the probe has no answer')}"
+        about = Subject(f"inside-{name}")
+        if answer.get("status") == OK:
+            found.append(about.ok(said))
+        elif name in _NAMES and not by_name:
+            found.append(about.warning(said, _NAMELESS))
+        elif answer.get("status") == FAILURE:
+            found.append(about.failure(said, breaks, fix))
+        else:
+            found.append(about.warning(said, breaks, fix))
+    return tuple(found)

@@ -234,7 +234,9 @@ def test_doctor_without_a_cluster_checks_this_machine(doctor: Doctored) -> None:
             "nodes",
             "limits",
             "docker",
-            "configuration",
+            "log-aggregation",
+            "placement",
+            "dns-domain",
             "job",
         ],
     )
@@ -313,12 +315,11 @@ def test_program_of_the_deep_job(
 def test_doctor_page_lists_every_check() -> None:
     page = (ROOT / "docs/doctor.md").read_text("utf-8")
     rows = "".join(line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `"))
-    package = ROOT / "submit_tf_job"
-    texts = [
-        (package / "doctor" / name).read_text("utf-8") for name in ("checks.py", "findings.py")
-    ]
-    made = set(re.findall(r'(?:Subject\(|^    \()\s*"([a-z-]+)"', "\n".join(texts), re.MULTILINE))
-    inside = re.findall(r'^    "([a-z-]+)": \(', texts[1], re.MULTILINE)
+    doctor = ROOT / "submit_tf_job/doctor"
+    text = "".join(path.read_text("utf-8") for path in sorted(doctor.glob("*checks.py")))
+    made = set(re.findall(r'(?:Subject\(|^    \()\s*"([a-z-]+)"', text, re.MULTILINE))
+    deep = (doctor / "deep.py").read_text("utf-8")
+    inside = re.findall(r'^    "([a-z-]+)": \(', deep, re.MULTILINE)
     assert set(re.findall(r"`([a-z-]+)`", rows)) == (
         made | {f"inside-{name}" for name in inside} | {"job", "inside"}
     )
