@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,7 @@ with DAG("functions", start_date=START, schedule=None, catchup=False):
         )
         def train(epochs: int) -> dict[str, Any]:
             print("training", epochs, flush=True)
+            time.sleep(15)  # a triggerer reads the output every five seconds
             return {"epochs": scaled(epochs), "run": os.environ["RUN"]}
 
         train(3)
