@@ -61,9 +61,11 @@ class Hdfs:
         """Remove a file, or a directory with all in it."""
         self._done("DELETE", path, "DELETE", recursive="true")
 
-    def limit(self, path: str, space: int) -> None:
-        """Set a quota of a directory's space, which only the superuser may."""
-        self._done("PUT", path, "SETQUOTA", storagespacequota=str(space))
+    def limit(self, path: str, *, space: int | None = None, names: int | None = None) -> None:
+        """Set quotas of a directory, which only the superuser may; -1: none."""
+        given = {"storagespacequota": space, "namespacequota": names}
+        options = {name: str(value) for name, value in given.items() if value is not None}
+        self._done("PUT", path, "SETQUOTA", **options)
 
 
 def nameservice(cluster: Cluster, directory: Path) -> Path:

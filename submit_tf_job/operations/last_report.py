@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_from_its_node", "read_last_report"]
 
+MOST_ASKED = 5  # where neither HDFS nor the log tells which task decides
+
 
 def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None]:
     """Return the report from the aggregated logs; before they are collected, from the NodeManager.
@@ -51,33 +53,42 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
 def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
     """Return the report from the node that an ApplicationMaster's log names; None if there is none.
 
-    The log is that of the last ApplicationMaster that started tasks.
+    The log is that of the last ApplicationMaster that started tasks. Which task decides is stored on
+    HDFS; while that is away, the first task of each role is asked.
     """
-    from submit_tf_job.yarn.amlog import container_of, deciding_role
-    from submit_tf_job.yarn.nodemanager import NoSuchLogFile
+    from submit_tf_job.yarn.amlog import container_of, deciding_role, first_tasks
 
     try:
         log = am_log(cluster, app)
         stored = _stored(cluster, app)
         role = deciding_role(log)
-        task = role and f"{role}-0"
-        if stored:
-            task = stored.deciding_task
-        place = task and container_of(log, task)
-        if not place:
-            return None
-        container_id, host = place
-        for node in cluster.client.nodes():
-            if node.host == host and node.http_address:
-                file = (node.http_address, container_id, contract.REPORT_FILE)
-                try:
-                    content = cluster.nodes.read_log(*file).data
-                    return Evidence.READ, with_outcome(content, partial(_end_of, cluster, file[:2]))
-                except NoSuchLogFile:
-                    if stored and stored.bootstrap and cluster.nodes.lacks(*file):
-                        return Evidence.MISSING, None
+        tasks = [f"{role}-0"] if role else first_tasks(log)[:MOST_ASKED]
+        if stored and stored.deciding_task:
+            tasks = [stored.deciding_task]
+        for place in filter(None, (container_of(log, task) for task in tasks)):
+            found = _report_in(cluster, *place, is_due=bool(stored and stored.bootstrap))
+            if found is not None:
+                return found
     except SubmitTFJobError:
         return None
+    return None
+
+
+def _report_in(
+    cluster: Cluster, container_id: str, host: str, *, is_due: bool
+) -> tuple[Evidence, bytes | None] | None:
+    """Return the report that a container has written; only the deciding task's writes one."""
+    from submit_tf_job.yarn.nodemanager import NoSuchLogFile
+
+    for node in cluster.client.nodes():
+        if node.host == host and node.http_address:
+            file = (node.http_address, container_id, contract.REPORT_FILE)
+            try:
+                content = cluster.nodes.read_log(*file).data
+                return Evidence.READ, with_outcome(content, partial(_end_of, cluster, file[:2]))
+            except NoSuchLogFile:
+                if is_due and cluster.nodes.lacks(*file):
+                    return Evidence.MISSING, None
     return None
 
 

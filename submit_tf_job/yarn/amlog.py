@@ -17,6 +17,7 @@ __all__ = [
     "container_ends",
     "container_of",
     "deciding_role",
+    "first_tasks",
     "last_error",
 ]
 
@@ -135,6 +136,12 @@ def container_of(log: str, task: str) -> tuple[str, str] | None:
     """
     found = [(match[1], match[3]) for match in _ASSIGNED.finditer(log) if match[2] == task]
     return next(reversed(found), None)
+
+
+def first_tasks(log: str) -> list[str]:
+    """Return the first task of each component that has had a container."""
+    tasks = (match[2] for match in _ASSIGNED.finditer(log))
+    return list(dict.fromkeys(task for task in tasks if task.endswith("-0")))
 
 
 def deciding_role(log: str) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from submit_tf_job import waiting
-from submit_tf_job.errors import NoSuchJob, Refused, UsageError
+from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, UsageError
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import (
     ServiceTorn,
@@ -64,6 +64,7 @@ _TORN = r"No content to map due to end-of-input|Unexpected end-of-input"
 
 SERVICE_TYPE = "yarn-service"
 _WS = "/ws/v1/cluster"
+_RECOVERS = "INITIALIZING"  # haState of one that recovers its state
 _SERVICES = "/app/v1/services"
 
 
@@ -222,8 +223,31 @@ class ResourceManager:
     # --- applications -----------------------------------------------------------------------------
 
     def app(self, app_id: str, *, deadline: Deadline | None = None) -> AppReport | None:
-        """Return an application, or None if the ResourceManager has no record of it (any more)."""
-        reply = self.http.request("GET", f"{_WS}/apps/{_app_id(app_id)}", deadline=deadline)
+        """Return an application, or None if the ResourceManager has no record of it (any more).
+
+        One that has just started knows none until it has recovered them all, and is asked again
+        until the deadline (docs/hadoop-facts.md#restart).
+
+        Raises:
+            ClusterUnavailable: No ResourceManager responded, or it still recovers its state.
+        """
+        deadline, path = deadline or self.deadline(), f"{_WS}/apps/{_app_id(app_id)}"
+        recovers = waiting.APPLICATIONS_ARE_RECOVERED
+        left_s = max(0.0, deadline.left_s - recovers.every_s)
+        for _ in recovers.attempts(self.clock, self.sleep, within_s=left_s):
+            reply = self.http.request("GET", path, deadline=deadline)
+            if not _unknown_app(reply, app_id):
+                break
+            if self.cluster_info(deadline=deadline).ha_state != _RECOVERS:
+                # it may have recovered between the two requests
+                reply = self.http.request("GET", path, deadline=deadline)
+                break
+        else:
+            raise ClusterUnavailable(
+                f"The ResourceManager at {reply.url.partition(_WS)[0]} has just started, and "
+                f"still recovers its applications.",
+                hint="Try again in a few seconds.",
+            )
         if _unknown_app(reply, app_id):
             return None
         report = AppReport.from_json(_described(self._ok(reply, f"read {app_id}"), "app"))

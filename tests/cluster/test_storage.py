@@ -106,7 +106,7 @@ def test_users_side_by_side_are_not_mixed_up(
 
 
 def test_a_space_quota_is_no_room(real_cluster: Cluster, storage: Storage, base: str) -> None:
-    Hdfs(real_cluster).limit(base, 1 << 20)
+    Hdfs(real_cluster).limit(base, space=1 << 20)
     with pytest.raises(Refused, match="quota"):
         storage.write(f"{base}/big", b"x" * 2_000_000)
     assert storage.list_dir(base) == []
