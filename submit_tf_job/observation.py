@@ -678,6 +678,12 @@ def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
             JobState.STARTING if state is JobState.PENDING else state,
             "its ApplicationMaster was lost, and YARN starts it again; tasks that ran go on",
         )
+    if app.lists_anew and not seen.report and not seen.containers and not seen.foreign:
+        return Verdict(
+            state,
+            "after a restart its ApplicationMaster does not list its containers yet; tasks that "
+            "ran go on",
+        )
     if overdue is None:
         return Verdict(state, "")
     stop = f"stop it (submit_tf_job stop {seen.name}), or let it wait for room"

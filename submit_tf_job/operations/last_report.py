@@ -53,8 +53,8 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
 def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
     """Return the report from the node that an ApplicationMaster's log names; None if there is none.
 
-    The log is that of the last ApplicationMaster that started tasks. Which task decides is stored on
-    HDFS; while that is away, the first task of each role is asked.
+    The log is that of the last ApplicationMaster that started tasks. Which task decides is stored
+    on HDFS; while that is away, the first task of each role is asked.
     """
     from submit_tf_job.yarn.amlog import container_of, deciding_role, first_tasks
 

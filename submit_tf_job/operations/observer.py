@@ -40,7 +40,6 @@ __all__ = ["Observer", "observe"]
 FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
 _SERVICE_EVERY_S = 5.0
 SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
-RECOVERED = "recovered after RM restart"
 OUTDATED_S = 75.0  # the report is written every 30 s at least
 
 
@@ -162,9 +161,7 @@ class Observer:
                 except (ClusterUnavailable, NoSuchJob) as error:
                     # its ApplicationMaster restarts; the ResourceManager has the rest
                     trouble = _of_master(app, error)
-            # one that was started again, or whose ResourceManager was, lists nothing at first
-            anew = (app.attempt or 1) > 1 or RECOVERED in (app.diagnostics or "")
-            if not foreign and self._decider is None and (trouble or anew):
+            if not foreign and self._decider is None and (trouble or app.lists_anew):
                 self._find_former_report(app)
             self._read_report(app)
         return JobStatus(

@@ -103,6 +103,8 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
             "retries": None,
             "warnings": [],
         }
+    live = not status.outdated
+    counts = report.roles if live else {}
     return {
         "submission": report.submission,
         "tasks": {
@@ -111,10 +113,10 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
             "missing": list(report.missing),
             "unnamed": list(report.unnamed),
         },
-        "roles": {name: _counts_object(counts) for name, counts in report.roles.items()},
+        "roles": {name: _counts_object(of_role) for name, of_role in counts.items()},
         "progress": dict(report.progress or {}) or None,
-        "standstill": report.standstill and _tasks_object(report.standstill),
-        "awaited": report.awaited and _tasks_object(report.awaited),
+        "standstill": report.standstill and _tasks_object(report.standstill) if live else None,
+        "awaited": report.awaited and _tasks_object(report.awaited) if live else None,
         "retries": report.retried and _retries_object(report.retried),
         "warnings": list(report.warnings),
     }
@@ -372,7 +374,7 @@ def job_lines(
         yield f"  hint: {verdict.hint}"
     yield from cause_lines(pending)
     if report is not None:
-        yield from _report_lines(report)
+        yield from _report_lines(report, live=not status.outdated)
     again = _resubmission(status)
     if again is not None:
         sizes = ", ".join(f"{mib}Mi for {role}" for role, mib in again.memory.items())
@@ -401,20 +403,23 @@ def _failure_lines(failure: Failure | None) -> Iterator[str]:
         yield from (f"    {line}" for line in failure.last_lines)
 
 
-def _report_lines(report: JobReport) -> Iterator[str]:
-    for name, counts in report.roles.items():
+def _report_lines(report: JobReport, *, live: bool) -> Iterator[str]:
+    """Yield the lines of a report; without `live` it is of a container that has ended, and what it
+    says of running tasks is no longer true.
+    """
+    for name, counts in report.roles.items() if live else ():
         yield f"  {name:<12} {_role_words(counts)}"
-    if report.missing:
+    if report.missing and live:
         named = ", ".join(report.missing[:_MAX_NAMED])
         yield f"  {'waiting for':<12} {named}{clause(' …', report.missing[_MAX_NAMED:])}"
     if report.progress:
         parts = (progress_words(report.progress), left_words(report))
         yield f"  {'progress':<12} {'  '.join(filter(None, parts))}"
     still, awaited = standstill_words(report), awaited_words(report)
-    if still:
+    if still and live:
         yield f"  {'standstill':<12} {still}"
         yield f"  {'':<12} nothing ends such a job but `lifetime`; its last lines: logs JOB TASK"
-    if awaited:
+    if awaited and live:
         yield f"  {'finishing':<12} {awaited}"
     if report.retried:
         yield from _retry_lines(report.retried)

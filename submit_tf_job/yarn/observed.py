@@ -237,6 +237,13 @@ class AppReport:
         )
 
     @property
+    def lists_anew(self) -> bool:
+        """Whether its ApplicationMaster may list no container yet although tasks run: it was
+        started again, or its ResourceManager was.
+        """
+        return (self.attempt or 1) > 1 or "recovered after RM restart" in (self.diagnostics or "")
+
+    @property
     def ended(self) -> bool:
         """Whether the application has ended."""
         return self.state.is_final

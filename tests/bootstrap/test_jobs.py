@@ -730,9 +730,18 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-1b4d-4a1d-8b0b-000000000001)
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 
 
-def with_gpus(job: Cluster, said: str, status: int = 0, *, asked: int = 1) -> dict[str, str]:
-    """Make a job whose worker asks for GPUs, and a nvidia-smi that says this."""
-    tool = job.root / "bin" / "nvidia-smi"
+CARD = '{"Card %s": "AMD INSTINCT MI200", "Card SKU": "D65201"}'
+ROCM = f"""\
+WARNING: AMD GPU device(s) is/are in a low-power state
+{{"card0": {CARD % "Series"}, "card1": {CARD % "series"}, "system": {{"Driver version": "6.2"}}}}
+"""
+
+
+def with_gpus(
+    job: Cluster, said: str, status: int = 0, *, asked: int = 1, name: str = "nvidia-smi"
+) -> dict[str, str]:
+    """Make a job whose worker asks for GPUs, and a tool that says this."""
+    tool = job.root / "bin" / name
     tool.parent.mkdir()
     tool.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\nexit {status}\n")
     tool.chmod(0o755)
@@ -741,12 +750,23 @@ def with_gpus(job: Cluster, said: str, status: int = 0, *, asked: int = 1) -> di
     return {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
 
 
-def test_a_task_reports_the_gpus_that_it_sees(any_job: Cluster) -> None:
-    any_job.start(env=with_gpus(any_job, LISTED, asked=3))
+PART = "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "gpus"),
+    [
+        ("nvidia-smi", LISTED, [PART, PART, "NVIDIA A100-SXM4-40GB"]),
+        ("rocm-smi", ROCM, ["AMD INSTINCT MI200"] * 2),
+    ],
+)
+def test_a_task_reports_the_gpus_that_it_sees(
+    any_job: Cluster, name: str, said: str, gpus: list[str]
+) -> None:
+    any_job.start(env=with_gpus(any_job, said, asked=len(gpus), name=name))
     assert set(any_job.wait_all().values()) == {0}
-    part = "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
     tasks = {entry["task"]: entry.get("gpus") for entry in any_job.report()["tasks"]}
-    assert tasks == {"chief-0": None, "worker-0": [part, part, "NVIDIA A100-SXM4-40GB"]}
+    assert tasks == {"chief-0": None, "worker-0": gpus}
     assert "GPUs: " not in any_job.stderr("chief-0"), "a role without GPUs asks nothing"
 
 

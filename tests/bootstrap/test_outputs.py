@@ -1,6 +1,6 @@
 """Outputs that are stored when a command has ended: by real bootstraps, on an HDFS with faults.
 
-`tests/cluster/test_outputs.py` does the same on the real one.
+`tests/cluster/test_data.py` and `test_faults.py` beside it do the same on the real one.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ why.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
@@ -199,3 +200,27 @@ def test_a_kill_in_the_last_seconds_of_the_application_master_decides(
     said = follower.communicate(timeout=120)
     assert follower.returncode == JOB_STOPPED, said
     assert tool.status(job)["state"] == "STOPPED"
+
+
+@pytest.mark.long
+def test_a_task_that_stands_still_while_others_move_is_named(tool: Tool) -> None:
+    progress = 'echo "TFJOB_PROGRESS {\\"step\\": $i}"; sleep 2'
+    goes_on = f"for i in $(seq 1 300); do {progress}; done"
+    stops = f"for i in $(seq 1 3); do {progress}; done; sleep 600"
+    worker = f"[ $TFJOB_INDEX = 0 ] && {{ {goes_on}; }}; {stops}"
+    roles = {
+        "chief": {**SMALL, "command": goes_on},
+        "worker": {**SMALL, "command": worker, "instances": 2},
+    }
+    spec = tool.spec("still", strategy="multi-worker", roles=roles)
+    assert tool("submit", spec, "--detach").status == 0
+    seen = tool.until("still", lambda seen: bool(seen["standstill"]))
+    assert (seen["state"], seen["standstill"]["tasks"]) == ("RUNNING", ["worker-1"])
+    said = re.search(
+        r"standstill +worker-1 has printed nothing for [23] min, since step 3; the others are at "
+        r"step (\d+)",
+        tool("describe", "still").stdout,
+    )
+    assert said
+    assert 50 <= int(said[1]) < 300
+    assert tool("stop", "still").status == 0

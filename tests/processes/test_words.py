@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -217,10 +218,14 @@ def test_a_report_of_a_container_that_has_ended_is_not_told_as_running(world: Wo
     world.starts()
     dead = world.yarn.containers["worker"][0]
     world.report(updated_at=world.clock.epoch_ms() / 1000 - 300)
-    assert "line  RUNNING" in world("status", "line").out, "an old report alone says nothing"
+    before = world("status", "line").out
+    assert "line  RUNNING" in before, "an old report alone says nothing"
+    assert re.search(r"^  worker +\d", before, re.MULTILINE)
     dead["state"] = "FAILED"
     done = world("status", "line")
     assert "line  RUNNING" not in done.out
+    assert not re.search(r"^  worker +\d", done.out, re.MULTILINE), "its tasks as it saw them"
+    assert world("status", "line", "-o", "json").json["roles"] == {}
     assert "the container of worker-0 has ended without a last word" in done.out
 
 

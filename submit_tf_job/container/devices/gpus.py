@@ -8,6 +8,7 @@ mostly trains on the CPU without a word.
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from submit_tf_job.container.info import BootstrapProblem, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from submit_tf_job.container.info import Info
 
@@ -52,14 +53,15 @@ def check(info: Info, env: Mapping[str, str]) -> None:
 
 def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
     """Return the models, and how they were found."""
-    tool = shutil.which("nvidia-smi", path=env.get("PATH"))
-    devices = _device_files()
-    found, how = devices, "device files; no nvidia-smi in the container"
-    if tool:
-        listed, said = _listed(tool)
-        found, how = listed, said
-        if not listed and not said:  # an nvidia-smi that is none
-            found, how = devices, "device files"
+    found, how = _device_files(), "device files; no nvidia-smi or rocm-smi in the container"
+    for name, options, models in TOOLS:
+        tool = shutil.which(name, path=env.get("PATH"))
+        if tool:
+            how = "device files"
+            listed, said = _listed(tool, options, models)
+            if listed or said:  # else it is not what its name says
+                found, how = listed, said
+            break
     for name in VISIBLE:
         if name in env:
             visible = [part for part in env[name].split(",") if part.strip() not in ("", "-1")]
@@ -68,11 +70,14 @@ def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
     return found, how
 
 
-def _listed(tool: str) -> tuple[list[str], str]:
-    """Return what `nvidia-smi -L` lists: GPUs, or the parts of a GPU that MIG has divided."""
+def _listed(
+    tool: str, options: list[str], models: Callable[[str], list[str]]
+) -> tuple[list[str], str]:
+    """Return the GPUs that a vendor's tool lists, and its name or what it says instead."""
+    name = os.path.basename(tool)
     try:
         done = subprocess.run(
-            [tool, "-L"],
+            [tool, *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -80,8 +85,19 @@ def _listed(tool: str) -> tuple[list[str], str]:
             check=False,
         )
     except (OSError, subprocess.SubprocessError) as err:
-        return [], "nvidia-smi failed: %s" % err
+        return [], "%s failed: %s" % (name, err)
     text = done.stdout.decode("utf-8", "replace")
+    found = models(text)
+    if found:
+        return found, name
+    if done.returncode or text.strip().startswith("No devices"):
+        said = " ".join(text.split())[:300]
+        return [], "%s says: %s" % (name, said or "exit status %d" % done.returncode)
+    return [], ""
+
+
+def _nvidia(text: str) -> list[str]:
+    """Return what `nvidia-smi -L` lists: GPUs, or the parts of a GPU that MIG has divided."""
     found: list[str] = []
     whole = ""
     for line in text.splitlines():
@@ -93,12 +109,27 @@ def _listed(tool: str) -> tuple[list[str], str]:
             if found and found[-1] == whole:
                 found.pop()  # it is divided
             found.append("%s MIG %s" % (whole, part.group("profile")))
-    if found:
-        return found, "nvidia-smi"
-    if done.returncode or text.strip().startswith("No devices"):
-        said = " ".join(text.split())[:300]
-        return [], "nvidia-smi says: %s" % (said or "exit status %d" % done.returncode)
-    return [], ""
+    return found
+
+
+def _amd(text: str) -> list[str]:
+    """Return the cards of `rocm-smi --showproductname --json`, which may warn above it.
+
+    ROCm 5 says `Card series`, 6 `Card Series`.
+    """
+    try:
+        cards = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        rows = [cards[name] for name in sorted(cards) if re.match(r"card\d+$", name)]
+        names = [{key.lower(): value for key, value in row.items()} for row in rows]
+    except (ValueError, AttributeError, TypeError):
+        return []
+    return [str(row.get("card series") or "AMD GPU")[:100] for row in names]
+
+
+TOOLS = (
+    ("nvidia-smi", ["-L"], _nvidia),
+    ("rocm-smi", ["--showproductname", "--json"], _amd),
+)
 
 
 def _device_files() -> list[str]:
