@@ -38,7 +38,6 @@ _APPLICATION = r"application_\d+_\d+"
 # LogAggregationStatus; the others are final
 _UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 _WORTH_WAITING_S = 180.0  # after that, the cluster waits for a lost node
-_ANEW_S = 30.0  # until an ApplicationMaster that was started again lists its containers
 _ROSTER_S = 5.0  # time limit of a poll, which delays the log lines
 
 
@@ -140,10 +139,12 @@ class JobLogs:
             archive = self.archive()
             return archive.logs, list(archive.containers), archive.source
         containers = self._running()
-        give_up_at = self.cluster.clock() + _ANEW_S
-        while not containers and self.app.lists_anew and self.cluster.clock() < give_up_at:
-            self.cluster.sleep(1.0)
-            containers = self._running()
+        if not containers and self.app.lists_anew:
+            attempts = waiting.CONTAINERS_ARE_LISTED.attempts
+            for _ in attempts(self.cluster.clock, self.cluster.sleep):
+                containers = self._running()
+                if containers:
+                    break
         if not containers:
             of = clause(" of {}", self.task)
             raise nothing_yet(self.name, f"none of its containers{of} has started")

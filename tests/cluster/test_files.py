@@ -185,7 +185,7 @@ def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: Cluster, h
     assert "Permission denied: user=alice" in stranger.stderr
 
     hdfs.mkdirs("/tmp/full", 0o777)
-    hdfs.limit("/tmp/full", MIB)
+    hdfs.limit("/tmp/full", space=MIB)
     full = Tool(
         {**tool.environ, "SUBMIT_TF_JOB_STAGING": f"{real_cluster.hdfs_uri}/tmp/full"},
         tool.profile,
