@@ -1,5 +1,5 @@
-"""Names that the plan accepts are names that YARN accepts; names that it refuses break one of
-YARN's rules.
+"""Names that a job spec and the plan accept are names that YARN accepts; names that they refuse
+break one of YARN's rules.
 
 YARN's rules are written here once more, from Hadoop's own classes and not from ours
 (docs/hadoop-facts.md#names).
@@ -7,6 +7,7 @@ YARN's rules are written here once more, from Hadoop's own classes and not from 
 
 from __future__ import annotations
 
+import json
 import re
 
 from hypothesis import example, given
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 
 from submit_tf_job.container.tfconfig import host_name, registry_user
 from submit_tf_job.errors import JobSpecError
+from submit_tf_job.jobspec import loads
 from submit_tf_job.plan import Site, plan
-from tests.golden.fixed import make_job, make_role
 
 MAX_LONG_DIGITS = len(str(2**63 - 1))
 letters = "abz019-_.A é"
@@ -79,12 +80,14 @@ def stricter_than_yarn(service: str, role: str) -> bool:
 @example(service="a", role="a", instances=1, user="alice", domain=None)
 @example(service="a", role="b" * 44, instances=1, user="c", domain=None)
 @example(service="a", role="b" * 45, instances=1, user="c", domain=None)
-def test_the_plan_refuses_what_yarn_refuses(
+def test_what_yarn_refuses_is_refused_before(
     service: str, role: str, instances: int, user: str, domain: str | None
 ) -> None:
-    job = make_job(make_role(role, instances=instances), name=service)
+    one = {"memory": "1Gi", "instances": instances}
+    spec = {"name": service, "image": "i", "command": "c", "strategy": "custom"}
+    text = json.dumps({**spec, "roles": {role: one}})
     try:
-        plan(job, Site(user, domain=domain))
+        plan(loads(text, source="job.json", base=None), Site(user, domain=domain))
         found = []
     except JobSpecError as error:
         found = list(error.problems)
